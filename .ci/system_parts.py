@@ -1,0 +1,80 @@
+"""What the system must have: a C++ compiler, Python's headers, EGL. Install it or name it."""
+
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+from progress import Failed, say
+
+EGL = ('libegl1', 'libgl1', 'libopengl0', 'libegl-mesa0', 'libgl1-mesa-dri')
+RENDER = ("import mujoco; context = mujoco.GLContext(64, 64); context.make_current(); "
+          "mujoco.MjrContext(mujoco.MjModel.from_xml_string('<mujoco/>'), 150)")
+
+
+def missing_build_tools() -> list[str]:
+    """Return the Debian packages of what is needed to build and is not there."""
+    version = f'python{sys.version_info[0]}.{sys.version_info[1]}'
+    wanted = []
+    if not (shutil.which('c++') and shutil.which('cc')):
+        wanted.append('g++')
+    if not shutil.which('make'):
+        wanted.append('make')
+    if not Path(sysconfig.get_path('include'), 'Python.h').exists():
+        wanted.append(f'{version}-dev')
+    if importlib.util.find_spec('ensurepip') is None:
+        wanted.append(f'{version}-venv')
+    return wanted
+
+
+def need_build_tools() -> None:
+    """Have the compiler, make, Python's headers and venv, or raise Failed."""
+    wanted = missing_build_tools()
+    if wanted:
+        install(wanted, 'to build the message package')
+        if missing_build_tools():
+            raise Failed(f'still missing after their installation: {missing_build_tools()}')
+
+
+def renders(python: Path) -> str:
+    """Return '' when MuJoCo can draw off screen, else the reason why not."""
+    done = subprocess.run([python, '-c', RENDER], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, 'MUJOCO_GL': 'egl'}, check=False)
+    return (done.stderr.strip() or f'code {done.returncode}') if done.returncode else ''
+
+
+def need_egl(python: Path) -> None:
+    """Have MuJoCo draw off screen through EGL, or raise Failed."""
+    if renders(python):
+        install(EGL, 'to draw the simulated cameras')
+        reason = renders(python)
+        if reason:
+            raise Failed(f'MuJoCo cannot draw through EGL. It says:\n{reason}')
+
+
+def install(packages: Sequence[str], why: str) -> None:
+    """Install Debian packages when the user may, else raise Failed naming the command."""
+    command = ['apt-get', 'install', '-y', '--no-install-recommends', *packages]
+    asked = f'sudo apt-get update && sudo {shlex.join(command)}'
+    if not shutil.which('apt-get'):
+        raise Failed(f'missing {why}: what Debian calls {", ".join(packages)}. '
+                     'Install it with the package tool of this system, then try again.')
+    sudo = [] if os.geteuid() == 0 else ['sudo', '-n']
+    if sudo and (not shutil.which('sudo') or run_quietly(['sudo', '-n', 'true'])):
+        raise Failed(f'missing {why}: {", ".join(packages)}. Run this, then try again:\n  {asked}')
+    say(f'installing {", ".join(packages)} {why}')
+    run_quietly([*sudo, 'apt-get', 'update'])
+    if run_quietly([*sudo, *command]):
+        raise Failed(f'could not install {", ".join(packages)} {why}. To see why, run:\n  {asked}')
+
+
+def run_quietly(command: Sequence[str]) -> int:
+    """Run ``command`` without its words and return its exit code."""
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=900,
+                          env={**os.environ, 'DEBIAN_FRONTEND': 'noninteractive'},
+                          check=False).returncode

@@ -1,0 +1,53 @@
+# Everything a fresh clone needs. `make help` lists the targets.
+#
+# make setup PYTHON=/path/to/python3.12    another Python (3.10 to 3.13)
+# make test TESTS=test/policy ARGS='-x'    some tests, with more options for pytest
+# make demo KEEP=1 ARGS='--sessions 4'     leave the site running, with more options for the demo
+
+SHELL := /bin/sh
+ARENA := .venv/bin/arena
+PY := .venv/bin/python
+TESTS ?= test
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test test-demo lint demo bench proto clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile | expand -t 20
+
+setup:  ## environment in .venv: ROS 2 from wheels, both packages built; only what has changed
+	@.ci/setup
+
+# Tests talk ROS on this machine only, in a domain that another run does not use.
+test: setup  ## run the tests
+	@export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$(( $$$$ % 100 + 1 ))}; \
+	export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST MUJOCO_GL=egl; \
+	$(PY) -m pytest --timeout=300 --durations=10 $(ARGS) $(TESTS)
+
+test-demo: setup  ## interrupt a demonstration five times and check that it is complete in the end
+	@ARENA_TEST_DEMO=1 MUJOCO_GL=egl ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST \
+	$(PY) -m pytest --timeout=900 test/cli/test_demo.py
+
+lint: setup  ## check style, types, and that generated code is what its sources give
+	@.venv/bin/ruff check --output-format concise .
+	@.venv/bin/mypy
+	@$(PY) .ci/proto.py --check
+
+demo: setup  ## a tournament of policies on a simulated station; KEEP=1 leaves the site running
+	@$(ARENA) demo $(if $(KEEP),--keep) $(ARGS)
+
+bench:  ## measure, beside other people's code where there is some
+	@.ci/setup --bench
+	@for file in bench/bench_*.py; do \
+		[ -e "$$file" ] || continue; \
+		printf '\n== %s\n' "$$file"; \
+		MUJOCO_GL=egl ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST $(PY) "$$file" || exit 1; \
+	done
+
+proto: setup  ## generate code from the .proto files, in place
+	@$(PY) .ci/proto.py
+
+clean:  ## remove what the other targets made
+	rm -rf .venv build install log out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
