@@ -1,0 +1,1 @@
+"""Shared words: observations, actions, episodes, errors, configuration, time."""

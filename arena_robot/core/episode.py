@@ -1,0 +1,111 @@
+"""Steps, episodes, sessions and the verdicts on them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from arena_robot.core.action import Clamp
+from arena_robot.core.observation import Floats
+
+CONTROL_RATE_HZ = 15.0
+MAX_STEPS = 400
+
+
+class Slot(str, Enum):
+    """The only names a policy has at a station before the reveal."""
+
+    A = 'A'
+    B = 'B'
+
+
+class EndReason(str, Enum):
+    """How an episode ended."""
+
+    DONE = 'done'
+    STOPPED = 'stopped'
+    TIMEOUT = 'timeout'
+    POLICY_ERROR = 'policy_error'
+    SAFETY_STOP = 'safety_stop'
+    DRIVER_ERROR = 'driver_error'
+    INTERRUPTED = 'interrupted'
+
+
+class Preference(str, Enum):
+    """The evaluator's verdict on a pair."""
+
+    A = 'A'
+    B = 'B'
+    TIE = 'TIE'
+
+
+@dataclass(frozen=True)
+class Step:
+    """
+    One control tick.
+
+    ``requested`` (8,) or (7,) as the policy asked, ``q_sent`` (7,) rad as the driver accepted it,
+    ``gripper_sent`` 0..1. ``image_stamps_ns`` are the stamps of the images this tick used, by
+    view; ``chunk_index`` and ``chunk_step`` say which action of which inference it was.
+    """
+
+    index: int
+    stamp_ns: int
+    arm_stamp_ns: int
+    gripper_stamp_ns: int
+    image_stamps_ns: Mapping[str, int]
+    requested: Floats
+    q_sent: Floats
+    gripper_sent: float
+    chunk_index: int
+    chunk_step: int
+    clamps: tuple[Clamp, ...] = ()
+    loop_s: float = 0.0
+    late_s: float = 0.0
+    inference_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One policy's rollout in a slot, as it ended."""
+
+    session_id: str
+    slot: Slot
+    prompt: str
+    steps: int
+    end: EndReason
+    started_ns: int
+    ended_ns: int
+    detail: str = ''
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """
+    What the evaluator said of a session.
+
+    ``progress`` maps each slot to 0..1 (people see 0 to 100). ``explanation`` is mandatory when
+    ``valid``; an invalid session needs ``invalid_reason``.
+    """
+
+    progress: Mapping[Slot, float]
+    preference: Preference | None
+    explanation: str
+    valid: bool = True
+    invalid_reason: str = ''
+    notes: str = ''
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One verdict as the ranking reads it: policies ``a`` and ``b``, ``preference`` between."""
+
+    session_id: str
+    a: str
+    b: str
+    preference: Preference
+    progress_a: float = float('nan')
+    progress_b: float = float('nan')
+    evaluator: str = ''
+    institution: str = ''
+    prompt: str = ''
+    created: str = ''

@@ -1,0 +1,155 @@
+"""
+The one error tree of the suite.
+
+A message says what was asked, what was found and what to do; the cause is kept with ``from``.
+
+::
+
+    ArenaError                       code = 'internal'
+    ├── ConfigError                  'config'             a file, key or parameter is wrong
+    ├── DataError                    'data'               recorded or imported data is wrong
+    ├── RankingError                 'ranking'            the data cannot answer the question
+    │   └── NotConverged             'not_converged'
+    ├── SafetyError                  'safety'             a command or state is not acceptable
+    ├── DriverError                  'driver'             a robot part failed
+    │   ├── NotConnected             'not_connected'
+    │   ├── StaleData                'stale'              newest reading is too old
+    │   └── ReadTimeout              'read_timeout'
+    ├── PolicyError                  'policy'             a policy or its server failed
+    │   ├── PolicyUnavailable        'policy_unavailable'
+    │   ├── PolicyTimeout            'policy_timeout'
+    │   ├── PolicyRefused            'policy_refused'     the server said no, with a reason
+    │   └── BadReply                 'policy_bad_reply'   wrong shape, NaN, wrong protocol
+    ├── SessionError                 'session'            a step that the protocol does not allow
+    ├── RecordingError               'recording'          a bag cannot be written or read
+    └── ServerError                  'server'             the arena server refused or failed
+        ├── Unauthorised             'unauthorised'
+        ├── Conflict                 'conflict'
+        └── ServerUnavailable        'server_unavailable'
+"""
+
+
+class ArenaError(Exception):
+    """Base of every error the suite raises on purpose."""
+
+    code = 'internal'
+
+
+class ConfigError(ArenaError):
+    """A file, key or parameter is wrong."""
+
+    code = 'config'
+
+
+class DataError(ArenaError):
+    """Recorded or imported data is wrong."""
+
+    code = 'data'
+
+
+class RankingError(ArenaError):
+    """The comparisons cannot answer the question that was asked of them."""
+
+    code = 'ranking'
+
+
+class NotConverged(RankingError):
+    """An iteration ended before its tolerance was reached."""
+
+    code = 'not_converged'
+
+
+class SafetyError(ArenaError):
+    """A command or a state is not acceptable."""
+
+    code = 'safety'
+
+
+class DriverError(ArenaError):
+    """A robot part failed."""
+
+    code = 'driver'
+
+
+class NotConnected(DriverError):
+    """The part is not open."""
+
+    code = 'not_connected'
+
+
+class StaleData(DriverError):
+    """The newest reading is older than the caller accepts."""
+
+    code = 'stale'
+
+
+class ReadTimeout(DriverError):
+    """No new reading arrived in time."""
+
+    code = 'read_timeout'
+
+
+class PolicyError(ArenaError):
+    """A policy or its server failed."""
+
+    code = 'policy'
+
+
+class PolicyUnavailable(PolicyError):
+    """Nobody answers at the policy's address."""
+
+    code = 'policy_unavailable'
+
+
+class PolicyTimeout(PolicyError):
+    """The policy did not answer before the deadline."""
+
+    code = 'policy_timeout'
+
+
+class PolicyRefused(PolicyError):
+    """The policy server refused the request, with a reason."""
+
+    code = 'policy_refused'
+
+
+class BadReply(PolicyError):
+    """The reply is not what the protocol or the policy's own spec promises."""
+
+    code = 'policy_bad_reply'
+
+
+class SessionError(ArenaError):
+    """The protocol does not allow this step now."""
+
+    code = 'session'
+
+
+class RecordingError(ArenaError):
+    """A bag or a derived file cannot be written or read."""
+
+    code = 'recording'
+
+
+class ServerError(ArenaError):
+    """The arena server refused or failed."""
+
+    code = 'server'
+
+
+class Unauthorised(ServerError):
+    """The token is missing, unknown, expired or lacks the role."""
+
+    code = 'unauthorised'
+
+
+class Conflict(ServerError):
+    """The call was already made, or comes out of order."""
+
+    code = 'conflict'
+
+
+class ServerUnavailable(ServerError):
+    """The arena server cannot be reached."""
+
+    code = 'server_unavailable'

@@ -1,0 +1,128 @@
+"""
+What the station saw and felt at one instant.
+
+Units are SI and radians. Stamps are capture times in integer nanoseconds of the station's clock.
+Poses are base to flange (``link8``) as ``x y z roll pitch yaw`` with fixed-axis (extrinsic xyz)
+angles, DROID's ``cartesian_position``. Gripper positions run from 0 (open) to 1 (closed).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Pixels = NDArray[np.uint8]
+
+DOF = 7
+ROLES = ('left', 'right', 'wrist')
+EYES = ('left', 'right')
+
+
+def view(role: str, eye: str = 'left') -> str:
+    """Return the key of one camera eye in an observation, such as ``'wrist_left'``."""
+    return f'{role}_{eye}'
+
+
+VIEWS = tuple(view(role, eye) for role in ROLES for eye in EYES)
+
+
+class RobotMode(IntEnum):
+    """Franka's robot modes, with its numbers."""
+
+    OTHER = 0
+    IDLE = 1
+    MOVE = 2
+    GUIDING = 3
+    REFLEX = 4
+    USER_STOPPED = 5
+    AUTOMATIC_ERROR_RECOVERY = 6
+
+
+class ObjectStatus(IntEnum):
+    """Robotiq's gOBJ register."""
+
+    MOVING = 0
+    GRIPPED_OPENING = 1
+    GRIPPED_CLOSING = 2
+    AT_REQUESTED = 3
+
+
+class Encoding(str, Enum):
+    """How the bytes of an image are to be read."""
+
+    RGB8 = 'rgb8'
+    JPEG = 'jpeg'
+
+
+@dataclass(frozen=True)
+class Image:
+    """``pixels`` (H, W, 3) uint8 RGB, captured at ``stamp_ns``."""
+
+    pixels: Pixels
+    stamp_ns: int
+
+
+@dataclass(frozen=True)
+class ArmState:
+    """
+    One reading of the arm.
+
+    Shapes: ``q`` (7,) rad, ``dq`` (7,) rad/s, ``tau`` (7,) N m measured, ``tau_ext`` (7,) N m,
+    ``pose`` (6,) flange in the base frame. ``q_desired`` (7,) rad is the target being tracked.
+    """
+
+    stamp_ns: int
+    q: Floats
+    dq: Floats
+    tau: Floats
+    tau_ext: Floats
+    pose: Floats
+    q_desired: Floats
+    mode: RobotMode = RobotMode.IDLE
+    errors: tuple[str, ...] = ()
+    control_success_rate: float = 1.0
+
+    @property
+    def recovery_required(self) -> bool:
+        """Tell whether somebody must recover the arm before it accepts commands again."""
+        return self.mode in (RobotMode.REFLEX, RobotMode.USER_STOPPED)
+
+
+@dataclass(frozen=True)
+class GripperState:
+    """One reading of the gripper: ``position`` 0 open to 1 closed, ``width_m`` between pads."""
+
+    stamp_ns: int
+    position: float
+    width_m: float
+    requested_position: float
+    is_moving: bool = False
+    object_status: ObjectStatus = ObjectStatus.AT_REQUESTED
+    fault: int = 0
+    current_a: float = 0.0
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Everything a policy may be shown at one step; ``images`` is keyed by :func:`view`."""
+
+    stamp_ns: int
+    arm: ArmState
+    gripper: GripperState
+    prompt: str
+    step: int = 0
+    images: Mapping[str, Image] = field(default_factory=dict)
+
+    def age_ns(self) -> int:
+        """Return how much older than ``stamp_ns`` the oldest part of this observation is."""
+        stamps = [self.arm.stamp_ns, self.gripper.stamp_ns,
+                  *(image.stamp_ns for image in self.images.values())]
+        return self.stamp_ns - min(stamps)
+
+    def skew_ns(self) -> int:
+        """Return the largest distance between an image's stamp and the arm's."""
+        return max((abs(image.stamp_ns - self.arm.stamp_ns) for image in self.images.values()),
+                   default=0)

@@ -1,0 +1,1 @@
+"""State and command in, allowed command or stop out."""

@@ -1,0 +1,95 @@
+"""
+DROID's four action spaces as joint targets, by DROID's formulas.
+
+Velocities are fractions in [-1, 1] of the largest motion of one 15 Hz step: 0.2 rad per joint,
+0.075 m, 0.15 rad of rotation, 0.25 of the gripper's travel. A joint target is the measured
+position plus such a motion: an offset of the controller's spring, not a speed set point.
+"""
+
+import numpy as np
+
+from arena_robot.core.action import ActionSpace
+from arena_robot.core.observation import Floats
+from arena_robot.safety.ik import joint_step
+from arena_robot.safety.kinematics import (
+    FLANGE,
+    add_poses,
+    frames,
+    jacobian,
+    pose_difference,
+    pose_of,
+)
+from arena_robot.safety.limits import Limits
+
+MAX_JOINT_DELTA = 0.2
+MAX_LINEAR_DELTA = 0.075
+MAX_ROTATION_DELTA = 0.15
+MAX_GRIPPER_DELTA = 0.25
+
+
+def joint_velocity_target(velocity: Floats, q: Floats) -> Floats:
+    """Return q + 0.2 v (7,) rad; v is scaled as a whole when any |v_i| exceeds 1."""
+    largest = float(np.max(np.abs(velocity)))
+    return q + MAX_JOINT_DELTA * (velocity / largest if largest > 1.0 else velocity)
+
+
+def cartesian_motion(velocity: Floats) -> Floats:
+    """Return the flange motion (6,) m, rad; linear and angular parts each of norm 1 at most."""
+    return np.concatenate([MAX_LINEAR_DELTA * _within_unit(velocity[:3]),
+                           MAX_ROTATION_DELTA * _within_unit(velocity[3:])])
+
+
+def cartesian_velocity_pose(velocity: Floats, pose: Floats) -> Floats:
+    """Return the flange pose (6,) that a cartesian velocity aims at from ``pose``."""
+    return add_poses(cartesian_motion(velocity), pose)
+
+
+def cartesian_position_velocity(target: Floats, pose: Floats) -> Floats:
+    """Return the cartesian velocity (6,), not yet normalised, towards a target pose."""
+    delta = pose_difference(target, pose)
+    return delta / np.array([MAX_LINEAR_DELTA] * 3 + [MAX_ROTATION_DELTA] * 3)
+
+
+def cartesian_target(velocity: Floats, q: Floats, limits: Limits) -> tuple[Floats, Floats, Floats]:
+    """
+    Return the joint target (7,), and the flange motion (6,) asked for and found.
+
+    The joint motion of the IK is treated as a joint velocity, as DROID does.
+    """
+    jac = jacobian(frames(q))
+    asked = cartesian_motion(velocity)
+    step = joint_step(asked, q, jac, limits, MAX_JOINT_DELTA)
+    return joint_velocity_target(step / MAX_JOINT_DELTA, q), asked, jac @ step
+
+
+def gripper_velocity_target(velocity: float, position: float) -> float:
+    """Return clip(g + 0.25 v, 0, 1) with |v| at most 1."""
+    return min(max(position + MAX_GRIPPER_DELTA * min(max(velocity, -1.0), 1.0), 0.0), 1.0)
+
+
+def binarised(position: float) -> float:
+    """Return 1 (closed) for ``position > 0.5``, else 0 (open)."""
+    return 1.0 if position > 0.5 else 0.0
+
+
+def joint_target(space: ActionSpace, values: Floats, q: Floats,
+                 limits: Limits) -> tuple[Floats, Floats, Floats]:
+    """
+    Return the joint target (7,) of an action's arm numbers, and asked and found flange motion.
+
+    For the joint spaces both motions are empty: nothing had to be solved.
+    """
+    none: Floats = np.empty(0)
+    if space is ActionSpace.JOINT_POSITION:
+        return np.array(values, dtype=np.float64), none, none
+    if space is ActionSpace.JOINT_VELOCITY:
+        return joint_velocity_target(values, q), none, none
+    if space is ActionSpace.CARTESIAN_POSITION:
+        pose = pose_of(frames(q)[FLANGE])
+        values = cartesian_position_velocity(values, pose)
+    return cartesian_target(values, q, limits)
+
+
+def _within_unit(v: Floats) -> Floats:
+    norm = float(np.linalg.norm(v))
+    return v / norm if norm > 1.0 else v

@@ -1,0 +1,161 @@
+"""
+Bring one joint target within every limit, in a fixed order, reporting each change.
+
+Step, joint, velocity and torque limits each shorten the lead e = target − measured, and each is
+still obeyed after the next one; the workspace comes last and may only move the target towards the
+anchor, a place that is known to be allowed. So the result obeys all of them at once. An arm found
+a little outside its joint limits is drawn back to them, before anything else.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from arena_robot.core.action import Clamp, ClampReason
+from arena_robot.core.errors import SafetyError
+from arena_robot.core.observation import Floats
+from arena_robot.safety.kinematics import frames, jacobian
+from arena_robot.safety.limits import KQ, KX, Limits
+from arena_robot.safety.workspace import outside, slide_in
+
+_BISECTIONS = 20
+_SLIDES = (1.0, 0.75, 0.5, 0.25)
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A joint target (7,) rad within the limits, and how it came there."""
+
+    q: Floats
+    clamps: tuple[Clamp, ...]
+
+
+def bound_target(wanted: Floats, q: Floats, dq: Floats, q_held: Floats, max_delta: float,
+                 limits: Limits) -> Bounded:
+    """
+    Return the target for ``wanted`` (7,) rad at measured joints ``q``, moving at ``dq`` rad/s.
+
+    ``q_held`` is the target tracked now: where to stay when the arm itself is out of the box.
+    Raises SafetyError when neither it nor the measured place is inside the workspace.
+    """
+    _reachable(q, max_delta, limits)
+    clamps: list[Clamp] = []
+    target = wanted
+    for reason, rule in _RULES:
+        kept, detail = rule(target, q, dq, max_delta, limits)
+        if detail:
+            clamps.append(_clamp(reason, target, kept, detail))
+        target = kept
+    excess = outside(target, limits)
+    if excess > 0.0:
+        kept = _into_workspace(target, q, dq, q_held, max_delta, limits)
+        clamps.append(_clamp(ClampReason.WORKSPACE, target, kept,
+                             f'flange or elbow would leave the workspace by {excess:.3f} m'))
+        target = kept
+    return Bounded(target, tuple(clamps))
+
+
+def _step(target: Floats, q: Floats, dq: Floats, max_delta: float,
+          limits: Limits) -> tuple[Floats, str]:
+    lead = target - q
+    i = int(np.argmax(np.abs(lead)))
+    size = abs(float(lead[i]))
+    if size <= max_delta * (1.0 + 1e-9):
+        return target, ''
+    return q + lead * (max_delta / size), (
+        f'joint {i + 1} would step by {size:.3f} rad, allowed are {max_delta:g}')
+
+
+def _velocity(target: Floats, q: Floats, dq: Floats, max_delta: float,
+              limits: Limits) -> tuple[Floats, str]:
+    lead = target - q
+    speed = np.minimum(np.abs(dq), limits.dq_max)
+    room = np.minimum((limits.dq_max - speed) / limits.velocity_margin, 1.0)
+    ahead = (np.sign(lead) * np.sign(dq) > 0.0) & (room < 1.0)
+    if not ahead.any():
+        return target, ''
+    i = int(np.argmax(np.where(ahead, 1.0 - room, -1.0)))
+    return np.where(ahead, q + room * lead, target), (
+        f'joint {i + 1} moves at {abs(dq[i]):.2f} rad/s, its limit is {limits.dq_max[i]:.2f}')
+
+
+def spring_torque(lead: Floats, q: Floats) -> Floats:
+    """Return the torque (7,) N m of DROID's spring, (Kq + Jᵀ Kx J) e, for a lead (7,) rad."""
+    J = jacobian(frames(q))
+    return KQ * lead + J.T @ (KX * (J @ lead))
+
+
+def _torque(target: Floats, q: Floats, dq: Floats, max_delta: float,
+            limits: Limits) -> tuple[Floats, str]:
+    lead = target - q
+    load = np.abs(spring_torque(lead, q)) / limits.tau_max
+    i = int(np.argmax(load))
+    if load[i] <= 1.0:
+        return target, ''
+    return q + lead / load[i], (
+        f'joint {i + 1} would be pulled with {load[i] * limits.tau_max[i]:.1f} N m, '
+        f'allowed are {limits.tau_max[i]:g}')
+
+
+def _joints(target: Floats, q: Floats, dq: Floats, max_delta: float,
+            limits: Limits) -> tuple[Floats, str]:
+    kept = np.clip(target, limits.q_min, limits.q_max)
+    if np.array_equal(kept, target):
+        return target, ''
+    i = int(np.argmax(np.abs(kept - target)))
+    return kept, (f'joint {i + 1} would go to {target[i]:.3f} rad, allowed are '
+                  f'{limits.q_min[i]:.3f} to {limits.q_max[i]:.3f}')
+
+
+_RULES = (
+    (ClampReason.STEP_LIMIT, _step),
+    (ClampReason.JOINT_LIMIT, _joints),
+    (ClampReason.VELOCITY_LIMIT, _velocity),
+    (ClampReason.TORQUE_LIMIT, _torque),
+    (ClampReason.JOINT_LIMIT, _joints),
+)
+
+
+def _reachable(q: Floats, max_delta: float, limits: Limits) -> None:
+    """Raise SafetyError when no target within the joint limits is within one step of ``q``."""
+    excess = np.maximum(limits.q_min - q, q - limits.q_max)
+    i = int(np.argmax(excess))
+    if excess[i] > max_delta:
+        raise SafetyError(f'joint {i + 1} is at {q[i]:.3f} rad, outside its limits '
+                          f'{limits.q_min[i]:.3f} to {limits.q_max[i]:.3f}: move it back by hand')
+
+
+def _into_workspace(target: Floats, q: Floats, dq: Floats, q_held: Floats, max_delta: float,
+                    limits: Limits) -> Floats:
+    """Slide along the wall if that obeys the other limits too, else go back to the anchor."""
+    anchor = _anchor(q, dq, q_held, max_delta, limits)
+    lead = target - anchor
+    for part in _SLIDES:
+        slid = slide_in(anchor + part * lead, limits)
+        if outside(slid, limits) == 0.0 and _obeys(slid, q, dq, max_delta, limits):
+            return slid
+    good, bad = 0.0, 1.0
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (good + bad)
+        if outside(anchor + middle * lead, limits) == 0.0:
+            good = middle
+        else:
+            bad = middle
+    return anchor + good * lead
+
+
+def _anchor(q: Floats, dq: Floats, q_held: Floats, max_delta: float, limits: Limits) -> Floats:
+    for place in (np.clip(q, limits.q_min, limits.q_max), q_held):
+        if (np.all(np.isfinite(place)) and outside(place, limits) == 0.0
+                and _obeys(place, q, dq, max_delta, limits)):
+            return place
+    raise SafetyError(f'the arm is outside the workspace by {outside(q, limits):.3f} m and the '
+                      'command does not bring it back: move it by hand or to its reset pose')
+
+
+def _obeys(target: Floats, q: Floats, dq: Floats, max_delta: float, limits: Limits) -> bool:
+    return all(not rule(target, q, dq, max_delta, limits)[1] for _, rule in _RULES)
+
+
+def _clamp(reason: ClampReason, asked: Floats, sent: Floats, detail: str) -> Clamp:
+    return Clamp(reason, tuple(map(float, asked)), tuple(map(float, sent)), detail)

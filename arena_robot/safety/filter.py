@@ -1,0 +1,179 @@
+"""
+The gate between a request and the robot.
+
+Every command to an arm passes here: either a policy's action (:meth:`Safety.check`) or a raw joint
+target (:meth:`Safety.guard_target`). What can be made safe is changed, and each change is reported
+as a Clamp; what has no meaning (wrong length, NaN, an arm in reflex, a stale state) is a
+SafetyError, and then nothing may be sent. No input yields a target outside the limits.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from arena_robot.core.action import (
+    Action,
+    ActionSpace,
+    ArmCommand,
+    Clamp,
+    ClampReason,
+    SafeCommand,
+)
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import SafetyError
+from arena_robot.core.observation import DOF, ArmState, Floats, GripperState
+from arena_robot.safety.action_spaces import binarised, joint_target
+from arena_robot.safety.bounds import Bounded, bound_target
+from arena_robot.safety.limits import Limits
+from arena_robot.safety.workspace import outside
+
+POSITION_RANGE_M = 2.0
+ANGLE_RANGE = 2.0 * np.pi
+REACHED = 0.8
+
+
+class Safety:
+    """
+    Turns requests into targets within ``limits``; holds no state of its own.
+
+    ``clock`` must count in the same time as the stamps of the states. ``binarise_gripper`` makes
+    an action's gripper number 0 or 1, as RoboArena's client does.
+    """
+
+    def __init__(self, limits: Limits, clock: Clock, binarise_gripper: bool = True,
+                 max_state_age_s: float = 0.2) -> None:
+        self.limits = limits
+        self._clock = clock
+        self._binarise = binarise_gripper
+        self._max_age_s = max_state_age_s
+
+    def check(self, action: Action, arm: ArmState,
+              gripper: GripperState | None = None) -> SafeCommand:
+        """
+        Return what may be sent for ``action`` in the present state, with every clamp made.
+
+        Without ``gripper`` only the arm's reading is required to be fresh.
+
+        Raises SafetyError when the action or the state is not acceptable.
+        """
+        values = finite(action.values, action.space.size, f'{action.space.value} action')
+        self._check_state(arm)
+        if gripper is not None:
+            self._check_age('gripper', gripper.stamp_ns)
+        clamps: list[Clamp] = []
+        wanted, grip = _in_range(values, action.space, clamps)
+        q, asked, found = joint_target(action.space, wanted, arm.q, self.limits)
+        if asked.size:
+            _report_ik(asked, found, clamps)
+        bounded = self._bound(q, arm, self.limits.max_joint_delta)
+        return SafeCommand(bounded.q, binarised(grip) if self._binarise else grip,
+                           (*clamps, *bounded.clamps))
+
+    def guard_target(self, q: Floats, arm: ArmState) -> SafeCommand:
+        """
+        Return the joint target nearest to ``q`` (7,) rad that may be sent; gripper is NaN.
+
+        Raises SafetyError as :meth:`check` does.
+        """
+        wanted = finite(q, DOF, 'joint target')
+        self._check_state(arm)
+        bounded = self._bound(wanted, arm, self.limits.max_lead)
+        return SafeCommand(bounded.q, float('nan'), bounded.clamps)
+
+    def check_goal(self, q: Floats, arm: ArmState) -> Floats:
+        """
+        Return ``q`` (7,) rad if a slow motion in joint space may go there.
+
+        A goal is never altered: outside the limits, or with a path that leaves the workspace, it
+        is a SafetyError. A path may begin outside, so that an arm can be brought back.
+        """
+        goal = finite(q, DOF, 'goal')
+        if arm.recovery_required:
+            raise SafetyError(f'the arm is in {arm.mode.name}: recover it before it can move')
+        start = finite(arm.q, DOF, 'measured joint state')
+        low, high = self.limits.q_min, self.limits.q_max
+        bad = np.flatnonzero((goal < low) | (goal > high))
+        if bad.size:
+            i = int(bad[0])
+            raise SafetyError(f'goal of joint {i + 1} is {goal[i]:.3f} rad, allowed are '
+                              f'{low[i]:.3f} to {high[i]:.3f}')
+        inside = False
+        for part in np.linspace(0.0, 1.0, 25):
+            excess = outside(start + part * (goal - start), self.limits)
+            if excess > 0.0 and (inside or part == 1.0):
+                raise SafetyError(f'the way to the goal leaves the workspace by {excess:.3f} m')
+            inside = inside or excess <= 0.0
+        return goal
+
+    def fresh(self, command: ArmCommand, max_age_s: float) -> None:
+        """Raise SafetyError when a command is older than ``max_age_s``."""
+        age_s = (self._clock.now_ns() - command.stamp_ns) * 1e-9
+        if age_s > max_age_s:
+            raise SafetyError(f'command is {age_s:.3f} s old, allowed are {max_age_s:g} s')
+
+    def _check_state(self, arm: ArmState) -> None:
+        for name in ('q', 'dq'):
+            finite(getattr(arm, name), DOF, f'measured {name}')
+        if arm.recovery_required:
+            raise SafetyError(f'the arm is in {arm.mode.name}: recover it before it can move')
+        self._check_age('arm', arm.stamp_ns)
+
+    def _check_age(self, part: str, stamp_ns: int) -> None:
+        age_s = (self._clock.now_ns() - stamp_ns) * 1e-9
+        if age_s > self._max_age_s:
+            raise SafetyError(f'the {part} state is {age_s:.3f} s old, allowed are '
+                              f'{self._max_age_s:g} s: is its driver still running?')
+
+    def _bound(self, q: Floats, arm: ArmState, max_delta: float) -> Bounded:
+        return bound_target(q, arm.q, arm.dq, arm.q_desired, max_delta, self.limits)
+
+
+def finite(values: Floats | Sequence[float], size: int, what: str) -> Floats:
+    """Return ``values`` as (size,) float64; SafetyError when it has another shape or NaN."""
+    try:
+        out = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise SafetyError(f'{what} is not numbers: {error}') from error
+    if out.shape != (size,):
+        raise SafetyError(f'{what} must have {size} numbers, found shape {out.shape}')
+    if not np.all(np.isfinite(out)):
+        raise SafetyError(f'{what} must be {size} finite numbers, found {out.tolist()}')
+    return out
+
+
+def _in_range(values: Floats, space: ActionSpace,
+              clamps: list[Clamp]) -> tuple[Floats, float]:
+    """Return the arm's numbers and the gripper's within the ranges of ``space``."""
+    arm, grip = values[:-1], float(values[-1])
+    largest = np.full(arm.shape, ANGLE_RANGE)
+    if space.is_velocity:
+        largest[:] = 1.0
+    elif space is ActionSpace.CARTESIAN_POSITION:
+        largest[:3] = POSITION_RANGE_M
+    kept = np.clip(arm, -largest, largest)
+    if not np.array_equal(kept, arm):
+        i = int(np.argmax(np.abs(arm) - largest))
+        clamps.append(clamp(ClampReason.ACTION_RANGE, arm, kept,
+                            f'{space.value}[{i}] is {arm[i]:.4g}, allowed is ±{largest[i]:.4g}'))
+    held = min(max(grip, 0.0), 1.0)
+    if held != grip:
+        clamps.append(clamp(ClampReason.GRIPPER_RANGE, [grip], [held],
+                            f'gripper is {grip:.4g}, allowed is 0 to 1'))
+    return kept, held
+
+
+def _report_ik(asked: Floats, found: Floats, clamps: list[Clamp]) -> None:
+    """Report a flange motion of which the joints can do only a part."""
+    weight = np.array([1.0] * 3 + [0.5] * 3)
+    size = float(np.linalg.norm(asked * weight))
+    missed = float(np.linalg.norm((asked - found) * weight))
+    if missed > (1.0 - REACHED) * size and missed > 1e-3:
+        clamps.append(clamp(ClampReason.SINGULARITY, asked, found,
+                            f'{100.0 * missed / size:.0f} % of the flange motion cannot be made: '
+                            'a joint limit or a stretched arm is near'))
+
+
+def clamp(reason: ClampReason, asked: Floats | Sequence[float], sent: Floats | Sequence[float],
+          detail: str) -> Clamp:
+    """Return a Clamp of plain floats."""
+    return Clamp(reason, tuple(map(float, asked)), tuple(map(float, sent)), detail)

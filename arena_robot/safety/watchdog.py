@@ -1,0 +1,101 @@
+"""
+Who may command, and until when: the stop latch, stale commands, and the silence after the last.
+
+A gate is shared by everything that moves one arm. After :meth:`Gate.halt` only
+:meth:`Gate.resume` opens it again; what was asked before a halt, a drop or a resume never passes.
+"""
+
+import threading
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import SafetyError
+
+FUTURE_S = 0.05
+
+
+class Gate:
+    """
+    Lets a command stream pass, and notices when it ceases.
+
+    ``timeout_s`` is the silence after which :meth:`ceased` says that the arm must hold;
+    ``max_age_s`` the oldest stamp that still passes.
+    """
+
+    def __init__(self, clock: Clock, timeout_s: float, max_age_s: float = 0.2) -> None:
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._max_age_s = max_age_s
+        self._lock = threading.Lock()
+        self._halted = ''
+        self._not_before_ns: int | None = None
+        self._newest_ns: int | None = None
+        self._accepted_ns: int | None = None
+
+    @property
+    def halted(self) -> str:
+        """Why the gate is shut; empty while it is open."""
+        return self._halted
+
+    @property
+    def streaming(self) -> bool:
+        """Whether a command has passed and the stream has not ceased since."""
+        return self._accepted_ns is not None
+
+    def accept(self, stamp_ns: int) -> None:
+        """
+        Let one command pass.
+
+        Raises SafetyError while halted, and for a command that is too old, from the future, older
+        than one already accepted, or older than the last halt, drop or resume.
+        """
+        with self._lock:
+            self.open_or_raise()
+            now_ns = self._clock.now_ns()
+            age_s = (now_ns - stamp_ns) * 1e-9
+            if age_s > self._max_age_s:
+                raise SafetyError(f'command is {age_s:.3f} s old, allowed are '
+                                  f'{self._max_age_s:g} s: refused')
+            if age_s < -FUTURE_S:
+                raise SafetyError(f'command is stamped {-age_s:.3f} s in the future: compare the '
+                                  'clocks of sender and robot')
+            if self._newest_ns is not None and stamp_ns < self._newest_ns:
+                raise SafetyError('command is older than one already accepted: refused')
+            if self._not_before_ns is not None and stamp_ns < self._not_before_ns:
+                raise SafetyError('command was made before the last stop: refused')
+            self._newest_ns, self._accepted_ns = stamp_ns, now_ns
+
+    def open_or_raise(self) -> None:
+        """Raise SafetyError while halted."""
+        if self._halted:
+            raise SafetyError(f'halted ({self._halted}): call resume before commanding the arm')
+
+    def halt(self, reason: str) -> None:
+        """Shut the gate until :meth:`resume`."""
+        with self._lock:
+            self._halted = reason or 'stopped'
+            self._forget()
+
+    def resume(self) -> None:
+        """Open the gate for commands made from now on."""
+        with self._lock:
+            self._halted = ''
+            self._forget()
+
+    def drop(self) -> None:
+        """Refuse what was asked before now, without shutting the gate."""
+        with self._lock:
+            self._forget()
+
+    def ceased(self) -> bool:
+        """Tell, once per stream, that no command has passed for ``timeout_s``."""
+        with self._lock:
+            if self._accepted_ns is None:
+                return False
+            if (self._clock.now_ns() - self._accepted_ns) * 1e-9 <= self._timeout_s:
+                return False
+            self._accepted_ns = None
+            return True
+
+    def _forget(self) -> None:
+        self._not_before_ns = self._clock.now_ns()
+        self._newest_ns = self._accepted_ns = None
