@@ -1,0 +1,1 @@
+"""One robot part per file, all behind the protocols of base.py."""

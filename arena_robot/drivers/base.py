@@ -1,0 +1,111 @@
+"""
+The interfaces of robot parts.
+
+They promise timing as well as data: the newest reading with a limit on its age, or the next one
+with a timeout. Sending a command returns what was really sent. Constructors only store; ``open``
+connects, all or nothing; ``close`` can always be called, twice too. Methods may be called from
+any thread.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+from typing_extensions import Self
+
+from arena_robot.core.action import ArmCommand, GripperCommand
+from arena_robot.core.camera import CameraInfo
+from arena_robot.core.observation import ArmState, Floats, GripperState, Image
+
+
+class Part(Protocol):
+    """What all robot parts share."""
+
+    def open(self) -> None:
+        """Connect and read the first state; no motion. Raises NotConnected, closed again."""
+
+    def close(self) -> None:
+        """Stop and let go."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None: ...
+
+
+class Arm(Part, Protocol):
+    """A seven-joint arm that tracks joint targets."""
+
+    def state(self, max_age_s: float = 0.1) -> ArmState:
+        """Return the newest state; StaleData when it is older than ``max_age_s``."""
+
+    def wait_state(self, timeout_s: float) -> ArmState:
+        """Return the next new state; ReadTimeout when none comes within ``timeout_s``."""
+
+    def command(self, command: ArmCommand) -> ArmCommand:
+        """
+        Track ``command.q`` from now on; return what is really tracked.
+
+        Never blocks. When no further command comes within the driver's command timeout the arm
+        holds where it is. Raises SafetyError for a command that is not finite or not (7,), and
+        DriverError while ``recovery_required``.
+        """
+
+    def move_to(self, q: Floats, duration_s: float | None = None) -> float:
+        """
+        Start a min-jerk motion to ``q`` (7,) rad and return how long it takes in seconds.
+
+        ``duration_s`` None is DROID's: clamp(max(1, max|dq| * 8 / v_limit), 0, 4) s. Does not
+        block; a ``command`` or ``stop`` replaces the motion.
+        """
+
+    def stop(self) -> None:
+        """Come to rest at once and hold; drop whatever was asked before. Always works."""
+
+    def recover(self) -> None:
+        """Clear a reflex or user stop, then hold at the measured pose. DriverError if it fails."""
+
+
+class Gripper(Part, Protocol):
+    """A two-finger gripper."""
+
+    def state(self, max_age_s: float = 0.2) -> GripperState:
+        """Return the newest state; StaleData when it is older than ``max_age_s``."""
+
+    def wait_state(self, timeout_s: float) -> GripperState:
+        """Return the next new state; ReadTimeout when none comes within ``timeout_s``."""
+
+    def command(self, command: GripperCommand) -> GripperCommand:
+        """Go to a position; newest wins; never blocks; return what was really sent."""
+
+    def stop(self) -> None:
+        """Stop the fingers where they are."""
+
+    def activate(self) -> None:
+        """Activate, or re-activate after a fault; DriverError if it fails."""
+
+
+@dataclass(frozen=True)
+class StereoFrame:
+    """Both eyes of one grab, with one stamp; ``dropped`` counts grabs lost since open."""
+
+    left: Image
+    right: Image
+    sequence: int
+    dropped: int = 0
+
+
+class Camera(Part, Protocol):
+    """A stereo camera; ``serial`` names the device."""
+
+    serial: str
+
+    def info(self) -> Mapping[str, CameraInfo]:
+        """Return the geometry of the eyes ``'left'`` and ``'right'``."""
+
+    def frame(self, max_age_s: float = 0.2) -> StereoFrame:
+        """Return the newest frame; StaleData when it is older than ``max_age_s``."""
+
+    def wait_frame(self, timeout_s: float) -> StereoFrame:
+        """Return the next new frame; ReadTimeout when none comes within ``timeout_s``."""

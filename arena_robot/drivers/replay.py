@@ -1,0 +1,215 @@
+"""
+Parts that play a recording back: states and pictures as they were, on a clock of your choice.
+
+Playback begins when a :class:`Player` is made or rewound; stamps are shifted to the clock, so an
+age means what it meant then. Commands are checked and kept, but nothing moves for them.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Mapping
+
+import numpy as np
+
+from arena_robot.core.action import ArmCommand, GripperCommand
+from arena_robot.core.camera import CameraInfo
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import DriverError, ReadTimeout, SafetyError, StaleData
+from arena_robot.core.observation import (
+    DOF,
+    EYES,
+    ArmState,
+    Floats,
+    GripperState,
+    Image,
+    Pixels,
+)
+from arena_robot.drivers.base import StereoFrame
+from arena_robot.drivers.part import Opened
+from arena_robot.drivers.recorded import Recorded, Stamps, Track, views_of
+
+STROKE_M = 0.085
+_KEPT = 1000
+
+
+class Player:
+    """Maps a clock's time to a recording's; parts of one episode share a player."""
+
+    def __init__(self, recorded: Recorded, clock: Clock) -> None:
+        self.recorded, self.clock = recorded, clock
+        self.rewind()
+
+    def rewind(self) -> None:
+        """Begin again now."""
+        self.offset_ns = self.clock.now_ns() - self.recorded.start_ns
+
+    def newest(self, stamps: Stamps) -> int:
+        """Return the row of the newest reading, 0 before the first."""
+        now_ns = self.clock.now_ns() - self.offset_ns
+        return max(0, int(np.searchsorted(stamps, now_ns, side='right')) - 1)
+
+    def next(self, stamps: Stamps, timeout_s: float, what: str) -> int:
+        """Wait for the next reading and return its row; ReadTimeout when it comes too late."""
+        row = self.newest(stamps) + 1
+        end_ns = self.clock.now_ns() + round(timeout_s * 1e9)
+        due_ns = int(stamps[row]) + self.offset_ns if row < len(stamps) else end_ns + 1
+        self.clock.sleep_until_ns(min(due_ns, end_ns))
+        if due_ns > end_ns:
+            raise ReadTimeout(f'no {what} in the recording within {timeout_s} s')
+        return row
+
+    def fresh(self, stamps: Stamps, max_age_s: float, what: str) -> int:
+        """Return the row of the newest reading; StaleData when it is too old."""
+        row = self.newest(stamps)
+        age_s = (self.clock.now_ns() - self.offset_ns - int(stamps[row])) * 1e-9
+        if age_s > max_age_s:
+            raise StaleData(f'newest {what} is {age_s:.3f} s old, accepted are {max_age_s} s; '
+                            'has the recording ended?')
+        return row
+
+
+class ReplayArm(Opened):
+    """A recorded arm; ``commands`` keeps the newest that were sent to it."""
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+        self.commands: deque[ArmCommand] = deque(maxlen=_KEPT)
+
+    def state(self, max_age_s: float = 0.1) -> ArmState:
+        """Return the newest recorded state."""
+        self._require_open('the replayed arm')
+        return self._state(self._player.fresh(self._stamps, max_age_s, 'arm state'))
+
+    def wait_state(self, timeout_s: float) -> ArmState:
+        """Return the next recorded state."""
+        self._require_open('the replayed arm')
+        return self._state(self._player.next(self._stamps, timeout_s, 'arm state'))
+
+    def command(self, command: ArmCommand) -> ArmCommand:
+        """Keep a command; what is really tracked is the recording's target."""
+        self._require_open('the replayed arm')
+        self._checked(command.q)
+        self.commands.append(command)
+        row = self._player.newest(self._stamps)
+        return ArmCommand(self._player.recorded.q_desired[row].copy(), command.stamp_ns)
+
+    def move_to(self, q: Floats, duration_s: float | None = None) -> float:
+        """Refuse: a recording cannot be moved."""
+        self._require_open('the replayed arm')
+        self._checked(q)
+        raise DriverError('a replayed arm does not move; use the simulated one to try motions')
+
+    def stop(self) -> None:
+        """Do nothing: a recording moves nobody."""
+
+    def recover(self) -> None:
+        """Do nothing: a recording needs no recovery."""
+        self._require_open('the replayed arm')
+
+    @property
+    def _stamps(self) -> Stamps:
+        return self._player.recorded.arm_stamps
+
+    def _checked(self, q: Floats) -> None:
+        values = np.asarray(q, dtype=float)
+        if values.shape != (DOF,) or not np.all(np.isfinite(values)):
+            raise SafetyError(f'an arm target must be {DOF} finite numbers, got {q!r}')
+
+    def _state(self, row: int) -> ArmState:
+        r = self._player.recorded
+        return ArmState(int(self._stamps[row]) + self._player.offset_ns, q=r.q[row].copy(),
+                        dq=r.dq[row].copy(), tau=r.tau[row].copy(), tau_ext=np.zeros(DOF),
+                        pose=r.pose[row].copy(), q_desired=r.q_desired[row].copy())
+
+
+class ReplayGripper(Opened):
+    """A recorded gripper; ``commands`` keeps the newest that were sent to it."""
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+        self.commands: deque[GripperCommand] = deque(maxlen=_KEPT)
+
+    def state(self, max_age_s: float = 0.2) -> GripperState:
+        """Return the newest recorded state."""
+        self._require_open('the replayed gripper')
+        return self._state(self._player.fresh(self._stamps, max_age_s, 'gripper state'))
+
+    def wait_state(self, timeout_s: float) -> GripperState:
+        """Return the next recorded state."""
+        self._require_open('the replayed gripper')
+        return self._state(self._player.next(self._stamps, timeout_s, 'gripper state'))
+
+    def command(self, command: GripperCommand) -> GripperCommand:
+        """Keep a command clipped to 0..1."""
+        self._require_open('the replayed gripper')
+        asked = np.array([command.position, command.speed, command.force], dtype=float)
+        if not np.all(np.isfinite(asked)):
+            raise SafetyError(f'a gripper command must be finite, got {command}')
+        position, speed, force = (float(v) for v in np.clip(asked, 0.0, 1.0))
+        sent = GripperCommand(position, command.stamp_ns, speed, force)
+        self.commands.append(sent)
+        return sent
+
+    def stop(self) -> None:
+        """Do nothing: a recording moves nobody."""
+
+    def activate(self) -> None:
+        """Do nothing: a recording needs no activation."""
+        self._require_open('the replayed gripper')
+
+    @property
+    def _stamps(self) -> Stamps:
+        return self._player.recorded.gripper_stamps
+
+    def _state(self, row: int) -> GripperState:
+        position = float(self._player.recorded.gripper[row])
+        return GripperState(int(self._stamps[row]) + self._player.offset_ns, position,
+                            STROKE_M * (1.0 - position), requested_position=position)
+
+
+class ReplayCamera(Opened):
+    """The recorded views of one camera role; an eye that was not recorded is (0, 0, 3)."""
+
+    def __init__(self, player: Player, role: str, infos: Mapping[str, CameraInfo],
+                 serial: str = 'replay') -> None:
+        self._player, self.role, self.serial = player, role, serial
+        self._infos = dict(infos)
+        self._eyes: dict[str, Track] = {}
+        self._reading = threading.Lock()
+
+    def open(self) -> None:
+        """Find the views; DataError when the recording has none of this role."""
+        self._eyes = views_of(self.role, self._player.recorded)
+        super().open()
+
+    def info(self) -> Mapping[str, CameraInfo]:
+        """Return the geometry that was handed in."""
+        return dict(self._infos)
+
+    def frame(self, max_age_s: float = 0.2) -> StereoFrame:
+        """Return the newest recorded frame."""
+        self._require_open(f'the replayed {self.role} camera')
+        return self._frame(self._player.fresh(self._stamps, max_age_s, f'{self.role} frame'))
+
+    def wait_frame(self, timeout_s: float) -> StereoFrame:
+        """Return the next recorded frame."""
+        self._require_open(f'the replayed {self.role} camera')
+        return self._frame(self._player.next(self._stamps, timeout_s, f'{self.role} frame'))
+
+    @property
+    def _stamps(self) -> Stamps:
+        return self._eyes['left'].stamps
+
+    def _frame(self, row: int) -> StereoFrame:
+        stamp_ns = int(self._stamps[row])
+        images = {}
+        for eye in EYES:
+            track = self._eyes.get(eye)
+            at = int(np.searchsorted(track.stamps, stamp_ns)) if track is not None else 0
+            seen = track is not None and at < len(track.stamps) and track.stamps[at] == stamp_ns
+            pixels: Pixels = np.zeros((0, 0, 3), np.uint8)
+            if track is not None and seen:
+                with self._reading:
+                    pixels = track.picture(at)
+            images[eye] = Image(pixels, stamp_ns + self._player.offset_ns)
+        return StereoFrame(images['left'], images['right'], row)

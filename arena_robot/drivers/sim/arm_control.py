@@ -1,0 +1,136 @@
+"""What the simulated arm does between commands: track, move, brake, hold, reflex."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import mujoco
+import numpy as np
+
+from arena_robot.core.observation import DOF, Floats, RobotMode
+from arena_robot.drivers.sim.impedance import BRAKE, DROID, HOLD, Gains, HybridImpedance
+from arena_robot.drivers.sim.robots import RobotModel
+
+STILL_RAD_S = 0.004
+_FILTER = 0.3  # of the external torque, per 4 ms tick: about 10 ms
+
+
+class Phase(str, Enum):
+    """Who decides the target: a command stream, a motion, nobody yet, or the held pose."""
+
+    TRACK = 'track'
+    MOVE = 'move'
+    BRAKE = 'brake'
+    HOLD = 'hold'
+
+
+@dataclass(frozen=True)
+class Motion:
+    """A min-jerk motion from ``start`` to ``goal`` (7,) rad beginning at ``begin_ns``."""
+
+    start: Floats
+    goal: Floats
+    begin_ns: int
+    duration_s: float
+
+    def at(self, now_ns: int) -> tuple[Floats, Floats]:
+        """Return position and velocity (7,) at a time."""
+        s = min(1.0, (now_ns - self.begin_ns) * 1e-9 / self.duration_s)
+        shape = s ** 3 * (10 - 15 * s + 6 * s * s)
+        slope = 30 * s * s * (1 - s) ** 2 / self.duration_s
+        delta = self.goal - self.start
+        return self.start + shape * delta, slope * delta
+
+
+class ArmControl:
+    """The arm's 250 Hz state machine; the world calls it under its lock."""
+
+    def __init__(self, robot: RobotModel, command_timeout_s: float, collision_nm: float) -> None:
+        self.robot = robot
+        self.command_timeout_s = command_timeout_s
+        self.collision_nm = collision_nm
+        self.mode = RobotMode.IDLE
+        self.errors: tuple[str, ...] = ()
+        self.phase = Phase.HOLD
+        self.q_des = np.zeros(DOF)
+        self.tau_ext = np.zeros(DOF)
+        self._motion: Motion | None = None
+        self._command_ns = 0
+        self._impedance: HybridImpedance | None = None
+
+    @property
+    def impedance(self) -> HybridImpedance:
+        """The servos of the world's present model."""
+        assert self._impedance is not None
+        return self._impedance
+
+    def bind(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        """Take over a model; hold where ``data`` is."""
+        self._impedance = HybridImpedance(model)
+        self.mode, self.errors = RobotMode.IDLE, ()
+        self.tau_ext = np.zeros(DOF)
+        self._hold(data)
+        self.impedance.refresh(data, self.q_des)
+
+    def track(self, q: Floats, now_ns: int) -> Floats:
+        """Track ``q`` clipped to the joint limits; return what is tracked."""
+        self.q_des = np.clip(q, self.robot.q_min, self.robot.q_max)
+        self._command_ns = now_ns
+        self._enter(Phase.TRACK, DROID)
+        return self.q_des.copy()
+
+    def move(self, data: mujoco.MjData, q: Floats, duration_s: float, now_ns: int) -> None:
+        """Start a min-jerk motion from the measured pose."""
+        goal = np.clip(q, self.robot.q_min, self.robot.q_max)
+        self._motion = Motion(self._q(data), goal, now_ns, duration_s)
+        self._enter(Phase.MOVE, HOLD)
+
+    def brake(self) -> None:
+        """Come to rest at once, then hold."""
+        self._enter(Phase.BRAKE, BRAKE)
+
+    def trip(self, mode: RobotMode, error: str) -> None:
+        """Brake in ``mode`` (a reflex or a user stop) until :meth:`recover`."""
+        self.mode, self.errors = mode, (error,)
+        self.brake()
+
+    def recover(self, data: mujoco.MjData) -> None:
+        """Leave reflex or user stop and hold the measured pose."""
+        self.mode, self.errors = RobotMode.IDLE, ()
+        self.tau_ext = np.zeros(DOF)
+        self._hold(data)
+
+    def tick(self, data: mujoco.MjData, now_ns: int) -> None:
+        """Set the servos for the next tick."""
+        external = data.qfrc_constraint[self.impedance.dofs]
+        self.tau_ext += _FILTER * (external - self.tau_ext)
+        if self.mode in (RobotMode.IDLE, RobotMode.MOVE):
+            worst = int(np.argmax(np.abs(self.tau_ext)))
+            if abs(self.tau_ext[worst]) > self.collision_nm:
+                self.trip(RobotMode.REFLEX, f'joint{worst + 1}_collision')
+        lead = None
+        silence_s = (now_ns - self._command_ns) * 1e-9
+        if self.phase is Phase.TRACK and silence_s > self.command_timeout_s:
+            self.brake()
+        if self.phase is Phase.BRAKE:
+            if np.max(np.abs(data.qvel[self.impedance.dofs])) < STILL_RAD_S:
+                self._hold(data)
+        elif self.phase is Phase.MOVE and self._motion is not None:
+            self.q_des, lead = self._motion.at(now_ns)
+            if (now_ns - self._motion.begin_ns) * 1e-9 >= self._motion.duration_s:
+                self._enter(Phase.HOLD, HOLD)
+        self.impedance.refresh(data, self.q_des, lead)
+
+    def _hold(self, data: mujoco.MjData) -> None:
+        self.q_des = self._q(data)
+        self._enter(Phase.HOLD, HOLD)
+
+    def _q(self, data: mujoco.MjData) -> Floats:
+        return np.array(data.qpos[self.impedance.qpos])
+
+    def _enter(self, phase: Phase, gains: Gains) -> None:
+        self.phase = phase
+        if self.mode in (RobotMode.IDLE, RobotMode.MOVE):
+            moving = phase in (Phase.TRACK, Phase.MOVE)
+            self.mode = RobotMode.MOVE if moving else RobotMode.IDLE
+        if self.impedance.gains is not gains:
+            self.impedance.use(gains)

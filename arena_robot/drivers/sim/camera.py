@@ -1,0 +1,209 @@
+"""The simulated stereo cameras behind the Camera protocol."""
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+
+import numpy as np
+
+from arena_robot.core.camera import CameraInfo
+from arena_robot.core.config import nearest
+from arena_robot.core.errors import ConfigError, ReadTimeout, StaleData
+from arena_robot.core.observation import EYES, ROLES, Image, Pixels, view
+from arena_robot.drivers.base import StereoFrame
+from arena_robot.drivers.part import Opened
+from arena_robot.drivers.sim.eyes import NATIVE_SIZE, SERIALS, camera_info
+from arena_robot.drivers.sim.render import Renderer, Shot
+from arena_robot.drivers.sim.world import SimWorld
+
+log = logging.getLogger(__name__)
+_EARLY_NS = 4_000_000  # a 15 Hz loop over 1 ms steps asks now after 66 ms, now after 67
+_NOTHING: Pixels = np.zeros((0, 0, 3), np.uint8)
+
+
+class SimCamera(Opened):
+    """
+    One ZED of the station; see :class:`arena_robot.drivers.base.Camera`.
+
+    An eye left out of ``eyes`` is not drawn: its image has shape (0, 0, 3). In a world that
+    nobody runs, frames are drawn when they are asked for, at most one per period; in a running
+    one, every period, by :class:`Studio`.
+    """
+
+    def __init__(self, world: SimWorld, studio: 'Studio', role: str, *,
+                 size: tuple[int, int] = (320, 180), rate_hz: float = 15.0,
+                 eyes: Sequence[str] = EYES) -> None:
+        if role not in ROLES:
+            raise ConfigError(f"no camera role '{role}'.{nearest(role, ROLES)}")
+        width, height = size
+        if not (0 < width <= NATIVE_SIZE[0] and 0 < height <= NATIVE_SIZE[1]):
+            raise ConfigError(f'image size {width}x{height} is outside 1x1 to '
+                              f'{NATIVE_SIZE[0]}x{NATIVE_SIZE[1]}')
+        unknown = [eye for eye in eyes if eye not in EYES]
+        if unknown or not eyes:
+            raise ConfigError(f'no camera eye {unknown}.{nearest(str(unknown), EYES)}')
+        self.world, self.role, self.size, self.eyes = world, role, size, tuple(eyes)
+        self.serial = SERIALS[role]
+        self.period_ns = round(1e9 / rate_hz)
+        self._studio = studio
+        self._frame: StereoFrame | None = None
+        self._new = threading.Condition()
+        self._sequence = self._dropped = 0
+        self._generation = -1
+
+    def open(self) -> None:
+        """Draw the first frame."""
+        self._sequence = self._dropped = 0
+        self._frame = None
+        self._studio.draw(self)
+        if self.world.running:  # the first drawing also made the graphics context
+            self._studio.draw(self)
+        self._studio.add(self)
+        super().open()
+
+    def close(self) -> None:
+        """Draw no more."""
+        self._studio.remove(self)
+        super().close()
+
+    def info(self) -> Mapping[str, CameraInfo]:
+        """Return the geometry of both eyes at this camera's image size."""
+        return camera_info(self.role, *self.size)
+
+    def frame(self, max_age_s: float = 0.2) -> StereoFrame:
+        """Return the newest frame."""
+        self._require_open(f'the {self.role} camera')
+        if not self.world.running and not self.dead and self._due():
+            self._studio.draw(self)
+        frame = self._newest()
+        age_s = (self.world.now_ns() - frame.left.stamp_ns) * 1e-9 + self.world.silence_s()
+        if age_s > max_age_s:
+            raise StaleData(f'newest frame of the {self.role} camera ({self.serial}) is '
+                            f'{age_s:.3f} s old, accepted are {max_age_s} s')
+        return frame
+
+    def wait_frame(self, timeout_s: float) -> StereoFrame:
+        """Return the next new frame."""
+        self._require_open(f'the {self.role} camera')
+        if self.world.running:
+            with self._new:
+                seen = self._sequence
+                if self._new.wait_for(lambda: self._sequence != seen, timeout_s):
+                    return self._newest()
+        else:
+            due_ns = self._newest().left.stamp_ns + self.period_ns
+            end_ns = self.world.now_ns() + round(timeout_s * 1e9)
+            self.world.run_until_ns(min(due_ns, end_ns))
+            if due_ns <= end_ns and not self.dead:
+                self._studio.draw(self)
+                return self._newest()
+        raise ReadTimeout(f'no frame of the {self.role} camera ({self.serial}) within '
+                          f'{timeout_s} s; is it plugged in?')
+
+    @property
+    def dead(self) -> bool:
+        """Whether a test silenced this camera."""
+        return self.role in self.world.faults.dead
+
+    def shots(self) -> list[Shot]:
+        """Return what to draw for one frame."""
+        return [Shot(view(self.role, eye), *self.size) for eye in self.eyes]
+
+    def take(self, pictures: Mapping[str, Pixels], stamp_ns: int) -> None:
+        """Accept the pictures of one grab, keyed by view."""
+        left, right = (Image(pictures.get(view(self.role, eye), _NOTHING), stamp_ns)
+                       for eye in EYES)
+        with self._new:
+            self._sequence += 1
+            self._frame = StereoFrame(left, right, self._sequence, self._dropped)
+            self._generation = self.world.generation
+            self._new.notify_all()
+
+    def miss(self) -> None:
+        """Count a grab that could not be drawn in time."""
+        self._dropped += 1
+
+    def _due(self) -> bool:
+        age_ns = self.world.now_ns() - self._newest().left.stamp_ns
+        early = age_ns >= self.period_ns - _EARLY_NS
+        return early or self._generation != self.world.generation
+
+    def _newest(self) -> StereoFrame:
+        assert self._frame is not None
+        return self._frame
+
+
+class Studio:
+    """Draws for all cameras of a world: on demand when idle, every period when it runs."""
+
+    def __init__(self, world: SimWorld) -> None:
+        self._world = world
+        self._renderer = Renderer()
+        self._cameras: list[SimCamera] = []
+        self._pending: Future[list[Pixels]] | None = None
+        world.on_tick.append(self._on_tick)
+        self._next_ns: dict[SimCamera, int] = {}
+
+    def add(self, camera: SimCamera) -> None:
+        """Draw for ``camera`` from now on."""
+        with self._world.ticked:
+            self._cameras.append(camera)
+            period = camera.period_ns
+            self._next_ns[camera] = (self._world.now_ns() // period + 1) * period
+
+    def remove(self, camera: SimCamera) -> None:
+        """Forget ``camera``."""
+        with self._world.ticked:
+            if camera in self._cameras:
+                self._cameras.remove(camera)
+
+    def draw(self, camera: SimCamera) -> None:
+        """Draw one frame of ``camera`` now."""
+        snapshot = self._world.snapshot()
+        shots = camera.shots()
+        pictures = self._renderer.draw(snapshot, shots)
+        camera.take({s.camera: p for s, p in zip(shots, pictures, strict=True)},
+                    snapshot.stamp_ns)
+
+    def picture(self, shot: Shot) -> Pixels:
+        """Return (H, W, 3) of the present instant from any camera of the scene."""
+        return self._renderer.draw(self._world.snapshot(), [shot])[0]
+
+    def close(self) -> None:
+        """End the drawing thread."""
+        with self._world.ticked:
+            self._cameras.clear()
+            if self._on_tick in self._world.on_tick:
+                self._world.on_tick.remove(self._on_tick)
+        self._renderer.close()
+
+    def _on_tick(self) -> None:
+        if not self._world.running:
+            return
+        now_ns = self._world.now_ns()
+        due = [camera for camera in self._cameras if now_ns >= self._next_ns[camera]]
+        if not due:
+            return
+        for camera in due:
+            self._next_ns[camera] = (now_ns // camera.period_ns + 1) * camera.period_ns
+        if self._pending is not None and not self._pending.done():
+            for camera in due:
+                camera.miss()
+            return
+        due = [camera for camera in due if not camera.dead]
+        shots = [shot for camera in due for shot in camera.shots()]
+        if not shots:
+            return
+        snapshot = self._world.snapshot()
+        self._pending = self._renderer.submit(snapshot, shots)
+        self._pending.add_done_callback(lambda future: _deliver(future, due, snapshot.stamp_ns))
+
+
+def _deliver(future: 'Future[list[Pixels]]', cameras: Sequence[SimCamera], stamp_ns: int) -> None:
+    if (error := future.exception()) is not None:
+        log.error('no frame at %d ns: %s', stamp_ns, error)
+        return
+    pictures = iter(future.result())
+    for camera in cameras:
+        camera.take({shot.camera: next(pictures) for shot in camera.shots()}, stamp_ns)

@@ -1,0 +1,185 @@
+"""Things fixed to the table, with joints of their own, and marks on it."""
+
+from dataclasses import dataclass
+
+from arena_robot.drivers.sim.mjcf import Node
+from arena_robot.drivers.sim.poses import yaw_quat
+from arena_robot.drivers.sim.props import COLOURS, free_body
+
+_BEECH = (0.80, 0.66, 0.46, 1)
+_LIGHT = (0.90, 0.89, 0.86, 1)
+
+
+def _walls(body: Node, boxes: tuple[tuple[float, ...], ...], class_: str,
+           rgba: tuple[float, ...]) -> None:
+    for x, y, z, sx, sy, sz in boxes:
+        body.add('geom', class_=class_, type='box', pos=(x, y, z), size=(sx, sy, sz), rgba=rgba)
+
+
+@dataclass(frozen=True)
+class Drawer:
+    """
+    A cabinet with one drawer that opens towards the robot at yaw 0.
+
+    Joint ``<name>_slide`` runs from 0 (closed) to :attr:`TRAVEL_M`; body ``<name>_handle`` is the
+    middle of the bar.
+    """
+
+    name: str
+    x: float
+    y: float
+    yaw: float
+    colour: str
+
+    TRAVEL_M = 0.13
+    DEPTH = 0.09                   # half, and so are the next two
+    WIDTH = 0.11
+    HEIGHT = 0.065
+    HANDLE = (-0.138, 0.0, 0.062)  # in the cabinet's frame, closed
+
+    def build(self, root: Node, world: Node) -> None:
+        """Add cabinet, drawer and handle."""
+        d, w, h, t = self.DEPTH, self.WIDTH, self.HEIGHT, 0.006
+        case = world.add('body', name=self.name, pos=(self.x, self.y, 0), quat=yaw_quat(self.yaw))
+        _walls(case, ((0, w, h, d, t, h), (0, -w, h, d, t, h), (d, 0, h, t, w, h),
+                      (0, 0, 2 * h, d + t, w + t, t), (0, 0, t / 2, d, w, t / 2)),
+               'fixed', _BEECH)
+        drawer = case.add('body', name=f'{self.name}_tray', pos=(0, 0, 0))
+        drawer.add('joint', name=f'{self.name}_slide', type='slide', axis=(-1, 0, 0),
+                   range=(0, self.TRAVEL_M), damping=6, frictionloss=1.0)
+        rgba = (*COLOURS[self.colour], 1)
+        _walls(drawer, ((-d - 0.001, 0, h - 0.002, t, w - t - 0.001, h - t - 0.006),),
+               'prop', rgba)
+        _walls(drawer, ((0, 0, 0.014, d - 0.01, w - 0.016, 0.003),
+                        (0, w - 0.018, 0.04, d - 0.01, 0.003, 0.026),
+                        (0, 0.018 - w, 0.04, d - 0.01, 0.003, 0.026),
+                        (d - 0.014, 0, 0.04, 0.003, w - 0.02, 0.026)), 'prop', _LIGHT)
+        hx, hy, hz = self.HANDLE
+        handle = drawer.add('body', name=f'{self.name}_handle', pos=(hx, hy, hz))
+        handle.add('geom', class_='prop', type='capsule', material='metal', size=[0.006],
+                   fromto=(0, -0.045, 0, 0, 0.045, 0))
+        for side in (-0.042, 0.042):
+            handle.add('geom', class_='prop', type='capsule', material='metal', size=[0.005],
+                       fromto=(0, side, 0, -hx - d - 0.004, side, 0))
+
+
+@dataclass(frozen=True)
+class LidBox:
+    """
+    A box whose lid hinges on its own +y side; joint ``<name>_lid``: 0 closed, 1.75 open.
+
+    Body ``<name>_cover`` is the lid; its origin is on the hinge.
+    """
+
+    name: str
+    x: float
+    y: float
+    yaw: float
+    colour: str
+
+    HALF = (0.085, 0.065, 0.04)
+    OPEN_RAD = 1.75
+
+    def build(self, root: Node, world: Node) -> None:
+        """Add walls and lid."""
+        (sx, sy, sz), t = self.HALF, 0.004
+        box = world.add('body', name=self.name, pos=(self.x, self.y, 0), quat=yaw_quat(self.yaw))
+        rgba = (*COLOURS[self.colour], 1)
+        _walls(box, ((0, sy, sz, sx, t, sz), (0, -sy, sz, sx, t, sz), (sx, 0, sz, t, sy, sz),
+                     (-sx, 0, sz, t, sy, sz), (0, 0, t, sx, sy, t)), 'fixed', rgba)
+        lid = box.add('body', name=f'{self.name}_cover', pos=(0, sy + t, 2 * sz + 0.001))
+        lid.add('joint', name=f'{self.name}_lid', axis=(-1, 0, 0), range=(0, self.OPEN_RAD + 0.05),
+                damping=0.02, frictionloss=0.012)
+        lid.add('geom', class_='prop', type='box', size=(sx + t, sy - 0.001, t),
+                pos=(0, -sy - t, t + 0.001), density=350, rgba=[0.75 * c for c in rgba[:3]] + [1])
+        lid.add('geom', class_='visual', type='box', size=(0.02, 0.004, 0.006), material='metal',
+                pos=(0, -2 * sy - t, 0.004))
+
+
+@dataclass(frozen=True)
+class Button:
+    """A push button; joint ``<name>_cap`` is 0 released, -8 mm pressed; body is the cap."""
+
+    name: str
+    x: float
+    y: float
+    colour: str
+
+    TOP_M = 0.052
+    TRAVEL_M = 0.008
+
+    def build(self, root: Node, world: Node) -> None:
+        """Add housing and cap."""
+        base = world.add('body', name=f'{self.name}_base', pos=(self.x, self.y, 0))
+        base.add('geom', class_='fixed', type='box', size=(0.045, 0.045, 0.016), pos=(0, 0, 0.016),
+                 rgba=(0.88, 0.80, 0.25, 1))
+        base.add('geom', class_='visual', type='cylinder', size=(0.033, 0.004),
+                 pos=(0, 0, 0.034), material='dark')
+        cap = base.add('body', name=self.name, pos=(0, 0, 0.04), gravcomp=1)
+        cap.add('joint', name=f'{self.name}_cap', type='slide', axis=(0, 0, 1),
+                range=(-self.TRAVEL_M, 0), stiffness=900, damping=8)
+        cap.add('geom', class_='prop', type='cylinder', size=(0.026, 0.009), pos=(0, 0, 0.003),
+                density=900, rgba=(*COLOURS[self.colour], 1))
+        cap.add('geom', class_='visual', type='ellipsoid', size=(0.025, 0.025, 0.006),
+                pos=(0, 0, 0.012), rgba=(*COLOURS[self.colour], 1))
+
+
+@dataclass(frozen=True)
+class Zone:
+    """A square of tape on the table; body of its name."""
+
+    name: str
+    x: float
+    y: float
+    yaw: float
+    colour: str
+    half: float = 0.085
+
+    def build(self, root: Node, world: Node) -> None:
+        """Add four strips."""
+        mark = world.add('body', name=self.name, pos=(self.x, self.y, 0), quat=yaw_quat(self.yaw))
+        s = self.half
+        for x, y, sx, sy in ((s, 0, 0.006, s + 0.006), (-s, 0, 0.006, s + 0.006),
+                             (0, s, s, 0.006), (0, -s, s, 0.006)):
+            mark.add('geom', class_='visual', type='box', size=(sx, sy, 0.0006),
+                     pos=(x, y, 0.0006), rgba=(*COLOURS[self.colour], 1))
+
+
+@dataclass(frozen=True)
+class Stain:
+    """A spot on the table that a task can wipe away; a mocap body."""
+
+    name: str
+    x: float
+    y: float
+    radius: float = 0.011
+
+    def build(self, root: Node, world: Node) -> None:
+        """Add a flat disc."""
+        world.add('body', name=self.name, mocap=True, pos=(self.x, self.y, 0.0007)).add(
+            'geom', class_='visual', type='cylinder', size=(self.radius, 0.0007),
+            rgba=(0.42, 0.22, 0.10, 1))
+
+
+@dataclass(frozen=True)
+class Towel:
+    """A strip of cloth: hinged slats that bend and drape."""
+
+    name: str
+    colour: str
+    slats: int = 6
+
+    SLAT = (0.0145, 0.055, 0.003)
+
+    def build(self, root: Node, world: Node) -> None:
+        """Add a chain of slats."""
+        body = free_body(world, self.name)
+        for i in range(self.slats):
+            shade = 1.0 if i % 2 else 0.82
+            rgba = [shade * c for c in COLOURS[self.colour]] + [1]
+            if i:
+                body = body.add('body', name=f'{self.name}_{i}', pos=(2 * self.SLAT[0], 0, 0))
+                body.add('joint', type='hinge', name=f'{self.name}_{i}', axis=(0, 1, 0),
+                         pos=(-self.SLAT[0], 0, 0), range=(-1.2, 1.2), damping=0.0015,
+                         stiffness=0.002)
+            body.add('geom', class_='prop', type='box', size=self.SLAT, density=260, rgba=rgba)

@@ -1,0 +1,189 @@
+"""
+Pictures of a world, drawn by one thread that owns the OpenGL context.
+
+Works on snapshots in a MjData of its own, so drawing never holds up physics.
+"""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+
+from arena_robot.core.errors import DriverError
+from arena_robot.core.observation import Floats, Pixels
+from arena_robot.drivers.sim.gripper_model import BAR_END, BAR_PIVOT, FINGERS
+from arena_robot.drivers.sim.scene import Scene
+from arena_robot.drivers.sim.world import Snapshot
+
+MAX_WIDTH, MAX_HEIGHT = 1280, 720
+_PLAIN = ((256, 12, 6), (480, 18, 9), (MAX_HEIGHT, 28, 14))  # up to height: slices, stacks
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One picture to draw: an MJCF camera and a size in pixels."""
+
+    camera: str
+    width: int
+    height: int
+
+
+class Canvas:
+    """An OpenGL context with one scene's model loaded; belongs to the thread that made it."""
+
+    def __init__(self, gl: 'mujoco.GLContext', scene: Scene, height: int) -> None:
+        self.scene, self.height = scene, height
+        model = self.model = scene.model
+        slices, stacks = (48, 24) if scene.spec.beauty else next(
+            (s, t) for h, s, t in _PLAIN if height <= h)
+        model.vis.quality.numslices, model.vis.quality.numstacks = slices, stacks
+        model.vis.quality.numquads = 4 if scene.spec.beauty else 1
+        gl.make_current()
+        self.data = mujoco.MjData(model)
+        self._picture = mujoco.MjvScene(model, maxgeom=1000)
+        self._picture.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = scene.spec.beauty
+        self._picture.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = False
+        self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
+        self._option, self._camera = mujoco.MjvOption(), mujoco.MjvCamera()
+        self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
+        self._posed: Snapshot | None = None
+        self._bars, self._sight = _Bars(model), _Sight(model)
+
+    def draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> list[Pixels]:
+        """Return one (H, W, 3) uint8 RGB picture per shot."""
+        if snapshot is not self._posed:
+            self._pose(snapshot)
+        pictures = []
+        for shot in shots:
+            self._camera.fixedcamid = mujoco.mj_name2id(
+                self.model, mujoco.mjtObj.mjOBJ_CAMERA, shot.camera)
+            self._sight.hide(self.data, self._camera.fixedcamid, shot.width / shot.height)
+            mujoco.mjv_updateScene(self.model, self.data, self._option, None, self._camera,
+                                   mujoco.mjtCatBit.mjCAT_ALL, self._picture)
+            self._sight.restore()
+            area = mujoco.MjrRect(0, 0, shot.width, shot.height)
+            mujoco.mjr_render(area, self._picture, self._context)
+            pixels = np.empty((shot.height, shot.width, 3), np.uint8)
+            mujoco.mjr_readPixels(pixels, None, area, self._context)
+            pictures.append(np.ascontiguousarray(pixels[::-1]))
+        return pictures
+
+    def _pose(self, snapshot: Snapshot) -> None:
+        self.data.qpos[:] = snapshot.qpos
+        self.data.mocap_pos[:] = snapshot.mocap_pos
+        self.data.mocap_quat[:] = snapshot.mocap_quat
+        mujoco.mj_kinematics(self.model, self.data)
+        mujoco.mj_comPos(self.model, self.data)
+        mujoco.mj_camlight(self.model, self.data)
+        self._bars.pose(self.data)
+        self._posed = snapshot
+
+    def free(self) -> None:
+        """Release what the context holds on the graphics side."""
+        self._context.free()
+
+
+def _make_context() -> 'mujoco.GLContext':
+    try:
+        return mujoco.GLContext(MAX_WIDTH, MAX_HEIGHT)
+    except (AttributeError, ImportError, RuntimeError) as error:
+        backend = os.environ.get('MUJOCO_GL', 'not set')
+        raise DriverError(
+            f'cannot draw pictures with MUJOCO_GL={backend}: {error}; on Debian and Ubuntu: '
+            'apt-get install libegl1 libgl1-mesa-dri libgles2, then MUJOCO_GL=egl') from error
+
+
+class _Sight:
+    """Keeps what a camera cannot see from being drawn: half of a picture's cost is geometry."""
+
+    _HIDDEN = 5  # a geom group that is not drawn
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        self._model = model
+        self._groups = model.geom_group.copy()
+        self._radius = np.where(model.geom_rbound > 0, model.geom_rbound, np.inf)
+
+    def hide(self, data: mujoco.MjData, camera: int, aspect: float) -> None:
+        """Move geoms whose bounding sphere is outside the camera's pyramid to a hidden group."""
+        turn = data.cam_xmat[camera].reshape(3, 3)
+        x, y, z = ((data.geom_xpos - data.cam_xpos[camera]) @ turn).T
+        up = np.tan(np.radians(self._model.cam_fovy[camera]) / 2)
+        side = up * aspect
+        outside = (z > self._radius) | (
+            np.abs(x) + side * z > self._radius * np.hypot(1, side)) | (
+            np.abs(y) + up * z > self._radius * np.hypot(1, up))
+        self._model.geom_group[:] = np.where(outside, self._HIDDEN, self._groups)
+
+    def restore(self) -> None:
+        """Undo :meth:`hide`."""
+        self._model.geom_group[:] = self._groups
+
+
+class _Bars:
+    """Turns the drawn-only linkage bars of the gripper to fit its opening."""
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        kind = mujoco.mjtObj
+        self._hand = mujoco.mj_name2id(model, kind.mjOBJ_BODY, 'hand')
+        self._bars = [
+            (mujoco.mj_name2id(model, kind.mjOBJ_GEOM, f'bar_{side}_{face}'), sign, face * 0.0135,
+             model.jnt_qposadr[mujoco.mj_name2id(model, kind.mjOBJ_JOINT, finger)])
+            for side, sign, finger in zip(('left', 'right'), (1, -1), FINGERS, strict=True)
+            for face in (1, -1)]
+
+    def pose(self, data: mujoco.MjData) -> None:
+        origin, turn = data.xpos[self._hand], data.xmat[self._hand].reshape(3, 3)
+        for geom, sign, x, address in self._bars:
+            start = np.array([x, sign * BAR_PIVOT[0], BAR_PIVOT[1]])
+            end = np.array([x, sign * (BAR_END[0] + data.qpos[address]), BAR_END[1]])
+            data.geom_xpos[geom] = origin + turn @ ((start + end) / 2)
+            data.geom_xmat[geom] = (turn @ _along(end - start)).ravel()
+
+
+def _along(direction: Floats) -> Floats:
+    z = direction / np.linalg.norm(direction)
+    return np.column_stack([(1.0, 0.0, 0.0), np.cross(z, (1.0, 0.0, 0.0)), z])
+
+
+class Renderer:
+    """Draws on its own thread; the context is made on first use."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix='sim_render')
+        self._gl: mujoco.GLContext | None = None
+        self._canvas: Canvas | None = None
+
+    def submit(self, snapshot: Snapshot, shots: Sequence[Shot]) -> 'Future[list[Pixels]]':
+        """Draw soon; the future holds one picture per shot."""
+        return self._thread.submit(self._draw, snapshot, tuple(shots))
+
+    def draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> list[Pixels]:
+        """Draw now and return one (H, W, 3) picture per shot."""
+        return self.submit(snapshot, shots).result(timeout=60.0)
+
+    def close(self) -> None:
+        """Free the context; can be called twice."""
+        self._thread.submit(self._free)
+        self._thread.shutdown(wait=True)
+
+    def _draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> list[Pixels]:
+        height = max(shot.height for shot in shots)
+        canvas = self._canvas
+        if canvas is None or canvas.scene is not snapshot.scene or canvas.height < height:
+            if self._gl is None:
+                self._gl = _make_context()
+            if canvas is not None:
+                canvas.free()
+            canvas = self._canvas = Canvas(self._gl, snapshot.scene, height)
+        return canvas.draw(snapshot, shots)
+
+    def _free(self) -> None:
+        if self._canvas is not None:
+            self._canvas.free()
+        if self._gl is not None:
+            self._gl.free()
+        self._canvas = self._gl = None

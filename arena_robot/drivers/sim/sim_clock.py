@@ -1,0 +1,33 @@
+"""The simulated world's time as a core Clock."""
+
+from typing import Protocol
+
+
+class Steppable(Protocol):
+    """What the clock needs of a world."""
+
+    def now_ns(self) -> int:
+        """Return the world's time."""
+
+    def run_until_ns(self, stamp_ns: int) -> None:
+        """Return once the world's time is ``stamp_ns`` or later."""
+
+
+class SimClock:
+    """
+    Simulated time; integer nanoseconds since the world's epoch.
+
+    ``sleep_until_ns`` waits for the thread that runs the world. When nobody runs it, the sleep
+    itself advances the simulation, so code written against a Clock runs as fast as it can.
+    """
+
+    def __init__(self, world: Steppable) -> None:
+        self._world = world
+
+    def now_ns(self) -> int:
+        """Return the world's time."""
+        return self._world.now_ns()
+
+    def sleep_until_ns(self, stamp_ns: int) -> None:
+        """Return once the world's time is ``stamp_ns`` or later."""
+        self._world.run_until_ns(stamp_ns)

@@ -1,0 +1,210 @@
+"""A whole simulated DROID station: one world, one arm, one gripper, three stereo cameras."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+import mujoco
+import numpy as np
+from typing_extensions import Self
+
+from arena_robot.core.config import nearest
+from arena_robot.core.errors import ConfigError
+from arena_robot.core.observation import EYES, ROLES
+from arena_robot.drivers.sim.arm import SimArm
+from arena_robot.drivers.sim.camera import SimCamera, Studio
+from arena_robot.drivers.sim.gripper import SimGripper
+from arena_robot.drivers.sim.gripper_control import GripperControl
+from arena_robot.drivers.sim.poses import yaw_quat
+from arena_robot.drivers.sim.robots import RobotModel, robot_model
+from arena_robot.drivers.sim.scene import Scene, SceneSpec, build_scene
+from arena_robot.drivers.sim.tasks import TASKS
+from arena_robot.drivers.sim.tasks.base import Task
+from arena_robot.drivers.sim.truth import Truth
+from arena_robot.drivers.sim.world import SimWorld
+
+SETTLE_S = 0.15
+_ORACLE_TICKS = 5
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """A start state of one scene: full physics, the grip, and what the oracle remembered."""
+
+    scene: Scene
+    physics: mujoco.MjData
+    grip: GripperControl
+    task: Task
+    best: float
+
+
+def make_task(name: str, seed: int) -> Task:
+    """Return a task's instance for a seed; ConfigError names the nearest known task."""
+    if name not in TASKS:
+        raise ConfigError(f"no task '{name}'.{nearest(name, TASKS)}")
+    return TASKS[name](np.random.default_rng((seed, 11)))
+
+
+class SimStation:
+    """Parts around one world; the parts follow when :meth:`reset` loads another task or seed."""
+
+    def __init__(self, world: SimWorld, robot: RobotModel, cameras: Sequence[str],
+                 size: tuple[int, int], rate_hz: float, eyes: Sequence[str]) -> None:
+        self.world, self.robot = world, robot
+        self.arm, self.gripper = SimArm(world), SimGripper(world)
+        self.studio = Studio(world)
+        self.cameras = {role: SimCamera(world, self.studio, role, size=size, rate_hz=rate_hz,
+                                        eyes=eyes) for role in cameras}
+        self.truth = Truth(world)
+        self.clock = world.clock
+        self._task: Task | None = None
+        self._best = 0.0
+        world.on_tick.append(self._observe)
+
+    @classmethod
+    def make(cls, task: str = 'cube_in_bowl', seed: int = 0, robot: str = 'panda', *,
+             cameras: Sequence[str] = ROLES, size: tuple[int, int] = (320, 180),
+             rate_hz: float = 15.0, eyes: Sequence[str] = EYES, epoch_ns: int = 0,
+             command_timeout_s: float = 0.5, beauty: bool = False) -> Self:
+        """
+        Return a station with ``task`` set up, parts not yet open.
+
+        ``size`` (width, height) of every image; ``cameras`` and ``eyes`` choose what is drawn;
+        ``epoch_ns`` is the stamp of the first instant; ``beauty`` adds shadows (slow).
+        """
+        model = robot_model(robot)
+        instance = make_task(task, seed)
+        scene = build_scene(SceneSpec(model, instance.setup.props, seed, beauty=beauty))
+        world = SimWorld(scene, epoch_ns=epoch_ns, command_timeout_s=command_timeout_s)
+        station = cls(world, model, cameras, size, rate_hz, eyes)
+        station._begin(instance)
+        return station
+
+    # -- parts -----------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open every part, all or none."""
+        try:
+            for part in (self.arm, self.gripper, *self.cameras.values()):
+                part.open()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Stop the world's thread, close every part; can be called twice."""
+        for part in (self.arm, self.gripper, *self.cameras.values()):
+            part.close()
+        self.world.stop()
+        self.studio.close()
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def step(self, dt_s: float) -> None:
+        """Advance an idle world by ``dt_s`` of simulated time."""
+        self.world.step(dt_s)
+
+    # -- task ------------------------------------------------------------------------------
+
+    @property
+    def task(self) -> Task:
+        """The task that is set up now."""
+        assert self._task is not None
+        return self._task
+
+    @property
+    def instruction(self) -> str:
+        """The task's instruction in this seed's wording."""
+        return self.task.setup.instruction
+
+    def reset(self, task: str | None = None, seed: int = 0) -> None:
+        """Set up a task (None: the same one) for a seed; the arm is back at its reset pose."""
+        instance = make_task(task or self.task.name, seed)
+        spec = SceneSpec(self.robot, instance.setup.props, seed,
+                         beauty=self.world.scene.spec.beauty)
+        scene = build_scene(spec)
+        with self.world.ticked:
+            self.world.load(scene)
+            self._begin(instance)
+
+    def progress(self) -> float:
+        """Return the oracle's progress, 0 to 1."""
+        with self.world.ticked:
+            self._judge()
+            return 1.0 if self.task.done(self.truth) else self._best
+
+    def succeeded(self) -> bool:
+        """Tell whether the task is fulfilled now."""
+        with self.world.ticked:
+            return self.task.done(self.truth)
+
+    def save(self) -> SavedState:
+        """Return the present state, to be restored later."""
+        world = self.world
+        with world.ticked:
+            physics = mujoco.MjData(world.model)
+            mujoco.mj_copyData(physics, world.model, world.data)
+            return SavedState(world.scene, physics, copy.copy(world.gripper),
+                              copy.deepcopy(self.task), self._best)
+
+    def restore(self, state: SavedState, *, moved_mm: float = 0.0, turned_deg: float = 0.0,
+                seed: int = 0) -> None:
+        """
+        Put everything back as saved; time goes on.
+
+        ``moved_mm`` and ``turned_deg`` are standard deviations: how exactly a person puts the
+        free props back; 0 restores to the last bit.
+        """
+        world = self.world
+        with world.ticked:
+            if world.scene is not state.scene:
+                world.load(state.scene)
+            world.adopt(state.physics)
+            self._task, self._best = copy.deepcopy(state.task), state.best
+            if moved_mm > 0.0 or turned_deg > 0.0:
+                self._disturb(np.random.default_rng((seed, 13)), moved_mm * 1e-3,
+                              np.radians(turned_deg))
+                world.rebind()
+            world.gripper.resume(state.grip, world.data)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _begin(self, instance: Task) -> None:
+        data = self.world.data
+        for name, place in instance.setup.places.items():
+            at, _ = self.world.joint(name)
+            data.qpos[at:at + 3] = place.x, place.y, place.z
+            quat = yaw_quat(place.yaw)
+            data.qpos[at + 3:at + 7] = (0.0, quat[0], quat[3], 0.0) if place.flipped else quat
+        for name, value in instance.setup.joints.items():
+            data.qpos[self.world.joint(name)[0]] = value
+        self._task, self._best = None, 0.0
+        self.world.rebind()
+        self.world.settle(SETTLE_S)
+        self._task = instance
+
+    def _disturb(self, rng: np.random.Generator, moved_m: float, turned_rad: float) -> None:
+        data = self.world.data
+        for name in self.task.setup.places:
+            at, _ = self.world.joint(name)
+            data.qpos[at:at + 2] += rng.normal(0.0, moved_m, 2)
+            data.qpos[at + 2] += 0.001
+            turn = np.zeros(4)
+            mujoco.mju_mulQuat(turn, yaw_quat(rng.normal(0.0, turned_rad)),
+                               data.qpos[at + 3:at + 7])
+            data.qpos[at + 3:at + 7] = turn
+
+    def _observe(self) -> None:
+        if self.world.ticks % _ORACLE_TICKS == 0:
+            self._judge()
+
+    def _judge(self) -> None:
+        if self._task is not None:
+            self._best = max(self._best, min(self._task.stage(self.truth), 0.99))

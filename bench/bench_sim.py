@@ -1,0 +1,69 @@
+"""
+How fast the simulated station runs without ROS, and what it costs.
+
+Every row drives the arm on a slow wave at 15 Hz, reads arm and gripper, and takes all images.
+``x real`` is simulated time over wall time; ``cores`` is CPU time over wall time. The target is
+6 x real time with three left images of 320x180.
+"""
+
+import time
+
+import numpy as np
+
+from arena_robot.core.action import ArmCommand, GripperCommand
+from arena_robot.core.observation import EYES, ROLES
+from arena_robot.drivers.sim.station import SimStation
+
+SECONDS = 6.0
+TASKS = ('cube_in_bowl', 'sort_cubes', 'find_cube', 'open_drawer')
+VIEWS = ((), (320, 180), ('left',)), (ROLES, (320, 180), ('left',)), (ROLES, (512, 288), EYES), \
+    (ROLES, (1280, 720), ('left',))
+
+
+def drive(station: SimStation, steps: int) -> None:
+    q = station.arm.state().q
+    wave = 0.15 * np.array([1, 1, 1, 1, 1, 1, 1])
+    for k in range(steps):
+        station.arm.state()
+        station.gripper.state()
+        for camera in station.cameras.values():
+            camera.frame()
+        stamp_ns = station.clock.now_ns()
+        station.arm.command(ArmCommand(q + wave * np.sin(k / 15), stamp_ns))
+        station.gripper.command(GripperCommand(float(k // 15 % 2), stamp_ns))
+        station.step(1 / 15)
+
+
+def measure(task: str, cameras: tuple[str, ...], size: tuple[int, int],
+            eyes: tuple[str, ...]) -> tuple[float, float, float]:
+    with SimStation.make(task, 1, cameras=cameras, size=size, eyes=eyes) as station:
+        drive(station, 15)
+        wall, cpu = time.perf_counter(), time.process_time()
+        drive(station, round(15 * SECONDS))
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return SECONDS / wall, 1e3 * cpu / SECONDS, cpu / wall
+
+
+def reset_time(task: str) -> float:
+    with SimStation.make(task, cameras=()) as station:
+        begun = time.process_time()
+        for seed in range(5):
+            station.reset(task, seed)
+        return (time.process_time() - begun) / 5
+
+
+def main() -> None:
+    print(f"{'task':14} {'images':20} {'x real':>7} {'CPU ms per s':>13} {'cores':>6} "
+          f"{'x real on one core':>19}")
+    for task in TASKS:
+        for cameras, size, eyes in VIEWS:
+            images = f'{len(cameras) * len(eyes)} x {size[0]}x{size[1]}' if cameras else 'none'
+            speed, cpu_ms, cores = measure(task, cameras, size, eyes)
+            print(f'{task:14} {images:20} {speed:7.1f} {cpu_ms:13.1f} {cores:6.2f} '
+                  f'{1e3 / cpu_ms:19.1f}', flush=True)
+    print('\nreset to a new seed (CPU): '
+          + ', '.join(f'{task} {1e3 * reset_time(task):.0f} ms' for task in TASKS))
+
+
+if __name__ == '__main__':
+    main()

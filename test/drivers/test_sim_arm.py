@@ -1,0 +1,167 @@
+"""The simulated arm: kinematics, DROID's impedance, limits, stopping in time."""
+
+import time
+from math import cos, sin
+
+import mujoco
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from arena_robot.core.action import ArmCommand
+from arena_robot.core.errors import ConfigError
+from arena_robot.core.observation import RobotMode
+from arena_robot.drivers.sim.impedance import DROID
+from arena_robot.drivers.sim.robots import (
+    DH_A,
+    DH_ALPHA,
+    DH_D,
+    FLANGE_M,
+    RESET_Q,
+    ROBOTS,
+    robot_model,
+)
+from arena_robot.drivers.sim.station import SimStation
+
+SWING = np.array([0.6, -0.3, 0.4, 0.3, 0.5, 0.4, 0.6])
+STILL = 0.01
+
+
+@pytest.fixture(params=sorted(ROBOTS))
+def station(request):
+    with SimStation.make('do_not_move', 0, request.param, cameras=()) as made:
+        yield made
+
+
+@pytest.fixture
+def panda():
+    with SimStation.make('do_not_move', 0, cameras=()) as made:
+        yield made
+
+
+def dh_flange(q):
+    pose = np.eye(4)
+    for theta, a, d, alpha in zip([*q, 0.0], [*DH_A, 0.0], [*DH_D, FLANGE_M], [*DH_ALPHA, 0.0],
+                                  strict=True):
+        c, s, ca, sa = cos(theta), sin(theta), cos(alpha), sin(alpha)
+        pose = pose @ np.array([[c, -s, 0, a], [s * ca, c * ca, -sa, -sa * d],
+                                [s * sa, c * sa, ca, ca * d], [0, 0, 0, 1]])
+    return pose
+
+
+def test_flange_pose_is_that_of_the_published_dh_parameters(station):
+    rng = np.random.default_rng(4)
+    low, high = (np.array(getattr(station.robot, name)) for name in ('q_min', 'q_max'))
+    for _ in range(20):
+        q = rng.uniform(low, high)
+        station.world.data.qpos[station.world.arm.impedance.qpos] = q
+        pose, wanted = station.arm.state().pose, dh_flange(q)
+        np.testing.assert_allclose(pose[:3], wanted[:3, 3], atol=1e-9)
+        turn = Rotation.from_euler('xyz', pose[3:]).as_matrix()
+        np.testing.assert_allclose(turn, wanted[:3, :3], atol=1e-8)
+
+
+def test_reset_pose_points_the_gripper_down(panda):
+    state = panda.arm.state()
+    np.testing.assert_allclose(state.q, RESET_Q, atol=2e-3)
+    assert abs(abs(state.pose[3]) - np.pi) < 0.02
+
+
+def test_torque_is_droids_hybrid_impedance(panda):
+    world, model, data = panda.world, panda.world.model, panda.world.data
+    imp = world.arm.impedance
+    q_des = np.array(RESET_Q) + 0.05 * np.array([1, -1, 1, 1, -1, 1, 1])
+    data.qvel[imp.dofs] = [0.1, -0.2, 0.1, 0.2, -0.1, 0.3, -0.2]
+    world.arm.track(q_des, world.elapsed_ns)
+    mujoco.mj_forward(model, data)
+    imp.refresh(data, world.arm.q_des)
+    mujoco.mj_forward(model, data)
+    jac = np.zeros((6, model.nv))
+    mujoco.mj_jacSite(model, data, jac[:3], jac[3:], imp.flange)
+    j = jac[:, imp.dofs]
+    kq, kqd, kx, kxd = (np.diag(g) for g in (DROID.kq, DROID.kqd, DROID.kx, DROID.kxd))
+    error, dq = q_des - data.qpos[imp.qpos], data.qvel[imp.dofs]
+    wanted = (kq + j.T @ kx @ j) @ error - (kqd + j.T @ kxd @ j) @ dq
+    np.testing.assert_allclose(data.qfrc_actuator[imp.dofs], wanted, atol=1e-9)
+    coriolis = data.qfrc_bias[imp.dofs] - data.qfrc_gravcomp[imp.dofs]
+    np.testing.assert_allclose(data.qfrc_applied[imp.dofs], coriolis, atol=1e-9)
+
+
+def test_gravity_is_compensated(panda):
+    q = panda.arm.state().q
+    for _ in range(30):
+        panda.arm.command(ArmCommand(q, 0))
+        panda.step(1 / 15)
+    np.testing.assert_allclose(panda.arm.state().q, q, atol=1e-3)
+
+
+def test_torque_never_exceeds_the_limits(station):
+    seen = []
+    imp = station.world.arm.impedance
+    station.world.on_tick.append(
+        lambda: seen.append(station.world.data.qfrc_actuator[imp.dofs].copy()))
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        goal = rng.uniform(station.robot.q_min, station.robot.q_max)
+        if not station.arm.state().recovery_required:
+            station.arm.command(ArmCommand(goal, 0))
+        station.step(0.2)
+    assert np.all(np.abs(seen) <= np.array(station.robot.tau_max) + 1e-9)
+    assert np.max(np.abs(seen)) > 12.0
+
+
+def swing(station, goal):
+    for _ in range(3):
+        station.arm.command(ArmCommand(goal, 0))
+        station.step(1 / 15)
+    assert np.max(np.abs(station.arm.state().dq)) > 0.5
+
+
+def test_stop_comes_to_rest_within_150_ms(station):
+    for direction in (1.0, -1.0):
+        swing(station, np.array(RESET_Q) + direction * SWING)
+        station.arm.stop()
+        station.step(0.15)
+        q = station.arm.state().q
+        assert np.max(np.abs(station.arm.state().dq)) < STILL
+        station.step(1.0)
+        np.testing.assert_allclose(station.arm.state().q, q, atol=2e-3)
+        assert station.arm.state().mode is RobotMode.IDLE
+
+
+def test_a_stream_that_ceases_stops_the_arm_in_time(station):
+    swing(station, np.array(RESET_Q) + 2 * SWING)
+    timeout_s = station.world.arm.command_timeout_s
+    last_s = station.world.now_s - 1 / 15
+    while station.world.now_s < last_s + timeout_s + 0.1 - 1e-9:
+        station.step(0.004)
+    assert np.max(np.abs(station.arm.state().dq)) < STILL
+    assert station.arm.state().mode is RobotMode.IDLE
+
+
+def test_stops_in_real_time_too(panda):
+    panda.world.start()
+    panda.arm.move_to(np.array(RESET_Q) + SWING, 1.0)
+    time.sleep(0.5)
+    panda.arm.stop()
+    stopped_ns = panda.clock.now_ns()
+    panda.clock.sleep_until_ns(stopped_ns + 150_000_000)
+    assert np.max(np.abs(panda.arm.state().dq)) < STILL
+
+
+def test_pushing_into_the_table_trips_a_reflex(panda):
+    down = np.array(RESET_Q) + np.array([0, 1.2, 0, 0.2, 0, 0, 0])
+    panda.arm.move_to(down, 1.5)
+    panda.step(3.0)
+    state = panda.arm.state()
+    assert state.mode is RobotMode.REFLEX
+    assert 'collision' in state.errors[0]
+    panda.arm.recover()
+    panda.arm.move_to(np.array(RESET_Q), 2.0)
+    panda.step(2.5)
+    np.testing.assert_allclose(panda.arm.state().q, RESET_Q, atol=0.01)
+
+
+def test_unknown_robot_names_the_known_ones():
+    with pytest.raises(ConfigError, match="Did you mean 'panda'"):
+        robot_model('pandas')

@@ -1,0 +1,95 @@
+"""The tasks: instructions, oracles, and the expert that proves they can be done."""
+
+import numpy as np
+import pytest
+
+from arena_robot.drivers.sim.expert import run_expert
+from arena_robot.drivers.sim.station import SimStation, make_task
+from arena_robot.drivers.sim.tasks import TASKS
+
+SMOKE_SEEDS = 2
+FULL_SEEDS = 60
+
+
+@pytest.fixture(scope='module')
+def station():
+    with SimStation.make('do_not_move', cameras=()) as made:
+        yield made
+
+
+def check(run):
+    assert run.succeeded
+    assert run.progress[-1] == 1.0
+    assert np.min(np.diff((0.0, *run.progress))) >= -1e-9, 'progress must not fall'
+
+
+def test_there_are_at_least_ten_tasks_of_many_kinds():
+    assert len(TASKS) >= 10
+    kinds = {task.category for task in TASKS.values()}
+    assert {'pick and place', 'open and close', 'move and slide', 'knock over', 'stack', 'sort',
+            'find', 'press', 'do not move', 'use a tool'} <= kinds
+
+
+@pytest.mark.parametrize('name', TASKS)
+def test_instructions_vary_and_setups_differ(name):
+    tasks = [make_task(name, seed) for seed in range(12)]
+    assert len({task.setup.instruction for task in tasks}) >= 2
+    assert len({str(task.setup.places) for task in tasks}) == 12
+    again = make_task(name, 3)
+    assert again.setup.places == tasks[3].setup.places
+    assert again.setup.instruction == tasks[3].setup.instruction
+
+
+@pytest.mark.parametrize('name', TASKS)
+def test_progress_is_zero_at_reset_and_one_when_the_expert_is_done(station, name):
+    for seed in range(SMOKE_SEEDS):
+        station.reset(name, seed)
+        assert station.progress() == 0.0
+        assert not station.succeeded()
+        run = run_expert(station)
+        check(run)
+        assert len({round(value, 1) for value in run.progress}) >= 5, 'it must grow by steps'
+
+
+@pytest.mark.parametrize('name', [name for name in TASKS if name != 'do_not_move'])
+def test_doing_nothing_gains_nothing(station, name):
+    station.reset(name, 1)
+    station.step(2.0)
+    assert station.progress() < 0.05
+    assert not station.succeeded()
+
+
+def test_moving_fails_the_task_of_not_moving(station):
+    station.reset('do_not_move', 0)
+    station.arm.move_to(station.arm.state().q + 0.2, 1.0)
+    station.step(8.0)
+    assert not station.succeeded()
+    assert station.progress() < 0.3
+
+
+def test_what_is_undone_is_no_longer_one(station):
+    station.reset('close_drawer', 0)
+    assert run_expert(station).succeeded
+    station.world.data.qpos[station.world.joint('drawer_slide')[0]] = 0.1
+    station.world.rebind()
+    assert 0.3 < station.progress() < 1.0
+    assert not station.succeeded()
+
+
+def test_the_fr3_can_do_it_too():
+    with SimStation.make('stack_blocks', 3, 'fr3', cameras=()) as made:
+        check(run_expert(made))
+
+
+@pytest.mark.slow
+def test_the_expert_succeeds_on_sixty_seeds_over_all_tasks(station):
+    names = [name for name in TASKS if name != 'do_not_move']
+    runs = []
+    for seed in range(FULL_SEEDS):
+        station.reset(names[seed % len(names)], 100 + seed)
+        runs.append(run_expert(station))
+    failed = [(run.task, run.seed) for run in runs if not run.succeeded]
+    assert len(failed) <= 0.05 * FULL_SEEDS, failed
+    for run in runs:
+        if run.succeeded:
+            check(run)

@@ -1,0 +1,152 @@
+"""The world's time, its determinism, saved states, and real time."""
+
+import time
+
+import numpy as np
+import pytest
+
+from arena_robot.core.action import ArmCommand, GripperCommand
+from arena_robot.core.errors import ConfigError, DriverError, StaleData
+from arena_robot.drivers.sim.expert import ExpertHands
+from arena_robot.drivers.sim.station import SimStation
+
+
+def station(task='cube_in_bowl', seed=0, **options):
+    return SimStation.make(task, seed, cameras=(), **options)
+
+
+def wave(made, steps=20):
+    q = made.arm.state().q
+    for k in range(steps):
+        made.arm.command(ArmCommand(q + 0.3 * np.sin(k / 5), 0))
+        made.gripper.command(GripperCommand(k % 2, 0))
+        made.step(1 / 15)
+    return np.concatenate([made.world.data.qpos, made.world.data.qvel])
+
+
+def test_the_same_commands_give_the_same_motion():
+    with station(seed=4) as a, station(seed=4) as b:
+        np.testing.assert_array_equal(wave(a), wave(b))
+
+
+def test_steps_add_up_to_the_asked_time():
+    with station(epoch_ns=10**18) as made:
+        for _ in range(150):
+            made.step(1 / 15)
+        assert made.clock.now_ns() - 10**18 == pytest.approx(10e9, abs=1.1e6)
+
+
+def test_sleeping_on_the_clock_drives_an_idle_world():
+    with station() as made:
+        made.clock.sleep_until_ns(500_000_000)
+        assert made.clock.now_ns() == 500_000_000
+        made.clock.sleep_until_ns(1)
+        assert made.clock.now_ns() == 500_000_000
+
+
+def test_restores_exactly():
+    with station(seed=1) as made:
+        start = made.save()
+        qpos = made.world.data.qpos.copy()
+        first = wave(made)
+        made.restore(start)
+        np.testing.assert_array_equal(made.world.data.qpos, qpos)
+        np.testing.assert_array_equal(wave(made), first)
+
+
+def test_a_grip_survives_being_restored():
+    with station('lift_cube', 2) as made:
+        for _ in ExpertHands(made).pick(made.task.target, lift=0.1):
+            made.step(1 / 15)
+        held = made.save()
+        made.reset('lift_cube', 5)
+        made.restore(held)
+        made.step(2.0)
+        assert made.truth.position(made.task.target)[2] > 0.08
+
+
+def test_time_goes_on_when_the_past_is_restored():
+    with station() as made:
+        start = made.save()
+        made.step(1.0)
+        made.restore(start)
+        assert made.clock.now_ns() == 1_000_000_000
+        made.step(0.1)
+        assert made.clock.now_ns() == 1_100_000_000
+
+
+def test_restores_as_a_person_would():
+    with station(seed=1) as made:
+        start, names = made.save(), sorted(made.task.setup.places)
+        home = {name: (made.truth.position(name), made.truth.yaw(name)) for name in names}
+        moves, turns = [], []
+        for seed in range(40):
+            made.restore(start, moved_mm=6, turned_deg=4, seed=seed)
+            for name in names:
+                moves.append((made.truth.position(name) - home[name][0])[:2])
+                turns.append(made.truth.yaw(name) - home[name][1])
+        assert np.std(moves) == pytest.approx(0.006, rel=0.2)
+        assert np.std(turns) == pytest.approx(np.radians(4), rel=0.2)
+        made.restore(start, moved_mm=6, seed=3)
+        again = made.world.data.qpos.copy()
+        made.restore(start, moved_mm=6, seed=3)
+        np.testing.assert_array_equal(made.world.data.qpos, again)
+
+
+def test_a_saved_start_of_another_scene_comes_back():
+    with station('stack_blocks', 1) as made:
+        start, instruction = made.save(), made.instruction
+        made.reset('open_drawer', 2)
+        assert made.instruction != instruction
+        made.restore(start)
+        assert made.instruction == instruction
+        assert made.task.name == 'stack_blocks'
+        made.step(0.1)
+        assert made.progress() < 0.05
+
+
+def test_things_rest_where_they_were_put():
+    with station('sort_cubes', 3) as made:
+        before = {name: made.truth.position(name) for name in made.task.setup.places}
+        made.step(3.0)
+        for name, position in before.items():
+            np.testing.assert_allclose(made.truth.position(name), position, atol=1e-3)
+
+
+def test_runs_in_real_time_and_faster():
+    with station() as made:
+        for factor in (1.0, 3.0):
+            made.world.start(factor)
+            begun, wall = made.clock.now_ns(), time.monotonic()
+            time.sleep(0.6)
+            ratio = (made.clock.now_ns() - begun) / 1e9 / (time.monotonic() - wall)
+            made.world.stop()
+            assert ratio == pytest.approx(factor, rel=0.3)
+
+
+def test_a_running_world_is_not_stepped_by_hand():
+    with station() as made:
+        made.world.start()
+        with pytest.raises(DriverError, match='clock'):
+            made.step(0.1)
+        with pytest.raises(DriverError, match='already'):
+            made.world.start()
+        before = made.clock.now_ns()
+        made.clock.sleep_until_ns(before + 50_000_000)
+        assert made.clock.now_ns() >= before + 50_000_000
+
+
+def test_a_world_that_hangs_makes_states_stale():
+    with station() as made:
+        made.world.start()
+        made.world.on_tick.append(lambda: time.sleep(0.7))
+        time.sleep(0.3)
+        assert made.world.silence_s() > 0.1
+        with pytest.raises(StaleData, match='simulation'):
+            made.arm.state(0.05)
+        made.world.on_tick.pop()
+
+
+def test_unknown_task_names_the_nearest():
+    with pytest.raises(ConfigError, match="Did you mean 'stack_blocks'"):
+        SimStation.make('stack_block')
