@@ -1,0 +1,1 @@
+"""Observation in, actions out: clients, servers, wrappers, conformance."""

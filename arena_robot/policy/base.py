@@ -1,0 +1,110 @@
+"""
+A policy is two methods.
+
+Wrappers that chunk, resize, record, time or call over a network are policies too, so they stack
+in any order.
+"""
+
+import math
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+from arena_robot.core.action import ActionSpace, Chunk
+from arena_robot.core.observation import EYES, Observation, view
+
+PROTOCOL_VERSION = 1
+RESIZES = ('fast', 'exact')
+GRIPPER = 'closed_is_1'
+MAX_SIDE = 4096
+MAX_CHUNK = 1024
+
+
+@dataclass(frozen=True)
+class PolicySpec:
+    """
+    What a policy wants to be shown and what it answers.
+
+    ``image_size`` is (height, width), None for the camera's own. ``external_cameras`` 0 to 2;
+    ``stereo`` asks for both eyes of each camera. ``chunk_length`` 0 means that it varies.
+    ``jpeg_quality`` 0 sends raw pixels. ``pipelined`` allows the next query before the last
+    chunk has been executed. ``gripper``: 0 open, 1 closed, a position, closed when > 0.5.
+    """
+
+    action_space: ActionSpace = ActionSpace.JOINT_POSITION
+    image_size: tuple[int, int] | None = (224, 224)
+    wrist_camera: bool = True
+    external_cameras: int = 1
+    stereo: bool = False
+    session_id: bool = False
+    chunk_length: int = 0
+    control_rate_hz: float = 15.0
+    resize: str = 'fast'
+    jpeg_quality: int = 0
+    pipelined: bool = False
+    protocol_version: int = PROTOCOL_VERSION
+    gripper: str = GRIPPER
+
+    def views(self) -> tuple[str, ...]:
+        """
+        Return the image keys this policy is shown, external cameras first.
+
+        The first external camera is ``left``, the second ``right``, whichever stands where.
+        """
+        roles = ('left', 'right')[:self.external_cameras] + ('wrist',) * self.wrist_camera
+        eyes = EYES if self.stereo else EYES[:1]
+        return tuple(view(role, eye) for role in roles for eye in eyes)
+
+    def problems(self) -> list[str]:
+        """Return what is wrong with these values, one sentence each; empty when nothing is."""
+        size = self.image_size
+        checks = {
+            f'image_size must be two sides of 1 to {MAX_SIDE} pixels or null, found {size}':
+                size is None or (len(size) == 2 and all(1 <= side <= MAX_SIDE for side in size)),
+            f'external_cameras must be 0, 1 or 2, found {self.external_cameras}':
+                self.external_cameras in (0, 1, 2),
+            f'chunk_length must be 0 (varies) to {MAX_CHUNK}, found {self.chunk_length}':
+                0 <= self.chunk_length <= MAX_CHUNK,
+            f'control_rate_hz must be above 0 and at most 1000, found {self.control_rate_hz}':
+                math.isfinite(self.control_rate_hz) and 0.0 < self.control_rate_hz <= 1000.0,
+            f"resize must be 'fast' or 'exact', found '{self.resize}'": self.resize in RESIZES,
+            f'jpeg_quality must be 0 (raw) to 100, found {self.jpeg_quality}':
+                0 <= self.jpeg_quality <= 100,
+            f"gripper must be '{GRIPPER}', found '{self.gripper}'; send 1 - g instead":
+                self.gripper == GRIPPER,
+            f'protocol_version must be {PROTOCOL_VERSION}, found {self.protocol_version}':
+                self.protocol_version == PROTOCOL_VERSION,
+        }
+        return [text for text, good in checks.items() if not good]
+
+
+class Policy(Protocol):
+    """Observation in, actions out; one object serves many episodes, told apart by a token."""
+
+    @property
+    def spec(self) -> PolicySpec:
+        """What this policy wants and answers."""
+
+    def infer(self, observation: Observation, episode: str = '') -> Chunk:
+        """
+        Return the next actions for ``observation`` in the episode with this opaque token.
+
+        Raises PolicyError.
+        """
+
+    def reset(self, episode: str = '') -> None:
+        """Forget everything about an episode; sent after each rollout, as DROID clients do."""
+
+
+class OpenPolicy(Policy, Protocol):
+    """A policy that holds a connection or another resource until it is closed."""
+
+    def close(self) -> None:
+        """Let go of everything; closing twice is fine."""
+
+    def __enter__(self) -> 'OpenPolicy':
+        """Return itself."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        """Close."""

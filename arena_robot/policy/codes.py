@@ -1,0 +1,60 @@
+"""Errors to gRPC statuses and back, so that both ends raise the same thing."""
+
+import grpc
+
+from arena_robot.core.errors import (
+    ArenaError,
+    BadReply,
+    PolicyError,
+    PolicyRefused,
+    PolicyTimeout,
+    PolicyUnavailable,
+)
+
+CODE_KEY = 'arena-code'
+KNOWN: tuple[type[PolicyError], ...] = (
+    PolicyUnavailable, PolicyTimeout, PolicyRefused, BadReply, PolicyError)
+BY_CODE = {kind.code: kind for kind in KNOWN}
+STATUS = {
+    PolicyUnavailable.code: grpc.StatusCode.UNAVAILABLE,
+    PolicyTimeout.code: grpc.StatusCode.DEADLINE_EXCEEDED,
+    PolicyRefused.code: grpc.StatusCode.INVALID_ARGUMENT,
+    BadReply.code: grpc.StatusCode.INTERNAL,
+}
+BY_STATUS = {
+    grpc.StatusCode.UNAVAILABLE: PolicyUnavailable,
+    grpc.StatusCode.CANCELLED: PolicyUnavailable,
+    grpc.StatusCode.DEADLINE_EXCEEDED: PolicyTimeout,
+    grpc.StatusCode.INVALID_ARGUMENT: PolicyRefused,
+    grpc.StatusCode.FAILED_PRECONDITION: PolicyRefused,
+    grpc.StatusCode.UNAUTHENTICATED: PolicyRefused,
+    grpc.StatusCode.PERMISSION_DENIED: PolicyRefused,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: PolicyRefused,
+    grpc.StatusCode.UNIMPLEMENTED: BadReply,
+    grpc.StatusCode.DATA_LOSS: BadReply,
+}
+HINTS = {
+    PolicyUnavailable: 'is the server running there, and does it speak gRPC, with TLS exactly '
+                       'when the address says grpcs?',
+    PolicyTimeout: 'the deadline passed: the policy is slow, busy, or the network is',
+}
+
+
+def status_of(error: ArenaError) -> grpc.StatusCode:
+    """Return the gRPC status an error travels under."""
+    return STATUS.get(error.code, grpc.StatusCode.INTERNAL)
+
+
+def error_of(rpc: grpc.RpcError, what: str, address: str) -> PolicyError:
+    """Return the error of a failed call; ``what`` names the call, such as ``'Infer'``."""
+    status = rpc.code()
+    details = rpc.details() or ''
+    code = dict(rpc.trailing_metadata() or ()).get(CODE_KEY, '')
+    kind = BY_CODE.get(str(code)) or BY_STATUS.get(status, PolicyError)
+    hint = '' if code else f' ({HINTS[kind]})' if kind in HINTS else ''
+    return kind(f'{what} at {address}: {details or status.name.lower()}{hint}')
+
+
+def error_named(code: str, message: str, what: str, address: str) -> PolicyError:
+    """Return the error a stream reply describes."""
+    return BY_CODE.get(code, PolicyError)(f'{what} at {address}: {message}')

@@ -1,0 +1,163 @@
+"""Checks of what a policy server survives."""
+
+import dataclasses
+import socket
+import threading
+
+import grpc
+import numpy as np
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from arena_robot.core.errors import PolicyError, PolicyRefused, PolicyTimeout, PolicyUnavailable
+from arena_robot.core.observation import Observation
+from arena_robot.policy import wire
+from arena_robot.policy.conformance.probe import (
+    CheckFailed,
+    CheckSkipped,
+    Probe,
+    Remote,
+    attempt,
+    told,
+)
+from arena_robot.policy.connect import split
+from arena_robot.policy.grpc_client import GrpcPolicy, channel_credentials, channel_options
+from arena_robot.policy.proto import arena_policy_pb2 as pb
+
+ODD_SIZES = ((1, 1), (37, 53), (480, 3))
+GARBAGE = b'\xc1\xff\x00 this is no request ' * 8
+WRONG_VERSION = 99
+REFUSE = 'check the images before using them and refuse with a sentence that names what is wrong'
+
+
+def odd_images_are_survived(probe: Probe) -> str:
+    """Images of 1x1 and other odd sizes are answered or refused, and leave no damage."""
+    if not probe.spec.views():
+        raise CheckSkipped('the policy wants no images')
+    outcomes = []
+    for size in ODD_SIZES:
+        sent = f'images of {size[0]}x{size[1]} (height x width)'
+        outcomes.append(_survived(probe, probe.observation(size=size), sent))
+        probe.still_works(sent)
+    return ', '.join(outcomes)
+
+
+def missing_camera_is_survived(probe: Probe) -> str:
+    """A query without one of the wanted images is answered or refused, and leaves no damage."""
+    if not probe.spec.views():
+        raise CheckSkipped('the policy wants no images')
+    outcomes = []
+    for name in probe.spec.views():
+        sent = f"a query without image '{name}'"
+        outcomes.append(_survived(probe, probe.without(probe.observation(), name), sent))
+        probe.still_works(sent)
+    return ', '.join(outcomes)
+
+
+def bad_state_is_survived(probe: Probe) -> str:
+    """Joint positions of NaN are refused, or answered with finite actions."""
+    normal = probe.observation()
+    arm = dataclasses.replace(normal.arm, q=np.full(7, np.nan))
+    sent = 'joint positions of NaN'
+    outcome = _survived(probe, dataclasses.replace(normal, arm=arm), sent)
+    probe.still_works(sent)
+    return outcome
+
+
+def garbage_is_survived(probe: Probe) -> str:
+    """Bytes that are no request are refused without a traceback, and leave no damage."""
+    sent = 'bytes that are no request'
+    replies: list[object] = []
+    with probe.connect() as policy:
+        if isinstance(policy, GrpcPolicy):
+            error = attempt(lambda: replies.append(policy.infer_bytes(GARBAGE, 'garbage')))
+        else:
+            error = attempt(lambda: replies.append(policy.exchange_bytes(GARBAGE, 10.0)))
+    if isinstance(error, PolicyTimeout):
+        raise CheckFailed(sent, told(error), 'reply with an error at once, or hang up')
+    if replies and not isinstance(replies[0], str):
+        raise CheckFailed(sent, 'a normal answer', 'read the request strictly and refuse the rest')
+    if error is not None and 'Traceback' in str(error):
+        raise CheckFailed(sent, 'a traceback',
+                          "keep tracebacks in the server's log; send one sentence")
+    probe.still_works(sent)
+    return 'refused'
+
+
+def broken_connections_are_survived(probe: Probe) -> str:
+    """A cut connection, before or during a call, leaves the server ready for the next."""
+    host, _, port = split(probe.address.partition('?')[0])[1].rpartition(':')
+    with socket.create_connection((host.strip('[]'), int(port)), timeout=5.0) as raw:
+        raw.sendall(b'GET / HTTP/1.1\r\n')
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\x01\0\0\0\0\0\0\0')
+    policy = probe.connect()
+    asking = threading.Thread(
+        target=lambda: attempt(lambda: policy.infer(probe.observation(), 'cut')), daemon=True)
+    asking.start()
+    policy.close()
+    asking.join(probe.limits.options.infer_timeout_s)
+    probe.still_works('a connection cut during a call')
+    return 'recovered'
+
+
+def other_versions_are_refused(probe: Probe) -> str:
+    """A request in another protocol version is refused (gRPC)."""
+    channel = _channel(probe)
+    with channel:
+        call = channel.unary_unary(
+            '/arena.policy.v1.PolicyService/GetSpec',
+            request_serializer=pb.GetSpecRequest.SerializeToString,
+            response_deserializer=pb.Spec.FromString)
+        try:
+            call(pb.GetSpecRequest(protocol_version=WRONG_VERSION), timeout=5.0,
+                 metadata=_headers(probe))
+        except grpc.RpcError:
+            return 'refused'
+    raise CheckFailed(f'a request in protocol version {WRONG_VERSION}', 'a normal answer',
+                      f'refuse versions other than {wire.PROTOCOL_VERSION} with '
+                      'INVALID_ARGUMENT or FAILED_PRECONDITION')
+
+
+def health_is_reported(probe: Probe) -> str:
+    """The standard gRPC health service says SERVING."""
+    with _channel(probe) as channel:
+        try:
+            reply = health_pb2_grpc.HealthStub(channel).Check(
+                health_pb2.HealthCheckRequest(), timeout=5.0, metadata=_headers(probe))
+        except grpc.RpcError as error:
+            raise CheckFailed('a standard gRPC health check', error.code().name.lower(),
+                              'add the grpc.health.v1 service to the server') from error
+    status = health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status)
+    if status != 'SERVING':
+        raise CheckFailed('a standard gRPC health check', status, 'set the status to SERVING')
+    return 'SERVING'
+
+
+def _survived(probe: Probe, observation: Observation, sent: str) -> str:
+    policy: Remote
+    with probe.connect() as policy:
+        error: PolicyError | None = attempt(lambda: policy.infer(observation, 'odd'))
+        attempt(lambda: policy.reset('odd'))
+    if isinstance(error, PolicyTimeout):
+        raise CheckFailed(sent, told(error), f'{REFUSE}; never wait for what will not come')
+    if isinstance(error, PolicyUnavailable):
+        raise CheckFailed(sent, told(error), f'{REFUSE}; the server must not die of it')
+    if error is not None and error.code == 'policy_bad_reply':
+        raise CheckFailed(sent, told(error), REFUSE)
+    if error is None:
+        return 'answered'
+    return 'refused' if isinstance(error, PolicyRefused) else 'refused by an exception'
+
+
+def _channel(probe: Probe) -> grpc.Channel:
+    scheme, target = split(probe.address.partition('?')[0])
+    if not scheme.startswith('grpc'):
+        raise CheckSkipped('the openpi protocol has no such thing')
+    options = probe.limits.options
+    if scheme == 'grpcs':
+        return grpc.secure_channel(target, channel_credentials(options), channel_options(options))
+    return grpc.insecure_channel(target, channel_options(options))
+
+
+def _headers(probe: Probe) -> tuple[tuple[str, str], ...]:
+    token = probe.limits.options.token
+    return (('authorization', f'Bearer {token}'),) if token else ()

@@ -1,0 +1,102 @@
+"""Checks of what a policy remembers: per episode, until a reset, and nothing else."""
+
+import numpy as np
+
+from arena_robot.policy.conformance.probe import CheckFailed, CheckSkipped, Probe, ask, forget
+
+SEED_HINT = ('seed every random generator per episode and renew it in reset; check with '
+             '--stochastic when the policy samples on purpose')
+STOCHASTIC = 'the policy samples on purpose (--stochastic)'
+
+
+def same(first: np.ndarray, second: np.ndarray, tolerance: float) -> bool:
+    """Tell whether two chunks are equal within ``tolerance``."""
+    return first.shape == second.shape and bool(np.allclose(first, second, 0.0, tolerance))
+
+
+def gap(first: np.ndarray, second: np.ndarray) -> str:
+    """Return how two chunks differ, for a report."""
+    if first.shape != second.shape:
+        return f'{len(first)} and {len(second)} actions'
+    return f'actions that differ by up to {np.abs(first - second).max():.3g}'
+
+
+def repeats_after_reset(probe: Probe) -> str:
+    """The same episode, after a reset, gets the same answers again."""
+    _needs_determinism(probe)
+    first, second = probe.rollout('repeat'), probe.rollout('repeat')
+    for index, (one, two) in enumerate(zip(first, second, strict=True)):
+        if not same(one, two, probe.limits.tolerance):
+            raise CheckFailed(
+                f'the same three queries before and after a reset, query {index}',
+                gap(one, two), f'drop all state of the episode in reset; {SEED_HINT}')
+    return 'three queries, twice'
+
+
+def reset_begins_anew(probe: Probe) -> str:
+    """A reset within a connection takes the episode back to its beginning."""
+    with probe.connect() as policy:
+        forget(policy, 'anew')
+        first = ask(policy, probe.observation(), 'anew').actions
+        ask(policy, probe.observation(1), 'anew')
+        forget(policy, 'anew')
+        again = ask(policy, probe.observation(), 'anew').actions
+        forget(policy, 'anew')
+    if not probe.limits.stochastic and not same(first, again, probe.limits.tolerance):
+        raise CheckFailed('query, query, reset, the first query again', gap(first, again),
+                          f'drop all state of the episode in reset; {SEED_HINT}')
+    return 'back to the first answer'
+
+
+def reset_is_harmless(probe: Probe) -> str:
+    """Resets of episodes that never began, or twice in a row, are accepted."""
+    with probe.connect() as policy:
+        for _ in range(2):
+            forget(policy, 'never-seen')
+        ask(policy, probe.observation(), 'seen')
+        for _ in range(2):
+            forget(policy, 'seen')
+    return 'accepted'
+
+
+def episodes_are_isolated(probe: Probe) -> str:
+    """Two interleaved episodes get the answers each would get alone."""
+    _needs_determinism(probe)
+    alone = [probe.rollout(name, first=shift) for name, shift in (('one', 10), ('two', 20))]
+    with probe.connect() as first, probe.connect() as second:
+        for step in range(3):
+            for index, (policy, name, shift) in enumerate(
+                    ((first, 'one', 10), (second, 'two', 20))):
+                found = ask(policy, probe.observation(shift + step), name).actions
+                if not same(found, alone[index][step], probe.limits.tolerance):
+                    raise CheckFailed(
+                        f"episodes 'one' and 'two' in turns, query {step} of '{name}'",
+                        f'not what the episode gets alone: {gap(found, alone[index][step])}',
+                        'keep state in a dictionary by the episode argument (openpi: by session '
+                        'id or connection), never on the policy itself')
+        forget(first, 'one')
+        forget(second, 'two')
+    return 'two episodes, three queries each'
+
+
+def reset_spares_the_others(probe: Probe) -> str:
+    """The reset of one episode leaves another one where it is."""
+    _needs_determinism(probe)
+    alone = probe.rollout('kept', first=30)
+    with probe.connect() as kept, probe.connect() as ended:
+        ask(kept, probe.observation(30), 'kept')
+        ask(ended, probe.observation(40), 'ended')
+        forget(ended, 'ended')
+        found = ask(kept, probe.observation(31), 'kept').actions
+        forget(kept, 'kept')
+    if not same(found, alone[1], probe.limits.tolerance):
+        raise CheckFailed("a reset of episode 'ended' between two queries of 'kept'",
+                          f'the second answer changed: {gap(found, alone[1])}',
+                          'reset only the episode that is named')
+    return 'untouched'
+
+
+def _needs_determinism(probe: Probe) -> None:
+    if probe.limits.stochastic:
+        raise CheckSkipped(STOCHASTIC)
+

@@ -1,0 +1,63 @@
+"""From an address to a policy: ``grpc://``, ``grpcs://``, ``openpi://``, ``openpis://``."""
+
+import dataclasses
+import urllib.parse
+
+from arena_robot.core.action import ActionSpace
+from arena_robot.core.config import nearest
+from arena_robot.core.errors import ConfigError
+from arena_robot.policy.grpc_client import GrpcPolicy
+from arena_robot.policy.grpc_server import GrpcPolicyServer
+from arena_robot.policy.openpi_client import OpenpiPolicy
+from arena_robot.policy.openpi_server import OpenpiPolicyServer
+from arena_robot.policy.options import CallOptions
+
+CLIENTS: dict[str, tuple[type[GrpcPolicy] | type[OpenpiPolicy], bool]] = {
+    'grpc': (GrpcPolicy, False), 'grpcs': (GrpcPolicy, True),
+    'openpi': (OpenpiPolicy, False), 'openpis': (OpenpiPolicy, True),
+}
+SERVERS: dict[str, type[GrpcPolicyServer] | type[OpenpiPolicyServer]] = {
+    'grpc': GrpcPolicyServer, 'openpi': OpenpiPolicyServer}
+
+
+def split(address: str) -> tuple[str, str]:
+    """Return scheme and ``host:port``; raises ConfigError saying what an address looks like."""
+    scheme, mark, target = address.partition('://')
+    if not mark:
+        raise ConfigError(f"'{address}' is not an address; write one such as grpc://host:8000 or "
+                          'openpi://host:8000')
+    if scheme not in CLIENTS:
+        raise ConfigError(f"'{address}': unknown protocol '{scheme}'.{nearest(scheme, CLIENTS)}")
+    host, _, port = target.rpartition(':')
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigError(f"'{address}' needs a host and a port of 1 to 65535, such as "
+                          f'{scheme}://host:8000')
+    return scheme, target
+
+
+def with_query(address: str, options: CallOptions) -> tuple[str, CallOptions]:
+    """Return an address without its query, and ``options`` with what the query says."""
+    bare, _, query = address.partition('?')
+    for key, values in urllib.parse.parse_qs(query, keep_blank_values=True).items():
+        if key != 'action_space':
+            raise ConfigError(f"'{address}': unknown option '{key}'. Known: action_space.")
+        known = {space.value: space for space in ActionSpace}
+        if values[-1] not in known:
+            raise ConfigError(f"'{address}': unknown action space '{values[-1]}'."
+                              f'{nearest(values[-1], known)}')
+        options = dataclasses.replace(options, action_space=known[values[-1]])
+    return bare, options
+
+
+def connect(address: str, options: CallOptions | None = None) -> GrpcPolicy | OpenpiPolicy:
+    """
+    Return the open policy at ``address``; use it with ``with``, or close it.
+
+    It sends images as they are: wrap it in ``Resizing`` to show it whole camera frames. An openpi
+    address may end in ``?action_space=joint_velocity`` for servers that do not say. Raises
+    ConfigError for a bad address, PolicyError when nobody answers.
+    """
+    address, options = with_query(address, options or CallOptions())
+    scheme, target = split(address)
+    kind, secure = CLIENTS[scheme]
+    return kind(target, secure, options).open()

@@ -1,0 +1,61 @@
+"""Wanders: smooth random joint velocities, the same again after every reset."""
+
+import threading
+import zlib
+
+import numpy as np
+
+from arena_robot.core.action import ActionSpace, Chunk
+from arena_robot.core.observation import Observation
+from arena_robot.policy.base import PolicySpec
+
+LENGTH = 8
+SMOOTHING = 0.9
+GRIPPER_FLIP_CHANCE = 0.1
+
+
+class RandomWalk:
+    """
+    A random walk in joint velocity of strength ``speed`` (0 to 1).
+
+    Every episode has a generator of its own, seeded by ``seed`` and the episode's token: a walk
+    differs from the next one, and begins the same again after a reset.
+    """
+
+    def __init__(self, seed: int = 0, speed: float = 0.3) -> None:
+        self.spec = PolicySpec(action_space=ActionSpace.JOINT_VELOCITY, chunk_length=LENGTH,
+                               session_id=True)
+        self._seed = seed
+        self._speed = speed
+        self._lock = threading.Lock()
+        self._walks: dict[str, _Walk] = {}
+
+    def infer(self, observation: Observation, episode: str = '') -> Chunk:
+        """Return the episode's next eight velocities."""
+        seed = (self._seed, zlib.crc32(episode.encode('utf-8')))
+        with self._lock:
+            walk = self._walks.setdefault(episode, _Walk(seed, self._speed))
+            return Chunk(walk.next(LENGTH), self.spec.action_space)
+
+    def reset(self, episode: str = '') -> None:
+        """Begin the episode's walk anew."""
+        with self._lock:
+            self._walks.pop(episode, None)
+
+
+class _Walk:
+    def __init__(self, seed: tuple[int, int], speed: float) -> None:
+        self._random = np.random.default_rng(seed)
+        self._speed = speed
+        self._velocity = np.zeros(7)
+        self._gripper = 0.0
+
+    def next(self, length: int) -> np.ndarray:
+        actions = np.empty((length, 8), np.float32)
+        if self._random.random() < GRIPPER_FLIP_CHANCE:
+            self._gripper = 1.0 - self._gripper
+        for action in actions:
+            push = self._random.normal(0.0, self._speed, 7)
+            self._velocity = SMOOTHING * self._velocity + (1.0 - SMOOTHING) * push
+            action[:] = np.clip(np.append(self._velocity, self._gripper), -1.0, 1.0)
+        return actions

@@ -1,0 +1,62 @@
+"""How to call and how to serve: addresses aside, everything has a safe default."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from arena_robot.core.action import ActionSpace
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class CallOptions:
+    """
+    How a client calls a policy server.
+
+    ``token`` is sent as a bearer token. ``tls_ca`` is a PEM file to trust instead of the
+    system's. Deadlines are in seconds and always apply. ``stream`` sends gRPC calls over one
+    long stream instead of one call each. ``action_space`` is what an openpi server answers in
+    when its metadata does not say.
+    """
+
+    token: str = ''
+    tls_ca: Path | None = None
+    connect_timeout_s: float = 5.0
+    infer_timeout_s: float = 10.0
+    reset_timeout_s: float = 5.0
+    max_message_bytes: int = 32 * MIB
+    stream: bool = False
+    action_space: ActionSpace | None = None
+
+    def __repr__(self) -> str:
+        """Mask the token."""
+        return (f'CallOptions(token={"***" if self.token else "none"}, tls_ca={self.tls_ca}, '
+                f'infer_timeout_s={self.infer_timeout_s}, stream={self.stream})')
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """
+    How a policy is served.
+
+    ``port`` 0 picks a free one. ``token`` is demanded of every caller when it is not empty.
+    ``parallel`` calls the policy from several threads at once; the default is one at a time.
+    ``workers`` bounds the gRPC calls and streams open at once, ``max_call_s`` a call that comes
+    without a deadline.
+    """
+
+    host: str = '127.0.0.1'
+    port: int = 0
+    token: str = ''
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    parallel: bool = False
+    workers: int = 64
+    max_call_s: float = 120.0
+    max_message_bytes: int = 32 * MIB
+
+    def __repr__(self) -> str:
+        """Mask the token."""
+        return (f'ServeOptions(host={self.host!r}, port={self.port}, '
+                f'token={"***" if self.token else "none"}, tls_cert={self.tls_cert}, '
+                f'parallel={self.parallel})')

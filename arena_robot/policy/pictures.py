@@ -1,0 +1,56 @@
+"""Pixels to bytes and back; nothing larger than the limit is ever decoded."""
+
+import io
+from typing import cast
+
+import cv2
+import numpy as np
+import PIL.Image
+
+from arena_robot.core.errors import PolicyRefused
+from arena_robot.core.observation import Pixels
+from arena_robot.policy.base import MAX_SIDE
+
+JPEG_COLOURS = 3
+
+
+def to_jpeg(pixels: Pixels, quality: int) -> bytes:
+    """Return ``pixels`` (H, W, 3) RGB as JPEG of ``quality`` 1 to 100."""
+    flags = [cv2.IMWRITE_JPEG_QUALITY, quality]
+    bgr = cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2BGR)
+    good, data = cv2.imencode('.jpg', bgr, flags)
+    if not good:
+        raise PolicyRefused(f'an image of shape {pixels.shape} cannot be encoded as JPEG')
+    return data.tobytes()
+
+
+def from_jpeg(data: bytes, height: int, width: int) -> Pixels:
+    """Return (height, width, 3) RGB; raises PolicyRefused when the bytes say otherwise."""
+    check_sides(height, width)
+    try:
+        with PIL.Image.open(io.BytesIO(data), formats=('JPEG',)) as header:
+            found = header.size
+    except (OSError, ValueError, PIL.Image.DecompressionBombError) as error:
+        raise PolicyRefused(f'an image is not a JPEG that can be read: {error}') from error
+    if found != (width, height):
+        raise PolicyRefused(f'a JPEG was announced as {height}x{width} (height x width) and is '
+                            f'{found[1]}x{found[0]}')
+    decoded = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+    if decoded is None:
+        raise PolicyRefused('an image is not a JPEG that can be read')
+    return cast(Pixels, cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB))
+
+
+def from_rgb8(data: bytes, height: int, width: int) -> Pixels:
+    """Return (height, width, 3) RGB; raises PolicyRefused when the length does not fit."""
+    check_sides(height, width)
+    if len(data) != height * width * 3:
+        raise PolicyRefused(f'a raw image of {height}x{width} (height x width) needs '
+                            f'{height * width * 3} bytes, found {len(data)}')
+    return np.frombuffer(data, np.uint8).reshape(height, width, 3).copy()
+
+
+def check_sides(height: int, width: int) -> None:
+    """Raise PolicyRefused unless both sides are 1 to MAX_SIDE pixels."""
+    if not (1 <= height <= MAX_SIDE and 1 <= width <= MAX_SIDE):
+        raise PolicyRefused(f'image sides must be 1 to {MAX_SIDE} pixels, found {height}x{width}')

@@ -1,0 +1,66 @@
+"""A policy that measures another one."""
+
+import collections
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from arena_robot.core.action import Chunk
+from arena_robot.core.observation import Observation
+from arena_robot.policy.base import Policy, PolicySpec
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Seconds over ``count`` calls; ``jitter_s`` is the standard deviation."""
+
+    count: int
+    p50_s: float
+    p99_s: float
+    max_s: float
+    jitter_s: float
+
+
+def summarise(seconds: Iterable[float]) -> Latency:
+    """Return the distribution of call times; all zero when there are none."""
+    values = np.array(list(seconds))
+    if not values.size:
+        return Latency(0, 0.0, 0.0, 0.0, 0.0)
+    p50, p99 = np.percentile(values, [50, 99])
+    return Latency(len(values), float(p50), float(p99), float(values.max()),
+                   float(values.std()))
+
+
+class Timing:
+    """Passes calls on and keeps how long the last ``keep`` of them took, failures included."""
+
+    def __init__(self, policy: Policy, keep: int = 10_000) -> None:
+        self._policy = policy
+        self._seconds: collections.deque[float] = collections.deque(maxlen=keep)
+        self._lock = threading.Lock()
+
+    @property
+    def spec(self) -> PolicySpec:
+        """The inner policy's."""
+        return self._policy.spec
+
+    def infer(self, observation: Observation, episode: str = '') -> Chunk:
+        """Ask, and keep the time it took."""
+        started = time.perf_counter()
+        try:
+            return self._policy.infer(observation, episode)
+        finally:
+            with self._lock:
+                self._seconds.append(time.perf_counter() - started)
+
+    def reset(self, episode: str = '') -> None:
+        """Pass on."""
+        self._policy.reset(episode)
+
+    def latency(self) -> Latency:
+        """Return the distribution so far."""
+        with self._lock:
+            return summarise(tuple(self._seconds))

@@ -1,0 +1,148 @@
+"""Core words to ``arena.policy.v1`` messages and back."""
+
+from collections.abc import Callable
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from arena_robot.core.action import ActionSpace, Chunk
+from arena_robot.core.errors import BadReply, PolicyRefused
+from arena_robot.core.observation import ArmState, GripperState, Image, Observation, Pixels
+from arena_robot.policy.base import GRIPPER, PROTOCOL_VERSION, PolicySpec
+from arena_robot.policy.contract import check_actions, check_spec
+from arena_robot.policy.pictures import from_jpeg, from_rgb8, to_jpeg
+from arena_robot.policy.proto import arena_policy_pb2 as pb
+
+SPACES = {
+    ActionSpace.JOINT_POSITION: pb.ACTION_SPACE_JOINT_POSITION,
+    ActionSpace.JOINT_VELOCITY: pb.ACTION_SPACE_JOINT_VELOCITY,
+    ActionSpace.CARTESIAN_POSITION: pb.ACTION_SPACE_CARTESIAN_POSITION,
+    ActionSpace.CARTESIAN_VELOCITY: pb.ACTION_SPACE_CARTESIAN_VELOCITY,
+}
+SPACE_OF = {number: space for space, number in SPACES.items()}
+RESIZES = {'fast': pb.RESIZE_FAST, 'exact': pb.RESIZE_EXACT}
+RESIZE_OF = {number: name for name, number in RESIZES.items()}
+DECODERS: dict[int, Callable[[bytes, int, int], Pixels]] = {
+    pb.ENCODING_RGB8: from_rgb8, pb.ENCODING_JPEG: from_jpeg}
+MAX_IMAGES = 6
+
+
+def spec_to_wire(spec: PolicySpec) -> pb.Spec:
+    """Return the message of a spec."""
+    height, width = spec.image_size or (0, 0)
+    return pb.Spec(
+        protocol_version=spec.protocol_version, action_space=SPACES[spec.action_space],
+        gripper=pb.GRIPPER_CONVENTION_CLOSED_IS_ONE, image_height=height, image_width=width,
+        wrist_camera=spec.wrist_camera, external_cameras=spec.external_cameras,
+        stereo=spec.stereo, session_id=spec.session_id, chunk_length=spec.chunk_length,
+        control_rate_hz=spec.control_rate_hz, resize=RESIZES[spec.resize],
+        jpeg_quality=spec.jpeg_quality, pipelined=spec.pipelined)
+
+
+def spec_from_wire(message: pb.Spec, source: str) -> PolicySpec:
+    """Return the spec ``source`` sent; raises BadReply when it makes no sense."""
+    if message.action_space not in SPACE_OF:
+        raise BadReply(f'the spec of {source} names action space {message.action_space}; known: '
+                       f"{', '.join(space.value for space in SPACES)}")
+    known = message.gripper == pb.GRIPPER_CONVENTION_CLOSED_IS_ONE
+    height, width = message.image_height, message.image_width
+    return check_spec(PolicySpec(
+        action_space=SPACE_OF[message.action_space],
+        image_size=(height, width) if height or width else None,
+        wrist_camera=message.wrist_camera, external_cameras=message.external_cameras,
+        stereo=message.stereo, session_id=message.session_id,
+        chunk_length=message.chunk_length, control_rate_hz=message.control_rate_hz,
+        resize=RESIZE_OF.get(message.resize, str(message.resize)),
+        jpeg_quality=message.jpeg_quality, pipelined=message.pipelined,
+        protocol_version=message.protocol_version,
+        gripper=GRIPPER if known else str(message.gripper)), source)
+
+
+def observation_to_bytes(observation: Observation, jpeg_quality: int = 0) -> bytes:
+    """Return a serialized Observation with all of its images, raw when quality is 0."""
+    arm, gripper = observation.arm, observation.gripper
+    return pb.Observation(
+        stamp_ns=observation.stamp_ns, step=observation.step, prompt=observation.prompt,
+        arm_stamp_ns=arm.stamp_ns, joint_position=arm.q.tolist(),
+        cartesian_position=arm.pose.tolist(), gripper_stamp_ns=gripper.stamp_ns,
+        gripper_position=gripper.position,
+        images=[_image_to_wire(name, image, jpeg_quality)
+                for name, image in observation.images.items()]).SerializeToString()
+
+
+def _image_to_wire(name: str, image: Image, jpeg_quality: int) -> pb.Image:
+    height, width = image.pixels.shape[:2]
+    raw = jpeg_quality == 0
+    return pb.Image(
+        view=name, height=height, width=width, stamp_ns=image.stamp_ns,
+        encoding=pb.ENCODING_RGB8 if raw else pb.ENCODING_JPEG,
+        data=image.pixels.tobytes() if raw else to_jpeg(image.pixels, jpeg_quality))
+
+
+def observation_from_bytes(data: bytes) -> Observation:
+    """
+    Return the observation in ``data``; raises PolicyRefused when it cannot be read.
+
+    Velocities, torques and widths do not travel: they are NaN, never invented.
+    """
+    try:
+        message = pb.Observation.FromString(data)
+    except DecodeError as error:
+        raise PolicyRefused(f'the observation is not an arena.policy.v1.Observation: {error}'
+                            ) from error
+    if len(message.images) > MAX_IMAGES:
+        raise PolicyRefused(f'at most {MAX_IMAGES} images are accepted, found '
+                            f'{len(message.images)}')
+    return partial_observation(
+        message.stamp_ns, np.array(message.joint_position), np.array(message.cartesian_position),
+        message.gripper_position, message.prompt, message.step,
+        {image.view: _image_from_wire(image) for image in message.images},
+        message.arm_stamp_ns, message.gripper_stamp_ns)
+
+
+def _image_from_wire(message: pb.Image) -> Image:
+    decode = DECODERS.get(message.encoding)
+    if decode is None:
+        raise PolicyRefused(f"image '{message.view}' has unknown encoding {message.encoding}; "
+                            'send ENCODING_RGB8 or ENCODING_JPEG')
+    return Image(decode(message.data, message.height, message.width), message.stamp_ns)
+
+
+def partial_observation(stamp_ns: int, q: np.ndarray, pose: np.ndarray, gripper: float,
+                        prompt: str, step: int, images: dict[str, Image],
+                        arm_stamp_ns: int, gripper_stamp_ns: int) -> Observation:
+    """Return an observation of what travels: q (7,), pose (6,), gripper; NaN for the rest."""
+    unknown = np.full(7, np.nan)
+    arm = ArmState(arm_stamp_ns, q, unknown, unknown, unknown, pose, unknown)
+    return Observation(
+        stamp_ns, arm, GripperState(gripper_stamp_ns, gripper, float('nan'), float('nan')),
+        prompt, step, images)
+
+
+def chunk_to_wire(chunk: Chunk, queue_s: float, infer_s: float) -> pb.InferReply:
+    """Return the message of a chunk with the server's timings."""
+    rows, columns = chunk.actions.shape
+    return pb.InferReply(
+        actions=chunk.actions.ravel().tolist(), rows=rows, columns=columns,
+        action_space=SPACES[chunk.space],
+        timings=pb.Timings(queue_s=queue_s, infer_s=infer_s))
+
+
+def chunk_from_wire(message: pb.InferReply, spec: PolicySpec) -> Chunk:
+    """Return the chunk; raises BadReply when it is not what ``spec`` promises."""
+    if message.rows * message.columns != len(message.actions):
+        raise BadReply(f'the reply says {message.rows}x{message.columns} actions and holds '
+                       f'{len(message.actions)} numbers')
+    space = SPACE_OF.get(message.action_space)
+    if space is not spec.action_space:
+        raise BadReply(f'the reply is in {space.value if space else message.action_space}, the '
+                       f'spec promises {spec.action_space.value}')
+    actions = np.array(message.actions, np.float32).reshape(message.rows, message.columns)
+    return Chunk(check_actions(actions, spec), space, message.timings.infer_s)
+
+
+def check_version(version: int) -> None:
+    """Raise PolicyRefused unless a request speaks this protocol version."""
+    if version != PROTOCOL_VERSION:
+        raise PolicyRefused(f'protocol version {version} was asked for, this server speaks '
+                            f'{PROTOCOL_VERSION}; use matching releases at both ends')

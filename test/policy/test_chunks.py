@@ -1,0 +1,164 @@
+"""One action per control step, as DROID does it."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from policy_samples import Noted, observation
+
+from arena_robot.core.action import ActionSpace, Chunk
+from arena_robot.core.errors import PolicyTimeout, PolicyUnavailable
+from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.chunks import ChunkExecutor, binarised
+from arena_robot.policy.resizing import Resizing
+
+
+class Unseen:
+    """An observation that must not be looked at."""
+
+    def __getattr__(self, name):
+        raise AssertionError(f'{name} was read between queries')
+
+
+def test_all_actions_are_executed_before_the_next_query():
+    inner = Noted(length=4)
+    executor = ChunkExecutor(inner)
+    seen = []
+    for tick in range(12):
+        looked_at = observation() if tick % 4 == 0 else Unseen()
+        assert executor.due() is (tick % 4 == 0)
+        seen.append(executor.step(looked_at))
+    assert len(inner.asked) == 3
+    assert [step.requested[0] for step in seen] == [
+        100, 101, 102, 103, 200, 201, 202, 203, 300, 301, 302, 303]
+    assert [(step.chunk_index, step.chunk_step) for step in seen[3:6]] == [(0, 3), (1, 0), (1, 1)]
+
+
+def test_no_image_work_between_queries(frames):
+    executor = ChunkExecutor(Resizing(Noted(length=3)))
+    executor.step(observation(frames))
+    assert executor.step(Unseen()).inference_s == 0.0
+
+
+@pytest.mark.parametrize(('asked', 'sent'), [
+    (0.5, 0.0), (np.nextafter(0.5, 1.0), 1.0), (0.0, 0.0), (1.0, 1.0), (-3.0, 0.0), (0.51, 1.0)])
+def test_the_gripper_closes_strictly_above_a_half(asked, sent):
+    values = np.append(np.linspace(-0.3, 0.3, 7), asked)
+    made = binarised(values)
+    assert made[-1] == sent
+    assert np.array_equal(made[:-1], values[:-1])
+    assert values[-1] == asked
+
+
+def test_the_request_is_kept_as_it_was():
+    class Half(Noted):
+        def infer(self, observation, episode=''):
+            return Chunk(np.full((1, 8), 0.7, np.float32), ActionSpace.JOINT_POSITION)
+
+    step = ChunkExecutor(Half()).step(observation())
+    assert step.action.values[-1] == 1.0
+    assert step.requested[-1] == pytest.approx(0.7)
+
+
+def test_an_executor_is_a_policy_of_single_actions():
+    executor = ChunkExecutor(Noted(length=4))
+    assert executor.spec.chunk_length == 1
+    chunk = executor.infer(observation())
+    assert chunk.actions.shape == (1, 8)
+    assert chunk.actions.dtype == np.float32
+
+
+def test_episodes_have_chunks_of_their_own():
+    inner = Noted(length=2)
+    executor = ChunkExecutor(inner)
+    order = [executor.step(observation(), name).requested[0] for name in 'abab']
+    assert order == [100, 200, 101, 201]
+
+
+def test_a_reset_drops_the_rest_of_the_chunk():
+    inner = Noted(length=4)
+    executor = ChunkExecutor(inner)
+    executor.step(observation(), 'a')
+    executor.reset('a')
+    assert inner.resets == ['a']
+    assert executor.step(observation(), 'a').requested[0] == 200
+
+
+def test_a_failed_query_can_be_tried_again():
+    class Flaky(Noted):
+        def infer(self, observation, episode=''):
+            chunk = super().infer(observation, episode)
+            if len(self.asked) == 1:
+                raise PolicyUnavailable('gone')
+            return chunk
+
+    executor = ChunkExecutor(Flaky())
+    with pytest.raises(PolicyUnavailable):
+        executor.step(observation())
+    assert executor.step(observation()).chunk_index == 0
+
+
+def pipelined(length, **kwargs):
+    return Noted(PolicySpec(chunk_length=length, pipelined=True, **kwargs), length)
+
+
+def test_pipelining_asks_ahead_and_drops_what_is_over():
+    inner = pipelined(6)
+    executor = ChunkExecutor(inner, lead_steps=2)
+    steps = [executor.step(observation()) for _ in range(14)]
+    executor.close()
+    assert [step.requested[0] for step in steps] == [
+        100, 101, 102, 103, 104, 105, 202, 203, 204, 205, 302, 303, 304, 305]
+
+
+def test_pipelining_is_off_unless_the_spec_allows_it():
+    inner = Noted(length=6)
+    executor = ChunkExecutor(inner, lead_steps=2)
+    for _ in range(6):
+        executor.step(observation())
+    assert len(inner.asked) == 1
+
+
+def test_short_chunks_are_not_pipelined():
+    inner = pipelined(2)
+    executor = ChunkExecutor(inner, lead_steps=2)
+    assert [executor.step(observation()).requested[0] for _ in range(4)] == [100, 101, 200, 201]
+
+
+def test_an_error_ahead_arrives_when_its_chunk_is_due():
+    class Failing(Noted):
+        def infer(self, observation, episode=''):
+            chunk = super().infer(observation, episode)
+            if len(self.asked) == 2:
+                raise PolicyUnavailable('gone')
+            return chunk
+
+    executor = ChunkExecutor(Failing(PolicySpec(chunk_length=4, pipelined=True)), lead_steps=1)
+    for _ in range(4):
+        executor.step(observation())
+    with pytest.raises(PolicyUnavailable):
+        executor.step(observation())
+    assert executor.step(observation()).requested[0] == 300
+    executor.close()
+
+
+def test_a_chunk_ahead_is_not_waited_for_for_ever():
+    release = threading.Event()
+
+    class Slow(Noted):
+        def infer(self, observation, episode=''):
+            if self.asked:
+                release.wait(5.0)
+            return super().infer(observation, episode)
+
+    executor = ChunkExecutor(Slow(PolicySpec(chunk_length=4, pipelined=True)), 1, timeout_s=0.05)
+    for _ in range(4):
+        executor.step(observation())
+    started = time.monotonic()
+    with pytest.raises(PolicyTimeout, match=r'0\.05 s'):
+        executor.step(observation())
+    assert time.monotonic() - started < 2.0
+    release.set()
+    executor.reset()
+    executor.close()

@@ -1,0 +1,70 @@
+"""Recording and timing; wrappers stack in any order."""
+
+import numpy as np
+import pytest
+from policy_samples import Noted, observation, pictures
+
+from arena_robot.core.errors import DataError, PolicyUnavailable, RecordingError
+from arena_robot.policy.chunks import ChunkExecutor
+from arena_robot.policy.recording import Recording, read
+from arena_robot.policy.resizing import Resizing
+from arena_robot.policy.timing import Timing, summarise
+
+
+def test_a_recorded_call_reads_back(tmp_path):
+    inner = Noted()
+    policy = Recording(inner, tmp_path / 'calls')
+    sent = observation(pictures(inner.spec, 24, 32), prompt='grüße')
+    chunk = policy.infer(sent, 'episode-1')
+    found, episode, answer = read(tmp_path / 'calls' / '000000.npz')
+    assert (found.prompt, found.step, found.stamp_ns, episode) == ('grüße', 7, 103, 'episode-1')
+    assert np.array_equal(found.images['wrist_left'].pixels, sent.images['wrist_left'].pixels)
+    assert found.images['wrist_left'].stamp_ns == 100
+    assert np.array_equal(found.arm.q, sent.arm.q)
+    assert np.array_equal(answer.actions, chunk.actions)
+    assert answer.space is chunk.space
+
+
+def test_a_recording_never_overwrites(tmp_path):
+    Recording(Noted(), tmp_path).infer(observation())
+    with pytest.raises(RecordingError, match='into a new folder'):
+        Recording(Noted(), tmp_path).infer(observation())
+
+
+def test_what_is_no_recording_is_said_so(tmp_path):
+    (tmp_path / 'x.npz').write_bytes(b'nothing')
+    with pytest.raises(DataError, match='not a recorded policy call'):
+        read(tmp_path / 'x.npz')
+
+
+def test_timing_counts_failures_too():
+    class Failing(Noted):
+        def infer(self, observation, episode=''):
+            raise PolicyUnavailable('gone')
+
+    policy = Timing(Failing())
+    for _ in range(3):
+        with pytest.raises(PolicyUnavailable):
+            policy.infer(observation())
+    assert policy.latency().count == 3
+
+
+def test_the_summary_is_of_the_calls_given():
+    found = summarise([0.1, 0.2, 0.3])
+    assert (found.p50_s, found.max_s) == (pytest.approx(0.2), 0.3)
+    assert found.jitter_s == pytest.approx(np.std([0.1, 0.2, 0.3]))
+    assert summarise([]).count == 0
+
+
+@pytest.mark.parametrize('order', ['CRTS', 'TCSR', 'SRTC', 'RSCT'])
+def test_wrappers_stack_in_any_order(order, tmp_path, frames):
+    make = {'C': ChunkExecutor, 'T': Timing, 'S': Resizing,
+            'R': lambda inner: Recording(inner, tmp_path)}
+    policy = inner = Noted(length=2)
+    for letter in order:
+        policy = make[letter](policy)
+    gone = [policy.infer(observation(frames), 'e').actions[0, 0] for _ in range(2)]
+    policy.reset('e')
+    assert gone == [100, 101] if order[-1] == 'C' else gone[0] == 100
+    assert inner.resets == ['e']
+    assert inner.asked[0][0].images['left_left'].pixels.shape == (24, 32, 3)
