@@ -1,0 +1,129 @@
+"""
+Bags that were cut off, copied up to the cut into new and complete ones.
+
+The damaged files are never changed: the copy is made beside them, or takes their place while
+they move to ``<folder>_damaged``.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcap.records import Metadata
+
+from arena_robot.core.errors import RecordingError
+from arena_robot.recording.bag import RECORD, BagWriter
+from arena_robot.recording.base import Message, Topic
+from arena_robot.recording.reader import BagReader, salvage
+
+_FLUSH_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What was saved: into ``folder``, from files now in ``damaged``; times in nanoseconds."""
+
+    folder: Path
+    damaged: Path
+    messages: int
+    topics: int
+    start_ns: int
+    end_ns: int
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether a bag can be opened as it is."""
+    try:
+        with BagReader(folder):
+            return True
+    except RecordingError:
+        return False
+
+
+def recover(folder: Path, output: Path | None = None) -> Recovery:
+    """
+    Copy what can be read of the bag in ``folder`` into a complete bag.
+
+    Without ``output`` the copy takes the folder's place and the damaged files are kept in
+    ``<folder>_damaged`` (``_damaged_2`` …). Raises RecordingError when there is no file, nothing
+    in it can be read, or ``output`` exists.
+    """
+    folder = folder.absolute()
+    files = sorted(folder.glob('*.mcap'), key=_number)
+    if not files:
+        raise RecordingError(f'{folder} holds no .mcap file; name the folder of an episode')
+    target = output.absolute() if output else _free(folder, '_recovering')
+    if target.exists():
+        raise RecordingError(f'{target} exists already; recordings are never overwritten')
+    bag = BagWriter(target, {'recovered_from': ', '.join(f.name for f in files)},
+                    name=folder.name)
+    bag.open()
+    try:
+        span = _copy(files, bag)
+        if span is None:
+            raise RecordingError(f'nothing can be read from {files[0]}; it was cut off before '
+                                 'the first half second was on the disk')
+        summary = bag.close()
+    except BaseException:
+        bag.abandon()
+        _remove(target)
+        raise
+    damaged = folder
+    if output is None:
+        damaged = _free(folder, '_damaged')
+        _swap(folder, target, damaged)
+        target = folder
+    return Recovery(target, damaged, summary.message_count, len(summary.topics), *span)
+
+
+def _copy(files: list[Path], bag: BagWriter) -> tuple[int, int] | None:
+    start, end, pending = None, 0, 0
+    for path in files:
+        for item in salvage(path):
+            if isinstance(item, Topic):
+                bag.add_topic(item)
+            elif isinstance(item, Metadata):
+                if item.name == RECORD:
+                    bag.custom.update(item.metadata)
+            else:
+                bag.write(item)
+                start = item.log_ns if start is None else min(start, item.log_ns)
+                end, pending = max(end, item.log_ns), pending + _size(item)
+        if pending > _FLUSH_BYTES:
+            bag.flush()
+            pending = 0
+    return None if start is None else (start, end)
+
+
+def _size(message: Message) -> int:
+    return len(message.data)
+
+
+def _number(path: Path) -> tuple[int, str]:
+    tail = path.stem.rsplit('_', 1)[-1]
+    return (int(tail) if tail.isdigit() else 0, path.name)
+
+
+def _free(folder: Path, ending: str) -> Path:
+    names = [f'{folder.name}{ending}', *(f'{folder.name}{ending}_{k}' for k in range(2, 1000))]
+    return next(folder.with_name(n) for n in names if not folder.with_name(n).exists())
+
+
+def _swap(folder: Path, target: Path, damaged: Path) -> None:
+    try:
+        folder.rename(damaged)
+        target.rename(folder)
+        parent = os.open(folder.parent, os.O_RDONLY)
+        try:
+            os.fsync(parent)
+        finally:
+            os.close(parent)
+    except OSError as error:
+        raise RecordingError(f'the recovered bag is in {target}, but cannot take the place of '
+                             f'{folder}: {error.strerror}') from error
+
+
+def _remove(folder: Path) -> None:
+    for path in folder.glob('*'):
+        path.unlink()
+    folder.rmdir()

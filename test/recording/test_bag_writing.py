@@ -1,0 +1,223 @@
+"""Bags are written as rosbag2 writes them, and other people's readers agree."""
+
+import json
+import struct
+from collections import Counter
+
+import pytest
+import rosbags.rosbag2
+import yaml
+from mcap.reader import make_reader
+from mcap.records import Chunk
+from mcap.stream_reader import StreamReader
+
+from arena_robot.core.errors import RecordingError
+from arena_robot.recording import metadata
+from arena_robot.recording.bag import BagWriter
+from arena_robot.recording.base import INFINITE_NS, Message, Qos, Topic
+from arena_robot.recording.mcap_file import McapFile
+from arena_robot.recording.reader import BagReader, salvage
+
+WORD = Topic('/word', 'std_msgs/msg/String', 'string data\n', 'RIHS01_' + '0' * 64,
+             (Qos('best_effort', 'volatile', depth=5, lifespan_ns=100_000_000),))
+LATCHED = Topic('/state', 'std_msgs/msg/String', 'string data\n', '',
+                (Qos(durability='transient_local'),))
+PICTURE = Topic('/picture', 'sensor_msgs/msg/CompressedImage', 'uint8[] data\n')
+
+
+def message(topic, log_ns, text='hello', sequence=0):
+    words = text.encode() + b'\0'
+    return Message(topic.name, log_ns, log_ns - 1, sequence,
+                   b'\0\1\0\0' + struct.pack('<I', len(words)) + words)
+
+
+def test_every_message_comes_back_as_it_went_in(maker, pristine):
+    with BagReader(pristine) as bag:
+        found = list(bag.messages())
+        assert [m.log_ns for m in found] == sorted(m.log_ns for m in found)
+        assert sorted(found) == sorted(maker.messages())
+        assert bag.topics == maker.topics()
+
+
+def test_rosbags_reads_the_bag_with_all_its_promises(maker, pristine):
+    with rosbags.rosbag2.Reader(pristine) as bag:
+        found = Counter(c.topic for c, _, _ in bag.messages())
+        connections = {c.topic: c for c in bag.connections}
+    assert found == Counter(m.topic for m in maker.messages())
+    assert connections.keys() == maker.topics().keys()
+    latched = connections['/session_node/episode_info'].ext.offered_qos_profiles[0]
+    assert latched.durability.name == 'TRANSIENT_LOCAL'
+    assert latched.lifespan == (9223372036, 854775807)
+    for name, topic in maker.topics().items():
+        assert connections[name].digest == topic.type_hash
+
+
+def test_the_mcap_reader_finds_indices_and_sound_checksums(maker, pristine):
+    with next(pristine.glob('*.mcap')).open('rb') as file:
+        reader = make_reader(file, validate_crcs=True)
+        assert reader.get_header().profile == 'ros2'
+        summary = reader.get_summary()
+        count = sum(1 for _ in reader.iter_messages())
+    assert count == summary.statistics.message_count == len(list(maker.messages()))
+    assert {c.compression for c in summary.chunk_indexes} == {'zstd', ''}
+    assert all(c.message_index_offsets for c in summary.chunk_indexes)
+    channel = next(c for c in summary.channels.values() if c.topic == '/joint_states')
+    assert channel.message_encoding == 'cdr'
+    assert channel.metadata['topic_type_hash'].startswith('RIHS01_')
+    assert yaml.safe_load(channel.metadata['offered_qos_profiles'])[0]['depth'] == 10
+    assert summary.schemas[channel.schema_id].encoding == 'ros2msg'
+
+
+def test_pictures_are_stored_as_they_are(tmp_path):
+    file = McapFile(tmp_path / 'a.mcap')
+    file.open()
+    ids = {t.name: file.add_channel(t) for t in (WORD, PICTURE)}
+    for topic in (WORD, PICTURE):
+        file.write(ids[topic.name], message(topic, 10, 'x' * 1000))
+    file.close()
+    with (tmp_path / 'a.mcap').open('rb') as stream:
+        chunks = [r for r in StreamReader(stream, emit_chunks=True).records
+                  if isinstance(r, Chunk)]
+    assert [(c.compression, len(c.data) > 1000) for c in chunks] == [('zstd', False), ('', True)]
+    assert all(c.uncompressed_crc for c in chunks)
+
+
+@pytest.mark.parametrize(('level', 'name'), [(0, ''), (1, 'zstd'), (15, 'zstd')])
+def test_state_is_compressed_as_asked(tmp_path, level, name):
+    with BagWriter(tmp_path / 'A', level=level) as bag:
+        bag.add_topic(WORD)
+        bag.write(message(WORD, 10, 'x' * 1000))
+    with (tmp_path / 'A' / 'A_0.mcap').open('rb') as stream:
+        chunk, = [r for r in StreamReader(stream, emit_chunks=True).records
+                  if isinstance(r, Chunk)]
+    assert chunk.compression == name
+    with BagReader(tmp_path / 'A') as bag:
+        assert [m.log_ns for m in bag.messages()] == [10]
+
+
+def test_the_type_hashes_are_those_of_ros(maker, folders):
+    for topic in maker.topics().values():
+        package, _, short = topic.type.split('/')
+        described = folders[-1] / package / 'msg' / f'{short}.json'
+        if package != 'arena_msgs':
+            hashes = json.loads(described.read_text())['type_hashes']
+            assert {h['type_name']: h['hash_string'] for h in hashes}[topic.type] \
+                == topic.type_hash
+
+
+def test_metadata_has_every_field_rosbag2_asks_for(pristine):
+    body = yaml.safe_load((pristine / 'metadata.yaml').read_text())['rosbag2_bagfile_information']
+    assert body['version'] == 9
+    assert body['relative_file_paths'] == ['A_0.mcap']
+    assert body['files'][0]['message_count'] == body['message_count']
+    for item in body['topics_with_message_count']:
+        for qos in item['topic_metadata']['offered_qos_profiles']:
+            assert qos.keys() == {
+                'history', 'depth', 'reliability', 'durability', 'deadline', 'lifespan',
+                'liveliness', 'liveliness_lease_duration', 'avoid_ros_namespace_conventions'}
+            assert qos['deadline'] == {'sec': 9223372036, 'nsec': 854775807}
+            assert isinstance(qos['reliability'], str)
+
+
+def test_metadata_is_also_inside_the_file(pristine):
+    with BagReader(pristine) as bag:
+        inside = yaml.safe_load(bag.records['rosbag2']['serialized_metadata'])
+        assert inside['message_count'] == bag.metadata.message_count
+        assert bag.records['arena']['slot'] == 'A'
+
+
+def test_qos_survives_being_text():
+    profile = Qos('best_effort', 'transient_local', 'unknown', 0, 5, INFINITE_NS, 'automatic', 7)
+    assert metadata.qos_from_maps(metadata.qos_to_text([profile])) == (profile,)
+
+
+@pytest.mark.parametrize('broken', ['- history: keep_last', '{', '- 3'])
+def test_qos_that_misses_fields_is_refused(broken):
+    with pytest.raises(RecordingError, match='offered_qos_profiles'):
+        metadata.qos_from_maps(broken)
+
+
+def test_a_bag_is_never_overwritten(tmp_path):
+    with BagWriter(tmp_path / 'A') as bag:
+        bag.add_topic(WORD)
+        bag.write(message(WORD, 10))
+    with pytest.raises(RecordingError, match='never overwritten'):
+        BagWriter(tmp_path / 'A').open()
+
+
+def test_an_unknown_topic_is_refused(tmp_path):
+    with BagWriter(tmp_path / 'A') as bag, pytest.raises(RecordingError, match='add_topic'):
+        bag.write(message(WORD, 10))
+
+
+def test_a_split_starts_with_the_latched_messages(tmp_path):
+    with BagWriter(tmp_path / 'A') as bag:
+        bag.add_topic(LATCHED)
+        bag.add_topic(WORD)
+        bag.write(message(LATCHED, 10, 'one'))
+        bag.write(message(LATCHED, 20, 'two'))
+        bag.write(message(WORD, 30))
+        bag.split(log_ns=40)
+        bag.write(message(WORD, 50))
+    second = [m for m in salvage(tmp_path / 'A' / 'A_1.mcap') if isinstance(m, Message)]
+    assert [(m.topic, m.log_ns, m.publish_ns) for m in second] == [('/state', 40, 19),
+                                                                   ('/word', 50, 49)]
+    with BagReader(tmp_path / 'A') as bag:
+        assert [m.log_ns for m in bag.messages()] == [10, 20, 30, 40, 50]
+        assert bag.metadata.counts == {'/state': 3, '/word': 2}
+        assert (bag.metadata.start_ns, bag.metadata.duration_ns) == (10, 40)
+    with rosbags.rosbag2.Reader(tmp_path / 'A') as other:
+        assert [t for _, t, _ in other.messages()] == [10, 20, 30, 40, 50]
+
+
+def test_an_empty_bag_is_a_bag(tmp_path):
+    with BagWriter(tmp_path / 'A') as bag:
+        bag.add_topic(WORD)
+    with BagReader(tmp_path / 'A') as bag:
+        assert list(bag.messages()) == []
+        assert bag.metadata.message_count == 0
+    with rosbags.rosbag2.Reader(tmp_path / 'A') as other:
+        assert other.message_count == 0
+
+
+def test_messages_can_be_chosen_by_topic_and_time(pristine):
+    with BagReader(pristine) as bag:
+        start = bag.metadata.start_ns
+        some = list(bag.messages(['/joint_states'], start, start + 100_000_000))
+        assert len(some) == 20
+        assert {m.topic for m in some} == {'/joint_states'}
+        assert list(bag.messages([])) == []
+
+
+def test_what_was_flushed_survives_a_cut(tmp_path):
+    bag = BagWriter(tmp_path / 'A', {'slot': 'A'})
+    bag.open()
+    bag.add_topic(WORD)
+    for k in range(10):
+        bag.write(message(WORD, k + 1))
+    bag.flush()
+    bag.write(message(WORD, 99))
+    bag.abandon()
+    kept = list(salvage(tmp_path / 'A' / 'A_0.mcap'))
+    assert [m.log_ns for m in kept if isinstance(m, Message)] == list(range(1, 11))
+    assert WORD in kept
+    with pytest.raises(RecordingError, match='arena episode recover'):
+        BagReader(tmp_path / 'A').open()
+
+
+def test_damage_in_the_middle_is_noticed(episode):
+    path = next(episode.glob('*.mcap'))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(RecordingError, match='damaged'), BagReader(episode) as bag:
+        list(bag.messages())
+
+
+def test_other_bags_are_named(tmp_path):
+    (tmp_path / 'metadata.yaml').write_text(
+        'rosbag2_bagfile_information: {storage_identifier: sqlite3}')
+    with pytest.raises(RecordingError, match='ros2 bag convert'):
+        metadata.read(tmp_path)
+    with pytest.raises(RecordingError, match='cannot read'):
+        metadata.read(tmp_path / 'nowhere')

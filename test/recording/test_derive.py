@@ -1,0 +1,160 @@
+"""Derived files follow from the bag alone, and show what was recorded when it was recorded."""
+
+import json
+
+import av
+import numpy as np
+import pytest
+
+from arena_robot.core.errors import DataError
+from arena_robot.recording import frames
+from arena_robot.recording.base import Topic
+from arena_robot.recording.codec import Codec
+from arena_robot.recording.derive import derive, step_arrays, video_name
+from arena_robot.recording.episode import load_tracks, nearest, view_of
+from arena_robot.recording.reader import BagReader
+from arena_robot.recording.sample import TICK_NS, VIEWS, picture
+
+
+@pytest.fixture(scope='module')
+def derived(pristine, tmp_path_factory):
+    import shutil
+    folder = tmp_path_factory.mktemp('derived') / 'A'
+    shutil.copytree(pristine, folder)
+    calls = []
+    summary = derive(folder, progress=lambda *c: calls.append(c))
+    assert calls[-1][:2] == (180, 180)
+    return folder, summary
+
+
+def test_the_summary_says_how_it_ran_and_ended(derived, maker):
+    folder, summary = derived
+    assert json.loads((folder / 'episode.json').read_text()) == summary
+    sample = maker.sample
+    assert summary['prompt'] == sample.prompt
+    assert (summary['slot'], summary['steps'], summary['end_reason']) == ('A', 30, 'stopped')
+    assert summary['control']['mean_hz'] == pytest.approx(15.0, abs=0.01)
+    assert summary['control']['missed_ticks'] == 0
+    assert summary['clamps'] == {'steps': 3, 'reasons': {'step_limit': 3}}
+    assert summary['inference'] == {'count': 4, 'wait_s': {'p50': 0.05, 'p99': 0.05, 'max': 0.05}}
+    assert summary['skew_s']['max'] == pytest.approx(0.02)
+    arm = summary['topics']['/arm_node/arm_state']
+    assert (arm['count'], arm['lost']) == (400, 0)
+    assert arm['rate_hz'] == pytest.approx(200.0, rel=0.01)
+    assert arm['max_latency_s'] == pytest.approx(0.002)
+    assert summary['views']['wrist_left']['file'] == 'wrist.mp4'
+
+
+def test_the_arrays_hold_every_step_and_what_it_saw(derived, maker):
+    folder, _ = derived
+    with np.load(folder / 'steps.npz') as arrays:
+        a = dict(arrays)
+    assert a['index'].tolist() == list(range(30))
+    assert np.diff(a['stamp_ns']).tolist() == [TICK_NS] * 29
+    assert a['requested'].shape == (30, 8)
+    assert a['action_space'] == 'joint_position'
+    assert a['views'].tolist() == sorted(VIEWS)
+    assert (a['frame_index'] == np.arange(30)[:, None]).all()
+    assert a['joint_position'].tolist() == [maker.q(int(t)) for t in a['arm_stamp_ns']]
+    assert (a['stamp_ns'] - a['arm_stamp_ns']).max() < 5_000_000
+    assert a['gripper_position'].tolist() == [maker.gripper(k) for k in range(30)]
+    assert a['arm/q'].shape == (400, 7)
+    assert a['frames/wrist_left/stamp_ns'].shape == (30,)
+
+
+@pytest.mark.parametrize('view', ['left_left', 'wrist_right'])
+def test_videos_play_in_browsers_and_show_the_pictures(derived, view):
+    folder, summary = derived
+    path = folder / video_name(view)
+    with av.open(str(path)) as file:
+        stream = file.streams.video[0]
+        assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ('h264', 'yuv420p')
+        times = [float(p.pts * p.time_base) for p in file.demux(stream) if p.pts is not None]
+    assert path.read_bytes().find(b'moov') < path.read_bytes().find(b'mdat')
+    shown = list(frames.read_video(path))
+    assert len(shown) == summary['views'][view]['video_frames'] == 30
+    for k in (0, 17, 29):
+        made = picture(k, view, 320, 180).astype(int)
+        assert np.abs(shown[k].astype(int) - made).mean() < 4.0
+        other = picture((k + 8) % 30, view, 320, 180).astype(int)
+        assert np.abs(shown[k].astype(int) - other).mean() > 4.0
+    gaps = np.diff(times)
+    assert gaps[0] == pytest.approx(2 / 30 - 0.02, abs=1e-4)
+    assert gaps[5] == pytest.approx(1 / 15, abs=1e-4)
+
+
+def test_deriving_again_gives_the_same(derived):
+    folder, summary = derived
+    before = (folder / 'steps.npz').read_bytes()
+    assert derive(folder, videos=False)['topics'] == summary['topics']
+    with np.load(folder / 'steps.npz') as again:
+        assert (again['frame_index'] == np.arange(30)[:, None]).all()
+    assert len(before) > 1000
+    assert not list(folder.glob('.*'))
+
+
+def test_without_an_arm_the_rows_say_so(pristine):
+    with BagReader(pristine) as bag:
+        bag.topics.pop('/arm_node/arm_state')
+        tracks = load_tracks(bag, Codec())
+    arrays = step_arrays(tracks, {})
+    assert np.isnan(arrays['joint_position']).all()
+    assert (arrays['frame_index'] == -1).all()
+
+
+@pytest.mark.parametrize(('topic', 'view'), [
+    ('/left/zed_node/left/color/rect/image/compressed', 'left_left'),
+    ('/wrist/zed_node/right/color/rect/image', 'wrist_right'),
+    ('/station_1/wrist_camera/right/image_raw/compressed', 'wrist_right'),
+    ('/cam_left/image_raw', 'left_left'),
+    ('/zed/rgb/image', ''),
+    ('/leftover/image', ''),
+])
+def test_views_are_found_in_topic_names(topic, view):
+    assert view_of(topic) == view
+
+
+def test_nearest_looks_to_both_sides():
+    stamps = np.array([10, 20, 30])
+    assert nearest(stamps, np.array([0, 14, 16, 29, 99])).tolist() == [0, 0, 1, 2, 2]
+    assert nearest(np.array([5]), np.array([1, 9])).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize('encoding', ['rgb8', 'bgr8', 'bgra8', 'rgba8'])
+def test_raw_pictures_of_every_usual_kind(encoding):
+    codec = Codec()
+    topic = Topic('/left/image', 'sensor_msgs/msg/Image')
+    rgb = picture(3, 'left_left', 32, 18)
+    order = {'rgb8': [0, 1, 2], 'bgr8': [2, 1, 0]}.get(encoding)
+    plain = rgb[..., order] if order else np.dstack(
+        [rgb[..., [2, 1, 0]] if encoding == 'bgra8' else rgb, np.full((18, 32), 255, np.uint8)])
+    step = plain.shape[1] * plain.shape[2] + 5
+    rows = np.zeros((18, step), np.uint8)
+    rows[:, :step - 5] = plain.reshape(18, -1)
+    data = codec.encode(topic.type, {'height': 18, 'width': 32, 'encoding': encoding,
+                                     'step': step, 'data': rows.ravel()})
+    assert (frames.pixels_of(topic, codec.decode(topic, data)) == rgb).all()
+
+
+def test_pictures_that_are_none_are_named():
+    codec = Codec()
+    raw, jpeg = (Topic('/x', f'sensor_msgs/msg/{n}') for n in ('Image', 'CompressedImage'))
+    odd = codec.decode(raw, codec.encode(raw.type, {'encoding': 'bayer_rggb8'}))
+    with pytest.raises(DataError, match='bayer_rggb8; known'):
+        frames.pixels_of(raw, odd)
+    junk = codec.decode(jpeg, codec.encode(jpeg.type, {'data': [1, 2, 3]}))
+    with pytest.raises(DataError, match='3 bytes are not a picture'):
+        frames.pixels_of(jpeg, junk)
+
+
+def test_the_replay_drivers_play_what_was_derived(derived, maker):
+    from arena_robot.drivers.recorded import read_recorded
+    folder, _ = derived
+    recorded = read_recorded(folder)
+    assert recorded.q.shape == (400, 7)
+    assert recorded.q[120].tolist() == maker.q(int(recorded.arm_stamps[120]))
+    assert set(recorded.views) == set(VIEWS)
+    track = recorded.views['wrist_left']
+    assert len(track.stamps) == 30
+    made = picture(21, 'wrist_left', 320, 180).astype(int)
+    assert np.abs(track.picture(21).astype(int) - made).mean() < 4.0

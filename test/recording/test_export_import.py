@@ -1,0 +1,219 @@
+"""What is exported holds what was recorded, in the shape others read; imports bring it back."""
+
+import json
+import shutil
+from pathlib import Path
+
+import av
+import h5py
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from arena_robot.cli.main import main
+from arena_robot.core.errors import DataError
+from arena_robot.recording.export_lerobot import export_lerobot
+from arena_robot.recording.frames import read_video
+from arena_robot.recording.importing import read_any, read_dump, record
+from arena_robot.recording.sample import TICK_NS, SampleEpisode, SampleMaker, picture
+from arena_robot.recording.session_words import read_words, sources
+
+REAL = Path(__file__).parents[3] / 'shared' / 'data' / 'roboarena'
+ID = SampleEpisode().session_id
+
+
+@pytest.fixture(scope='module')
+def session(folders, pristine, tmp_path_factory):
+    """Return a session with both episodes, scored and revealed."""
+    folder = tmp_path_factory.mktemp('sessions') / ID
+    shutil.copytree(pristine, folder / 'A')
+    SampleMaker(SampleEpisode(slot='B', steps=20), folders).write(folder / 'B')
+    (folder / 'session.json').write_text(json.dumps({
+        'session_id': ID, 'station': 'lab', 'evaluator': 'e1', 'prompt': 'from the session',
+        'preference': 'B', 'explanation': 'B was surer', 'valid': True,
+        'created': '2026-01-02T03:04:05', 'updated': '2026-01-02T03:14:05',
+        'slots': {'A': {'progress': 0.25}, 'B': {'progress': 1.0}},
+        'reveal': {'nonce': '00', 'policy_a': 'first policy', 'policy_b': 'second'}}))
+    return folder
+
+
+def test_a_droid_trajectory_has_the_recorded_rows(session, maker, tmp_path, capsys):
+    assert main(['export', str(session), '--format', 'droid', '--output', str(tmp_path)]) == 0
+    assert '2 episodes exported' in capsys.readouterr().out
+    folder = tmp_path / f'{ID}_A'
+    with h5py.File(folder / 'trajectory.h5') as file:
+        stamps = file['observation/timestamp/control/step_start'][:]
+        joints = file['observation/robot_state/joint_positions'][:]
+        assert file['action/joint_position'].shape == (30, 7)
+        assert file['action/gripper_position'].shape == (30,)
+        assert 'joint_velocity' not in file['action']
+        assert file.attrs['current_task'] == maker.sample.prompt
+        seen = file['observation/timestamp/cameras/wrist_left_frame_received'][:]
+    start = maker.sample.start_ns
+    assert stamps.tolist() == [(start + k * TICK_NS) // 10**6 for k in range(30)]
+    assert joints[7].tolist() == maker.q(maker.state_stamp(start + 7 * TICK_NS))
+    assert (stamps - seen)[1:].tolist() == [20] * 29
+    about = json.loads((folder / f'metadata_{ID}.json').read_text())
+    assert (about['policy'], about['success'], about['partial_success']) \
+        == ('first policy', False, 0.25)
+    assert len(list(read_video(folder / 'recordings/MP4/wrist_left.mp4'))) == 30
+    assert main(['export', str(session), '--format', 'droid', '--output', str(tmp_path)]) == 2
+
+
+def test_a_roboarena_dump_comes_back_as_the_same_session(session, maker, tmp_path, capsys):
+    dump = tmp_path / 'dump'
+    assert main(['export', str(session), '--format', 'roboarena', '--output', str(dump)]) == 0
+    about = yaml.safe_load((dump / 'global_metadata.yaml').read_text())
+    assert about == {'total_sessions': 1, 'total_policy_episodes': 2, 'policy_index': {
+        'first_policy': {'action_space': 'joint_position'},
+        'second': {'action_space': 'joint_position'}}}
+    home = dump / 'evaluation_sessions' / ID
+    rollout = home / 'A_first_policy'
+    with np.load(next(rollout.glob('*_npz_file.npz')), allow_pickle=True) as npz:
+        rows = npz['data']
+    assert len(rows) == 30
+    assert {k: len(v) for k, v in rows[0].items()} == {
+        'cartesian_position': 6, 'joint_position': 7, 'gripper_position': 1, 'action': 8}
+    assert rows[16]['gripper_position'] == [1.0]
+    assert sorted(p.name.rsplit('_', 1)[1] for p in rollout.glob('*.mp4')) == [
+        'left.mp4', 'right.mp4', 'wrist.mp4']
+    with av.open(str(next(rollout.glob('*_wrist.mp4')))) as video:
+        assert (video.streams.video[0].width, video.streams.video[0].height) == (512, 288)
+    one, = read_dump(dump)
+    assert (one.session_id, one.preference, one.explanation) == (ID, 'B', 'B was surer')
+    assert one.policies == {'A': 'first_policy', 'B': 'second'}
+    assert [(r.letter, r.progress, r.steps) for r in one.rollouts] == [('A', 0.25, 30),
+                                                                      ('B', 1.0, 20)]
+    capsys.readouterr()
+    again = tmp_path / 'again'
+    assert main(['import', str(dump), '--output', str(again)]) == 0
+    assert '1 sessions, 1 with a valid verdict, 2 rollouts' in capsys.readouterr().out
+    words, before = read_words(again / ID), read_words(session)
+    assert words.progress == before.progress
+    assert (words.preference, words.prompt, words.created) == ('B', maker.sample.prompt,
+                                                               before.created)
+    assert main(['import', str(dump), '--output', str(again)]) == 2
+    assert main(['export', str(session), '--format', 'roboarena', '--output', str(dump)]) == 2
+
+
+def test_a_lerobot_dataset_is_whole_and_consistent(session, maker, tmp_path):
+    root = tmp_path / 'dataset'
+    assert main(['export', str(session), '--format', 'lerobot', '--output', str(root)]) == 0
+    info = json.loads((root / 'meta/info.json').read_text())
+    assert (info['codebase_version'], info['fps'], info['total_frames']) == ('v3.0', 15, 50)
+    assert info['splits'] == {'train': '0:2'}
+    episodes = pq.read_table(root / 'meta/episodes/chunk-000/file-000.parquet').to_pylist()
+    tasks = pq.read_table(root / 'meta/tasks.parquet')
+    assert tasks.to_pylist() == [{'task_index': 0, 'task': maker.sample.prompt}]
+    assert json.loads(tasks.schema.metadata[b'pandas'])['index_columns'] == ['task']
+    stats = json.loads((root / 'meta/stats.json').read_text())
+    rows = []
+    for e in episodes:
+        path = info['data_path'].format(chunk_index=e['data/chunk_index'],
+                                        file_index=e['data/file_index'])
+        table = pq.read_table(root / path)
+        assert set(table.column_names) == {n for n, f in info['features'].items()
+                                           if f['dtype'] != 'video'}
+        rows += table.to_pylist()
+        assert e['dataset_to_index'] - e['dataset_from_index'] == e['length'] == table.num_rows
+        for key, feature in info['features'].items():
+            if feature['dtype'] == 'video':
+                video = root / info['video_path'].format(
+                    video_key=key, chunk_index=0, file_index=e[f'videos/{key}/file_index'])
+                frames = list(read_video(video))
+                assert len(frames) == e['length']
+                assert list(frames[0].shape) == feature['shape']
+    assert [r['index'] for r in rows] == list(range(50))
+    assert [r['episode_index'] for r in rows] == [0] * 30 + [1] * 20
+    assert rows[7]['timestamp'] == pytest.approx(7 / 15)
+    assert rows[7]['true_timestamp'] == pytest.approx(7 * TICK_NS * 1e-9)
+    assert rows[7]['observation.state'][:7] == pytest.approx(
+        maker.q(maker.state_stamp(maker.sample.start_ns + 7 * TICK_NS)), abs=1e-6)
+    assert stats['action']['max'][:7] == pytest.approx(
+        np.max([r['action'] for r in rows], axis=0)[:7].tolist())
+    assert np.shape(stats['observation.images.wrist']['mean']) == (3, 1, 1)
+    assert 0.2 < stats['observation.images.wrist']['mean'][0][0][0] < 0.8
+    shown = list(read_video(root / 'videos/observation.images.wrist/chunk-000/file-000.mp4'))
+    made = picture(12, 'wrist_left', 320, 180).astype(int)
+    assert np.abs(shown[12].astype(int) - made).mean() < 4.0
+    assert episodes[1]['policy'] == 'second'
+    with pytest.raises(DataError, match='not empty'):
+        export_lerobot(sources(session), root)
+
+
+def test_before_the_reveal_only_the_letters_are_exported(session, tmp_path):
+    secret = tmp_path / ID
+    shutil.copytree(session, secret)
+    data = json.loads((secret / 'session.json').read_text())
+    (secret / 'session.json').write_text(json.dumps({**data, 'reveal': None}))
+    dump = tmp_path / 'dump'
+    assert main(['export', str(secret), '--format', 'roboarena', '--output', str(dump)]) == 0
+    found = '\n'.join(str(p) + (p.read_text() if p.suffix == '.yaml' else '')
+                      for p in sorted(dump.rglob('*')))
+    assert 'A_A' in found
+    assert 'first policy' not in found
+    assert 'second' not in found
+
+
+def test_a_session_file_that_is_none_is_named(tmp_path):
+    (tmp_path / 'session.json').write_text('[1]')
+    with pytest.raises(DataError, match='cannot be understood'):
+        read_words(tmp_path)
+    assert read_words(tmp_path / 'other').session_id == 'other'
+
+
+SESSIONS = 'session_uuid,valid,preference,policy_a,policy_b,created,feedback_text\n'
+EPISODES = 'session_uuid,policy,instruction,partial_success,duration_steps,letter\n'
+
+
+def test_tables_become_records_letters_or_not(tmp_path):
+    (tmp_path / 'sessions.csv').write_text(
+        SESSIONS + 's1,1,tie,p,q,2025-03-21,fine\ns2,0,,q,r,,\n')
+    (tmp_path / 'episodes.csv').write_text(
+        EPISODES + 's1,q,do it,0.5,40,\ns1,p,do it,1.0,30,\ns1,z,do it,,10,C\n')
+    one, two = read_any(tmp_path)
+    assert [(r.policy, r.letter) for r in one.rollouts] == [('q', 'B'), ('p', 'A'), ('z', 'C')]
+    data = record(one, 'tables')
+    assert (data['preference'], data['slots']['A']['progress'], data['slots']['B']['steps']) \
+        == ('TIE', 1.0, 40)
+    assert data['reveal']['policy_b'] == 'q'
+    assert data['other_rollouts'][0]['policy'] == 'z'
+    assert (two.valid, two.preference, two.prompt) == (False, '', '')
+
+
+@pytest.mark.parametrize(('text', 'match'), [
+    ('session_uuid,valid\n', 'lacks the columns preference'),
+    (SESSIONS + 's1,1,left,p,q,,\n', 'line 2: the preference is A, B or TIE'),
+])
+def test_tables_that_cannot_be_read_are_named(tmp_path, text, match):
+    (tmp_path / 'sessions.csv').write_text(text)
+    with pytest.raises(DataError, match=match):
+        read_any(tmp_path / 'sessions.csv')
+
+
+def test_scores_out_of_range_and_odd_names_are_refused(tmp_path, capsys):
+    (tmp_path / 'sessions.csv').write_text(SESSIONS + '../x,1,A,p,q,,\n')
+    assert main(['import', str(tmp_path), '--output', str(tmp_path / 'out')]) == 2
+    assert "'../x' cannot be the name" in capsys.readouterr().err
+    (tmp_path / 'episodes.csv').write_text(EPISODES + '../x,p,do,1.5,3,A\n')
+    with pytest.raises(DataError, match=r'0 to 1, found 1\.5'):
+        read_any(tmp_path)
+    with pytest.raises(DataError, match='neither a RoboArena data dump'):
+        read_any(tmp_path / 'out')
+    home = tmp_path / 'dump' / 'evaluation_sessions' / 's'
+    home.mkdir(parents=True)
+    (home / 'metadata.yaml').write_text('policies: {A: {duration: 3}}')
+    with pytest.raises(DataError, match='not the metadata of a session'):
+        read_any(tmp_path / 'dump')
+
+
+@pytest.mark.skipif(not REAL.exists(), reason='the RoboArena tables are not on this machine')
+def test_the_real_tables_keep_their_verdicts(tmp_path, capsys):
+    assert main(['import', str(REAL), '--output', str(tmp_path)]) == 0
+    sessions = read_any(REAL)
+    valid = [s.preference for s in sessions if s.valid and s.preference]
+    assert {p: valid.count(p) for p in ('A', 'B', 'TIE')}['TIE'] >= 82
+    again = read_any(tmp_path)
+    assert [(s.session_id, s.preference, s.policies, len(s.rollouts)) for s in again] \
+        == [(s.session_id, s.preference, s.policies, len(s.rollouts)) for s in sessions]
