@@ -1,0 +1,1 @@
+"""The A/B protocol as a state machine with a journal."""

@@ -1,0 +1,90 @@
+"""
+A policy that cannot be told from another by anything but what it does.
+
+Errors keep their kind and lose their words, since those may hold an address or a name. Times are
+told in coarse steps.
+"""
+
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+from arena_robot.core.action import Chunk
+from arena_robot.core.clock import Clock
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import (
+    BadReply,
+    PolicyError,
+    PolicyRefused,
+    PolicyTimeout,
+    PolicyUnavailable,
+)
+from arena_robot.core.observation import Observation
+from arena_robot.policy.base import Policy, PolicySpec
+
+COARSE_S = 0.05
+
+T = TypeVar('T')
+
+_WORDS: tuple[tuple[type[PolicyError], str], ...] = (
+    (PolicyUnavailable, 'cannot be reached'),
+    (PolicyTimeout, 'did not answer in time'),
+    (PolicyRefused, 'refused the request'),
+    (BadReply, 'answered with something that cannot be executed'),
+)
+
+
+def coarse(seconds: float) -> float:
+    """Return ``seconds`` rounded up to steps of 50 ms."""
+    return math.ceil(round(seconds / COARSE_S, 6)) * COARSE_S
+
+
+class BlindPolicy:
+    """The policy of a slot, as a station may know it."""
+
+    def __init__(self, policy: Policy, slot: Slot, clock: Clock) -> None:
+        self._policy = policy
+        self._slot = slot
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f'<policy of slot {self._slot.value}>'
+
+    @property
+    def spec(self) -> PolicySpec:
+        """What the policy wants and answers; stays in memory, for nobody to read."""
+        return self._told(lambda: self._policy.spec)
+
+    def infer(self, observation: Observation, episode: str = '') -> Chunk:
+        """Return the next actions, their time in coarse steps; PolicyError in plain words."""
+        start_ns = self._clock.now_ns()
+        chunk = self._told(lambda: self._policy.infer(observation, episode))
+        spent_s = (self._clock.now_ns() - start_ns) * 1e-9
+        return Chunk(chunk.actions, chunk.space, coarse(spent_s))
+
+    def reset(self, episode: str = '') -> None:
+        """Forget an episode; PolicyError in plain words."""
+        self._told(lambda: self._policy.reset(episode))
+
+    def close(self) -> None:
+        """Let go of the policy's connection, where it has one."""
+        close = getattr(self._policy, 'close', None)
+        if close is not None:
+            self._told(close)
+
+    def _told(self, call: Callable[[], T]) -> T:
+        problem: PolicyError
+        try:
+            return call()
+        except Exception as error:  # whatever it is, its words must not reach the station
+            problem = plain(error, self._slot)
+        # Outside the handler, so that the original is not kept as the context.
+        raise problem
+
+
+def plain(error: Exception, slot: Slot) -> PolicyError:
+    """Return an error of the same kind that says nothing but the slot."""
+    for kind, words in _WORDS:
+        if isinstance(error, kind):
+            return kind(f'the policy of slot {slot.value} {words}')
+    return PolicyError(f'the policy of slot {slot.value} failed')

@@ -1,0 +1,165 @@
+"""
+A write-ahead journal: one JSON object per line, on the disk before it takes effect.
+
+Line n is ``{"n": n, "t": stamp_ns, "move": "...", "data": {...}}``. A process that is killed, or
+a machine that loses power, can tear the last line at most; it is cut off at the next open.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from typing_extensions import Self
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import DataError, SessionError
+
+JOURNAL = 'journal.jsonl'
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that happened, as the journal holds it."""
+
+    n: int
+    stamp_ns: int
+    move: str
+    data: Mapping[str, Any]
+
+
+class Log(Protocol):
+    """Where a session writes what happens to it, before it happens."""
+
+    def append(self, move: str, data: Mapping[str, Any], sync: bool = True) -> Entry:
+        """Keep one entry; when this returns and ``sync`` is true it survives a power cut."""
+
+
+class Journal:
+    """A journal file; one process at a time may hold it open."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self.path = path
+        self.entries: list[Entry] = []
+        self._clock = clock
+        self._file = -1
+
+    def open(self) -> None:
+        """
+        Create or continue the file, cutting off a torn last line.
+
+        Raises SessionError when another process holds it, DataError when it is damaged.
+        """
+        new = not self.path.exists()
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            _lock(file, self.path)
+            self.entries = list(read_journal(self.path))
+            end = _whole_length(self.path.read_bytes())
+            if end != os.fstat(file).st_size:
+                os.ftruncate(file, end)
+                os.fsync(file)
+        except BaseException:
+            os.close(file)
+            raise
+        if new:
+            sync_folder(self.path.parent)
+        self._file = file
+
+    def append(self, move: str, data: Mapping[str, Any], sync: bool = True) -> Entry:
+        """
+        Write one entry and return it; with ``sync`` it is on the disk then.
+
+        Raises SessionError when the disk does not take it: nothing has happened then.
+        """
+        if self._file < 0:
+            raise SessionError(f'the journal {self.path} is not open')
+        entry = Entry(len(self.entries), self._clock.now_ns(), str(move), dict(data))
+        line = _line(entry)
+        size = os.fstat(self._file).st_size
+        try:
+            written = os.write(self._file, line)
+            if written != len(line):
+                raise OSError(f'only {written} of {len(line)} bytes were written')
+            if sync:
+                os.fsync(self._file)
+        except OSError as error:
+            os.ftruncate(self._file, size)
+            raise SessionError(f'cannot keep what happened in {self.path}: {error}; '
+                               'free some disk space and try again') from error
+        self.entries.append(entry)
+        return entry
+
+    def close(self) -> None:
+        """Let go of the file; twice is fine."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+
+def read_journal(path: Path) -> Iterator[Entry]:
+    """
+    Yield the entries of a journal file; a torn last line is left out.
+
+    Raises DataError for any other damage, naming the line.
+    """
+    raw = path.read_bytes()
+    lines = raw[:_whole_length(raw)].splitlines()
+    for n, line in enumerate(lines):
+        try:
+            item = json.loads(line)
+            entry = Entry(int(item['n']), int(item['t']), str(item['move']), dict(item['data']))
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f'{path} line {n + 1} is damaged: {error}') from error
+        if entry.n != n:
+            raise DataError(f'{path} line {n + 1} has number {entry.n}: lines are missing')
+        yield entry
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Replace a file's content as a whole: readers see the old text or the new."""
+    temporary = path.with_name(f'.{path.name}.tmp')
+    with temporary.open('w', encoding='utf-8') as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names created, renamed or removed in ``folder`` survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _line(entry: Entry) -> bytes:
+    item = {'n': entry.n, 't': entry.stamp_ns, 'move': entry.move, 'data': entry.data}
+    return (json.dumps(item, ensure_ascii=False, allow_nan=False) + '\n').encode('utf-8')
+
+
+def _whole_length(raw: bytes) -> int:
+    return raw.rfind(b'\n') + 1
+
+
+def _lock(file: int, path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise SessionError(f'{path} is in use by another session node; stop that one, or give '
+                           'this one its own data folder') from error

@@ -1,0 +1,171 @@
+"""
+Whether the scene looks as it did at the start.
+
+Two photographs of one view are brought to one size, brightness and place; what differs in
+structure then (local SSIM below one half) is changed. The score falls with the changed share of
+the picture: 1 for none, 0.37 for one percent, about the size of a cube on the table. The arm
+stands at the same reset pose in both, so it cancels; a mask leaves out what shall not count.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_robot.core.errors import DataError
+from arena_robot.core.observation import Floats, Pixels
+
+WIDTH = 320
+CHANGED_BELOW = 0.5
+SCALE = 0.01
+MARGIN = 8
+MAX_SHIFT = 0.04
+MOVED_CAMERA = 0.01
+GREEN_FROM = 0.8
+AMBER_FROM = 0.5
+
+Mask = NDArray[np.bool_]
+
+
+class Light(str, Enum):
+    """The verdict at a glance."""
+
+    GREEN = 'green'
+    AMBER = 'amber'
+    RED = 'red'
+
+
+@dataclass(frozen=True)
+class ViewMatch:
+    """
+    How well one view matches its start photograph.
+
+    ``score`` 0 to 1; ``changed`` share of the picture; ``shift`` (x, y) of the whole picture as
+    shares of its width, which is the camera that moved rather than the scene.
+    """
+
+    score: float
+    changed: float
+    shift: tuple[float, float]
+
+    @property
+    def light(self) -> Light:
+        """Return the traffic light for the score."""
+        return light(self.score)
+
+    @property
+    def camera_moved(self) -> bool:
+        """Tell whether the picture as a whole moved by more than one percent of its width."""
+        return max(abs(part) for part in self.shift) > MOVED_CAMERA
+
+
+def light(score: float) -> Light:
+    """Return the traffic light for a score of 0 to 1."""
+    if score >= GREEN_FROM:
+        return Light.GREEN
+    return Light.AMBER if score >= AMBER_FROM else Light.RED
+
+
+def compare(start: Pixels, now: Pixels, leave_out: Mask | None = None) -> ViewMatch:
+    """
+    Compare a view (H, W, 3) with its start photograph.
+
+    ``leave_out`` (H, W) is true where differences do not count, such as the robot. Raises
+    DataError when the two do not have the same size.
+    """
+    if start.shape != now.shape:
+        raise DataError(f'photographs of one view have one size, got {start.shape} and '
+                        f'{now.shape}: was the camera replaced?')
+    before, after = _gray(start), _gray(now)
+    shift = _shift(before, after)
+    after = _moved(after, shift)
+    counts = _counting(before.shape, shift, leave_out)
+    likeness = structure(before, _same_light(before, after, counts))
+    changed = float(np.mean(likeness[counts] < CHANGED_BELOW)) if counts.any() else 0.0
+    return ViewMatch(float(np.exp(-changed / SCALE)), changed,
+                     (shift[0] / WIDTH, shift[1] / WIDTH))
+
+
+def compare_views(start: Mapping[str, Pixels], now: Mapping[str, Pixels],
+                  leave_out: Mapping[str, Mask] | None = None) -> dict[str, ViewMatch]:
+    """Compare every view that both mappings have."""
+    masks = leave_out or {}
+    return {name: compare(start[name], now[name], masks.get(name))
+            for name in start if name in now}
+
+
+def overall(matches: Mapping[str, ViewMatch]) -> float:
+    """Return the score of the worst view, NaN when there is none: one view may see what moved."""
+    return min((one.score for one in matches.values()), default=float('nan'))
+
+
+def structure(one: Floats, other: Floats) -> Floats:
+    """Return the local SSIM of two gray pictures, -1 to 1."""
+    contrast = (0.03 * 255.0) ** 2
+    mean_one, mean_other = _blur(one), _blur(other)
+    var_one = _blur(one * one) - mean_one ** 2
+    var_other = _blur(other * other) - mean_other ** 2
+    both = _blur(one * other) - mean_one * mean_other
+    brightness = (2 * mean_one * mean_other + contrast) / (mean_one ** 2 + mean_other ** 2
+                                                           + contrast)
+    return np.asarray(brightness * (2 * both + contrast) / (var_one + var_other + contrast))
+
+
+def blend(start: Pixels, now: Pixels, share: float = 0.5) -> Pixels:
+    """Return both pictures on top of each other; ``share`` of the start photograph."""
+    return np.asarray(cv2.addWeighted(start, share, now, 1.0 - share, 0.0), np.uint8)
+
+
+def difference(start: Pixels, now: Pixels) -> Pixels:
+    """Return the live view in gray, with what left in red and what came in cyan."""
+    before, after = (cv2.cvtColor(one, cv2.COLOR_RGB2GRAY) for one in (start, now))
+    return np.dstack([before, after, after])
+
+
+def _gray(pixels: Pixels) -> Floats:
+    height = max(1, round(pixels.shape[0] * WIDTH / pixels.shape[1]))
+    small = cv2.resize(pixels, (WIDTH, height), interpolation=cv2.INTER_AREA)
+    gray = cv2.cvtColor(small, cv2.COLOR_RGB2GRAY).astype(np.float64)
+    return np.asarray(cv2.GaussianBlur(gray, (0, 0), 1.0))
+
+
+def _shift(before: Floats, after: Floats) -> tuple[float, float]:
+    """Return by how many pixels the whole picture moved; (0, 0) when that cannot be told."""
+    window = cv2.createHanningWindow(before.shape[::-1], cv2.CV_64F)
+    (x, y), response = cv2.phaseCorrelate(before, after, window)
+    if response < 0.1 or max(abs(x), abs(y)) > MAX_SHIFT * WIDTH:
+        return 0.0, 0.0
+    return (x, y) if max(abs(x), abs(y)) > 0.2 else (0.0, 0.0)
+
+
+def _moved(picture: Floats, shift: tuple[float, float]) -> Floats:
+    matrix = np.array([[1.0, 0.0, -shift[0]], [0.0, 1.0, -shift[1]]])
+    return np.asarray(cv2.warpAffine(picture, matrix, picture.shape[::-1],
+                                     borderMode=cv2.BORDER_REPLICATE))
+
+
+def _same_light(before: Floats, after: Floats, counts: Mask) -> Floats:
+    """Return ``after`` with the brightness and contrast of ``before``: exposure is no change."""
+    if not counts.any():
+        return after
+    gain = before[counts].std() / max(float(after[counts].std()), 1.0)
+    gain = float(np.clip(gain, 0.7, 1.4))
+    return np.asarray((after - after[counts].mean()) * gain + before[counts].mean())
+
+
+def _counting(shape: tuple[int, ...], shift: tuple[float, float], leave_out: Mask | None) -> Mask:
+    counts = np.ones(shape, bool)
+    x, y = (int(np.ceil(abs(part))) + MARGIN for part in shift)
+    counts[:y], counts[-y:], counts[:, :x], counts[:, -x:] = False, False, False, False
+    if leave_out is not None:
+        small = cv2.resize(leave_out.astype(np.uint8), shape[::-1],
+                           interpolation=cv2.INTER_NEAREST)
+        counts &= small == 0
+    return counts
+
+
+def _blur(picture: Floats) -> Floats:
+    return np.asarray(cv2.GaussianBlur(picture, (0, 0), 2.0))

@@ -1,0 +1,79 @@
+"""A fixed rate held against absolute deadlines, with every lateness told."""
+
+from dataclasses import dataclass
+
+from arena_robot.core.clock import Clock
+
+SLACK = 0.25
+
+
+@dataclass(frozen=True)
+class Tick:
+    """
+    One beat: when it began, how long after the one before, how much later than planned.
+
+    ``missed`` counts the beats that were left out before this one because work overran.
+    """
+
+    index: int
+    start_ns: int
+    loop_s: float
+    late_s: float
+    missed: int
+
+
+class Pacer:
+    """
+    Beats at ``rate_hz``.
+
+    A small lateness (below a quarter of the period) is made up for, so the rate does not drift.
+    After a larger one, such as a slow inference, the grid starts anew: two commands never come
+    closer together than three quarters of a period, as a burst would jerk the arm.
+    """
+
+    def __init__(self, rate_hz: float, clock: Clock) -> None:
+        if rate_hz <= 0.0:
+            raise ValueError(f'a rate is positive, got {rate_hz} Hz')
+        self.period_ns = round(1e9 / rate_hz)
+        self._clock = clock
+        self._index = 0
+        self._due_ns = 0
+        self._last_ns = 0
+
+    def wait(self) -> Tick:
+        """Sleep until the next beat and return it; the first one is now."""
+        if self._index == 0:
+            self._due_ns = self._last_ns = self._clock.now_ns()
+        self._clock.sleep_until_ns(self._due_ns)
+        start_ns = self._clock.now_ns()
+        late_ns = max(start_ns - self._due_ns, 0)
+        tick = Tick(self._index, start_ns, (start_ns - self._last_ns) * 1e-9, late_ns * 1e-9,
+                    late_ns // self.period_ns)
+        if late_ns > SLACK * self.period_ns:
+            self._due_ns = start_ns
+        self._due_ns += self.period_ns
+        self._last_ns = start_ns
+        self._index += 1
+        return tick
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How well a rate was held; errors are of the time between beats, in seconds."""
+
+    ticks: int = 0
+    late: int = 0
+    missed: int = 0
+    error_p50_s: float = 0.0
+    error_p99_s: float = 0.0
+
+
+def timing(ticks: list[Tick], period_s: float) -> Timing:
+    """Return the summary of a run's beats; ``late`` are those that broke the grid."""
+    errors = sorted(abs(t.loop_s - period_s) for t in ticks[1:])
+    if not errors:
+        return Timing(ticks=len(ticks))
+    late = sum(t.late_s > SLACK * period_s for t in ticks)
+    missed = sum(t.missed for t in ticks)
+    return Timing(len(ticks), late, missed, errors[len(errors) // 2],
+                  errors[min(len(errors) - 1, int(0.99 * len(errors)))])

@@ -1,0 +1,131 @@
+"""The robot parts a session moves and looks through, however they are wired."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from arena_robot.core.action import GripperCommand
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import DriverError, StaleData
+from arena_robot.core.observation import (
+    EYES,
+    ArmState,
+    Floats,
+    GripperState,
+    Image,
+    Observation,
+    view,
+)
+from arena_robot.drivers.base import Arm, Camera, Gripper, StereoFrame
+
+T = TypeVar('T')
+
+LOOK_TIMEOUT_S = 3.0
+OPENING_S = 0.5
+GRACE_S = 3.0
+SETTLING_S = 0.3
+REACHED = 0.05
+STILL = 0.05
+RESET_Q = (0.0, -np.pi / 5, 0.0, -4 * np.pi / 5, 0.0, 3 * np.pi / 5, 0.0)
+
+
+@dataclass(frozen=True)
+class Ages:
+    """
+    How old a reading may be when a step uses it, in seconds.
+
+    Where the newest is older, the next is waited for, ``patience_s`` at most: the arm holds
+    meanwhile, and the step is reported as late.
+    """
+
+    arm_s: float = 0.1
+    gripper_s: float = 0.1
+    image_s: float = 0.2
+    patience_s: float = 2.0
+
+
+@dataclass(frozen=True)
+class Parts:
+    """An arm, a gripper, and cameras by role (``left``, ``right``, ``wrist``)."""
+
+    arm: Arm
+    gripper: Gripper
+    cameras: Mapping[str, Camera]
+    ages: Ages = dataclasses.field(default_factory=Ages)
+
+    def arm_state(self) -> ArmState:
+        """Return a fresh state of the arm. Raises DriverError."""
+        return _fresh(self.arm.state, self.arm.wait_state, self.ages.arm_s, self.ages.patience_s)
+
+    def gripper_state(self) -> GripperState:
+        """Return a fresh state of the gripper. Raises DriverError."""
+        return _fresh(self.gripper.state, self.gripper.wait_state, self.ages.gripper_s,
+                      self.ages.patience_s)
+
+    def images(self) -> dict[str, Image]:
+        """Return a fresh image of every eye by view. Raises DriverError."""
+        return self._views(lambda camera: _fresh(camera.frame, camera.wait_frame,
+                                                 self.ages.image_s, self.ages.patience_s))
+
+    def look(self) -> dict[str, Image]:
+        """Return an image of every eye taken from now on, by view. Raises DriverError."""
+        return self._views(lambda camera: camera.wait_frame(LOOK_TIMEOUT_S))
+
+    def observe(self, stamp_ns: int, prompt: str = '', step: int = 0) -> Observation:
+        """Return what the station sees and feels now, the arm last. Raises DriverError."""
+        images, gripper = self.images(), self.gripper_state()
+        return Observation(stamp_ns, self.arm_state(), gripper, prompt, step, images)
+
+    def _views(self, frame_of: Callable[[Camera], StereoFrame]) -> dict[str, Image]:
+        found: dict[str, Image] = {}
+        for role, camera in self.cameras.items():
+            frame = frame_of(camera)
+            eyes = {view(role, eye): getattr(frame, eye) for eye in EYES}
+            found.update({name: image for name, image in eyes.items() if image.pixels.size})
+        return found
+
+
+def _fresh(newest: Callable[[float], T], following: Callable[[float], T], max_age_s: float,
+           patience_s: float) -> T:
+    try:
+        return newest(max_age_s)
+    except StaleData:
+        return following(patience_s)
+
+
+def move_to_reset(parts: Parts, clock: Clock, q: Floats | None = None,
+                  stopped: Callable[[], bool] = lambda: False) -> None:
+    """
+    Open the gripper, then bring the arm to ``q`` (7,) rad (None: DROID's reset pose).
+
+    Gives up when ``stopped`` says so. Raises DriverError when the arm is not there three seconds
+    after the motion should have ended.
+    """
+    goal = np.asarray(RESET_Q if q is None else q, dtype=float)
+    parts.gripper.command(GripperCommand(0.0, clock.now_ns()))
+    _pause(clock, OPENING_S)
+    if stopped():
+        raise DriverError('the way to the reset pose was stopped')
+    end_ns = clock.now_ns() + round((parts.arm.move_to(goal) + GRACE_S) * 1e9)
+    while not _is_at(parts.arm_state(), goal):
+        if stopped():
+            raise DriverError('the way to the reset pose was stopped')
+        if clock.now_ns() > end_ns:
+            parts.arm.stop()
+            error = float(np.max(np.abs(parts.arm_state().q - goal)))
+            raise DriverError(f'the arm did not reach its reset pose: joint error {error:.3f} rad '
+                              'is left; clear its way and reset again')
+        _pause(clock, 0.05)
+    _pause(clock, SETTLING_S)
+
+
+def _is_at(state: ArmState, goal: Floats) -> bool:
+    still = float(np.max(np.abs(state.dq))) < STILL
+    return still and float(np.max(np.abs(state.q - goal))) < REACHED
+
+
+def _pause(clock: Clock, seconds: float) -> None:
+    clock.sleep_until_ns(clock.now_ns() + round(seconds * 1e9))

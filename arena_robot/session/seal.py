@@ -1,0 +1,68 @@
+"""
+Small secrets at rest: what a stand-alone station must keep but should not read.
+
+A value is XORed with an HMAC-SHA256 key stream and signed, under a key in a file of its own that
+only its owner can read. It keeps names out of files, logs and greps; somebody who goes looking
+for the key can read it, which is why a fair comparison has its arena on another machine.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from arena_robot.core.errors import DataError
+
+KEY_BYTES = 32
+
+
+def read_key(path: Path) -> bytes:
+    """Return the key in ``path``, made on first use and readable only by its owner."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, 'wb') as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    key = path.read_bytes()
+    if len(key) != KEY_BYTES:
+        raise DataError(f'{path} is no key: {len(key)} bytes instead of {KEY_BYTES}')
+    return key
+
+
+def seal(key: bytes, label: str, value: Mapping[str, Any]) -> str:
+    """Return ``value`` as hex that only ``key`` and ``label`` open."""
+    plain = json.dumps(value).encode('utf-8')
+    hidden = _mixed(key, label, plain)
+    return (_signature(key, label, hidden) + hidden).hex()
+
+
+def unseal(key: bytes, label: str, text: str) -> dict[str, Any]:
+    """Return what :func:`seal` was given; DataError when key, label or text are not the same."""
+    try:
+        raw = bytes.fromhex(text)
+    except ValueError as error:
+        raise DataError(f'the sealed record of {label} is damaged') from error
+    mark, hidden = raw[:32], raw[32:]
+    if not hmac.compare_digest(mark, _signature(key, label, hidden)):
+        raise DataError(f'the sealed record of {label} is damaged, or its key was replaced')
+    return dict(json.loads(_mixed(key, label, hidden)))
+
+
+def _signature(key: bytes, label: str, hidden: bytes) -> bytes:
+    return hmac.new(key, b'sign\n' + label.encode() + b'\n' + hidden, hashlib.sha256).digest()
+
+
+def _mixed(key: bytes, label: str, data: bytes) -> bytes:
+    stream = b''
+    block = 0
+    while len(stream) < len(data):
+        text = f'stream\n{label}\n{block}'.encode()
+        stream += hmac.new(key, text, hashlib.sha256).digest()
+        block += 1
+    return bytes(a ^ b for a, b in zip(data, stream, strict=False))

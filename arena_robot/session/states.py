@@ -1,0 +1,129 @@
+"""
+The states of a session and the only ways between them.
+
+::
+
+    idle → preflight → task entered → assigned → start photographed → running A → scoring A
+         → reset → running B → scoring B → preference → review → submitting → done
+
+``aborted`` can be reached from every open state but the first; an invalid session goes straight
+to ``review``. What is not in :data:`TRANSITIONS` is refused.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+
+from arena_robot.core.episode import Slot
+
+
+class State(str, Enum):
+    """Where a session stands."""
+
+    IDLE = 'idle'
+    PREFLIGHT = 'preflight'
+    TASK_ENTERED = 'task_entered'
+    ASSIGNED = 'assigned'
+    START_PHOTOGRAPHED = 'start_photographed'
+    RUNNING_A = 'running_a'
+    SCORING_A = 'scoring_a'
+    RESET = 'reset'
+    RUNNING_B = 'running_b'
+    SCORING_B = 'scoring_b'
+    PREFERENCE = 'preference'
+    REVIEW = 'review'
+    SUBMITTING = 'submitting'
+    DONE = 'done'
+    ABORTED = 'aborted'
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing can happen to the session any more."""
+        return self in (State.DONE, State.ABORTED)
+
+    @property
+    def running(self) -> Slot | None:
+        """Return the slot whose policy moves the arm in this state."""
+        return {State.RUNNING_A: Slot.A, State.RUNNING_B: Slot.B}.get(self)
+
+
+class Move(str, Enum):
+    """What can happen to a session; the words of the journal."""
+
+    CHECKED = 'checked'              # the preflight ran
+    TASK = 'task'                    # the evaluator fixed the instruction
+    ASSIGNED = 'assigned'            # the arena handed out a blind pair
+    PHOTOGRAPHED = 'photographed'    # the start scene was kept
+    STARTED_A = 'started_a'
+    STARTED_B = 'started_b'
+    TICKED = 'ticked'                # a rollout is alive, with its step count
+    ENDED = 'ended'                  # a rollout ended
+    SCORED_A = 'scored_a'
+    SCORED_B = 'scored_b'
+    MATCHED = 'matched'              # the scene was compared with its start
+    RESET = 'reset'                  # the evaluator says that the scene is as it was
+    PREFERRED = 'preferred'          # preference and explanation
+    DRAFTED = 'drafted'              # words typed and not yet meant as final
+    INVALIDATED = 'invalidated'      # the comparison shall not count
+    REVALIDATED = 'revalidated'      # it shall count after all
+    SUBMITTED = 'submitted'          # the evaluator let go of it
+    DELIVERED = 'delivered'          # the arena has one part of it
+    REVEALED = 'revealed'            # the arena named the pair
+    RECOVERED = 'recovered'          # the session was found unfinished after a restart
+    ABORTED = 'aborted'
+
+
+_S, _M = State, Move
+
+_MAIN: dict[tuple[State, Move], State] = {
+    (_S.IDLE, _M.CHECKED): _S.PREFLIGHT,
+    (_S.PREFLIGHT, _M.CHECKED): _S.PREFLIGHT,
+    (_S.PREFLIGHT, _M.TASK): _S.TASK_ENTERED,
+    (_S.TASK_ENTERED, _M.TASK): _S.TASK_ENTERED,
+    (_S.TASK_ENTERED, _M.ASSIGNED): _S.ASSIGNED,
+    (_S.ASSIGNED, _M.PHOTOGRAPHED): _S.START_PHOTOGRAPHED,
+    (_S.START_PHOTOGRAPHED, _M.PHOTOGRAPHED): _S.START_PHOTOGRAPHED,
+    (_S.START_PHOTOGRAPHED, _M.STARTED_A): _S.RUNNING_A,
+    (_S.RUNNING_A, _M.TICKED): _S.RUNNING_A,
+    (_S.RUNNING_A, _M.ENDED): _S.SCORING_A,
+    (_S.SCORING_A, _M.SCORED_A): _S.RESET,
+    (_S.RESET, _M.SCORED_A): _S.RESET,
+    (_S.RESET, _M.MATCHED): _S.RESET,
+    (_S.RESET, _M.RESET): _S.RESET,
+    (_S.RESET, _M.STARTED_B): _S.RUNNING_B,
+    (_S.RUNNING_B, _M.TICKED): _S.RUNNING_B,
+    (_S.RUNNING_B, _M.ENDED): _S.SCORING_B,
+    (_S.SCORING_B, _M.SCORED_B): _S.PREFERENCE,
+    (_S.PREFERENCE, _M.SCORED_A): _S.PREFERENCE,
+    (_S.PREFERENCE, _M.SCORED_B): _S.PREFERENCE,
+    (_S.PREFERENCE, _M.PREFERRED): _S.REVIEW,
+    (_S.REVIEW, _M.SCORED_A): _S.REVIEW,
+    (_S.REVIEW, _M.SCORED_B): _S.REVIEW,
+    (_S.REVIEW, _M.PREFERRED): _S.REVIEW,
+    (_S.REVIEW, _M.REVALIDATED): _S.REVIEW,
+    (_S.REVIEW, _M.SUBMITTED): _S.SUBMITTING,
+    (_S.SUBMITTING, _M.DELIVERED): _S.SUBMITTING,
+    (_S.SUBMITTING, _M.REVEALED): _S.DONE,
+}
+
+# After a restart nothing moves any more: a rollout that was running has ended.
+_AFTER_RESTART = {_S.RUNNING_A: _S.SCORING_A, _S.RUNNING_B: _S.SCORING_B}
+
+# While the arm moves, only the end of the rollout leads out of the state.
+_CAN_INVALIDATE = (_S.ASSIGNED, _S.START_PHOTOGRAPHED, _S.SCORING_A, _S.RESET, _S.SCORING_B,
+                   _S.PREFERENCE, _S.REVIEW)
+_CAN_DRAFT = (_S.PREFLIGHT, _S.TASK_ENTERED, _S.RUNNING_A, _S.RUNNING_B, *_CAN_INVALIDATE)
+_CAN_ABORT = (*_CAN_DRAFT, _S.SUBMITTING)
+
+TRANSITIONS: Mapping[tuple[State, Move], State] = {
+    **_MAIN,
+    **{(state, _M.INVALIDATED): _S.REVIEW for state in _CAN_INVALIDATE},
+    **{(state, _M.ABORTED): _S.ABORTED for state in _CAN_ABORT},
+    **{(state, _M.DRAFTED): state for state in _CAN_DRAFT},
+    **{(state, _M.RECOVERED): _AFTER_RESTART.get(state, state)
+       for state in State if state is not _S.IDLE and not state.is_final},
+}
+
+
+def possible(state: State) -> tuple[Move, ...]:
+    """Return what may happen in ``state``, in the order of the journal's words."""
+    return tuple(move for move in Move if (state, move) in TRANSITIONS)

@@ -1,0 +1,66 @@
+"""A desk in the conductor's own process, for tests of what evaluators use."""
+
+import threading
+
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import ArenaError
+from arena_robot.session.desk import RunView
+from arena_robot.session.reception import Reception
+
+
+class InProcessDesk:
+    def __init__(self, conductor):
+        self.reception = Reception(conductor)
+        self.conductor = conductor
+        self.token, self.errors = '', []
+
+    def state(self):
+        return self.reception.shown()
+
+    def wait_change(self, seen, timeout_s):
+        threading.Event().wait(0.005)
+        return self.state()
+
+    def running(self):
+        slot = self.state().state.running
+        return RunView(slot, self.conductor.stage.steps, 400, 1 / 15) if slot else None
+
+    def take(self, name, take_over=False):
+        self.token = self.reception.control.take(name, take_over)
+
+    def open_session(self, evaluator, instruction, repeat=False):
+        self.reception.open_session(self.token, evaluator, instruction, repeat)
+
+    def press(self, button, text=''):
+        return self.reception.press(self.token, button, text)
+
+    def start(self, slot):
+        before = self.state().state
+
+        def run():
+            try:
+                self.conductor.run(self.reception.may_run(self.token, Slot(slot).value))
+            except ArenaError as error:
+                self.errors.append(error)
+        threading.Thread(target=run, daemon=True).start()
+        while self.state().state is before and not self.errors:
+            threading.Event().wait(0.002)
+
+    def stop(self):
+        self.conductor.stop()
+
+    def score(self, slot, progress, notes=''):
+        self.reception.score(self.token, Slot(slot).value, progress, notes)
+
+    def judge(self, preference, explanation, notes=''):
+        self.reception.judge(self.token, preference, explanation, notes)
+
+    def draft(self, verdict, instruction=''):
+        self.reception.draft(self.token, verdict, instruction)
+
+    def submit(self):
+        self.reception.submit(self.token)
+        self.conductor.deliver()
+
+    def today(self):
+        return self.reception.today()

@@ -1,0 +1,126 @@
+"""Made-up parts on a clock that only the sleeper moves."""
+
+import numpy as np
+
+from arena_robot.core.action import ActionSpace, Chunk, SafeCommand
+from arena_robot.core.errors import PolicyUnavailable, SafetyError
+from arena_robot.core.observation import ArmState, GripperState, Image
+from arena_robot.drivers.base import StereoFrame
+from arena_robot.policy.base import PolicySpec
+
+
+class LoopClock:
+    """Sleeping is what makes the time pass."""
+
+    def __init__(self):
+        self.now = 1_000_000_000
+
+    def now_ns(self):
+        return self.now
+
+    def sleep_until_ns(self, stamp_ns):
+        self.now = max(self.now, stamp_ns)
+
+
+class FakeArm:
+    def __init__(self, clock):
+        self.clock, self.log, self.q, self.fail = clock, [], np.zeros(7), None
+
+    def state(self, max_age_s=0.1):
+        if self.fail:
+            raise self.fail
+        return ArmState(self.clock.now_ns() - 1_000_000, self.q, *[np.zeros(7)] * 3,
+                        np.zeros(6), self.q)
+
+    def wait_state(self, timeout_s):
+        return self.state()
+
+    def command(self, command):
+        self.log.append(('q', command.q))
+        self.q = command.q
+        return command
+
+    def move_to(self, q, duration_s=None):
+        self.log.append(('move', q))
+        self.q = q
+        return 1.0
+
+    def stop(self):
+        self.log.append(('stop', None))
+
+
+class FakeGripper:
+    def __init__(self, clock):
+        self.clock, self.log = clock, []
+
+    def state(self, max_age_s=0.2):
+        return GripperState(self.clock.now_ns() - 2_000_000, 0.0, 0.085, 0.0)
+
+    def wait_state(self, timeout_s):
+        return self.state()
+
+    def command(self, command):
+        self.log.append(command.position)
+        return command
+
+
+class FakeCamera:
+    serial = '1'
+    fail = None
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def frame(self, max_age_s=0.2):
+        if self.fail:
+            raise self.fail
+        image = Image(np.zeros((4, 4, 3), np.uint8), self.clock.now_ns() - 30_000_000)
+        return StereoFrame(image, image, 0)
+
+    def wait_frame(self, timeout_s):
+        return self.frame()
+
+
+class FakeSafety:
+    fail_at = None
+    seen = 0
+
+    def check(self, action, arm, gripper):
+        self.seen += 1
+        if self.seen == self.fail_at:
+            raise SafetyError('too near the table')
+        return SafeCommand(action.values[:7], float(action.values[7] > 0.5))
+
+
+class FakePolicy:
+    spec = PolicySpec()
+
+    def __init__(self, clock, length=4, thinks_s=0.02):
+        self.clock, self.length, self.thinks_s = clock, length, thinks_s
+        self.asked, self.resets, self.fail_at, self.hang = [], [], None, None
+
+    def infer(self, observation, episode=''):
+        self.asked.append((observation.step, episode))
+        if len(self.asked) == self.fail_at:
+            raise PolicyUnavailable('gone')
+        if self.hang:
+            self.hang.wait(5.0)
+        self.clock.now += round(self.thinks_s * 1e9)
+        actions = np.full((self.length, 8), len(self.asked), np.float32)
+        actions[:, 7] = np.linspace(0.4, 0.7, self.length)
+        return Chunk(actions, ActionSpace.JOINT_POSITION)
+
+    def reset(self, episode=''):
+        self.resets.append(episode)
+
+
+class Sink:
+    def __init__(self):
+        self.steps, self.chunks, self.at = [], [], {}
+
+    def chunk(self, index, step, chunk):
+        self.chunks.append((index, step, len(chunk)))
+
+    def step(self, step, observation):
+        self.steps.append(step)
+        self.at.get(step.index, lambda: None)()

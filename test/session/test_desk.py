@@ -1,0 +1,148 @@
+"""What evaluators see and press, and the script that stands in for one."""
+
+import json
+
+import pytest
+from fake_desk import InProcessDesk
+from test_conductor import TASK, Station, go
+
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import Conflict, ServerError, SessionError
+from arena_robot.core.pair import Assignment, Reveal, StationInfo
+from arena_robot.session.contract import observation
+from arena_robot.session.desk import HINTS, Verdict
+from arena_robot.session.scripted import Script, Scripted
+from arena_robot.session.sealed_arena import SealedArena
+from arena_robot.session.states import State
+
+
+@pytest.fixture
+def station(tmp_path):
+    return Station(tmp_path)
+
+
+@pytest.fixture
+def desk(station):
+    desk = InProcessDesk(station.conductor)
+    desk.take('tester')
+    return desk
+
+
+def test_every_state_says_what_to_do():
+    assert set(HINTS) == set(State)
+
+
+def test_a_script_goes_through_a_session_and_prefers_the_higher_score(desk):
+    scores = iter([0.2, 0.6])
+    told = []
+    script = Script('ada', TASK, lambda: next(scores) if not desk.state().state.running else 0.0)
+    end = Scripted(desk, script, lambda state: told.append(state.state)).run()
+    assert (end.state, end.verified) == (State.DONE, True)
+    assert end.verdict.preference == 'B'
+    assert end.verdict.explanation == 'the oracle saw A at 20 and B at 60 of 100'
+    assert told[0] is State.IDLE
+    assert told[-1] is State.DONE
+
+
+def test_a_script_goes_on_from_where_it_finds_the_session(station, desk):
+    go(station.conductor, State.SCORING_A)
+    end = Scripted(desk, Script('ada', TASK, lambda: 0.5)).run()
+    assert (end.state, end.verdict.preference) == (State.DONE, 'TIE')
+
+
+def test_a_stuck_script_says_where(desk, monkeypatch):
+    monkeypatch.setattr('arena_robot.session.scripted.WAIT_S', 3.0)
+    monkeypatch.setattr(desk, 'press', lambda *words: '')
+    with pytest.raises(SessionError, match="stuck in 'idle'"):
+        Scripted(desk, Script('ada', TASK, lambda: 0.5)).run()
+
+
+def test_a_session_may_be_opened_without_a_check_of_its_own(desk):
+    desk.open_session('ada', TASK)
+    assert desk.state().state is State.ASSIGNED
+    assert [check.name for check in desk.state().checks][:2] == ['left camera', 'right camera']
+
+
+def test_drafts_come_back_as_they_were_typed(station, desk):
+    go(station.conductor, State.PREFERENCE)
+    draft = Verdict('A', 'A was fas', 'cable', progress={Slot.B: 0.3})
+    desk.draft(draft)
+    desk.draft(Verdict())
+    assert desk.state().draft == draft
+
+
+def test_bad_words_are_named(station, desk):
+    go(station.conductor, State.PREFERENCE)
+    with pytest.raises(SessionError, match="a slot is A or B, got 'C'"):
+        desk.reception.score(desk.token, 'C', 0.5, '')
+    with pytest.raises(SessionError, match="choose A, B or TIE, got ''"):
+        desk.judge('', 'A was faster than B')
+    with pytest.raises(SessionError, match="no button 'sumbit'"):
+        desk.press('sumbit')
+    with pytest.raises(Conflict, match='tester'):
+        desk.reception.submit('somebody else')
+
+
+class Tokens:
+    """An arena that reaches its policies by tokens, as the server's client does."""
+
+    def __init__(self):
+        self.known, self.log = {}, []
+
+    def check(self):
+        return 0.002
+
+    def assign(self, station, evaluator, prompt):
+        self.known['s1'] = {'A': 'secret-a', 'B': 'secret-b'}
+        return Assignment('s1', 'ff')
+
+    def tokens(self, session_id):
+        return self.known[session_id]
+
+    def resume(self, session_id, tokens):
+        self.known[session_id] = tokens
+
+    def policy(self, session_id, slot):
+        self.log.append(self.known[session_id][slot.value])
+
+        class Broken:
+            spec = None
+
+            def infer(self, observation, episode=''):
+                raise RuntimeError('10.0.0.7 is on fire')
+        return Broken()
+
+    def reveal(self, session_id):
+        return Reveal('00', 'x', 'y')
+
+    def __getattr__(self, name):
+        return lambda *words: self.log.append((name, *words))
+
+
+def test_slot_tokens_survive_a_restart_and_leave_no_trace(tmp_path, station):
+    first = SealedArena(Tokens(), tmp_path / 'arena', station.clock)
+    assert first.assign(StationInfo('a', 'panda'), 'ada', TASK).session_id == 's1'
+    [sealed] = (tmp_path / 'arena').glob('*.sealed')
+    assert 'secret' not in sealed.read_text()
+    inner = Tokens()
+    again = SealedArena(inner, tmp_path / 'arena', station.clock)
+    policy = again.policy('s1', Slot.B)
+    assert inner.log == ['secret-b']
+    with pytest.raises(ServerError, match='not assigned to this station'):
+        again.policy('s2', Slot.A)
+    with pytest.raises(Exception, match='the policy of slot B failed'):
+        policy.infer(observation())
+    again.heartbeat('s1', 'running_b')
+    assert inner.log[-1] == ('heartbeat', 's1', 'running_b')
+    assert again.check() == 0.002
+    assert again.reveal('s1').policy_a == 'x'
+    assert list((tmp_path / 'arena').glob('*.sealed')) == []
+
+
+def test_what_is_shown_is_plain_json_after_a_session(station, desk):
+    go(station.conductor)
+    today = desk.today()
+    assert today[0].state is State.DONE
+    folder = station.folder / 'sessions' / today[0].session_id
+    assert json.loads((folder / 'session.json').read_text())['reveal']['policy_a'] == \
+        today[0].policy_a

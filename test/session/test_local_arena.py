@@ -1,0 +1,184 @@
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from arena_robot.core.action import ActionSpace, Chunk
+from arena_robot.core.clock import ManualClock
+from arena_robot.core.config import build
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import (
+    BadReply,
+    ConfigError,
+    DataError,
+    PolicyError,
+    PolicyRefused,
+    PolicyTimeout,
+    PolicyUnavailable,
+    ServerError,
+)
+from arena_robot.policy.base import PolicySpec
+from arena_robot.session.base import StationInfo
+from arena_robot.session.blind import BlindPolicy, coarse
+from arena_robot.session.contract import ArenaContract, observation, refused
+from arena_robot.session.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
+from arena_robot.session.seal import read_key, seal, unseal
+
+NAMES = ('crimson-7b', 'azure-fast', 'viridian')
+CONFIG = LocalArenaConfig(tuple(PolicyEntry(n, f'grpc://{n}.example:50051') for n in NAMES))
+STATION = StationInfo('bench', 'panda')
+PROMPT = 'put the red cube in the bowl'
+
+
+class Still:
+    """A policy that stays where it is."""
+
+    spec = PolicySpec()
+
+    def __init__(self, error=None):
+        self.error = error
+        self.closed = False
+
+    def infer(self, observation, episode=''):
+        if self.error:
+            raise self.error
+        return Chunk(np.zeros((4, 8), np.float32), ActionSpace.JOINT_POSITION)
+
+    def reset(self, episode=''):
+        if self.error:
+            raise self.error
+
+    def close(self):
+        self.closed = True
+
+
+def make(folder, seed=1, connect=lambda entry: Still(), config=CONFIG):
+    return LocalArena(config, connect, folder, ManualClock(5), Random(seed))
+
+
+class TestLocalArena(ArenaContract):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path):
+        self._root = tmp_path
+
+    def arena(self):
+        return make(self._root / 'arena')
+
+    def folder(self, slot: Slot) -> Path:
+        folder = self._root / slot.value
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def names(self):
+        return NAMES
+
+
+def test_the_order_is_random_and_the_weights_count(tmp_path):
+    pool = (PolicyEntry('rare', 'x', 0.1), PolicyEntry('often', 'x', 1.0),
+            PolicyEntry('also', 'x', 1.0))
+    arena = make(tmp_path, config=LocalArenaConfig(pool))
+    firsts = []
+    for _ in range(200):
+        record = arena._read(arena.assign(STATION, 'ada', PROMPT).session_id)
+        pair = arena._pair(record)
+        assert pair['A'] != pair['B']
+        firsts.append(pair['A'])
+    assert firsts.count('rare') < 30
+    assert 60 < firsts.count('often') < 140
+
+
+def test_no_file_of_an_open_session_names_a_policy(tmp_path):
+    arena = make(tmp_path)
+    pair = arena.assign(STATION, 'ada', PROMPT)
+    arena.policy(pair.session_id, Slot.A).infer(observation())
+    for path in tmp_path.rglob('*'):
+        if path.is_file():
+            raw = path.read_bytes()
+            assert not any(n.encode() in raw or n.encode().hex().encode() in raw for n in NAMES)
+    assert (tmp_path / '.key').stat().st_mode & 0o077 == 0
+
+
+def test_a_restart_keeps_the_pair(tmp_path):
+    pair = make(tmp_path).assign(STATION, 'ada', PROMPT)
+    seen = []
+    again = make(tmp_path, seed=99, connect=lambda entry: seen.append(entry.name) or Still())
+    again.policy(pair.session_id, Slot.A)
+    again.policy(pair.session_id, Slot.B)
+    assert seen == [again._pair(again._read(pair.session_id))[s] for s in 'AB']
+
+
+def test_a_policy_taken_from_the_pool_is_told_without_its_name(tmp_path):
+    pair = make(tmp_path).assign(STATION, 'ada', PROMPT)
+    other = LocalArenaConfig((PolicyEntry('p', 'x'), PolicyEntry('q', 'x')))
+    error = refused(ServerError, lambda: make(tmp_path, config=other).policy(
+        pair.session_id, Slot.A))
+    assert not any(name in str(error) for name in NAMES)
+
+
+def test_policies_are_closed_with_their_session(tmp_path):
+    made = []
+    arena = make(tmp_path, connect=lambda entry: made.append(Still()) or made[-1])
+    pair = arena.assign(STATION, 'ada', PROMPT)
+    arena.policy(pair.session_id, Slot.A)
+    arena.policy(pair.session_id, Slot.A)
+    arena.abort(pair.session_id, 'enough')
+    assert [p.closed for p in made] == [True]
+
+
+def test_a_pool_needs_two():
+    with pytest.raises(ConfigError, match='two policies or more'):
+        build(LocalArenaConfig, {'policies': [{'name': 'a', 'address': 'x'}]})
+    with pytest.raises(ConfigError, match='its own name'):
+        build(LocalArenaConfig, {'policies': [{'name': 'a', 'address': 'x'}] * 2})
+    with pytest.raises(ConfigError, match='more than 0'):
+        build(LocalArenaConfig, {'policies': [{'name': 'a', 'address': 'x', 'weight': 0},
+                                              {'name': 'b', 'address': 'x'}]})
+
+
+@pytest.mark.parametrize(('raised', 'kind', 'words'), [
+    (PolicyUnavailable('no azure-fast at 10.0.0.7:50051'), PolicyUnavailable, 'be reached'),
+    (PolicyTimeout('azure-fast'), PolicyTimeout, 'in time'),
+    (PolicyRefused('azure-fast wants (224, 224)'), PolicyRefused, 'refused'),
+    (BadReply('azure-fast said (1, 3)'), BadReply, 'cannot be executed'),
+    (RuntimeError('azure-fast: CUDA'), PolicyError, 'failed')])
+def test_errors_lose_their_words(raised, kind, words):
+    policy = BlindPolicy(Still(raised), Slot.B, ManualClock())
+    for call in (lambda: policy.infer(observation()), policy.reset):
+        with pytest.raises(kind, match=words) as caught:
+            call()
+        error = caught.value
+        assert type(error) is kind
+        assert 'slot B' in str(error)
+        assert error.__cause__ is None
+        assert error.__context__ is None
+
+
+def test_a_policy_that_cannot_be_connected_is_told_without_its_address(tmp_path):
+    def connect(entry):
+        raise PolicyUnavailable(f'nobody at {entry.address}')
+    arena = make(tmp_path, connect=connect)
+    pair = arena.assign(STATION, 'ada', PROMPT)
+    error = refused(ServerError, lambda: arena.policy(pair.session_id, Slot.A))
+    assert 'example' not in str(error)
+    assert error.__context__ is None
+
+
+@pytest.mark.parametrize(('seconds', 'told'), [
+    (0.0, 0.0), (0.001, 0.05), (0.05, 0.05), (0.0501, 0.1), (0.15, 0.15), (1.21, 1.25)])
+def test_times_are_coarse(seconds, told):
+    assert coarse(seconds) == pytest.approx(told)
+
+
+def test_a_seal_opens_with_its_own_key_and_label_only(tmp_path):
+    key = read_key(tmp_path / 'key')
+    assert read_key(tmp_path / 'key') == key
+    text = seal(key, 's1', {'A': 'crimson-7b' * 10})
+    assert unseal(key, 's1', text) == {'A': 'crimson-7b' * 10}
+    for bad in (lambda: unseal(key, 's2', text), lambda: unseal(bytes(32), 's1', text),
+                lambda: unseal(key, 's1', text[:-2]), lambda: unseal(key, 's1', 'zz')):
+        with pytest.raises(DataError, match='sealed record'):
+            bad()
+    (tmp_path / 'short').write_bytes(b'1')
+    with pytest.raises(DataError, match='no key'):
+        read_key(tmp_path / 'short')

@@ -1,0 +1,92 @@
+import cv2
+import numpy as np
+import pytest
+
+from arena_robot.core.errors import DataError
+from arena_robot.session.match import (
+    Light,
+    blend,
+    compare,
+    compare_views,
+    difference,
+    light,
+    overall,
+)
+
+SIZE = (512, 288)
+
+
+def scene(cube=(250, 150), seed=0, light=1.0, noise=2.0, camera=(0, 0)):
+    """A textured table with a cube and a bowl, 512 x 288."""
+    table = np.random.default_rng(7).normal(0, 14, (288, 512))
+    table = cv2.GaussianBlur(table, (0, 0), 3) * 4
+    picture = np.stack([150 + table, 120 + table, 90 + table], 2)
+    cv2.circle(picture, (380, 190), 34, (60, 90, 170), -1)
+    x, y = cube
+    cv2.rectangle(picture, (x, y), (x + 26, y + 26), (190, 40, 40), -1)
+    picture = np.roll(picture, camera, (1, 0)) * light
+    picture += np.random.default_rng(seed).normal(0, noise, picture.shape)
+    return np.clip(picture, 0, 255).astype(np.uint8)
+
+
+def test_the_same_scene_is_green_whatever_the_noise():
+    for seed in range(1, 6):
+        match = compare(scene(), scene(seed=seed, noise=4.0))
+        assert match.score > 0.95
+        assert match.light is Light.GREEN
+        assert not match.camera_moved
+
+
+@pytest.mark.parametrize('light', [0.85, 1.12])
+def test_another_exposure_is_no_change(light):
+    assert compare(scene(), scene(seed=1, light=light)).score > 0.9
+
+
+def test_the_score_falls_as_the_cube_moves():
+    scores = [compare(scene(), scene((250 + d, 150), seed=d)).score for d in (0, 2, 6, 14, 60)]
+    assert scores == sorted(scores, reverse=True)
+    assert light(scores[0]) is Light.GREEN
+    assert light(scores[3]) is not Light.GREEN
+    assert light(scores[4]) is Light.RED
+
+
+def test_a_missing_object_is_red():
+    assert compare(scene(), scene((2000, 2000), seed=1)).light is not Light.GREEN
+
+
+def test_a_nudged_camera_is_told_and_does_not_hide_the_scene():
+    match = compare(scene(), scene(camera=(8, 0), seed=3))
+    assert match.camera_moved
+    assert match.shift[0] == pytest.approx(8 / 512, abs=0.004)
+    assert match.score > 0.8
+
+
+def test_what_is_left_out_does_not_count():
+    leave_out = np.zeros((288, 512), bool)
+    leave_out[130:200, 230:360] = True
+    assert compare(scene(), scene((320, 150), seed=1)).score < 0.6
+    assert compare(scene(), scene((320, 150), seed=1), leave_out).score > 0.95
+    assert compare(scene(), scene(), np.ones((288, 512), bool)).score == 1.0
+
+
+def test_the_worst_view_decides():
+    start = {'left_left': scene(), 'wrist_left': scene(seed=1)}
+    now = {'left_left': scene(seed=2), 'wrist_left': scene((60, 60), seed=3)}
+    matches = compare_views(start, now)
+    assert overall(matches) == matches['wrist_left'].score < matches['left_left'].score
+    assert np.isnan(overall({}))
+
+
+def test_another_size_is_refused():
+    with pytest.raises(DataError, match='replaced'):
+        compare(scene(), np.zeros((10, 10, 3), np.uint8))
+
+
+def test_overlays_show_what_left_and_what_came():
+    start, now = scene(noise=0), scene((300, 150), noise=0)
+    assert blend(start, now).shape == start.shape
+    picture = difference(start, now)
+    left, came = picture[160, 260].astype(int), picture[160, 320].astype(int)
+    assert left[0] < left[1]    # the cube is darker than the table: it took the red away
+    assert came[0] > came[1]
+    np.testing.assert_array_equal(picture[20, 20, 0], picture[20, 20, 1])

@@ -1,0 +1,237 @@
+"""The control loop against made-up parts, on a clock that only the loop moves."""
+
+import re
+import threading
+
+import numpy as np
+import pytest
+from fake_station import FakeArm, FakeCamera, FakeGripper, FakePolicy, FakeSafety, LoopClock, Sink
+
+from arena_robot.core.action import ActionSpace, Chunk
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.episode import EndReason, Slot
+from arena_robot.core.errors import DriverError, StaleData
+from arena_robot.policy.base import PolicySpec
+from arena_robot.session.pacing import Pacer, timing
+from arena_robot.session.parts import Parts, move_to_reset
+from arena_robot.session.rollout import Job, Rollout, RolloutConfig
+
+
+class Bench:
+    def __init__(self, steps=12, **policy):
+        self.clock = LoopClock()
+        self.arm, self.gripper = FakeArm(self.clock), FakeGripper(self.clock)
+        self.camera, self.safety = FakeCamera(self.clock), FakeSafety()
+        self.policy, self.sink = FakePolicy(self.clock, **policy), Sink()
+        self.parts = Parts(self.arm, self.gripper, {'left': self.camera})
+        job = Job('s1', Slot.A, 'put the cube in the bowl')
+        self.rollout = Rollout(job, self.parts, self.policy, self.safety, self.clock, self.sink,
+                               RolloutConfig(max_steps=steps, inference_timeout_s=1.0))
+
+
+def test_it_runs_to_the_last_step_and_stops_the_arm():
+    bench = Bench(steps=12)
+    episode = bench.rollout.run()
+    assert (episode.end, episode.steps) == (EndReason.TIMEOUT, 12)
+    assert bench.sink.chunks == [(0, 0, 4), (1, 4, 4), (2, 8, 4)]
+    assert bench.policy.asked == [(0, 's1-A'), (4, 's1-A'), (8, 's1-A')]
+    assert bench.policy.resets == ['s1-A']
+    assert bench.arm.log[-1][0] == 'stop'
+    assert sum(kind == 'q' for kind, _ in bench.arm.log) == 12
+    assert bench.gripper.log == [0.0, 0.0, 1.0, 1.0] * 3
+
+
+def test_a_step_tells_all_of_what_it_used_and_did():
+    bench = Bench(steps=6)
+    bench.rollout.run()
+    step = bench.sink.steps[5]
+    assert (step.index, step.chunk_index, step.chunk_step) == (5, 1, 1)
+    assert step.image_stamps_ns == {'left_left': step.stamp_ns - 30_000_000,
+                                    'left_right': step.stamp_ns - 30_000_000}
+    assert step.arm_stamp_ns == step.stamp_ns - 1_000_000
+    assert step.requested[7] == pytest.approx(0.5)
+    assert step.gripper_sent == 0.0
+    assert (step.inference_s, bench.sink.steps[4].inference_s) == (0.0, 0.05)
+    assert step.loop_s == pytest.approx(1 / 15)
+    np.testing.assert_array_equal(step.q_sent, np.full(7, 2.0))
+
+
+def test_a_pipelined_policy_is_asked_ahead():
+    bench = Bench(steps=12)
+    bench.policy.spec = PolicySpec(pipelined=True)
+    bench.rollout.run()
+    assert [step for step, _ in bench.policy.asked] == [0, 2, 5, 7, 10]
+    assert bench.sink.chunks[:2] == [(0, 0, 4), (1, 2, 4)]
+    assert [s.chunk_step for s in bench.sink.steps[:6]] == [0, 1, 2, 3, 2, 3]
+
+
+def test_a_slow_policy_is_reported_and_never_caught_up_with():
+    bench = Bench(steps=8, thinks_s=0.21)
+    bench.rollout.run()
+    loops = [s.loop_s for s in bench.sink.steps]
+    assert loops[1] == pytest.approx(0.21)
+    assert min(loops[1:]) >= 0.75 / 15
+    assert bench.sink.steps[1].late_s == pytest.approx(0.21 - 1 / 15, abs=1e-6)
+    report = bench.rollout.timing
+    assert (report.ticks, report.late, report.missed) == (8, 2, 4)
+
+
+@pytest.mark.parametrize('reason', [EndReason.STOPPED, EndReason.DONE])
+def test_the_evaluator_ends_it(reason):
+    bench = Bench(steps=100)
+    bench.sink.at[5] = lambda: bench.rollout.stop(reason)
+    episode = bench.rollout.run()
+    assert (episode.end, episode.steps) == (reason, 6)
+    assert bench.arm.log[-1][0] == 'stop'
+    assert bench.policy.resets == ['s1-A']
+
+
+def test_a_stop_does_not_wait_for_a_policy_that_hangs():
+    bench = Bench(steps=100)
+    bench.policy.hang = threading.Event()
+    timer = threading.Timer(0.1, bench.rollout.stop)
+    timer.start()
+    clock = SystemClock()
+    before = clock.now_ns()
+    done = []
+    runner = threading.Thread(target=lambda: done.append(bench.rollout.run()))
+    runner.start()
+    timer.join(5.0)
+    assert ('stop', None) in bench.arm.log
+    assert (clock.now_ns() - before) * 1e-9 < 0.5
+    bench.policy.hang.set()
+    runner.join(5.0)
+    assert (done[0].end, done[0].steps) == (EndReason.STOPPED, 0)
+    assert not any(kind == 'q' for kind, _ in bench.arm.log)
+
+
+def _policy_dies(bench):
+    bench.policy.fail_at = 2
+
+
+def _camera_dies(bench):
+    def die():
+        bench.camera.fail = StaleData('left camera: no frame for 0.5 s')
+    bench.sink.at[3] = die
+
+
+def _arm_dies(bench):
+    def die():
+        bench.arm.fail = DriverError('no route to the arm')
+    bench.sink.at[3] = die
+
+
+def _unsafe(bench):
+    bench.safety.fail_at = 5
+
+
+def _bad_shape(bench):
+    def break_it():
+        bench.policy.infer = lambda observation, episode='': Chunk(
+            np.zeros((2, 3), np.float32), ActionSpace.JOINT_POSITION)
+    bench.sink.at[3] = break_it
+
+
+def _not_finite(bench):
+    def break_it():
+        bench.policy.infer = lambda observation, episode='': Chunk(
+            np.full((1, 8), np.nan, np.float32), ActionSpace.JOINT_POSITION)
+    bench.sink.at[3] = break_it
+
+
+def _silent(bench):
+    def break_it():
+        bench.policy.hang = threading.Event()
+        threading.Timer(1.2, bench.policy.hang.set).start()
+    bench.sink.at[3] = break_it
+
+
+def _bug(bench):
+    bench.sink.at[3] = lambda: 1 / 0
+
+
+@pytest.mark.parametrize(('harm', 'end', 'detail'), [
+    (_policy_dies, EndReason.POLICY_ERROR, 'gone'),
+    (_camera_dies, EndReason.DRIVER_ERROR, 'left camera'),
+    (_arm_dies, EndReason.DRIVER_ERROR, 'no route'),
+    (_unsafe, EndReason.SAFETY_STOP, 'too near the table'),
+    (_bad_shape, EndReason.POLICY_ERROR, r'\(N, 8\), got \(2, 3\)'),
+    (_not_finite, EndReason.POLICY_ERROR, 'not finite'),
+    (_silent, EndReason.POLICY_ERROR, 'did not answer in time'),
+    (_bug, EndReason.INTERRUPTED, 'ZeroDivisionError')])
+def test_an_error_ends_it_with_the_steps_so_far_and_a_still_arm(harm, end, detail):
+    bench = Bench(steps=100)
+    harm(bench)
+    episode = bench.rollout.run()
+    assert (episode.end, episode.steps) == (end, 4)
+    assert len(bench.sink.steps) == 4
+    assert bench.arm.log[-1][0] == 'stop'
+    assert re.search(detail, episode.detail)
+
+
+def test_a_late_picture_is_waited_for_and_told():
+    bench = Bench(steps=8)
+    frame, stale = bench.camera.frame, [StaleData('newest is 0.3 s old')]
+
+    def newest(max_age_s=0.2):
+        if bench.rollout.steps == 3 and stale:
+            raise stale.pop()
+        return frame()
+
+    def following(timeout_s):
+        if bench.rollout.steps == 3:
+            bench.clock.now += 150_000_000
+        return frame()
+    bench.camera.frame, bench.camera.wait_frame = newest, following
+    episode = bench.rollout.run()
+    assert (episode.end, episode.steps) == (EndReason.TIMEOUT, 8)
+    late = [step.index for step in bench.sink.steps if step.late_s > 0.01]
+    assert late == [4]
+    assert bench.rollout.timing.missed == 1
+
+
+def test_an_arm_that_does_not_take_the_stop_is_told():
+    bench = Bench(steps=2)
+
+    def deaf():
+        raise DriverError('no answer')
+    bench.arm.stop = deaf
+    assert 'did not take the stop: no answer' in bench.rollout.run().detail
+
+
+def test_stop_before_the_first_step():
+    bench = Bench()
+    bench.rollout.stop()
+    assert bench.rollout.run().steps == 0
+    assert not any(kind == 'q' for kind, _ in bench.arm.log)
+
+
+def test_small_lateness_does_not_shift_the_grid():
+    clock = LoopClock()
+    pacer = Pacer(15.0, clock)
+    starts = []
+    for index in range(30):
+        tick = pacer.wait()
+        starts.append(tick.start_ns)
+        clock.now += 60_000_000 if index % 3 else 70_000_000
+    assert starts[29] - starts[0] == 29 * pacer.period_ns
+    with pytest.raises(ValueError, match='positive'):
+        Pacer(0.0, clock)
+    assert timing([], 1 / 15).ticks == 0
+
+
+def test_the_arm_goes_to_its_reset_pose():
+    bench = Bench()
+    move_to_reset(bench.parts, bench.clock)
+    kind, goal = bench.arm.log[0]
+    assert kind == 'move'
+    np.testing.assert_allclose(goal, [0, -np.pi / 5, 0, -4 * np.pi / 5, 0, 3 * np.pi / 5, 0])
+    assert bench.gripper.log == [0.0]
+
+
+def test_an_arm_that_is_held_back_is_told():
+    bench = Bench()
+    bench.arm.move_to = lambda q, duration_s=None: 1.0
+    with pytest.raises(DriverError, match='did not reach its reset pose'):
+        move_to_reset(bench.parts, bench.clock)
+    assert bench.arm.log[-1][0] == 'stop'

@@ -1,0 +1,112 @@
+"""A session on the simulated station, without ROS: real physics, cameras, safety and policies."""
+
+import importlib.util
+from random import Random
+
+import numpy as np
+import pytest
+from fake_station import Sink
+
+from arena_robot.core.episode import EndReason, Preference, Slot
+from arena_robot.policy.examples.frozen import Frozen
+from arena_robot.policy.examples.random_walk import RandomWalk
+from arena_robot.safety.filter import Safety
+from arena_robot.safety.limits import limits_for
+from arena_robot.session.base import StationInfo
+from arena_robot.session.conductor import Conductor
+from arena_robot.session.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
+from arena_robot.session.parts import RESET_Q, Parts
+from arena_robot.session.ports import NoRecorder, ScenePerson, SessionConfig
+from arena_robot.session.rollout import RolloutConfig
+from arena_robot.session.stage import Stage
+from arena_robot.session.states import State
+from arena_robot.session.store import SessionStore
+
+if importlib.util.find_spec('mujoco') is None:
+    pytest.skip('mujoco is not installed', allow_module_level=True)
+
+from arena_robot.drivers.sim.station import SimStation
+
+STEPS = 45
+POLICIES = {'walker': RandomWalk, 'sleeper': Frozen}
+
+
+class Hall(Sink):
+    def changed(self):
+        pass
+
+    def episode(self, job, episode):
+        pass
+
+
+class SimScene(ScenePerson):
+    def __init__(self, station):
+        self.station, self.saved, self.moved_mm = station, None, 2.0
+
+    def keep(self):
+        self.saved = self.station.save()
+
+    def restore(self):
+        self.station.restore(self.saved, moved_mm=self.moved_mm, turned_deg=1.0, seed=5)
+        self.station.step(0.2)
+
+
+@pytest.fixture(scope='module')
+def sim():
+    with SimStation.make('cube_in_bowl', 1, size=(256, 144), epoch_ns=10**18) as station:
+        station.step(0.3)
+        yield station
+
+
+def lead(sim, folder, steps=STEPS):
+    config = SessionConfig(StationInfo('sim', 'panda'), RolloutConfig(max_steps=steps),
+                           min_free_gb=0.0)
+    stage = Stage(Parts(sim.arm, sim.gripper, sim.cameras),
+                  Safety(limits_for('panda'), sim.clock), sim.clock, config)
+    pool = LocalArenaConfig(tuple(PolicyEntry(name, name) for name in POLICIES))
+    arena = LocalArena(pool, lambda e: POLICIES[e.name](), folder / 'arena', sim.clock, Random(2))
+    hall, scene = Hall(), SimScene(sim)
+    conductor = Conductor(stage, arena, SessionStore(folder / 'sessions', sim.clock),
+                          NoRecorder(folder / 'sessions'), scene, hall, sim.clock, config)
+    conductor.open()
+    return conductor, hall, scene
+
+
+def test_a_session_on_the_simulated_station(sim, tmp_path):
+    conductor, hall, _ = lead(sim, tmp_path)
+    record = conductor.check()
+    assert [c['detail'] for c in record.checks if not c['ok']] == []
+    conductor.enter_task('ada', sim.instruction)
+    conductor.photograph()
+    np.testing.assert_allclose(sim.arm.state().q, RESET_Q, atol=0.05)
+    ends = [conductor.run(Slot.A)]
+    conductor.score(Slot.A, sim.progress())
+    conductor.prepare_reset()
+    conductor.confirm_reset()
+    assert conductor.record.match > 0.5, conductor.record.matches
+    ends.append(conductor.run(Slot.B))
+    assert [(e.end, e.steps) for e in ends] == [(EndReason.TIMEOUT, STEPS)] * 2
+    conductor.score(Slot.B, sim.progress())
+    conductor.prefer(Preference.TIE, 'neither touched the cube')
+    conductor.submit()
+    conductor.deliver()
+    assert conductor.record.verified is True
+    moved = [np.ptp([s.q_sent for s in steps], axis=0).max()
+             for steps in (hall.steps[:STEPS], hall.steps[STEPS:])]
+    assert min(moved) < 0.05 < max(moved)
+    ages = [s.stamp_ns - min(s.image_stamps_ns.values()) for s in hall.steps]
+    assert max(ages) <= 80e6
+    assert max(abs(s.loop_s - 1 / 15) for s in hall.steps[1:STEPS]) < 0.001
+
+
+def test_a_scene_put_back_badly_is_seen(sim, tmp_path):
+    conductor, _, scene = lead(sim, tmp_path, steps=3)
+    scene.moved_mm = 80.0
+    conductor.check()
+    conductor.enter_task('ada', sim.instruction)
+    conductor.photograph()
+    conductor.run(Slot.A)
+    conductor.score(Slot.A, 0.0)
+    conductor.prepare_reset()
+    assert min(one.score for one in conductor.live.values()) < 0.5
+    assert conductor.abort('the scene cannot be put back').state is State.ABORTED
