@@ -1,0 +1,1 @@
+"""The central service and its client."""

@@ -1,0 +1,194 @@
+"""Build a whole server from its configuration, run it, and take it down again."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import grpc
+import numpy as np
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import ConfigError, ServerError
+from arena_robot.policy.proto import arena_policy_pb2_grpc
+from arena_robot.server.base import Role
+from arena_robot.server.blobs import Blobs
+from arena_robot.server.config import ServerConfig, Tls
+from arena_robot.server.credits import grant_weekly
+from arena_robot.server.gate import Gate, RateLimit
+from arena_robot.server.housekeeping import Housekeeping
+from arena_robot.server.matching import Matching
+from arena_robot.server.pool import Check, Pool
+from arena_robot.server.proto import arena_server_pb2_grpc
+from arena_robot.server.relay import Relay
+from arena_robot.server.results import Results
+from arena_robot.server.service import ArenaService, Parts
+from arena_robot.server.store.accounts import Accounts
+from arena_robot.server.store.audit import Audit
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.ledger import Ledger
+from arena_robot.server.store.policies import Policies
+from arena_robot.server.store.sessions import Sessions
+from arena_robot.server.uploads import Uploads
+from arena_robot.server.verdicts import Verdicts
+
+log = logging.getLogger(__name__)
+
+T = TypeVar('T')
+
+THREADS = 16
+GRACE_S = 2.0
+
+
+class ArenaServer:
+    """
+    The central service: everything of it, in one process.
+
+    ``conformance`` and ``probe`` say what is wrong with the policy at an address ('' nothing).
+    ``open`` migrates the database and listens; ``port`` is the one really taken.
+    """
+
+    def __init__(self, config: ServerConfig, clock: Clock, conformance: Check,
+                 probe: Check) -> None:
+        self.config = config
+        self.port = config.port
+        self._clock = clock
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix='call')
+        self._loop = asyncio.new_event_loop()
+        self._runner = threading.Thread(target=self._loop.run_forever, name='grpc', daemon=True)
+        self._server: grpc.aio.Server | None = None
+        self.database = Database(config.database_url())
+        self.blobs = Blobs(config.blobs_url())
+        self.accounts = Accounts(self.database, clock)
+        self.policies = Policies(self.database, clock)
+        self.sessions = Sessions(self.database, clock)
+        self.audit = Audit(self.database, clock)
+        self.ledger = Ledger(self.database, clock)
+        self.uploads = Uploads(self.database, self.blobs, config.data / 'spool', clock,
+                               config.limits.file_bytes, config.limits.session_bytes)
+        self.results = Results(self.database)
+        self.verdicts = Verdicts(self.database, clock, config.probation_sessions,
+                                 config.failures_to_suspend, self.results.forget)
+        self.matching = Matching(
+            self.database, clock, config.weights, np.random.default_rng(config.seed),
+            self.results.posterior if config.informative else lambda _: None)
+        self.pool = Pool(self.policies, conformance, probe, config.allowed_networks,
+                         [(config.host, config.port), (config.host, config.site_port)],
+                         probation=config.probation_sessions > 0)
+        self._housekeeping = Housekeeping(self._chores())
+
+    def open(self) -> None:
+        """Migrate, listen, start the chores; ConfigError when the configuration cannot be."""
+        self.config.data.mkdir(parents=True, exist_ok=True)
+        self.database.open()
+        self.blobs.open()
+        self._runner.start()
+        try:
+            self.port = self._on_loop(self._listen)
+        except BaseException:
+            self.close()
+            raise
+        self._housekeeping.open()
+        log.info('listening on %s:%d', self.config.host, self.port)
+
+    def close(self) -> None:
+        """Finish the calls in hand, stop listening, let the database go; twice is fine."""
+        self._housekeeping.close()
+        if self._server is not None:
+            self._on_loop(self._unlisten)
+        if self._runner.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._runner.join(GRACE_S)
+        if not self._loop.is_running() and not self._loop.is_closed():
+            self._loop.close()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self.database.close()
+
+    def __enter__(self) -> 'ArenaServer':
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def chores_now(self) -> None:
+        """Review, probe, cancel and grant without waiting for their time."""
+        self._housekeeping.soon()
+
+    def first_token(self, name: str = 'maintainer', institution: str = 'local') -> str | None:
+        """Return a maintainer's token on a server without accounts, None on any other."""
+        if self.accounts.count() > 0:
+            return None
+        account = self.accounts.add_account(name, institution, list(_PEOPLE))
+        return self.accounts.issue(account)
+
+    def _chores(self) -> dict[str, tuple[float, Callable[[], object]]]:
+        config = self.config
+        return {
+            'review': (config.probe_period_s, self.pool.review),
+            'probe': (config.probe_period_s, self.pool.probe),
+            'cancel': (min(10.0, config.session_timeout_s / 4.0),
+                       lambda: self.verdicts.cancel_overdue(config.session_timeout_s)),
+            'credits': (3600.0, lambda: grant_weekly(self.database, self._clock,
+                                                     config.credits)),
+        }
+
+    def _services(self) -> tuple[ArenaService, Relay]:
+        limits = self.config.limits
+        gate = Gate(self.accounts, self.audit,
+                    RateLimit(self._clock, limits.calls_per_s, limits.burst), self._threads)
+        parts = Parts(self._clock, self.accounts, self.sessions, self.matching, self.verdicts,
+                      self.uploads, self.pool, self.results.standings_json)
+        relay = Relay(self.sessions, self.policies,
+                      RateLimit(self._clock, limits.relay_calls_per_s, limits.burst),
+                      self._threads)
+        return ArenaService(gate, parts), relay
+
+    async def _listen(self) -> int:
+        size = self.config.limits.message_bytes
+        server = grpc.aio.server(options=(
+            ('grpc.max_receive_message_length', size), ('grpc.max_send_message_length', size),
+            ('grpc.http2.min_ping_interval_without_data_ms', 5_000),
+            ('grpc.keepalive_permit_without_calls', 1), ('grpc.so_reuseport', 0)))
+        service, self._relay = self._services()
+        arena_server_pb2_grpc.add_ArenaServiceServicer_to_server(service, server)
+        arena_policy_pb2_grpc.add_PolicyServiceServicer_to_server(self._relay, server)
+        health = HealthServicer()
+        await health.set('', health_pb2.HealthCheckResponse.SERVING)
+        health_pb2_grpc.add_HealthServicer_to_server(health, server)
+        port = _bind(server, f'{self.config.host}:{self.config.port}', self.config.tls)
+        await server.start()
+        self._server = server
+        return port
+
+    async def _unlisten(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(GRACE_S)
+            await self._relay.close()
+
+    def _on_loop(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        try:
+            return asyncio.run_coroutine_threadsafe(work(), self._loop).result(30.0)
+        except TimeoutError as error:
+            raise ServerError('the server did not start or stop within 30 s') from error
+
+
+_PEOPLE = (Role.MAINTAINER, Role.OWNER, Role.EVALUATOR)
+
+
+def _bind(server: grpc.aio.Server, address: str, tls: Tls | None) -> int:
+    try:
+        if tls is None:
+            return int(server.add_insecure_port(address))
+        ca = tls.client_ca.read_bytes() if tls.client_ca else None
+        credentials = grpc.ssl_server_credentials(
+            [(tls.key.read_bytes(), tls.certificate.read_bytes())], ca, ca is not None)
+        return int(server.add_secure_port(address, credentials))
+    except (RuntimeError, OSError) as error:
+        raise ConfigError(f'cannot listen on {address}: {error}; is another server there, '
+                          'and do the TLS files exist?') from error

@@ -1,0 +1,109 @@
+"""Words of the server: roles, states of policies and sessions, and the records it hands out."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from arena_robot.core.errors import ServerError
+
+
+class UnknownSession(ServerError):
+    """There is no session of that id."""
+
+    code = 'unknown_session'
+
+
+class Role(str, Enum):
+    """What the holder of a token may do."""
+
+    EVALUATOR = 'evaluator'
+    OWNER = 'owner'
+    MAINTAINER = 'maintainer'
+    STATION = 'station'
+
+
+class PolicyState(str, Enum):
+    """The life of a policy."""
+
+    SUBMITTED = 'submitted'
+    PROBATION = 'probation'
+    POOL = 'pool'
+    SUSPENDED = 'suspended'
+    RETIRED = 'retired'
+
+
+class SessionState(str, Enum):
+    """The life of a session at the server."""
+
+    RUNNING = 'running'
+    DONE = 'done'
+    ABORTED = 'aborted'
+    CANCELLED = 'cancelled'
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who a valid token belongs to: an account with roles, or a station."""
+
+    id: int
+    name: str
+    institution: str
+    roles: frozenset[Role]
+
+    @property
+    def actor(self) -> str:
+        """Return the name the audit log uses, such as ``station:berkeley-1``."""
+        kind = 'station' if Role.STATION in self.roles else 'account'
+        return f'{kind}:{self.name}'
+
+
+@dataclass(frozen=True)
+class Account:
+    """A person or lab that evaluates, owns policies or maintains the server."""
+
+    id: int
+    name: str
+    institution: str
+    roles: frozenset[Role]
+
+
+@dataclass(frozen=True)
+class Station:
+    """A robot with its cameras; ``test_driver`` stations get policies on probation."""
+
+    id: int
+    name: str
+    institution: str
+    robot: str
+    external_cameras: int = 2
+    wrist_camera: bool = True
+    stereo: bool = True
+    test_driver: bool = False
+
+
+@dataclass(frozen=True)
+class PolicyRecord:
+    """
+    A policy in the pool.
+
+    ``robot`` is ``'any'`` or the only robot it drives. The camera fields are what it needs.
+    ``reason`` says why it is suspended or what its last check found; only its owner and the
+    maintainers read it.
+    """
+
+    id: int
+    name: str
+    owner_id: int
+    address: str
+    open_source: bool
+    description: str
+    robot: str
+    action_space: str
+    external_cameras: int
+    wrist_camera: bool
+    stereo: bool
+    state: PolicyState
+    reason: str
+    failures: int
+    requested: int
+    healthy: bool
+    checked_ns: int

@@ -1,0 +1,84 @@
+"""Where uploaded files end up: a folder, or anything else that fsspec names by URL (S3…)."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import fsspec
+
+from arena_robot.core.errors import ConfigError, DataError
+
+COPY_BYTES = 1 << 22
+_PART = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}')
+
+
+def checked_path(path: str) -> str:
+    """Return ``path`` when it is a plain relative one; DataError otherwise."""
+    parts = path.split('/')
+    if len(path) > 300 or len(parts) > 8 or not all(_PART.fullmatch(p) for p in parts):
+        raise DataError(f'a file is named by a plain relative path, found {path!r:.80}')
+    return path
+
+
+class Blobs:
+    """Whole files by key; a key is written once, all of it or nothing."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def open(self) -> None:
+        """Connect; ConfigError when the URL cannot be used."""
+        try:
+            self._fs, self._root = fsspec.core.url_to_fs(self._url)
+            self._fs.makedirs(self._root, exist_ok=True)
+        except (ValueError, ImportError, OSError) as error:
+            raise ConfigError(f'cannot use the blob store {self._url}: {error}') from error
+        self._local = 'file' in self._fs.protocol
+
+    def put(self, source: Path, key: str) -> None:
+        """Move a local file to ``key``: a rename where that can be, else a copy."""
+        target = self._path(key)
+        self._fs.makedirs(target.rsplit('/', 1)[0], exist_ok=True)
+        if self._local and _same_device(source, Path(target).parent):
+            source.replace(target)
+            return
+        part = f'{target}.part' if self._local else target
+        self._fs.put_file(str(source), part)
+        if part != target:
+            self._fs.mv(part, target)
+        source.unlink()
+
+    def exists(self, key: str) -> bool:
+        """Tell whether there is a file under ``key``."""
+        return bool(self._fs.exists(self._path(key)))
+
+    def size(self, key: str) -> int:
+        """Return the bytes under ``key``; DataError when there is none."""
+        try:
+            return int(self._fs.size(self._path(key)))
+        except FileNotFoundError as error:
+            raise DataError(f'there is no file {key} in the store') from error
+
+    def local_path(self, key: str) -> Path | None:
+        """Return the file's path when the store is a folder of this machine."""
+        return Path(self._path(key)) if self._local else None
+
+    def read(self, key: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Yield the bytes from ``start`` up to ``end`` (exclusive; None is all)."""
+        left = (self.size(key) if end is None else end) - start
+        with cast(BinaryIO, self._fs.open(self._path(key), 'rb')) as file:
+            file.seek(start)
+            while left > 0:
+                block = file.read(min(COPY_BYTES, left))
+                if not block:
+                    return
+                left -= len(block)
+                yield block
+
+    def _path(self, key: str) -> str:
+        return f'{self._root}/{checked_path(key)}'
+
+
+def _same_device(source: Path, folder: Path) -> bool:
+    return source.stat().st_dev == folder.stat().st_dev

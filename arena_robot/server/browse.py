@@ -1,0 +1,225 @@
+"""
+What the public may see of the results, page by page.
+
+Only finished sessions whose policies were revealed carry names; a session that is running, was
+aborted or cancelled is not shown. Pages are cut by key, not by count, so that the thousandth
+costs what the first does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from arena_robot.core.errors import DataError
+from arena_robot.server.base import PolicyState, SessionState, UnknownSession
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.schema import accounts, episodes, files, policies, sessions
+
+PAGE = 30
+MOST = 200
+OUTCOMES = ('A', 'B', 'TIE', 'invalid')
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What to show; empty fields show everything. ``before`` is the last page's key."""
+
+    text: str = ''
+    institution: str = ''
+    policy: str = ''
+    category: str = ''
+    outcome: str = ''
+    before: str = ''
+    limit: int = PAGE
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One session in a list."""
+
+    id: str
+    created_ns: int
+    institution: str
+    prompt: str
+    category: str
+    valid: bool
+    preference: str | None
+    policy_a: str
+    policy_b: str
+    progress_a: float | None
+    progress_b: float | None
+    explanation: str
+    invalid_reason: str
+    commitment: str
+    nonce: str
+    notes: str
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One slot's rollout."""
+
+    slot: str | None
+    policy: str
+    steps: int
+    end_reason: str
+    progress: float | None
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of evaluations; ``next`` is the key of the next one, empty on the last."""
+
+    evaluations: tuple[Evaluation, ...]
+    next: str
+
+
+@dataclass(frozen=True)
+class PolicyCard:
+    """A policy in the open: no address, no reason, no owner's business."""
+
+    id: int
+    name: str
+    owner: str
+    open_source: bool
+    description: str
+    robot: str
+    action_space: str
+    state: str
+
+
+class Browse:
+    """Read-only queries for pages and the JSON API."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def page(self, wanted: Filter) -> Page:
+        """Return the newest evaluations that pass the filter; DataError for a bad key."""
+        limit = max(1, min(wanted.limit, MOST))
+        query = _evaluations().where(*self._clauses(wanted)).order_by(
+            sessions.c.created_ns.desc(), sessions.c.id.desc()).limit(limit + 1)
+        with self._database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        found = tuple(Evaluation(**row) for row in rows[:limit])
+        more = len(rows) > limit
+        return Page(found, f'{found[-1].created_ns}_{found[-1].id}' if more else '')
+
+    def evaluation(self, session_id: str) -> tuple[Evaluation, tuple[Rollout, ...]]:
+        """Return one finished session and its rollouts; UnknownSession when it is not shown."""
+        with self._database.read() as connection:
+            row = connection.execute(_evaluations().where(
+                sessions.c.id == session_id)).mappings().first()
+            if row is None:
+                raise UnknownSession(f'there is no finished evaluation {session_id:.40}')
+            rollouts = connection.execute(sa.select(
+                episodes.c.slot, policies.c.name.label('policy'), episodes.c.steps,
+                episodes.c.end_reason, episodes.c.progress).join_from(
+                episodes, policies).where(episodes.c.session_id == session_id).order_by(
+                episodes.c.slot)).mappings().all()
+        return Evaluation(**row), tuple(Rollout(**r) for r in rollouts)
+
+    def videos(self, session_id: str) -> dict[str, list[str]]:
+        """Return the video files of a finished session by slot."""
+        query = sa.select(files.c.slot, files.c.path).where(
+            files.c.session_id == session_id, files.c.complete,
+            files.c.path.like('%.mp4')).order_by(files.c.slot, files.c.path)
+        found: dict[str, list[str]] = {}
+        with self._database.read() as connection:
+            for row in connection.execute(query):
+                found.setdefault(row.slot, []).append(row.path)
+        return found
+
+    def cards(self) -> list[PolicyCard]:
+        """Return every policy that was ever in the pool, by name."""
+        query = _cards().where(policies.c.state.in_(
+            [PolicyState.POOL.value, PolicyState.RETIRED.value, PolicyState.SUSPENDED.value]))
+        with self._database.read() as connection:
+            return [PolicyCard(**row) for row in connection.execute(query).mappings()]
+
+    def card(self, name: str) -> PolicyCard:
+        """Return a policy by name; DataError when there is none to show."""
+        for card in self.cards():
+            if card.name == name:
+                return card
+        raise DataError(f"there is no policy '{name:.100}' to show")
+
+    def choices(self) -> tuple[list[str], list[str]]:
+        """Return the institutions and the categories that occur."""
+        with self._database.read() as connection:
+            return (_distinct(connection, sessions.c.institution),
+                    _distinct(connection, sessions.c.category))
+
+    def _clauses(self, wanted: Filter) -> Sequence[sa.ColumnElement[bool]]:
+        clauses: list[sa.ColumnElement[bool]] = []
+        if wanted.text:
+            # The text is a parameter and its wildcards are escaped: it is only text.
+            clauses.append(sa.func.lower(sessions.c.prompt).contains(
+                wanted.text.lower()[:200], autoescape=True))
+        if wanted.institution:
+            clauses.append(sessions.c.institution == wanted.institution)
+        if wanted.category:
+            clauses.append(sessions.c.category == wanted.category)
+        if wanted.outcome:
+            clauses.append(_outcome(wanted.outcome))
+        if wanted.policy:
+            number = self._policy_id(wanted.policy)
+            clauses.append(sa.or_(sessions.c.policy_a_id == number,
+                                  sessions.c.policy_b_id == number))
+        if wanted.before:
+            clauses.append(_older(wanted.before))
+        return clauses
+
+    def _policy_id(self, name: str) -> int:
+        with self._database.read() as connection:
+            found = connection.execute(sa.select(policies.c.id).where(
+                policies.c.name == name)).scalar()
+        return -1 if found is None else int(found)
+
+
+def _evaluations() -> sa.Select[Any]:
+    a, b = policies.alias('a'), policies.alias('b')
+    s = sessions.c
+    return sa.select(
+        s.id, s.created_ns, s.institution, s.prompt, s.category, s.valid, s.preference,
+        a.c.name.label('policy_a'), b.c.name.label('policy_b'), s.progress_a, s.progress_b,
+        s.explanation, s.invalid_reason, s.commitment, s.nonce, s.notes).select_from(
+        sessions.join(a, s.policy_a_id == a.c.id).join(b, s.policy_b_id == b.c.id)).where(
+        s.state == SessionState.DONE.value, sa.not_(s.probation),
+        # Nobody, the public included, learns the pair of a session that never ran.
+        sa.or_(s.valid, s.rollouts > 0))
+
+
+def _cards() -> sa.Select[Any]:
+    p = policies.c
+    return sa.select(p.id, p.name, accounts.c.name.label('owner'), p.open_source, p.description,
+                     p.robot, p.action_space, p.state).join_from(
+        policies, accounts).order_by(p.name)
+
+
+def _outcome(outcome: str) -> sa.ColumnElement[bool]:
+    if outcome not in OUTCOMES:
+        raise DataError(f"an outcome is one of {', '.join(OUTCOMES)}, found {outcome!r:.40}")
+    if outcome == 'invalid':
+        return sa.not_(sessions.c.valid)
+    return sa.and_(sessions.c.valid, sessions.c.preference == outcome)
+
+
+def _older(key: str) -> sa.ColumnElement[bool]:
+    stamp, mark, session_id = key.partition('_')
+    if not mark or not stamp.lstrip('-').isdigit() or len(stamp) > 19:
+        raise DataError(f'{key!r:.60} is not the key of a page')
+    return sa.tuple_(sessions.c.created_ns, sessions.c.id) < sa.tuple_(
+        sa.literal(int(stamp), sa.BigInteger), sa.literal(session_id))
+
+
+def _distinct(connection: sa.Connection, column: sa.Column[str]) -> list[str]:
+    # A loose index scan: one index look-up per value, however many rows there are.
+    found: list[str] = []
+    value = connection.execute(sa.select(sa.func.min(column))).scalar()
+    while value is not None and len(found) < MOST:
+        found.append(value)
+        value = connection.execute(sa.select(sa.func.min(column)).where(column > value)).scalar()
+    return [v for v in found if v]

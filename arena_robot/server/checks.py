@@ -1,0 +1,28 @@
+"""What the server asks of a policy before and while it is in the pool."""
+
+import math
+
+from arena_robot.core.errors import ArenaError
+from arena_robot.policy.conformance.probe import Limits
+from arena_robot.policy.conformance.suite import FAIL, run_suite
+from arena_robot.policy.connect import connect
+from arena_robot.policy.options import CallOptions
+
+PROBE = CallOptions(connect_timeout_s=3.0, infer_timeout_s=5.0)
+
+
+def probe(address: str) -> str:
+    """Return '' when a policy answers at ``address`` with a spec, else what is wrong."""
+    try:
+        with connect(address, PROBE) as policy:
+            rate = policy.spec.control_rate_hz
+    except ArenaError as error:
+        return f'{error.code}: {error}'
+    return '' if math.isfinite(rate) else 'the spec has no control rate'
+
+
+def conformance(address: str) -> str:
+    """Return '' when the policy at ``address`` passes the suite, else what it must change."""
+    report = run_suite(address, Limits(calls=20))
+    failed = [r for r in report.results if r.outcome == FAIL]
+    return '; '.join(f"{r.check.replace('_', ' ')}: {r.received} ({r.change})" for r in failed)

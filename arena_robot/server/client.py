@@ -1,0 +1,237 @@
+"""The server as a station's arena: the remote implementation of the session's interface."""
+
+import functools
+import hashlib
+import logging
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+import arena_robot
+from arena_robot.core.clock import Clock
+from arena_robot.core.episode import Episode, Feedback, Slot
+from arena_robot.core.errors import (
+    ArenaError,
+    Conflict,
+    DataError,
+    ServerError,
+    ServerUnavailable,
+    Unauthorised,
+)
+from arena_robot.core.pair import Assignment, Reveal, StationInfo
+from arena_robot.policy.base import OpenPolicy, Policy
+from arena_robot.policy.codes import CODE_KEY
+from arena_robot.policy.connect import connect
+from arena_robot.policy.options import MIB, CallOptions
+from arena_robot.policy.resizing import Resizing
+from arena_robot.server import wire
+from arena_robot.server.assignment import NoPair
+from arena_robot.server.base import UnknownSession
+from arena_robot.server.gate import TooManyCalls
+from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.proto import arena_server_pb2_grpc as pb_grpc
+
+log = logging.getLogger(__name__)
+
+PART_BYTES = MIB
+PAUSES_S = (0.2, 0.5, 1.0, 2.0)
+_ERRORS: dict[str, type[ArenaError]] = {
+    kind.code: kind for kind in (Conflict, DataError, Unauthorised, NoPair, UnknownSession,
+                                 TooManyCalls, ServerUnavailable, ServerError)}
+
+
+@dataclass(frozen=True)
+class ServerAddress:
+    """
+    Where the server is and who calls: ``host:port``, the station's token.
+
+    ``ca`` is a PEM file to trust; with it, or with ``tls``, the line is encrypted.
+    """
+
+    target: str
+    token: str
+    tls: bool = False
+    ca: Path | None = None
+    timeout_s: float = 15.0
+
+    def __repr__(self) -> str:
+        """Mask the token."""
+        return f'ServerAddress({self.target!r}, token=***, tls={self.tls or self.ca is not None})'
+
+
+class Calls:
+    """The raw calls of ``arena.v1`` with deadlines, the token, and errors of the suite."""
+
+    def __init__(self, address: ServerAddress) -> None:
+        self.address = address
+        options = (('grpc.max_send_message_length', 32 * MIB),
+                   ('grpc.max_receive_message_length', 32 * MIB),
+                   ('grpc.keepalive_time_ms', 30_000))
+        if address.tls or address.ca:
+            root = address.ca.read_bytes() if address.ca else None
+            self._channel = grpc.secure_channel(
+                address.target, grpc.ssl_channel_credentials(root), options)
+        else:
+            self._channel = grpc.insecure_channel(address.target, options)
+        self._stub = pb_grpc.ArenaServiceStub(self._channel)
+
+    def __call__(self, name: str, message: Any, timeout_s: float | None = None) -> Any:
+        """
+        Call ``name`` with a message, or with what a function returns: an iterator of messages.
+
+        Errors are ServerErrors. A server that asks to slow down is given time, four times over.
+        """
+        for pause_s in (*PAUSES_S, None):
+            try:
+                return self._once(name, message() if callable(message) else message, timeout_s)
+            except TooManyCalls:
+                if pause_s is None:
+                    raise
+                time.sleep(pause_s)
+        raise AssertionError('the last turn returns or raises')
+
+    def _once(self, name: str, message: Any, timeout_s: float | None) -> Any:
+        try:
+            return getattr(self._stub, name)(
+                message, timeout=timeout_s or self.address.timeout_s,
+                metadata=(('authorization', f'Bearer {self.address.token}'),))
+        except grpc.RpcError as error:
+            raise _error(error, name, self.address.target) from error
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self._channel.close()
+
+
+class RemoteArena:
+    """An arena on another machine. Slot tokens live in memory alone; see :meth:`tokens`."""
+
+    def __init__(self, address: ServerAddress, clock: Clock, max_skew_s: float = 300.0) -> None:
+        self._address = address
+        self._clock = clock
+        self._max_skew_s = max_skew_s
+        self._calls = Calls(address)
+        self._tokens: dict[tuple[str, Slot], str] = {}
+        self._policies: dict[tuple[str, Slot], OpenPolicy] = {}
+
+    def close(self) -> None:
+        """Let every connection go."""
+        for policy in self._policies.values():
+            policy.close()
+        self._policies.clear()
+        self._calls.close()
+
+    def check(self) -> float:
+        """
+        Return the server's clock minus the station's in seconds.
+
+        Raises ServerUnavailable when nobody answers, ServerError when the clocks are too far
+        apart for records of both to be compared.
+        """
+        reply = self._calls('Hello', pb.HelloRequest(version=arena_robot.__version__), 5.0)
+        offset_s = (reply.now_ns - self._clock.now_ns()) * 1e-9
+        if abs(offset_s) > self._max_skew_s:
+            raise ServerError(f"this station's clock is {-offset_s:+.0f} s off the server's; "
+                              'synchronise both with NTP')
+        return float(offset_s)
+
+    def assign(self, station: StationInfo, evaluator: str, prompt: str) -> Assignment:
+        """Return a new blind pair; asked again under the same name when the line was cut."""
+        self.check()
+        request = pb.AssignRequest(request=uuid.uuid4().hex, evaluator=evaluator, prompt=prompt)
+        try:
+            reply = self._calls('Assign', request)
+        except ServerUnavailable:
+            reply = self._calls('Assign', request)
+        self._tokens[reply.session_id, Slot.A] = reply.token_a
+        self._tokens[reply.session_id, Slot.B] = reply.token_b
+        return Assignment(reply.session_id, reply.commitment)
+
+    def tokens(self, session_id: str) -> dict[str, str]:
+        """Return a session's slot tokens, to be sealed away for a restart of the station."""
+        return {slot.value: self._tokens[session_id, slot] for slot in Slot}
+
+    def resume(self, session_id: str, tokens: dict[str, str]) -> None:
+        """Take back the slot tokens of a session after a restart."""
+        for slot in Slot:
+            self._tokens[session_id, slot] = tokens[slot.value]
+
+    def policy(self, session_id: str, slot: Slot) -> Policy:
+        """Return the policy behind a slot, through the relay; it takes whole camera frames."""
+        key = (session_id, slot)
+        if key not in self._tokens:
+            raise UnknownSession(f'session {session_id:.40} was not assigned here')
+        if key not in self._policies:
+            scheme = 'grpcs' if self._address.tls or self._address.ca else 'grpc'
+            self._policies[key] = connect(f'{scheme}://{self._address.target}', CallOptions(
+                token=self._tokens[key], tls_ca=self._address.ca))
+        return Resizing(self._policies[key])
+
+    def heartbeat(self, session_id: str, state: str) -> None:
+        """Say that the session is alive; Conflict when the server has cancelled it."""
+        self._calls('Heartbeat', pb.HeartbeatRequest(session_id=session_id, state=state))
+
+    def upload(self, session_id: str, episode: Episode, folder: Path) -> None:
+        """Send how the rollout ended, and every file of its folder that is not there yet."""
+        self._calls('StoreEpisode', wire.episode_to_wire(episode))
+        for path in sorted(p for p in folder.rglob('*') if p.is_file()):
+            self.send(session_id, episode.slot.value, path, path.relative_to(folder).as_posix())
+
+    def send(self, session_id: str, slot: str, source: Path, name: str) -> None:
+        """Send one file from where the server has it up to; DataError when it changed."""
+        request = pb.FileRequest(session_id=session_id, slot=slot, path=name,
+                                 size=source.stat().st_size, sha256=_digest(source))
+        begun = self._calls('BeginUpload', request)
+        if begun.complete:
+            return
+        if begun.received < request.size:
+            parts = functools.partial(_parts, request, source, begun.received)
+            self._calls('Upload', parts, self._address.timeout_s + request.size / MIB)
+        self._calls('FinishUpload', request, self._address.timeout_s + request.size / (50 * MIB))
+
+    def feedback(self, session_id: str, feedback: Feedback) -> None:
+        """Store the verdict."""
+        self._calls('StoreFeedback', wire.feedback_to_wire(session_id, feedback))
+
+    def abort(self, session_id: str, reason: str) -> None:
+        """Close a session without a verdict."""
+        self._calls('Abort', pb.AbortRequest(session_id=session_id, reason=reason))
+
+    def reveal(self, session_id: str) -> Reveal:
+        """Return the names behind the slots, after the verdict."""
+        reply = self._calls('Reveal', pb.SessionRequest(session_id=session_id))
+        return Reveal(reply.nonce, reply.policy_a, reply.policy_b)
+
+
+def _parts(request: pb.FileRequest, source: Path, offset: int) -> Iterator[pb.UploadPart]:
+    with source.open('rb') as stream:
+        stream.seek(offset)
+        first: pb.FileRequest | None = request
+        while block := stream.read(PART_BYTES):
+            yield pb.UploadPart(file=first, offset=offset, data=block)
+            first = None
+            offset += len(block)
+
+
+def _digest(path: Path) -> str:
+    total = hashlib.sha256()
+    with path.open('rb') as stream:
+        while block := stream.read(PART_BYTES):
+            total.update(block)
+    return total.hexdigest()
+
+
+def _error(error: grpc.RpcError, name: str, target: str) -> ArenaError:
+    code = dict(error.trailing_metadata() or ()).get(CODE_KEY, '')
+    if code in _ERRORS:
+        return _ERRORS[code](error.details() or name)
+    if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED,
+                        grpc.StatusCode.CANCELLED):
+        return ServerUnavailable(f'{name}: the arena server at {target} does not answer '
+                                 f'({error.details()}); check the address and the network')
+    return ServerError(f'{name} at {target}: {error.code().name.lower()}: {error.details()}')

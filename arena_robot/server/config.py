@@ -1,0 +1,73 @@
+"""How a server runs: one YAML file, every key with a default that suits a laptop."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from arena_robot.server.assignment import Weights
+
+
+@dataclass(frozen=True)
+class Tls:
+    """PEM files; with ``client_ca`` stations must show a certificate of that authority."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+
+@dataclass(frozen=True)
+class Credits:
+    """Credits given each week: ``weekly_base`` to every owner, ``sponsors`` on top by name."""
+
+    weekly_base: int = 20
+    sponsors: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on what one caller can ask for."""
+
+    calls_per_s: float = 50.0
+    burst: int = 200
+    relay_calls_per_s: float = 30.0
+    message_bytes: int = 32 << 20
+    file_bytes: int = 2 << 30
+    session_bytes: int = 8 << 30
+    clock_skew_s: float = 300.0
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """
+    ``data`` is the folder of the database, the blobs and the spool unless URLs say otherwise.
+
+    ``allowed_networks`` are the non-public address ranges in which policies may live.
+    ``session_timeout_s`` is how long a silent station keeps its session. ``informative`` lets
+    the assignment look at the ranking. ``seed`` makes the assignment reproducible, for tests.
+    """
+
+    data: Path = Path('arena-data')
+    database: str = ''
+    blobs: str = ''
+    host: str = '127.0.0.1'
+    port: int = 50061
+    site_port: int = 8061
+    tls: Tls | None = None
+    allowed_networks: tuple[str, ...] = ('127.0.0.0/8', '::1/128')
+    session_timeout_s: float = 1800.0
+    probation_sessions: int = 3
+    failures_to_suspend: int = 3
+    probe_period_s: float = 60.0
+    informative: bool = True
+    weights: Weights = field(default_factory=Weights)
+    credits: Credits = field(default_factory=Credits)
+    limits: Limits = field(default_factory=Limits)
+    seed: int | None = None
+
+    def database_url(self) -> str:
+        """Return the database's SQLAlchemy URL."""
+        return self.database or f'sqlite:///{self.data}/arena.db'
+
+    def blobs_url(self) -> str:
+        """Return the blob store's fsspec URL."""
+        return self.blobs or str(self.data / 'blobs')

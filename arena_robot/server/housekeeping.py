@@ -1,0 +1,53 @@
+"""What the server does on its own: cancel silent sessions, check policies, grant credits."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+
+class Housekeeping:
+    """Runs each chore now and then in a thread of its own; a failing chore never stops others."""
+
+    def __init__(self, chores: dict[str, tuple[float, Callable[[], object]]]) -> None:
+        self._chores = chores
+        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='housekeeping', daemon=True)
+
+    def open(self) -> None:
+        """Start."""
+        self._thread.start()
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Stop after the chore in hand."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def soon(self) -> None:
+        """Do every chore at once, without waiting for it."""
+        self._wake.set()
+
+    def _run(self) -> None:
+        left = dict.fromkeys(self._chores, 0.0)
+        while not self._stop.is_set():
+            for name, (period_s, chore) in self._chores.items():
+                if left[name] <= 0.0 and not self._stop.is_set():
+                    left[name] = period_s
+                    self._do(name, chore)
+            nap = max(0.01, min(left.values(), default=1.0))
+            if self._wake.wait(nap):
+                self._wake.clear()
+                left = dict.fromkeys(self._chores, 0.0)
+            else:
+                left = {name: value - nap for name, value in left.items()}
+
+    @staticmethod
+    def _do(name: str, chore: Callable[[], object]) -> None:
+        try:
+            chore()
+        except Exception:
+            log.exception('the chore %s failed; it is tried again later', name)

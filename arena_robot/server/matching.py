@@ -1,0 +1,160 @@
+"""From a station's request to a blind pair: who fits, who is drawn, who pays."""
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import Conflict, DataError, Unauthorised
+from arena_robot.core.pair import commitment
+from arena_robot.server.assignment import Candidate, Posterior, Weights, choose
+from arena_robot.server.base import (
+    Account,
+    Caller,
+    PolicyRecord,
+    PolicyState,
+    Role,
+    Station,
+)
+from arena_robot.server.categories import categorise
+from arena_robot.server.store.accounts import Accounts
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.ledger import SPENT, Ledger, NotEnoughCredit, Transfer, book
+from arena_robot.server.store.policies import Policies
+from arena_robot.server.store.sessions import NewSession, SessionRecord, Sessions
+
+log = logging.getLogger(__name__)
+
+PROMPT_CHARS = 500
+# One is being run; the verdicts of the others may still wait in the station's outbox.
+OPEN_SESSIONS = 8
+PosteriorOf = Callable[[Sequence[PolicyRecord]], Posterior | None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A station's wish: ``request`` is its own unique name for it, so that it can be repeated."""
+
+    request: str
+    evaluator: str
+    prompt: str
+
+
+class Matching:
+    """Assigns pairs; ``posterior`` tells what the ranking knows, or None."""
+
+    def __init__(self, database: Database, clock: Clock, weights: Weights,
+                 rng: np.random.Generator, posterior: PosteriorOf = lambda _: None) -> None:
+        self._database = database
+        self._clock = clock
+        self._weights = weights
+        self._rng = rng
+        self._posterior = posterior
+        self._draw = threading.Lock()
+        self._accounts = Accounts(database, clock)
+        self._policies = Policies(database, clock)
+        self._sessions = Sessions(database, clock)
+        self._ledger = Ledger(database, clock)
+
+    def assign(self, caller: Caller, request: Request) -> SessionRecord:
+        """
+        Return a new session for the calling station, or the one this request led to before.
+
+        Raises Unauthorised for anybody but a station or an evaluator of another institution,
+        DataError for a prompt that cannot be one, Conflict while too many of the
+        station's sessions are open, NoPair when fewer than two policies fit.
+        """
+        station, evaluator = self._who(caller, request.evaluator)
+        prompt = checked_prompt(request.prompt)
+        before = self._sessions.by_request(request.request)
+        if before is not None:
+            if before.station_id != station.id or before.prompt != prompt:
+                raise Conflict('this request was made before with another instruction')
+            return before
+        a, b = self._pair(station)
+        with self._database.write() as connection:
+            self._refuse_many(connection, station)
+            session_id = self._sessions.create(
+                connection, self._new(request.request, station, evaluator, prompt, a, b))
+            for slot, policy in (('A', a), ('B', b)):
+                self._charge(connection, session_id, slot, policy)
+        return self._sessions.get(session_id)
+
+    def _who(self, caller: Caller, evaluator: str) -> tuple[Station, Account]:
+        if Role.STATION not in caller.roles:
+            raise Unauthorised("only a station can ask for a pair; use the station's token")
+        account = self._accounts.account(evaluator)
+        if Role.EVALUATOR not in account.roles or account.institution != caller.institution:
+            raise Unauthorised(f"'{evaluator}' is not an evaluator of {caller.institution}; "
+                               'ask the maintainer to add the account')
+        return self._accounts.station(caller.name), account
+
+    def _pair(self, station: Station) -> tuple[PolicyRecord, PolicyRecord]:
+        states = [PolicyState.POOL] + ([PolicyState.PROBATION] if station.test_driver else [])
+        fitting = [p for p in self._policies.list(*states) if p.healthy and fits(p, station)]
+        balances = self._ledger.balances()
+        owners = {p.owner_id: self._owner(p) for p in fitting}
+        candidates = [Candidate(p.id, p.owner_id, p.requested,
+                                balances.get(owners[p.owner_id], 0) > 0,
+                                p.state is PolicyState.PROBATION) for p in fitting]
+        by_id = {p.id: p for p in fitting}
+        posterior = self._posterior(fitting)
+        with self._draw:
+            a, b = choose(candidates, self._rng, self._weights, posterior)
+        return by_id[a.id], by_id[b.id]
+
+    def _owner(self, policy: PolicyRecord) -> str:
+        return f'account:{self._accounts.account_by_id(policy.owner_id).name}'
+
+    def _new(self, request: str, station: Station, evaluator: Account, prompt: str,
+             a: PolicyRecord, b: PolicyRecord) -> NewSession:
+        nonce = secrets.token_hex(32)
+        return NewSession(
+            request=request, station_id=station.id, evaluator_id=evaluator.id,
+            institution=evaluator.institution, prompt=prompt, policy_a_id=a.id, policy_b_id=b.id,
+            nonce=nonce, commitment=commitment(nonce, a.name, b.name),
+            category=categorise(prompt), token_a=_token(),
+            token_b=_token(),
+            probation=PolicyState.PROBATION in (a.state, b.state))
+
+    def _refuse_many(self, connection: Connection, station: Station) -> None:
+        count = self._sessions.open_at(connection, station.id)
+        if count >= OPEN_SESSIONS:
+            raise Conflict(f'station {station.name} has {count} sessions open; '
+                           'finish or abort one first')
+
+    def _charge(self, connection: Connection, session_id: str, slot: str,
+                policy: PolicyRecord) -> None:
+        transfer = Transfer(f'ask:{session_id}:{slot}', self._owner(policy), SPENT, 1,
+                            'policy requested')
+        try:
+            with connection.begin_nested():
+                book(connection, transfer, self._clock.now_ns())
+        except NotEnoughCredit:
+            log.info('session %s slot %s is free of charge: no credit', session_id, slot)
+
+
+def fits(policy: PolicyRecord, station: Station) -> bool:
+    """Tell whether a station has the robot and the cameras that a policy needs."""
+    return (policy.robot in ('any', station.robot)
+            and policy.external_cameras <= station.external_cameras
+            and (station.wrist_camera or not policy.wrist_camera)
+            and (station.stereo or not policy.stereo))
+
+
+def checked_prompt(prompt: str) -> str:
+    """Return the instruction without surrounding space; DataError when it cannot be one."""
+    text = prompt.strip()
+    if not text or len(text) > PROMPT_CHARS or any(ord(c) < 32 for c in text):
+        raise DataError(f'an instruction has 1 to {PROMPT_CHARS} characters on one line, '
+                        f'found {len(text)}')
+    return text
+
+
+def _token() -> str:
+    return secrets.token_urlsafe(32)

@@ -1,0 +1,253 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Empty(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class HelloRequest(_message.Message):
+    __slots__ = ("version",)
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    def __init__(self, version: _Optional[str] = ...) -> None: ...
+
+class HelloReply(_message.Message):
+    __slots__ = ("version", "now_ns")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    NOW_NS_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    now_ns: int
+    def __init__(self, version: _Optional[str] = ..., now_ns: _Optional[int] = ...) -> None: ...
+
+class AssignRequest(_message.Message):
+    __slots__ = ("request", "evaluator", "prompt")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    EVALUATOR_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    request: str
+    evaluator: str
+    prompt: str
+    def __init__(self, request: _Optional[str] = ..., evaluator: _Optional[str] = ..., prompt: _Optional[str] = ...) -> None: ...
+
+class AssignReply(_message.Message):
+    __slots__ = ("session_id", "commitment", "token_a", "token_b")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    COMMITMENT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_A_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_B_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    commitment: str
+    token_a: str
+    token_b: str
+    def __init__(self, session_id: _Optional[str] = ..., commitment: _Optional[str] = ..., token_a: _Optional[str] = ..., token_b: _Optional[str] = ...) -> None: ...
+
+class SessionRequest(_message.Message):
+    __slots__ = ("session_id",)
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    def __init__(self, session_id: _Optional[str] = ...) -> None: ...
+
+class HeartbeatRequest(_message.Message):
+    __slots__ = ("session_id", "state")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    state: str
+    def __init__(self, session_id: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
+
+class EpisodeRequest(_message.Message):
+    __slots__ = ("session_id", "slot", "prompt", "steps", "end_reason", "detail", "started_ns", "ended_ns")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    END_REASON_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    STARTED_NS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_NS_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    slot: str
+    prompt: str
+    steps: int
+    end_reason: str
+    detail: str
+    started_ns: int
+    ended_ns: int
+    def __init__(self, session_id: _Optional[str] = ..., slot: _Optional[str] = ..., prompt: _Optional[str] = ..., steps: _Optional[int] = ..., end_reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_ns: _Optional[int] = ..., ended_ns: _Optional[int] = ...) -> None: ...
+
+class FileRequest(_message.Message):
+    __slots__ = ("session_id", "slot", "path", "size", "sha256")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    slot: str
+    path: str
+    size: int
+    sha256: str
+    def __init__(self, session_id: _Optional[str] = ..., slot: _Optional[str] = ..., path: _Optional[str] = ..., size: _Optional[int] = ..., sha256: _Optional[str] = ...) -> None: ...
+
+class FileReply(_message.Message):
+    __slots__ = ("received", "complete")
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    received: int
+    complete: bool
+    def __init__(self, received: _Optional[int] = ..., complete: _Optional[bool] = ...) -> None: ...
+
+class UploadPart(_message.Message):
+    __slots__ = ("file", "offset", "data")
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    file: FileRequest
+    offset: int
+    data: bytes
+    def __init__(self, file: _Optional[_Union[FileRequest, _Mapping]] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class FeedbackRequest(_message.Message):
+    __slots__ = ("session_id", "progress_a", "progress_b", "preference", "explanation", "valid", "invalid_reason", "notes")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_A_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_B_FIELD_NUMBER: _ClassVar[int]
+    PREFERENCE_FIELD_NUMBER: _ClassVar[int]
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
+    VALID_FIELD_NUMBER: _ClassVar[int]
+    INVALID_REASON_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    progress_a: float
+    progress_b: float
+    preference: str
+    explanation: str
+    valid: bool
+    invalid_reason: str
+    notes: str
+    def __init__(self, session_id: _Optional[str] = ..., progress_a: _Optional[float] = ..., progress_b: _Optional[float] = ..., preference: _Optional[str] = ..., explanation: _Optional[str] = ..., valid: _Optional[bool] = ..., invalid_reason: _Optional[str] = ..., notes: _Optional[str] = ...) -> None: ...
+
+class AbortRequest(_message.Message):
+    __slots__ = ("session_id", "reason")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    reason: str
+    def __init__(self, session_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class RevealReply(_message.Message):
+    __slots__ = ("nonce", "policy_a", "policy_b")
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    POLICY_A_FIELD_NUMBER: _ClassVar[int]
+    POLICY_B_FIELD_NUMBER: _ClassVar[int]
+    nonce: str
+    policy_a: str
+    policy_b: str
+    def __init__(self, nonce: _Optional[str] = ..., policy_a: _Optional[str] = ..., policy_b: _Optional[str] = ...) -> None: ...
+
+class NameRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class Policy(_message.Message):
+    __slots__ = ("name", "address", "description", "open_source", "robot", "action_space", "external_cameras", "wrist_camera", "stereo", "owner", "state", "reason", "healthy", "requested")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    OPEN_SOURCE_FIELD_NUMBER: _ClassVar[int]
+    ROBOT_FIELD_NUMBER: _ClassVar[int]
+    ACTION_SPACE_FIELD_NUMBER: _ClassVar[int]
+    EXTERNAL_CAMERAS_FIELD_NUMBER: _ClassVar[int]
+    WRIST_CAMERA_FIELD_NUMBER: _ClassVar[int]
+    STEREO_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    HEALTHY_FIELD_NUMBER: _ClassVar[int]
+    REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    address: str
+    description: str
+    open_source: bool
+    robot: str
+    action_space: str
+    external_cameras: int
+    wrist_camera: bool
+    stereo: bool
+    owner: str
+    state: str
+    reason: str
+    healthy: bool
+    requested: int
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., description: _Optional[str] = ..., open_source: _Optional[bool] = ..., robot: _Optional[str] = ..., action_space: _Optional[str] = ..., external_cameras: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., stereo: _Optional[bool] = ..., owner: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., healthy: _Optional[bool] = ..., requested: _Optional[int] = ...) -> None: ...
+
+class Policies(_message.Message):
+    __slots__ = ("policies",)
+    POLICIES_FIELD_NUMBER: _ClassVar[int]
+    policies: _containers.RepeatedCompositeFieldContainer[Policy]
+    def __init__(self, policies: _Optional[_Iterable[_Union[Policy, _Mapping]]] = ...) -> None: ...
+
+class Account(_message.Message):
+    __slots__ = ("name", "institution", "roles")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    INSTITUTION_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    institution: str
+    roles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., institution: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Station(_message.Message):
+    __slots__ = ("name", "institution", "robot", "external_cameras", "wrist_camera", "stereo", "test_driver")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    INSTITUTION_FIELD_NUMBER: _ClassVar[int]
+    ROBOT_FIELD_NUMBER: _ClassVar[int]
+    EXTERNAL_CAMERAS_FIELD_NUMBER: _ClassVar[int]
+    WRIST_CAMERA_FIELD_NUMBER: _ClassVar[int]
+    STEREO_FIELD_NUMBER: _ClassVar[int]
+    TEST_DRIVER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    institution: str
+    robot: str
+    external_cameras: int
+    wrist_camera: bool
+    stereo: bool
+    test_driver: bool
+    def __init__(self, name: _Optional[str] = ..., institution: _Optional[str] = ..., robot: _Optional[str] = ..., external_cameras: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., stereo: _Optional[bool] = ..., test_driver: _Optional[bool] = ...) -> None: ...
+
+class HolderRequest(_message.Message):
+    __slots__ = ("name", "station", "lifetime_s")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATION_FIELD_NUMBER: _ClassVar[int]
+    LIFETIME_S_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    station: bool
+    lifetime_s: float
+    def __init__(self, name: _Optional[str] = ..., station: _Optional[bool] = ..., lifetime_s: _Optional[float] = ...) -> None: ...
+
+class TokenReply(_message.Message):
+    __slots__ = ("token",)
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    token: str
+    def __init__(self, token: _Optional[str] = ...) -> None: ...
+
+class StandingsRequest(_message.Message):
+    __slots__ = ("method", "open_source")
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    OPEN_SOURCE_FIELD_NUMBER: _ClassVar[int]
+    method: str
+    open_source: bool
+    def __init__(self, method: _Optional[str] = ..., open_source: _Optional[bool] = ...) -> None: ...
+
+class StandingsReply(_message.Message):
+    __slots__ = ("json",)
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    json: str
+    def __init__(self, json: _Optional[str] = ...) -> None: ...

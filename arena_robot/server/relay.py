@@ -1,0 +1,193 @@
+"""
+The only way from a station to a policy: ``arena.policy.v1``, with a slot token for a name.
+
+A policy sees an episode token that is the relay's own, so it learns neither the session, nor the
+slot, nor who asks. A station sees actions and a handful of fixed sentences, so it learns nothing
+of the policy: no server name, no headers, no texts, no timings.
+"""
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import (
+    ArenaError,
+    BadReply,
+    Conflict,
+    DataError,
+    PolicyError,
+    PolicyRefused,
+    PolicyTimeout,
+    PolicyUnavailable,
+    Unauthorised,
+)
+from arena_robot.policy import wire
+from arena_robot.policy.proto import arena_policy_pb2 as pb
+from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
+from arena_robot.server.base import SessionState
+from arena_robot.server.gate import RateLimit, bearer, guarded
+from arena_robot.server.store.policies import Policies
+from arena_robot.server.store.sessions import Sessions
+from arena_robot.server.upstreams import Upstream, checked, upstream
+
+log = logging.getLogger(__name__)
+T = TypeVar('T')
+
+ROUTE_S = 2.0
+MAX_CALL_S = 60.0
+# What a station may read of an error: the kind of it, in the same words for every policy.
+SENTENCES: dict[type[ArenaError], str] = {
+    PolicyUnavailable: 'the policy cannot be reached',
+    PolicyTimeout: 'the policy did not answer in time',
+    PolicyRefused: 'the policy refused the observation',
+    BadReply: 'the policy answered with something that is no chunk of actions',
+    PolicyError: 'the policy failed',
+}
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where a slot token leads; known for ``ROUTE_S`` seconds, then asked for again."""
+
+    session_id: str
+    slot: Slot
+    address: str
+    episode: str
+    until_s: float
+
+
+class Relay(pb_grpc.PolicyServiceServicer):
+    """Serves every running session's slots as policies."""
+
+    def __init__(self, sessions: Sessions, policies: Policies, limit: RateLimit,
+                 threads: Executor) -> None:
+        self._sessions = sessions
+        self._policies = policies
+        self._limit = limit
+        self._threads = threads
+        self._routes: dict[str, Route] = {}
+        self._upstreams: dict[str, Upstream] = {}
+        self._counted: set[tuple[str, Slot]] = set()
+
+    async def GetSpec(self, request: pb.GetSpecRequest, context: Any) -> pb.Spec:
+        """Return what the slot's policy wants to be shown."""
+        async def work() -> pb.Spec:
+            wire.check_version(request.protocol_version)
+            route = await self._route(context)
+            spec = await self._ask(route, lambda u: u.spec(_left(context)))
+            return wire.spec_to_wire(wire.spec_from_wire(spec, 'the policy'))
+        return await guarded(context, lambda: _blind(work))
+
+    async def Infer(self, request: pb.InferRequest, context: Any) -> pb.InferReply:
+        """Return the slot's next chunk."""
+        async def work() -> pb.InferReply:
+            return await self._infer(await self._route(context), request, _left(context))
+        return await guarded(context, lambda: _blind(work))
+
+    async def Reset(self, request: pb.ResetRequest, context: Any) -> pb.ResetReply:
+        """Tell the slot's policy that its rollout is over."""
+        async def work() -> pb.ResetReply:
+            route = await self._route(context)
+            await self._ask(route, lambda u: u.reset(route.episode, _left(context)))
+            return pb.ResetReply()
+        return await guarded(context, lambda: _blind(work))
+
+    async def Stream(self, requests: AsyncIterator[pb.StreamRequest],
+                     context: Any) -> AsyncIterator[pb.StreamReply]:
+        """Answer infer and reset on one long stream."""
+        async for request in requests:
+            yield await self._stream_reply(request, context)
+
+    async def _stream_reply(self, request: pb.StreamRequest, context: Any) -> pb.StreamReply:
+        reply = pb.StreamReply(id=request.id)
+        wait_s = min(request.timeout_s or MAX_CALL_S, MAX_CALL_S)
+
+        async def work() -> None:
+            route = await self._route(context)
+            if request.WhichOneof('call') == 'infer':
+                reply.infer.CopyFrom(await self._infer(route, request.infer, wait_s))
+            else:
+                await self._ask(route, lambda u: u.reset(route.episode, wait_s))
+                reply.reset.SetInParent()
+
+        try:
+            await _blind(work)
+        except ArenaError as error:
+            reply.error.code, reply.error.message = error.code, str(error)
+        return reply
+
+    async def close(self) -> None:
+        """Let every policy go."""
+        for way in list(self._upstreams.values()):
+            await way.close()
+
+    async def _infer(self, route: Route, request: pb.InferRequest,
+                     wait_s: float) -> pb.InferReply:
+        wire.check_version(request.protocol_version)
+        await self._count(route)
+        reply = await self._ask(route, lambda u: u.infer(route.episode, request.observation,
+                                                         wait_s))
+        return checked(reply)
+
+    async def _ask(self, route: Route, call: Callable[[Upstream], Awaitable[T]]) -> T:
+        way = self._upstreams.get(route.address)
+        if way is None:
+            way = self._upstreams[route.address] = upstream(route.address, self._threads)
+        try:
+            return await call(way)
+        except PolicyError as error:
+            log.warning('session %s slot %s: %s: %s', route.session_id, route.slot.value,
+                        error.code, error)
+            raise
+
+    async def _route(self, context: Any) -> Route:
+        token = bearer(context)
+        route = self._routes.get(token)
+        if route is None or route.until_s < time.monotonic():
+            route = await asyncio.get_running_loop().run_in_executor(
+                self._threads, self._find, token)
+            if len(self._routes) > 10_000:
+                self._routes.clear()
+            self._routes[token] = route
+        self._limit.take(token[:16])
+        return route
+
+    def _find(self, token: str) -> Route:
+        try:
+            session, slot = self._sessions.by_token(token)
+        except DataError as error:
+            raise Unauthorised(str(error)) from error
+        if session.state is not SessionState.RUNNING:
+            self._routes.pop(token, None)
+            raise Conflict(f'the session is {session.state.value}; start a new one')
+        number = session.policy_a_id if slot is Slot.A else session.policy_b_id
+        episode = hashlib.sha256(f'{session.nonce}:{slot.value}'.encode()).hexdigest()[:32]
+        return Route(session.id, slot, self._policies.by_id(number).address, episode,
+                     time.monotonic() + ROUTE_S)
+
+    async def _count(self, route: Route) -> None:
+        key = (route.session_id, route.slot)
+        if key not in self._counted:
+            self._counted.add(key)
+            await asyncio.get_running_loop().run_in_executor(
+                self._threads, self._sessions.count_rollout, route.session_id)
+
+
+async def _blind(work: Callable[[], Awaitable[T]]) -> T:
+    """Return what ``work`` returns; a policy's error keeps its kind and loses its words."""
+    try:
+        return await work()
+    except PolicyError as error:
+        kind = next(k for k in SENTENCES if isinstance(error, k))
+        raise kind(SENTENCES[kind]) from None
+
+
+def _left(context: Any) -> float:
+    left = context.time_remaining()
+    return MAX_CALL_S if left is None else max(0.0, min(left, MAX_CALL_S))

@@ -1,0 +1,192 @@
+"""What the stored verdicts say: comparisons for the ranking room, and what it makes of them."""
+
+import datetime
+import json
+import logging
+import threading
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import sqlalchemy as sa
+
+from arena_robot.core.episode import Comparison, Preference
+from arena_robot.core.errors import RankingError
+from arena_robot.ranking.as_json import as_json
+from arena_robot.ranking.base import Comparisons, Standings
+from arena_robot.ranking.bradley_terry import fit_counts
+from arena_robot.ranking.counts import count_pairs
+from arena_robot.ranking.methods import rank_comparable
+from arena_robot.server.assignment import Posterior
+from arena_robot.server.base import PolicyRecord, SessionState
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.schema import accounts, policies, sessions
+
+log = logging.getLogger(__name__)
+
+# The prior of the assignment's posterior: abilities of about two natural log odds.
+PRIOR_L2 = 0.25
+LOOK_S = 2.0
+INTERVALS = 200
+_Kept = tuple[tuple[int, int], tuple[Standings, list[str]]]
+
+
+class Results:
+    """Reads verdicts; summaries are kept until another verdict counts."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._tally: dict[tuple[int, int, str], int] = {}
+        self._tallied: tuple[int, int] | None = None
+        self._version = (0, 0)
+        self._looked_s = float('-inf')
+        self._renewing: set[tuple[str, bool, int]] = set()
+        self._standings: dict[tuple[str, bool, int], _Kept] = {}
+
+    def comparisons(self, open_source: bool = False) -> list[Comparison]:
+        """Return every counted verdict: valid, done, not on probation; oldest first."""
+        a, b = policies.alias('a'), policies.alias('b')
+        query = sa.select(
+            sessions.c.id, a.c.name.label('a'), b.c.name.label('b'), sessions.c.preference,
+            sessions.c.progress_a, sessions.c.progress_b, accounts.c.name.label('evaluator'),
+            sessions.c.institution, sessions.c.prompt, sessions.c.created_ns).select_from(
+            sessions.join(a, sessions.c.policy_a_id == a.c.id)
+            .join(b, sessions.c.policy_b_id == b.c.id)
+            .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(_counted())
+        if open_source:
+            query = query.where(a.c.open_source, b.c.open_source)
+        with self._database.read() as connection:
+            rows = connection.execute(query.order_by(sessions.c.created_ns)).all()
+        nan = float('nan')
+        return [Comparison(r.id, r.a, r.b, Preference(r.preference),
+                           nan if r.progress_a is None else r.progress_a,
+                           nan if r.progress_b is None else r.progress_b, r.evaluator,
+                           r.institution, r.prompt, _iso(r.created_ns)) for r in rows]
+
+    def posterior(self, candidates: Sequence[PolicyRecord]) -> Posterior | None:
+        """Return what Bradley–Terry knows of the candidates; None while it cannot tell."""
+        place = {record.id: k for k, record in enumerate(candidates)}
+        rows = [(place[a], place[b], {'A': 1.0, 'TIE': 0.5, 'B': 0.0}[preference], count)
+                for (a, b, preference), count in self._counts().items()
+                if a in place and b in place]
+        if len(candidates) < 2 or not rows:
+            return None
+        first, second, outcome, weight = (np.array(column) for column in zip(*rows, strict=True))
+        comparisons = Comparisons.build(
+            first, second, outcome, items=[str(r.id) for r in candidates], weight=weight)
+        try:
+            fit = fit_counts(count_pairs(comparisons), PRIOR_L2)
+        except RankingError:
+            return None
+        if fit.covariance is None:
+            return None
+        return Posterior(fit.scores, fit.covariance)
+
+    def standings(self, method: str = 'bt', open_source: bool = False,
+                  intervals: int = INTERVALS) -> tuple[Standings, list[str]]:
+        """
+        Return the standings of the policies that can be compared, and the names of the others.
+
+        Kept until another verdict counts. Raises RankingError when no two can be compared.
+        """
+        key = (method, open_source, intervals)
+        version = self.version()
+        with self._lock:
+            kept = self._standings.get(key)
+        if kept is not None and kept[0] == version:
+            return kept[1]
+        comparisons = Comparisons.from_words(self.comparisons(open_source))
+        found = rank_comparable(comparisons, method, intervals=intervals)
+        with self._lock:
+            self._standings[key] = (version, found)
+        return found
+
+    def latest(self, method: str = 'bt', open_source: bool = False,
+               intervals: int = INTERVALS) -> tuple[Standings, list[str]]:
+        """
+        Return the newest standings that are there, at once.
+
+        When verdicts came in since, newer ones are computed behind the reader's back.
+        """
+        key = (method, open_source, intervals)
+        with self._lock:
+            kept = self._standings.get(key)
+        if kept is None:
+            return self.standings(*key)
+        if kept[0] != self.version():
+            self._renew(key)
+        return kept[1]
+
+    def _renew(self, key: tuple[str, bool, int]) -> None:
+        with self._lock:
+            if key in self._renewing:
+                return
+            self._renewing.add(key)
+
+        def work() -> None:
+            try:
+                self.standings(*key)
+            except RankingError as error:
+                log.warning('the standings by %s were not renewed: %s', key[0], error)
+            finally:
+                self._renewing.discard(key)
+
+        threading.Thread(target=work, name='standings', daemon=True).start()
+
+    def counts_by_name(self) -> dict[tuple[str, str, str], int]:
+        """Return how often each verdict fell, by (policy A, policy B, preference)."""
+        counts = self._counts()
+        with self._database.read() as connection:
+            names = {row.id: row.name for row in connection.execute(
+                sa.select(policies.c.id, policies.c.name))}
+        return {(names[a], names[b], word): n for (a, b, word), n in counts.items()}
+
+    def standings_json(self, method: str, open_source: bool) -> str:
+        """Return the standings as `arena rank --json` prints them."""
+        found, others = self.standings(method or 'bt', open_source)
+        return json.dumps({**as_json(found), 'not_comparable': others}, allow_nan=False)
+
+    def forget(self) -> None:
+        """Look again at the next question: a verdict was just stored."""
+        with self._lock:
+            self._looked_s = float('-inf')
+
+    def version(self) -> tuple[int, int]:
+        """
+        Return what changes with every verdict that counts: how many, and when the last.
+
+        Another process's verdicts are seen within ``LOOK_S`` seconds.
+        """
+        with self._lock:
+            if time.monotonic() - self._looked_s > LOOK_S:
+                with self._database.read() as connection:
+                    row = connection.execute(sa.select(
+                        sa.func.count(), sa.func.coalesce(sa.func.max(sessions.c.ended_ns), 0),
+                    ).where(_counted())).one()
+                self._version = int(row[0]), int(row[1])
+                self._looked_s = time.monotonic()
+            return self._version
+
+    def _counts(self) -> dict[tuple[int, int, str], int]:
+        version = self.version()
+        with self._lock:
+            if self._tallied != version:
+                columns = (sessions.c.policy_a_id, sessions.c.policy_b_id, sessions.c.preference)
+                with self._database.read() as connection:
+                    rows = connection.execute(sa.select(*columns, sa.func.count()).where(
+                        _counted()).group_by(*columns)).all()
+                self._tally = {(int(r[0]), int(r[1]), str(r[2])): int(r[3]) for r in rows}
+                self._tallied = version
+            return self._tally
+
+
+def _iso(stamp_ns: int) -> str:
+    moment = datetime.datetime.fromtimestamp(stamp_ns * 1e-9, datetime.timezone.utc)
+    return moment.isoformat(timespec='milliseconds')
+
+
+def _counted() -> sa.ColumnElement[bool]:
+    return sa.and_(sessions.c.valid, sessions.c.preference.is_not(None),
+                   sa.not_(sessions.c.probation),
+                   sessions.c.state == SessionState.DONE.value)

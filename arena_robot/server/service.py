@@ -1,0 +1,222 @@
+"""The calls of ``arena.v1``: take a message apart, let the right object work, answer."""
+
+import functools
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import arena_robot
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import DataError
+from arena_robot.server import wire
+from arena_robot.server.base import Account, Caller, PolicyRecord, Role, Station
+from arena_robot.server.gate import Gate
+from arena_robot.server.matching import Matching, Request
+from arena_robot.server.pool import Pool
+from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.proto import arena_server_pb2_grpc as pb_grpc
+from arena_robot.server.store.accounts import Accounts
+from arena_robot.server.store.policies import NewPolicy
+from arena_robot.server.store.sessions import Sessions
+from arena_robot.server.uploads import FileId, Uploads
+from arena_robot.server.verdicts import Verdicts
+
+STATION = frozenset({Role.STATION})
+OWNER = frozenset({Role.OWNER, Role.MAINTAINER})
+MAINTAINER = frozenset({Role.MAINTAINER})
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The objects that do the work."""
+
+    clock: Clock
+    accounts: Accounts
+    sessions: Sessions
+    matching: Matching
+    verdicts: Verdicts
+    uploads: Uploads
+    pool: Pool
+    standings: Callable[[str, bool], str]
+
+
+class ArenaService(pb_grpc.ArenaServiceServicer):
+    """Serves ``arena.v1``; see the proto file for what each call means."""
+
+    def __init__(self, gate: Gate, parts: Parts) -> None:
+        self._gate = gate
+        self._parts = parts
+
+    async def Hello(self, request: pb.HelloRequest, context: Any) -> pb.HelloReply:
+        """Return version and time, to anybody."""
+        return pb.HelloReply(version=arena_robot.__version__, now_ns=self._parts.clock.now_ns())
+
+    async def Assign(self, request: pb.AssignRequest, context: Any) -> pb.AssignReply:
+        """Hand out a blind pair."""
+        def work(caller: Caller) -> pb.AssignReply:
+            if not 16 <= len(request.request) <= 64:
+                raise DataError('an assignment needs a request name of 16 to 64 characters')
+            session = self._parts.matching.assign(
+                caller, Request(request.request, request.evaluator, request.prompt))
+            return pb.AssignReply(session_id=session.id, commitment=session.commitment,
+                                  token_a=session.token_a, token_b=session.token_b)
+        return await self._gate.call(context, 'assign', request.request, work, STATION)
+
+    async def Heartbeat(self, request: pb.HeartbeatRequest, context: Any) -> pb.Empty:
+        """Keep a session alive."""
+        def work(caller: Caller) -> pb.Empty:
+            self._parts.verdicts.session_of(caller, request.session_id)
+            self._parts.sessions.touch(request.session_id)
+            return pb.Empty()
+        return await self._gate.call(context, 'heartbeat', request.session_id, work, STATION,
+                                     audited=False)
+
+    async def StoreEpisode(self, request: pb.EpisodeRequest, context: Any) -> pb.Empty:
+        """Keep how a rollout ended."""
+        def work(caller: Caller) -> pb.Empty:
+            self._parts.verdicts.episode(caller, wire.episode_from_wire(request))
+            return pb.Empty()
+        return await self._gate.call(context, 'store_episode', request.session_id, work, STATION)
+
+    async def BeginUpload(self, request: pb.FileRequest, context: Any) -> pb.FileReply:
+        """Announce a file."""
+        def work(caller: Caller) -> pb.FileReply:
+            file = self._file(caller, request)
+            return wire.file_to_wire(self._parts.uploads.begin(file, request.size,
+                                                               request.sha256))
+        return await self._gate.call(context, 'begin_upload', request.session_id, work, STATION)
+
+    async def Upload(self, parts: AsyncIterator[pb.UploadPart], context: Any) -> pb.FileReply:
+        """Append the parts of a file as they come."""
+        file: FileId | None = None
+        received = 0
+        async for part in parts:
+            if file is None:
+                def find(caller: Caller, request: pb.FileRequest = part.file) -> FileId:
+                    return self._file(caller, request)
+                file = await self._gate.call(context, 'upload', part.file.session_id, find,
+                                             STATION, audited=False)
+            received = await self._gate.work(
+                context, functools.partial(self._parts.uploads.append, file, part.offset,
+                                           part.data))
+        return pb.FileReply(received=received)
+
+    async def FinishUpload(self, request: pb.FileRequest, context: Any) -> pb.FileReply:
+        """Check a file and keep it."""
+        def work(caller: Caller) -> pb.FileReply:
+            return wire.file_to_wire(self._parts.uploads.finish(self._file(caller, request)))
+        return await self._gate.call(context, 'finish_upload', request.session_id, work, STATION)
+
+    async def StoreFeedback(self, request: pb.FeedbackRequest, context: Any) -> pb.Empty:
+        """Keep a verdict."""
+        def work(caller: Caller) -> pb.Empty:
+            self._parts.verdicts.feedback(caller, request.session_id,
+                                          wire.feedback_from_wire(request))
+            return pb.Empty()
+        return await self._gate.call(context, 'feedback', request.session_id, work, STATION)
+
+    async def Abort(self, request: pb.AbortRequest, context: Any) -> pb.Empty:
+        """Close a session without a verdict."""
+        def work(caller: Caller) -> pb.Empty:
+            self._parts.verdicts.abort(caller, request.session_id, request.reason)
+            return pb.Empty()
+        return await self._gate.call(context, 'abort', request.session_id, work, STATION)
+
+    async def Reveal(self, request: pb.SessionRequest, context: Any) -> pb.RevealReply:
+        """Name the policies of a judged session."""
+        def work(caller: Caller) -> pb.RevealReply:
+            reveal = self._parts.verdicts.reveal(caller, request.session_id)
+            return pb.RevealReply(nonce=reveal.nonce, policy_a=reveal.policy_a,
+                                  policy_b=reveal.policy_b)
+        return await self._gate.call(context, 'reveal', request.session_id, work, STATION)
+
+    async def RegisterPolicy(self, request: pb.Policy, context: Any) -> pb.Policy:
+        """Submit a policy."""
+        return await self._owner(context, 'register_policy', request.name, lambda caller:
+                                 self._parts.pool.submit(caller, _new(request)))
+
+    async def UpdatePolicy(self, request: pb.Policy, context: Any) -> pb.Policy:
+        """Change a policy."""
+        return await self._owner(context, 'update_policy', request.name, lambda caller:
+                                 self._parts.pool.update(caller, _new(request)))
+
+    async def ResubmitPolicy(self, request: pb.NameRequest, context: Any) -> pb.Policy:
+        """Have a suspended policy checked again."""
+        return await self._owner(context, 'resubmit_policy', request.name, lambda caller:
+                                 self._parts.pool.resubmit(caller, request.name))
+
+    async def RetirePolicy(self, request: pb.NameRequest, context: Any) -> pb.Policy:
+        """Take a policy out for good."""
+        return await self._owner(context, 'retire_policy', request.name, lambda caller:
+                                 self._parts.pool.retire(caller, request.name))
+
+    async def ListPolicies(self, request: pb.Empty, context: Any) -> pb.Policies:
+        """Return the caller's policies."""
+        def work(caller: Caller) -> pb.Policies:
+            return pb.Policies(policies=[self._shown(r)
+                                         for r in self._parts.pool.visible(caller)])
+        return await self._gate.call(context, 'list_policies', '', work, OWNER, audited=False)
+
+    async def AddAccount(self, request: pb.Account, context: Any) -> pb.TokenReply:
+        """Create an account and its first token."""
+        def work(caller: Caller) -> pb.TokenReply:
+            roles = [wire.word(Role, text, 'a role') for text in request.roles]
+            account = self._parts.accounts.add_account(request.name, request.institution, roles)
+            return pb.TokenReply(token=self._parts.accounts.issue(account))
+        return await self._gate.call(context, 'add_account', request.name, work, MAINTAINER)
+
+    async def AddStation(self, request: pb.Station, context: Any) -> pb.TokenReply:
+        """Create a station and its first token."""
+        def work(caller: Caller) -> pb.TokenReply:
+            station = self._parts.accounts.add_station(Station(
+                0, request.name, request.institution, request.robot, request.external_cameras,
+                request.wrist_camera, request.stereo, request.test_driver))
+            return pb.TokenReply(token=self._parts.accounts.issue(station))
+        return await self._gate.call(context, 'add_station', request.name, work, MAINTAINER)
+
+    async def RotateToken(self, request: pb.HolderRequest, context: Any) -> pb.TokenReply:
+        """Revoke a holder's tokens and return a new one."""
+        def work(caller: Caller) -> pb.TokenReply:
+            holder = self._holder(request)
+            self._parts.accounts.revoke_all(holder)
+            return pb.TokenReply(token=self._parts.accounts.issue(
+                holder, request.lifetime_s or None))
+        return await self._gate.call(context, 'rotate_token', request.name, work, MAINTAINER)
+
+    async def RevokeTokens(self, request: pb.HolderRequest, context: Any) -> pb.Empty:
+        """Revoke a holder's tokens."""
+        def work(caller: Caller) -> pb.Empty:
+            self._parts.accounts.revoke_all(self._holder(request))
+            return pb.Empty()
+        return await self._gate.call(context, 'revoke_tokens', request.name, work, MAINTAINER)
+
+    async def Standings(self, request: pb.StandingsRequest, context: Any) -> pb.StandingsReply:
+        """Return a ranking as JSON."""
+        def work(caller: Caller) -> pb.StandingsReply:
+            return pb.StandingsReply(json=self._parts.standings(request.method,
+                                                                request.open_source))
+        return await self._gate.call(context, 'standings', request.method, work, audited=False)
+
+    async def _owner(self, context: Any, name: str, target: str,
+                     change: Callable[[Caller], PolicyRecord]) -> pb.Policy:
+        return await self._gate.call(context, name, target,
+                                     lambda caller: self._shown(change(caller)), OWNER)
+
+    def _shown(self, record: PolicyRecord) -> pb.Policy:
+        return wire.policy_to_wire(record,
+                                   self._parts.accounts.account_by_id(record.owner_id).name)
+
+    def _holder(self, request: pb.HolderRequest) -> Account | Station:
+        find = self._parts.accounts.station if request.station else self._parts.accounts.account
+        return find(request.name)
+
+    def _file(self, caller: Caller, request: pb.FileRequest) -> FileId:
+        self._parts.verdicts.session_of(caller, request.session_id)
+        return wire.file_from_wire(request)
+
+
+def _new(message: pb.Policy) -> NewPolicy:
+    return NewPolicy(
+        message.name, message.address, message.description, message.open_source,
+        message.robot or 'any', message.action_space or 'joint_position',
+        message.external_cameras, message.wrist_camera, message.stereo)

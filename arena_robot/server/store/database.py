@@ -1,0 +1,135 @@
+"""Open, migrate, and hand out transactions on SQLite (WAL) or PostgreSQL."""
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy.engine import Connection, Engine, make_url
+
+from arena_robot.core.errors import ConfigError, ServerError
+
+log = logging.getLogger(__name__)
+
+MIGRATIONS = Path(__file__).parent / 'migrations'
+BUSY_TIMEOUT_S = 30.0
+
+
+class Database:
+    """
+    One database by SQLAlchemy URL, such as ``sqlite:///arena.db`` or ``postgresql+psycopg://…``.
+
+    Nothing is opened by the constructor. ``open`` connects and migrates to the newest schema.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._engine: Engine | None = None
+        self._turn: AbstractContextManager[Any] = (
+            threading.RLock() if self.is_sqlite else nullcontext())
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the database is a local file."""
+        return self._url.startswith('sqlite')
+
+    def open(self) -> None:
+        """Connect and migrate; ConfigError when the URL cannot be used."""
+        try:
+            engine = _engine(self._url)
+            with engine.connect():
+                pass
+        except (sa.exc.SQLAlchemyError, ImportError, OSError) as error:
+            shown = self._url.split('@')[-1]
+            raise ConfigError(f'cannot open the database {shown}: {error}') from error
+        self._engine = engine
+        self._migrate()
+
+    def close(self) -> None:
+        """Let every connection go."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+
+    def __enter__(self) -> 'Database':
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Yield a connection for queries; nothing is written."""
+        with self._opened().connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Yield a connection in a transaction: all of it happens, or nothing."""
+        # SQLite has one writer at a time and lets the others poll; a lock lets them queue.
+        with self._turn, self._opened().connect() as connection:
+            if self.is_sqlite:
+                connection.exec_driver_sql('BEGIN IMMEDIATE')
+            try:
+                yield connection
+            except BaseException:
+                connection.rollback()
+                raise
+            connection.commit()
+
+    def version(self) -> str | None:
+        """Return the schema revision that the database is at."""
+        with self.read() as connection:
+            return MigrationContext.configure(connection).get_current_revision()
+
+    def _migrate(self) -> None:
+        config = alembic_config()
+        head = ScriptDirectory.from_config(config).get_current_head()
+        if self.version() == head:
+            return
+        log.info('migrating the database to %s', head)
+        with self.write() as connection:
+            config.attributes['connection'] = connection
+            command.upgrade(config, 'head')
+
+    def _opened(self) -> Engine:
+        if self._engine is None:
+            raise ServerError('the database is not open; call open() first')
+        return self._engine
+
+
+def alembic_config() -> Config:
+    """Return Alembic's configuration for the migrations of this package."""
+    config = Config()
+    config.set_main_option('script_location', str(MIGRATIONS))
+    return config
+
+
+def _engine(url: str) -> Engine:
+    if make_url(url).get_backend_name() != 'sqlite':
+        return sa.create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=20)
+    path = make_url(url).database
+    if path and path != ':memory:':
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    engine = sa.create_engine(url, connect_args={'timeout': BUSY_TIMEOUT_S,
+                                                 'check_same_thread': False})
+    sa.event.listen(engine, 'connect', _configure_sqlite)
+    return engine
+
+
+def _configure_sqlite(connection: Any, _record: object) -> None:
+    # The driver's own implicit BEGIN would be a deferred one, which cannot wait for its turn.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for pragma in ('journal_mode=WAL', 'synchronous=FULL', 'foreign_keys=ON',
+                   'cache_size=-65536', 'temp_store=MEMORY'):
+        cursor.execute(f'PRAGMA {pragma}')
+    cursor.close()

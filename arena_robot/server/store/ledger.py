@@ -1,0 +1,116 @@
+"""
+Credits as a double-entry ledger: every transfer is two entries that sum to zero.
+
+Holders are ``account:<name>`` (never negative) and the system's own ``mint`` and ``spent``
+(the counterparts, which may be). A transfer has a name and happens at most once, so that any
+call can be repeated.
+"""
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import Conflict, DataError
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.schema import balances, entries
+
+MINT = 'mint'
+SPENT = 'spent'
+_SYSTEM = (MINT, SPENT)
+
+
+class NotEnoughCredit(Conflict):
+    """The payer's balance does not cover the transfer."""
+
+    code = 'not_enough_credit'
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """``amount`` credits from ``payer`` to ``payee``; ``name`` is unique for all time."""
+
+    name: str
+    payer: str
+    payee: str
+    amount: int
+    reason: str
+
+
+class Ledger:
+    """Balances that always sum up."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def transfer(self, transfer: Transfer) -> bool:
+        """Book a transfer in a transaction of its own; see :func:`book`."""
+        with self._database.write() as connection:
+            return book(connection, transfer, self._clock.now_ns())
+
+    def balance(self, holder: str) -> int:
+        """Return a holder's credits; 0 for one never heard of."""
+        with self._database.read() as connection:
+            found = connection.execute(sa.select(balances.c.amount).where(
+                balances.c.holder == holder)).scalar()
+        return int(found or 0)
+
+    def balances(self) -> dict[str, int]:
+        """Return every holder's credits."""
+        with self._database.read() as connection:
+            return {row.holder: row.amount for row in connection.execute(
+                sa.select(balances.c.holder, balances.c.amount))}
+
+    def check(self) -> None:
+        """Raise DataError unless every transfer and every balance adds up."""
+        total = sa.func.sum(entries.c.amount)
+        with self._database.read() as connection:
+            crooked = connection.execute(sa.select(entries.c.transfer).group_by(
+                entries.c.transfer).having(total != 0)).scalars().all()
+            booked = {row[0]: int(row[1]) for row in connection.execute(
+                sa.select(entries.c.holder, total).group_by(entries.c.holder))}
+            held = {row[0]: int(row[1]) for row in connection.execute(
+                sa.select(balances.c.holder, balances.c.amount))}
+        wrong = [h for h, amount in held.items() if booked.get(h, 0) != amount]
+        if crooked or wrong:
+            raise DataError(f'the ledger does not add up: transfers {crooked}, holders {wrong}')
+
+
+def book(connection: Connection, transfer: Transfer, now_ns: int) -> bool:
+    """
+    Move credits inside the caller's transaction.
+
+    Returns False when a transfer of that name was booked before (nothing changes). Raises
+    NotEnoughCredit when the payer cannot pay, DataError for an amount below one.
+    """
+    if transfer.amount < 1:
+        raise DataError(f'a transfer moves 1 credit or more, not {transfer.amount}')
+    # The order of the rows is the order of their locks: sorted, so that no two writers deadlock.
+    parts = sorted([(transfer.payer, -transfer.amount), (transfer.payee, transfer.amount)])
+    for holder, _ in parts:
+        _open_balance(connection, holder)
+    connection.execute(sa.select(balances.c.holder).where(
+        balances.c.holder.in_([h for h, _ in parts])).order_by(balances.c.holder)
+        .with_for_update()).all()
+    if connection.execute(sa.select(entries.c.id).where(
+            entries.c.transfer == transfer.name).limit(1)).first():
+        return False
+    for holder, amount in parts:
+        allowed = sa.or_(balances.c.may_be_negative, balances.c.amount + amount >= 0)
+        done = connection.execute(sa.update(balances).where(
+            balances.c.holder == holder, allowed).values(amount=balances.c.amount + amount))
+        if done.rowcount == 0:
+            raise NotEnoughCredit(f'{holder} cannot pay {transfer.amount} for {transfer.reason}')
+        connection.execute(sa.insert(entries).values(
+            transfer=transfer.name, holder=holder, amount=amount, reason=transfer.reason,
+            created_ns=now_ns))
+    return True
+
+
+def _open_balance(connection: Connection, holder: str) -> None:
+    dialect = postgresql if connection.dialect.name == 'postgresql' else sqlite
+    connection.execute(dialect.insert(balances).values(
+        holder=holder, amount=0, may_be_negative=holder in _SYSTEM).on_conflict_do_nothing())

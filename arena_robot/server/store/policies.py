@@ -1,0 +1,166 @@
+"""The pool: policies and the steps of their life."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.episode import EndReason
+from arena_robot.core.errors import Conflict, DataError
+from arena_robot.server.base import PolicyRecord, PolicyState
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.schema import episodes, policies, sessions
+
+LIVE = (PolicyState.PROBATION, PolicyState.POOL)
+FAULTS = (EndReason.POLICY_ERROR.value, EndReason.SAFETY_STOP.value)
+_MOVES = {
+    PolicyState.SUBMITTED: (PolicyState.PROBATION, PolicyState.SUSPENDED, PolicyState.RETIRED),
+    PolicyState.PROBATION: (PolicyState.POOL, PolicyState.SUSPENDED, PolicyState.RETIRED,
+                            PolicyState.SUBMITTED),
+    PolicyState.POOL: (PolicyState.SUSPENDED, PolicyState.RETIRED, PolicyState.SUBMITTED),
+    PolicyState.SUSPENDED: (PolicyState.SUBMITTED, PolicyState.RETIRED),
+    PolicyState.RETIRED: (),
+}
+
+
+@dataclass(frozen=True)
+class NewPolicy:
+    """What an owner submits; see :class:`arena_robot.server.base.PolicyRecord`."""
+
+    name: str
+    address: str
+    description: str = ''
+    open_source: bool = False
+    robot: str = 'any'
+    action_space: str = 'joint_position'
+    external_cameras: int = 1
+    wrist_camera: bool = True
+    stereo: bool = False
+
+
+class Policies:
+    """Register, find, move through life."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def add(self, new: NewPolicy, owner_id: int,
+            state: PolicyState = PolicyState.SUBMITTED) -> PolicyRecord:
+        """Store a policy; Conflict when the name is taken (also by a retired one)."""
+        now = self._clock.now_ns()
+        row = {**asdict(new), 'owner_id': owner_id, 'state': state.value, 'reason': '',
+               'failures': 0, 'requested': 0, 'healthy': False, 'checked_ns': 0,
+               'created_ns': now, 'updated_ns': now}
+        try:
+            with self._database.write() as connection:
+                connection.execute(sa.insert(policies).values(**row))
+        except sa.exc.IntegrityError as error:
+            raise Conflict(f"a policy named '{new.name}' exists; choose another name") from error
+        return self.get(new.name)
+
+    def get(self, name: str) -> PolicyRecord:
+        """Return the policy of that name; DataError when there is none."""
+        return self._one(policies.c.name == name, f"named '{name}'")
+
+    def by_id(self, number: int) -> PolicyRecord:
+        """Return a policy by number; DataError when there is none."""
+        return self._one(policies.c.id == number, f'with number {number}')
+
+    def list(self, *states: PolicyState, owner_id: int | None = None) -> list[PolicyRecord]:
+        """Return the policies in the given states (all when none is given), by name."""
+        query = sa.select(policies).order_by(policies.c.name)
+        if states:
+            query = query.where(policies.c.state.in_([s.value for s in states]))
+        if owner_id is not None:
+            query = query.where(policies.c.owner_id == owner_id)
+        with self._database.read() as connection:
+            return [record(row) for row in connection.execute(query).mappings()]
+
+    def update(self, name: str, **changes: Any) -> PolicyRecord:
+        """Change fields of a policy; its state is moved with :meth:`move` alone."""
+        allowed = {'address', 'description', 'open_source', 'robot', 'action_space',
+                   'external_cameras', 'wrist_camera', 'stereo'}
+        wrong = set(changes) - allowed
+        if wrong:
+            raise DataError(f"cannot change {', '.join(sorted(wrong))} of a policy; "
+                            f"these can: {', '.join(sorted(allowed))}")
+        with self._database.write() as connection:
+            connection.execute(sa.update(policies).where(policies.c.name == name).values(
+                **changes, updated_ns=self._clock.now_ns()))
+        return self.get(name)
+
+    def move(self, name: str, to: PolicyState, reason: str = '') -> PolicyRecord:
+        """Move a policy to its next state; Conflict for a step that its life does not have."""
+        with self._database.write() as connection:
+            row = connection.execute(sa.select(policies.c.state).where(
+                policies.c.name == name).with_for_update()).first()
+            if row is None:
+                raise DataError(f"there is no policy named '{name}' on this server")
+            state = PolicyState(row.state)
+            if to is not state and to not in _MOVES[state]:
+                raise Conflict(f"policy '{name}' is {state.value} and cannot become {to.value}")
+            connection.execute(sa.update(policies).where(policies.c.name == name).values(
+                state=to.value, reason=reason, failures=0, updated_ns=self._clock.now_ns()))
+        return self.get(name)
+
+    def set_health(self, number: int, healthy: bool, reason: str = '') -> None:
+        """Store what a probe found; the reason of a suspended policy is left alone."""
+        keep = policies.c.state == PolicyState.SUSPENDED.value
+        with self._database.write() as connection:
+            connection.execute(sa.update(policies).where(policies.c.id == number).values(
+                healthy=healthy, checked_ns=self._clock.now_ns(),
+                reason=sa.case((keep, policies.c.reason), else_=reason)))
+
+    def _one(self, clause: Any, what: str) -> PolicyRecord:
+        with self._database.read() as connection:
+            row = connection.execute(sa.select(policies).where(clause)).mappings().first()
+        if row is None:
+            raise DataError(f'there is no policy {what} on this server')
+        return record(row)
+
+
+def record(row: Any) -> PolicyRecord:
+    """Return the record in a row of the table."""
+    values = {k: v for k, v in row.items() if k not in ('created_ns', 'updated_ns')}
+    return PolicyRecord(**{**values, 'state': PolicyState(values['state'])})
+
+
+def note_failure(connection: Connection, number: int, limit: int, reason: str,
+                 now_ns: int) -> bool:
+    """
+    Count a policy's error or safety stop inside the caller's transaction.
+
+    At ``limit`` failures in a row it is suspended with ``reason``; returns whether it was.
+    """
+    failures = connection.execute(sa.update(policies).where(policies.c.id == number).values(
+        failures=policies.c.failures + 1, updated_ns=now_ns).returning(
+        policies.c.failures)).scalar_one()
+    if failures < limit:
+        return False
+    text = f'{failures} failures in a row; the last: {reason}'
+    done = connection.execute(sa.update(policies).where(
+        policies.c.id == number, policies.c.state.in_([s.value for s in LIVE])).values(
+        state=PolicyState.SUSPENDED.value, reason=text))
+    return done.rowcount > 0
+
+
+def note_success(connection: Connection, number: int) -> None:
+    """Forget a policy's failures inside the caller's transaction."""
+    connection.execute(sa.update(policies).where(policies.c.id == number).values(failures=0))
+
+
+def clean_prompts(connection: Connection, number: int) -> int:
+    """
+    Return on how many different tasks a policy had a clean session on probation.
+
+    Clean is a valid session in which the policy neither failed nor tripped safety.
+    """
+    mine = sa.and_(episodes.c.session_id == sessions.c.id, episodes.c.policy_id == number)
+    prompt = sa.func.lower(sa.func.trim(sessions.c.prompt))
+    query = sa.select(sa.func.count(sa.distinct(prompt))).join_from(
+        sessions, episodes, mine).where(
+        sessions.c.probation, sessions.c.valid, episodes.c.end_reason.not_in(FAULTS))
+    return int(connection.execute(query).scalar_one())

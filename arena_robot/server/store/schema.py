@@ -1,0 +1,169 @@
+"""
+The tables. Times are integer nanoseconds of the server's clock; progress is 0..1.
+
+Text that people typed is kept as they typed it; escaping is the business of whoever shows it.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData(naming_convention={
+    'ix': 'ix_%(table_name)s_%(column_0_N_name)s', 'uq': 'uq_%(table_name)s_%(column_0_N_name)s',
+    'ck': 'ck_%(table_name)s_%(constraint_name)s', 'pk': 'pk_%(table_name)s',
+    'fk': 'fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s'})
+
+
+def _id() -> Column[int]:
+    return Column('id', Integer, primary_key=True, autoincrement=True)
+
+
+accounts = Table(
+    'accounts', metadata, _id(),
+    Column('name', String(200), nullable=False, unique=True),
+    Column('institution', String(200), nullable=False),
+    Column('roles', String(200), nullable=False),
+    Column('created_ns', BigInteger, nullable=False))
+
+stations = Table(
+    'stations', metadata, _id(),
+    Column('name', String(200), nullable=False, unique=True),
+    Column('institution', String(200), nullable=False),
+    Column('robot', String(50), nullable=False),
+    Column('external_cameras', Integer, nullable=False),
+    Column('wrist_camera', Boolean, nullable=False),
+    Column('stereo', Boolean, nullable=False),
+    Column('test_driver', Boolean, nullable=False),
+    Column('created_ns', BigInteger, nullable=False))
+
+tokens = Table(
+    'tokens', metadata, _id(),
+    Column('digest', String(64), nullable=False, unique=True),
+    Column('account_id', ForeignKey('accounts.id'), nullable=True),
+    Column('station_id', ForeignKey('stations.id'), nullable=True),
+    Column('created_ns', BigInteger, nullable=False),
+    Column('expires_ns', BigInteger, nullable=True),
+    Column('revoked_ns', BigInteger, nullable=True),
+    CheckConstraint('(account_id IS NULL) <> (station_id IS NULL)', name='one_holder'))
+
+policies = Table(
+    'policies', metadata, _id(),
+    Column('name', String(200), nullable=False, unique=True),
+    Column('owner_id', ForeignKey('accounts.id'), nullable=False, index=True),
+    Column('address', String(500), nullable=False),
+    Column('open_source', Boolean, nullable=False),
+    Column('description', Text, nullable=False),
+    Column('robot', String(50), nullable=False),
+    Column('action_space', String(50), nullable=False),
+    Column('external_cameras', Integer, nullable=False),
+    Column('wrist_camera', Boolean, nullable=False),
+    Column('stereo', Boolean, nullable=False),
+    Column('state', String(20), nullable=False, index=True),
+    Column('reason', Text, nullable=False),
+    Column('failures', Integer, nullable=False),
+    Column('requested', Integer, nullable=False),
+    Column('healthy', Boolean, nullable=False),
+    Column('checked_ns', BigInteger, nullable=False),
+    Column('created_ns', BigInteger, nullable=False),
+    Column('updated_ns', BigInteger, nullable=False))
+
+sessions = Table(
+    'sessions', metadata,
+    Column('id', String(36), primary_key=True),
+    Column('request', String(64), nullable=False, unique=True),
+    Column('station_id', ForeignKey('stations.id'), nullable=False),
+    Column('evaluator_id', ForeignKey('accounts.id'), nullable=False, index=True),
+    Column('institution', String(200), nullable=False),
+    Column('prompt', Text, nullable=False),
+    Column('category', String(100), nullable=False),
+    Column('state', String(20), nullable=False),
+    Column('policy_a_id', ForeignKey('policies.id'), nullable=False),
+    Column('policy_b_id', ForeignKey('policies.id'), nullable=False),
+    Column('probation', Boolean, nullable=False),
+    Column('nonce', String(64), nullable=False),
+    Column('commitment', String(64), nullable=False),
+    Column('token_a', String(64), nullable=False, unique=True),
+    Column('token_b', String(64), nullable=False, unique=True),
+    Column('created_ns', BigInteger, nullable=False),
+    Column('seen_ns', BigInteger, nullable=False),
+    Column('ended_ns', BigInteger, nullable=True),
+    Column('revealed_ns', BigInteger, nullable=True),
+    Column('rollouts', Integer, nullable=False),
+    Column('valid', Boolean, nullable=True),
+    Column('preference', String(3), nullable=True),
+    Column('progress_a', Float, nullable=True),
+    Column('progress_b', Float, nullable=True),
+    Column('explanation', Text, nullable=False),
+    Column('invalid_reason', Text, nullable=False),
+    Column('notes', Text, nullable=False),
+    Column('imported', Boolean, nullable=False),
+    Index('ix_sessions_state_created_ns_id', 'state', 'created_ns', 'id'),
+    Index('ix_sessions_state_seen_ns', 'state', 'seen_ns'),
+    Index('ix_sessions_policy_a_id_created_ns_id', 'policy_a_id', 'created_ns', 'id'),
+    Index('ix_sessions_policy_b_id_created_ns_id', 'policy_b_id', 'created_ns', 'id'),
+    Index('ix_sessions_institution_created_ns_id', 'institution', 'created_ns', 'id'),
+    Index('ix_sessions_category_created_ns_id', 'category', 'created_ns', 'id'),
+    Index('ix_sessions_preference_created_ns_id', 'preference', 'created_ns', 'id'))
+
+episodes = Table(
+    'episodes', metadata, _id(),
+    Column('session_id', ForeignKey('sessions.id'), nullable=False),
+    Column('slot', String(1), nullable=True),
+    Column('policy_id', ForeignKey('policies.id'), nullable=False, index=True),
+    Column('prompt', Text, nullable=False),
+    Column('steps', Integer, nullable=False),
+    Column('end_reason', String(30), nullable=False),
+    Column('detail', Text, nullable=False),
+    Column('progress', Float, nullable=True),
+    Column('started_ns', BigInteger, nullable=False),
+    Column('ended_ns', BigInteger, nullable=False),
+    Index('ix_episodes_session_id_slot', 'session_id', 'slot'))
+
+files = Table(
+    'files', metadata, _id(),
+    Column('session_id', ForeignKey('sessions.id'), nullable=False),
+    Column('slot', String(1), nullable=False),
+    Column('path', String(300), nullable=False),
+    Column('size', BigInteger, nullable=False),
+    Column('sha256', String(64), nullable=False),
+    Column('received', BigInteger, nullable=False),
+    Column('complete', Boolean, nullable=False),
+    Column('updated_ns', BigInteger, nullable=False),
+    UniqueConstraint('session_id', 'slot', 'path'))
+
+balances = Table(
+    'balances', metadata,
+    Column('holder', String(210), primary_key=True),
+    Column('amount', BigInteger, nullable=False),
+    Column('may_be_negative', Boolean, nullable=False),
+    CheckConstraint('may_be_negative OR amount >= 0', name='not_negative'))
+
+entries = Table(
+    'entries', metadata, _id(),
+    Column('transfer', String(100), nullable=False),
+    Column('holder', ForeignKey('balances.holder'), nullable=False, index=True),
+    Column('amount', BigInteger, nullable=False),
+    Column('reason', String(100), nullable=False),
+    Column('created_ns', BigInteger, nullable=False),
+    UniqueConstraint('transfer', 'holder'))
+
+audit = Table(
+    'audit', metadata, _id(),
+    Column('created_ns', BigInteger, nullable=False),
+    Column('actor', String(210), nullable=False),
+    Column('call', String(100), nullable=False),
+    Column('target', String(210), nullable=False),
+    Column('outcome', String(50), nullable=False),
+    Column('detail', Text, nullable=False))

@@ -1,0 +1,228 @@
+"""Sessions and their episodes, from assignment to reveal."""
+
+import math
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.episode import Episode, Feedback, Preference, Slot
+from arena_robot.core.errors import Conflict, DataError
+from arena_robot.server.base import SessionState, UnknownSession
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.schema import episodes, policies, sessions, stations
+
+TEXT_CHARS = 10_000
+
+
+@dataclass(frozen=True)
+class SessionRecord:
+    """A session as the server keeps it; ``policy_*`` never leave the server before the reveal."""
+
+    id: str
+    request: str
+    station_id: int
+    evaluator_id: int
+    institution: str
+    prompt: str
+    category: str
+    state: SessionState
+    policy_a_id: int
+    policy_b_id: int
+    probation: bool
+    nonce: str
+    commitment: str
+    token_a: str
+    token_b: str
+    created_ns: int
+    seen_ns: int
+    ended_ns: int | None
+    revealed_ns: int | None
+    rollouts: int
+    valid: bool | None
+    preference: str | None
+    progress_a: float | None
+    progress_b: float | None
+    explanation: str
+    invalid_reason: str
+    notes: str
+    imported: bool
+
+
+@dataclass(frozen=True)
+class NewSession:
+    """What the assignment decided for ``request``; the store adds the id and the times."""
+
+    request: str
+    station_id: int
+    evaluator_id: int
+    institution: str
+    prompt: str
+    policy_a_id: int
+    policy_b_id: int
+    nonce: str
+    commitment: str
+    token_a: str
+    token_b: str
+    probation: bool = False
+    category: str = ''
+
+
+class Sessions:
+    """Create, keep alive, finish, reveal. Every call that changes a session can be repeated."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def create(self, connection: Connection, new: NewSession) -> str:
+        """Insert a running session inside the caller's transaction and return its id."""
+        session_id, now = str(uuid.uuid4()), self._clock.now_ns()
+        connection.execute(sa.insert(sessions).values(
+            **new.__dict__, id=session_id, state=SessionState.RUNNING.value, created_ns=now,
+            seen_ns=now, rollouts=0, explanation='', invalid_reason='', notes='',
+            imported=False))
+        for number in (new.policy_a_id, new.policy_b_id):
+            connection.execute(sa.update(policies).where(policies.c.id == number).values(
+                requested=policies.c.requested + 1))
+        return session_id
+
+    def get(self, session_id: str) -> SessionRecord:
+        """Return a session; UnknownSession when there is none of that id."""
+        with self._database.read() as connection:
+            return load(connection, session_id)
+
+    def by_token(self, token: str) -> tuple[SessionRecord, Slot]:
+        """Return the session and slot that a relay token stands for; DataError when unknown."""
+        clause = sa.or_(sessions.c.token_a == token, sessions.c.token_b == token)
+        with self._database.read() as connection:
+            row = connection.execute(sa.select(sessions).where(clause)).mappings().first()
+        if row is None:
+            raise DataError('this slot token is not known here')
+        return _record(row), Slot.A if row['token_a'] == token else Slot.B
+
+    def by_request(self, request: str) -> SessionRecord | None:
+        """Return the session that an assignment request led to, if it was made before."""
+        with self._database.read() as connection:
+            row = connection.execute(sa.select(sessions).where(
+                sessions.c.request == request)).mappings().first()
+        return _record(row) if row is not None else None
+
+    def touch(self, session_id: str) -> SessionRecord:
+        """Note that the station is alive; Conflict when the session is over."""
+        with self._database.write() as connection:
+            session = running(connection, session_id)
+            connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
+                seen_ns=self._clock.now_ns()))
+        return session
+
+    def open_at(self, connection: Connection, station_id: int) -> int:
+        """Return how many sessions of a station are open, inside the caller's transaction."""
+        # The row lock makes two requests of one station wait for each other.
+        connection.execute(sa.select(stations.c.id).where(
+            stations.c.id == station_id).with_for_update()).all()
+        return int(connection.execute(sa.select(sa.func.count()).where(
+            sessions.c.station_id == station_id,
+            sessions.c.state == SessionState.RUNNING.value)).scalar_one())
+
+    def count_rollout(self, session_id: str) -> None:
+        """Note that a slot was run: from now on an invalid session may be revealed."""
+        with self._database.write() as connection:
+            connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
+                rollouts=sessions.c.rollouts + 1))
+
+    def add_episode(self, connection: Connection, episode: Episode) -> bool:
+        """Store how a slot's rollout ended; False when it was stored before, as it is now."""
+        session = load(connection, episode.session_id)
+        policy = session.policy_a_id if episode.slot is Slot.A else session.policy_b_id
+        values = {'session_id': episode.session_id, 'slot': episode.slot.value,
+                  'policy_id': policy, 'prompt': episode.prompt, 'steps': episode.steps,
+                  'end_reason': episode.end.value, 'detail': episode.detail,
+                  'started_ns': episode.started_ns, 'ended_ns': episode.ended_ns}
+        old = connection.execute(sa.select(episodes).where(
+            episodes.c.session_id == episode.session_id,
+            episodes.c.slot == episode.slot.value)).mappings().first()
+        if old is None:
+            connection.execute(sa.insert(episodes).values(**values))
+            return True
+        if any(old[key] != value for key, value in values.items()):
+            raise Conflict(f'slot {episode.slot.value} of session {episode.session_id} was '
+                           'stored before with another ending')
+        return False
+
+    def overdue(self, before_ns: int) -> list[str]:
+        """Return the running sessions that were last seen before ``before_ns``."""
+        with self._database.read() as connection:
+            return list(connection.execute(sa.select(sessions.c.id).where(
+                sessions.c.state == SessionState.RUNNING.value,
+                sessions.c.seen_ns < before_ns).order_by(sessions.c.seen_ns)).scalars())
+
+    def mark_revealed(self, session_id: str) -> None:
+        """Note when the names were first given out."""
+        with self._database.write() as connection:
+            connection.execute(sa.update(sessions).where(
+                sessions.c.id == session_id, sessions.c.revealed_ns.is_(None)).values(
+                revealed_ns=self._clock.now_ns()))
+
+
+def load(connection: Connection, session_id: str, lock: bool = False) -> SessionRecord:
+    """Return a session inside the caller's transaction; UnknownSession when there is none."""
+    query = sa.select(sessions).where(sessions.c.id == session_id)
+    row = connection.execute(query.with_for_update() if lock else query).mappings().first()
+    if row is None:
+        raise UnknownSession(f'there is no session {session_id:.40} on this server')
+    return _record(row)
+
+
+def running(connection: Connection, session_id: str) -> SessionRecord:
+    """Return a session that is still running, locked; Conflict when it is over."""
+    session = load(connection, session_id, lock=True)
+    if session.state is not SessionState.RUNNING:
+        raise Conflict(f'session {session_id} is {session.state.value}; start a new one')
+    return session
+
+
+def end(connection: Connection, session_id: str, state: SessionState, now_ns: int,
+        **values: Any) -> None:
+    """Write the end of a session inside the caller's transaction."""
+    connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
+        state=state.value, ended_ns=now_ns, **values))
+
+
+def verdict(feedback: Feedback) -> dict[str, Any]:
+    """
+    Return a verdict's columns; DataError when it is incomplete or out of range.
+
+    A valid session needs both scores, the preference and the explanation; an invalid one needs
+    its reason.
+    """
+    progress = {slot: feedback.progress.get(slot) for slot in Slot}
+    for slot, value in progress.items():
+        if value is not None and not (math.isfinite(value) and 0.0 <= value <= 1.0):
+            raise DataError(f'progress of slot {slot.value} is 0 to 1, found {value}')
+    for text in (feedback.explanation, feedback.invalid_reason, feedback.notes):
+        if len(text) > TEXT_CHARS or '\x00' in text:
+            raise DataError(f'texts have up to {TEXT_CHARS} characters and no NUL')
+    if feedback.valid:
+        _complete(feedback, progress)
+    elif not feedback.invalid_reason.strip():
+        raise DataError('an invalid session needs its reason')
+    return {'valid': feedback.valid, 'explanation': feedback.explanation, 'notes': feedback.notes,
+            'preference': feedback.preference.value if feedback.preference else None,
+            'progress_a': progress[Slot.A], 'progress_b': progress[Slot.B],
+            'invalid_reason': feedback.invalid_reason}
+
+
+def _complete(feedback: Feedback, progress: dict[Slot, float | None]) -> None:
+    missing = [f'progress of slot {s.value}' for s, v in progress.items() if v is None]
+    missing += [] if isinstance(feedback.preference, Preference) else ['preference']
+    missing += [] if feedback.explanation.strip() else ['explanation']
+    if missing:
+        raise DataError(f"a valid session needs {', '.join(missing)}")
+
+
+def _record(row: Any) -> SessionRecord:
+    return SessionRecord(**{**row, 'state': SessionState(row['state'])})

@@ -1,0 +1,196 @@
+"""
+Files from stations, in pieces that can be repeated.
+
+What has arrived of a file is what its spool file holds, so a station asks where to go on and a
+killed server loses nothing. A file is complete when its SHA-256 is the announced one; only then
+it enters the blob store, under ``<session>/<slot>/<path>``.
+"""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import Conflict, DataError
+from arena_robot.server.blobs import Blobs, checked_path
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.schema import files
+
+SLOTS = ('A', 'B', '-')
+
+
+@dataclass(frozen=True)
+class FileId:
+    """A file of a session: slot ``A``, ``B``, or ``-`` for the session's own."""
+
+    session_id: str
+    slot: str
+    path: str
+
+    @property
+    def key(self) -> str:
+        """Return the key in the blob store."""
+        folder = 'session' if self.slot == '-' else self.slot
+        return f'{self.session_id}/{folder}/{checked_path(self.path)}'
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """What the server has of a file; ``received`` bytes of ``size``."""
+
+    file: FileId
+    size: int
+    sha256: str
+    received: int
+    complete: bool
+
+
+class Uploads:
+    """Announce, append, finish. ``max_bytes`` bounds one file, ``max_session_bytes`` them all."""
+
+    def __init__(self, database: Database, blobs: Blobs, spool: Path, clock: Clock,
+                 max_bytes: int = 2 << 30, max_session_bytes: int = 8 << 30) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._spool = spool
+        self._clock = clock
+        self._max_bytes = max_bytes
+        self._max_session_bytes = max_session_bytes
+
+    def begin(self, file: FileId, size: int, sha256: str) -> FileRecord:
+        """
+        Announce a file and return what is here of it already.
+
+        Conflict when another content was stored under its name; DataError when it is too large.
+        """
+        if file.slot not in SLOTS:
+            raise DataError(f"a slot is A, B or '-', found {file.slot!r:.20}")
+        key, sha256 = file.key, sha256.lower()
+        if len(sha256) != 64 or set(sha256) - set('0123456789abcdef'):
+            raise DataError(f'{key}: the SHA-256 has 64 hex digits, found {sha256!r:.80}')
+        if not 0 <= size <= self._max_bytes:
+            raise DataError(f'{key} has {size} bytes; up to {self._max_bytes} are accepted')
+        with self._database.write() as connection:
+            row = connection.execute(_select(file).with_for_update()).mappings().first()
+            if row is None or (not row['complete'] and _differs(row, size, sha256)):
+                self._check_room(connection, file, size)
+                self._register(connection, file, size, sha256, new=row is None)
+                self._part(file).unlink(missing_ok=True)
+            elif _differs(row, size, sha256):
+                raise Conflict(f'{key} was stored before with another content')
+        return self.status(file)
+
+    def append(self, file: FileId, offset: int, data: bytes) -> int:
+        """
+        Store bytes at ``offset`` and return how many are here now.
+
+        Bytes that are here already are skipped; DataError when there would be a gap or too many.
+        """
+        record = self.status(file)
+        if record.complete:
+            return record.size
+        if offset > record.received:
+            raise DataError(f'{file.key}: bytes from {offset} would leave a gap; '
+                            f'go on from {record.received}')
+        fresh = data[record.received - offset:]
+        if record.received + len(fresh) > record.size:
+            raise DataError(f'{file.key} was announced with {record.size} bytes, more arrived')
+        part = self._part(file)
+        part.parent.mkdir(parents=True, exist_ok=True)
+        with part.open('ab') as stream:
+            stream.write(fresh)
+        return record.received + len(fresh)
+
+    def finish(self, file: FileId) -> FileRecord:
+        """Check the content and move it to the store; DataError (start again) when it is wrong."""
+        record = self.status(file)
+        if record.complete:
+            return record
+        if record.received != record.size:
+            raise DataError(f'{file.key} has {record.received} of {record.size} bytes; '
+                            f'go on from {record.received}')
+        part = self._part(file)
+        part.parent.mkdir(parents=True, exist_ok=True)
+        part.touch()
+        if self._digest(part) != record.sha256:
+            part.unlink()
+            raise DataError(f'{file.key} arrived with another SHA-256 than announced; '
+                            'it was dropped, send it again from 0')
+        self._blobs.put(part, file.key)
+        with self._database.write() as connection:
+            connection.execute(_update(file).values(
+                complete=True, received=record.size, updated_ns=self._clock.now_ns()))
+        return self.status(file)
+
+    def status(self, file: FileId) -> FileRecord:
+        """Return what is here of a file; DataError when it was never announced."""
+        with self._database.read() as connection:
+            row = connection.execute(_select(file)).mappings().first()
+        if row is None:
+            raise DataError(f'{file.key} was not announced; begin the upload first')
+        return self._record(file, row)
+
+    def list(self, session_id: str) -> list[FileRecord]:
+        """Return a session's files."""
+        query = sa.select(files).where(files.c.session_id == session_id).order_by(
+            files.c.slot, files.c.path)
+        with self._database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [self._record(FileId(session_id, r['slot'], r['path']), r) for r in rows]
+
+    def _record(self, file: FileId, row: sa.RowMapping) -> FileRecord:
+        complete, part = bool(row['complete']), self._part(file)
+        if not complete and not part.exists() and self._blobs.exists(file.key) \
+                and self._blobs.size(file.key) == row['size'] > 0:
+            # Killed between the move and the mark: the content was checked before the move.
+            with self._database.write() as connection:
+                connection.execute(_update(file).values(complete=True, received=row['size']))
+            complete = True
+        received = row['size'] if complete else part.stat().st_size if part.exists() else 0
+        return FileRecord(file, row['size'], row['sha256'], received, complete)
+
+    def _check_room(self, connection: sa.Connection, file: FileId, size: int) -> None:
+        used = connection.execute(sa.select(sa.func.coalesce(sa.func.sum(files.c.size), 0)).where(
+            files.c.session_id == file.session_id)).scalar_one()
+        if int(used) + size > self._max_session_bytes:
+            raise DataError(f'session {file.session_id} would hold {int(used) + size} bytes; '
+                            f'up to {self._max_session_bytes} are accepted')
+
+    def _register(self, connection: sa.Connection, file: FileId, size: int, sha256: str,
+                  new: bool) -> None:
+        values = {'size': size, 'sha256': sha256, 'received': 0, 'complete': False,
+                  'updated_ns': self._clock.now_ns()}
+        if new:
+            connection.execute(sa.insert(files).values(
+                session_id=file.session_id, slot=file.slot, path=file.path, **values))
+        else:
+            connection.execute(_update(file).values(**values))
+
+    def _part(self, file: FileId) -> Path:
+        return self._spool / (hashlib.sha256(file.key.encode()).hexdigest() + '.part')
+
+    @staticmethod
+    def _digest(path: Path) -> str:
+        total = hashlib.sha256()
+        with path.open('rb') as stream:
+            while block := stream.read(1 << 20):
+                total.update(block)
+            os.fsync(stream.fileno())
+        return total.hexdigest()
+
+
+def _select(file: FileId) -> sa.Select:
+    return sa.select(files).where(files.c.session_id == file.session_id,
+                                  files.c.slot == file.slot, files.c.path == file.path)
+
+
+def _update(file: FileId) -> sa.Update:
+    return sa.update(files).where(files.c.session_id == file.session_id,
+                                  files.c.slot == file.slot, files.c.path == file.path)
+
+
+def _differs(row: sa.RowMapping, size: int, sha256: str) -> bool:
+    return bool(row['size'] != size or row['sha256'] != sha256)

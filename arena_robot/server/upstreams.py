@@ -1,0 +1,164 @@
+"""
+The policies behind the relay, by address: gRPC ones are passed bytes, others are decoded.
+
+Both answer with the same messages and the same few errors, whatever the policy said.
+"""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import grpc
+
+from arena_robot.core.errors import BadReply, PolicyTimeout, PolicyUnavailable
+from arena_robot.policy import wire
+from arena_robot.policy.base import OpenPolicy
+from arena_robot.policy.codes import error_of
+from arena_robot.policy.connect import connect
+from arena_robot.policy.options import MIB, CallOptions
+from arena_robot.policy.proto import arena_policy_pb2 as pb
+from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
+from arena_robot.server.addresses import parse
+
+T = TypeVar('T')
+
+MESSAGE_BYTES = 32 * MIB
+_CHANNEL = (('grpc.max_send_message_length', MESSAGE_BYTES),
+            ('grpc.max_receive_message_length', MESSAGE_BYTES),
+            ('grpc.keepalive_time_ms', 20_000), ('grpc.keepalive_timeout_ms', 10_000),
+            ('grpc.http2.max_pings_without_data', 0))
+
+
+class Upstream(Protocol):
+    """One policy server; errors are PolicyErrors."""
+
+    async def spec(self, timeout_s: float) -> pb.Spec:
+        """Return what the policy wants."""
+
+    async def infer(self, episode: str, observation: bytes, timeout_s: float) -> pb.InferReply:
+        """Return the next chunk."""
+
+    async def reset(self, episode: str, timeout_s: float) -> None:
+        """Forget an episode."""
+
+    async def close(self) -> None:
+        """Let the connection go."""
+
+
+class GrpcUpstream:
+    """A policy served over gRPC: observations pass through unopened."""
+
+    def __init__(self, address: str, ca: Path | None = None) -> None:
+        self._address = address
+        endpoint = parse(address)
+        target = f'{endpoint.host}:{endpoint.port}'
+        if endpoint.scheme == 'grpcs':
+            root = ca.read_bytes() if ca else None
+            self._channel = grpc.aio.secure_channel(
+                target, grpc.ssl_channel_credentials(root), _CHANNEL)
+        else:
+            self._channel = grpc.aio.insecure_channel(target, _CHANNEL)
+        self._stub = pb_grpc.PolicyServiceStub(self._channel)
+
+    async def spec(self, timeout_s: float) -> pb.Spec:
+        """Return what the policy wants."""
+        request = pb.GetSpecRequest(protocol_version=wire.PROTOCOL_VERSION)
+        try:
+            return await self._stub.GetSpec(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise error_of(error, 'GetSpec', self._address) from error
+
+    async def infer(self, episode: str, observation: bytes, timeout_s: float) -> pb.InferReply:
+        """Return the next chunk."""
+        request = pb.InferRequest(protocol_version=wire.PROTOCOL_VERSION, episode=episode,
+                                  observation=observation)
+        try:
+            return await self._stub.Infer(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise error_of(error, 'Infer', self._address) from error
+
+    async def reset(self, episode: str, timeout_s: float) -> None:
+        """Forget an episode."""
+        request = pb.ResetRequest(protocol_version=wire.PROTOCOL_VERSION, episode=episode)
+        try:
+            await self._stub.Reset(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise error_of(error, 'Reset', self._address) from error
+
+    async def close(self) -> None:
+        """Let the connection go."""
+        await self._channel.close()
+
+
+class DecodedUpstream:
+    """Any other policy: observations are decoded and the policy is called in a thread."""
+
+    def __init__(self, address: str, threads: Executor) -> None:
+        self._address = address
+        self._threads = threads
+        self._policy: OpenPolicy | None = None
+        self._turn = asyncio.Lock()
+
+    async def spec(self, timeout_s: float) -> pb.Spec:
+        """Return what the policy wants."""
+        return await self._run(lambda policy: wire.spec_to_wire(policy.spec), timeout_s)
+
+    async def infer(self, episode: str, observation: bytes, timeout_s: float) -> pb.InferReply:
+        """Return the next chunk."""
+        def ask(policy: OpenPolicy) -> pb.InferReply:
+            seen = wire.observation_from_bytes(observation)
+            return wire.chunk_to_wire(policy.infer(seen, episode), 0.0, 0.0)
+        return await self._run(ask, timeout_s)
+
+    async def reset(self, episode: str, timeout_s: float) -> None:
+        """Forget an episode."""
+        await self._run(lambda policy: policy.reset(episode), timeout_s)
+
+    async def close(self) -> None:
+        """Let the connection go."""
+        policy, self._policy = self._policy, None
+        if policy is not None:
+            await self._in_thread(policy.close)
+
+    async def _run(self, work: Callable[[OpenPolicy], T], timeout_s: float) -> T:
+        # One websocket carries one question at a time.
+        async with self._turn:
+            call = functools.partial(work, await self._connected(timeout_s))
+            try:
+                return await asyncio.wait_for(self._in_thread(call), timeout_s)
+            except asyncio.TimeoutError as error:
+                await self.close()
+                raise PolicyTimeout('no answer in time') from error
+            except PolicyUnavailable:
+                await self.close()
+                raise
+
+    async def _connected(self, timeout_s: float) -> OpenPolicy:
+        policy = self._policy
+        if policy is None:
+            options = CallOptions(infer_timeout_s=timeout_s)
+            policy = await self._in_thread(functools.partial(connect, self._address, options))
+            self._policy = policy
+        return policy
+
+    def _in_thread(self, work: Callable[[], T]) -> Awaitable[T]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+def upstream(address: str, threads: Executor) -> Upstream:
+    """Return the way to the policy at an address."""
+    if parse(address).scheme in ('grpc', 'grpcs'):
+        return GrpcUpstream(address)
+    return DecodedUpstream(address, threads)
+
+
+def checked(reply: pb.InferReply) -> pb.InferReply:
+    """Return a reply with nothing in it but the actions; BadReply when they are not actions."""
+    rows, columns = reply.rows, reply.columns
+    if not 1 <= rows <= 1024 or columns not in (7, 8) or rows * columns != len(reply.actions):
+        raise BadReply(f'{rows}x{columns} actions with {len(reply.actions)} numbers')
+    return pb.InferReply(actions=reply.actions, rows=rows, columns=columns,
+                         action_space=reply.action_space)

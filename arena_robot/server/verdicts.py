@@ -1,0 +1,150 @@
+"""From a running session to its end: episodes, verdict, credit, probation, reveal."""
+
+import logging
+from collections.abc import Callable
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.episode import Episode, Feedback, Slot
+from arena_robot.core.errors import Conflict, Unauthorised
+from arena_robot.core.pair import Reveal
+from arena_robot.server.base import Caller, PolicyState, Role, SessionState
+from arena_robot.server.store import sessions as store
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.ledger import MINT, SPENT, Transfer, book
+from arena_robot.server.store.policies import (
+    FAULTS,
+    clean_prompts,
+    note_failure,
+    note_success,
+)
+from arena_robot.server.store.schema import accounts, entries, episodes, policies
+from arena_robot.server.store.sessions import SessionRecord, Sessions
+
+log = logging.getLogger(__name__)
+
+
+class Verdicts:
+    """
+    Ends sessions. Every call can be repeated: the same again is accepted, another refused.
+
+    ``stored`` is called after each new verdict.
+    """
+
+    def __init__(self, database: Database, clock: Clock, probation_sessions: int,
+                 failures_to_suspend: int, stored: Callable[[], None] = lambda: None) -> None:
+        self._database = database
+        self._clock = clock
+        self._sessions = Sessions(database, clock)
+        self._probation_sessions = probation_sessions
+        self._failures_to_suspend = failures_to_suspend
+        self._stored = stored
+
+    def session_of(self, caller: Caller, session_id: str) -> SessionRecord:
+        """Return a session of the calling station; Unauthorised when it is another's."""
+        session = self._sessions.get(session_id)
+        if Role.STATION not in caller.roles or session.station_id != caller.id:
+            raise Unauthorised(f'session {session_id} is not one of this station')
+        return session
+
+    def episode(self, caller: Caller, episode: Episode) -> None:
+        """Store how a rollout ended; a policy that keeps failing is suspended."""
+        session = self.session_of(caller, episode.session_id)
+        policy = session.policy_a_id if episode.slot is Slot.A else session.policy_b_id
+        with self._database.write() as connection:
+            if not self._sessions.add_episode(connection, episode):
+                return
+            if episode.end.value not in FAULTS:
+                note_success(connection, policy)
+            elif note_failure(connection, policy, self._failures_to_suspend,
+                              f'{episode.end.value}: {episode.detail}', self._clock.now_ns()):
+                log.warning('a policy was suspended after repeated failures')
+
+    def feedback(self, caller: Caller, session_id: str, feedback: Feedback) -> None:
+        """Store a verdict, once; a valid one earns its evaluator a credit."""
+        self.session_of(caller, session_id)
+        values = store.verdict(feedback)
+        with self._database.write() as connection:
+            session = store.load(connection, session_id, lock=True)
+            if session.state is SessionState.DONE:
+                if any(getattr(session, key) != value for key, value in values.items()):
+                    raise Conflict(f'session {session_id} has another verdict already')
+                return
+            session = store.running(connection, session_id)
+            store.end(connection, session_id, SessionState.DONE, self._clock.now_ns(), **values)
+            self._after(connection, session, feedback)
+        self._stored()
+
+    def _after(self, connection: Connection, session: SessionRecord, feedback: Feedback) -> None:
+        now = self._clock.now_ns()
+        for slot, value in feedback.progress.items():
+            connection.execute(sa.update(episodes).where(
+                episodes.c.session_id == session.id,
+                episodes.c.slot == slot.value).values(progress=value))
+        if feedback.valid:
+            name = connection.execute(sa.select(accounts.c.name).where(
+                accounts.c.id == session.evaluator_id)).scalar_one()
+            book(connection, Transfer(f'earn:{session.id}', MINT, f'account:{name}', 1,
+                                      'valid session'), now)
+            self._promote(connection, session)
+        elif session.rollouts == 0:
+            self._refund(connection, session)
+
+    def _promote(self, connection: Connection, session: SessionRecord) -> None:
+        for number in (session.policy_a_id, session.policy_b_id):
+            if clean_prompts(connection, number) >= self._probation_sessions:
+                connection.execute(sa.update(policies).where(
+                    policies.c.id == number,
+                    policies.c.state == PolicyState.PROBATION.value).values(
+                    state=PolicyState.POOL.value, updated_ns=self._clock.now_ns()))
+
+    def abort(self, caller: Caller, session_id: str, reason: str) -> None:
+        """Close a session without a verdict; again is accepted, after a verdict it is refused."""
+        self.session_of(caller, session_id)
+        self._close(session_id, SessionState.ABORTED, reason)
+
+    def cancel_overdue(self, timeout_s: float) -> list[str]:
+        """Cancel the sessions whose stations fell silent; their episodes are kept."""
+        late = self._sessions.overdue(self._clock.now_ns() - int(timeout_s * 1e9))
+        for session_id in late:
+            self._close(session_id, SessionState.CANCELLED,
+                        f'the station was not heard of for {timeout_s:g} s')
+        return late
+
+    def _close(self, session_id: str, state: SessionState, reason: str) -> None:
+        with self._database.write() as connection:
+            session = store.load(connection, session_id, lock=True)
+            if session.state is state:
+                return
+            session = store.running(connection, session_id)
+            store.end(connection, session_id, state, self._clock.now_ns(), valid=False,
+                      invalid_reason=reason[:store.TEXT_CHARS])
+            if session.rollouts == 0:
+                self._refund(connection, session)
+
+    def _refund(self, connection: Connection, session: SessionRecord) -> None:
+        for slot in Slot:
+            payer = connection.execute(sa.select(entries.c.holder).where(
+                entries.c.transfer == f'ask:{session.id}:{slot.value}',
+                entries.c.holder != SPENT)).scalar()
+            if payer is not None:
+                book(connection, Transfer(f'refund:{session.id}:{slot.value}', SPENT, payer, 1,
+                                          'session without a rollout'), self._clock.now_ns())
+
+    def reveal(self, caller: Caller, session_id: str) -> Reveal:
+        """Return the names behind the slots, after the verdict; Conflict before."""
+        session = self.session_of(caller, session_id)
+        if session.state is not SessionState.DONE:
+            raise Conflict(f'session {session_id} is {session.state.value}; the policies are '
+                           'revealed after the verdict is stored')
+        if not session.valid and session.rollouts == 0:
+            raise Conflict(f'session {session_id} ended before any rollout; '
+                           'its policies are revealed to nobody')
+        with self._database.read() as connection:
+            names = {row.id: row.name for row in connection.execute(
+                sa.select(policies.c.id, policies.c.name).where(
+                    policies.c.id.in_([session.policy_a_id, session.policy_b_id])))}
+        self._sessions.mark_revealed(session_id)
+        return Reveal(session.nonce, names[session.policy_a_id], names[session.policy_b_id])

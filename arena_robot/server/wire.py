@@ -1,0 +1,81 @@
+"""Between protobuf messages and core words; a word that is not one is a DataError."""
+
+from enum import Enum
+from typing import TypeVar
+
+from arena_robot.core.config import nearest
+from arena_robot.core.episode import EndReason, Episode, Feedback, Preference, Slot
+from arena_robot.core.errors import DataError
+from arena_robot.server.base import PolicyRecord
+from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.uploads import FileId, FileRecord
+
+E = TypeVar('E', bound=Enum)
+
+
+def word(kind: type[E], text: str, what: str) -> E:
+    """Return the member of an enumeration; DataError naming the nearest when there is none."""
+    known = {str(member.value): member for member in kind}
+    if text not in known:
+        raise DataError(f'{what} cannot be {text!r:.60}.{nearest(text[:60], known)}')
+    return known[text]
+
+
+def episode_to_wire(episode: Episode) -> pb.EpisodeRequest:
+    """Return the message of an episode's end."""
+    return pb.EpisodeRequest(
+        session_id=episode.session_id, slot=episode.slot.value, prompt=episode.prompt,
+        steps=episode.steps, end_reason=episode.end.value, detail=episode.detail[:2000],
+        started_ns=episode.started_ns, ended_ns=episode.ended_ns)
+
+
+def episode_from_wire(message: pb.EpisodeRequest) -> Episode:
+    """Return the episode in a message."""
+    if message.ended_ns < message.started_ns:
+        raise DataError("an episode cannot end before it starts; check the station's clock")
+    return Episode(message.session_id, word(Slot, message.slot, 'a slot'), message.prompt[:500],
+                   message.steps, word(EndReason, message.end_reason, 'an end reason'),
+                   message.started_ns, message.ended_ns, message.detail[:2000])
+
+
+def feedback_to_wire(session_id: str, feedback: Feedback) -> pb.FeedbackRequest:
+    """Return the message of a verdict."""
+    return pb.FeedbackRequest(
+        session_id=session_id, progress_a=feedback.progress.get(Slot.A),
+        progress_b=feedback.progress.get(Slot.B),
+        preference=feedback.preference.value if feedback.preference else '',
+        explanation=feedback.explanation, valid=feedback.valid,
+        invalid_reason=feedback.invalid_reason, notes=feedback.notes)
+
+
+def feedback_from_wire(message: pb.FeedbackRequest) -> Feedback:
+    """Return the verdict in a message."""
+    progress = {}
+    if message.HasField('progress_a'):
+        progress[Slot.A] = message.progress_a
+    if message.HasField('progress_b'):
+        progress[Slot.B] = message.progress_b
+    preference = word(Preference, message.preference, 'a preference') \
+        if message.preference else None
+    return Feedback(progress, preference, message.explanation, message.valid,
+                    message.invalid_reason, message.notes)
+
+
+def file_from_wire(message: pb.FileRequest) -> FileId:
+    """Return the file that a message names."""
+    return FileId(message.session_id, message.slot, message.path)
+
+
+def file_to_wire(record: FileRecord) -> pb.FileReply:
+    """Return the message that says what is here of a file."""
+    return pb.FileReply(received=record.received, complete=record.complete)
+
+
+def policy_to_wire(record: PolicyRecord, owner: str) -> pb.Policy:
+    """Return the message of a policy, for its owner and the maintainers alone."""
+    return pb.Policy(
+        name=record.name, address=record.address, description=record.description,
+        open_source=record.open_source, robot=record.robot, action_space=record.action_space,
+        external_cameras=record.external_cameras, wrist_camera=record.wrist_camera,
+        stereo=record.stereo, owner=owner, state=record.state.value, reason=record.reason,
+        healthy=record.healthy, requested=record.requested)

@@ -1,0 +1,139 @@
+"""
+A station as a process: simulated robot, real server. Arguments: target, token, data, n.
+
+With n = 0 it runs one session whose server goes away: it says ``submitted`` and ``waiting`` and
+goes on after a line on standard input, then starts anew from its disk and delivers.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.episode import Preference, Slot
+from arena_robot.drivers.sim.station import SimStation
+from arena_robot.safety.filter import Safety
+from arena_robot.safety.limits import limits_for
+from arena_robot.server.client import RemoteArena, ServerAddress
+from arena_robot.session.base import StationInfo
+from arena_robot.session.conductor import Conductor
+from arena_robot.session.parts import Parts
+from arena_robot.session.ports import NoRecorder, ScenePerson, SessionConfig
+from arena_robot.session.rollout import RolloutConfig
+from arena_robot.session.sealed_arena import SealedArena
+from arena_robot.session.stage import Stage
+from arena_robot.session.store import SessionStore
+
+
+class Hall:
+    """Nobody listens."""
+
+    def changed(self):
+        pass
+
+    def episode(self, job, episode):
+        pass
+
+    def step(self, step, observation):
+        pass
+
+    def chunk(self, index, step, chunk):
+        pass
+
+
+class SimScene(ScenePerson):
+    def __init__(self, station):
+        self.station, self.saved = station, None
+
+    def keep(self):
+        self.saved = self.station.save()
+
+    def restore(self):
+        self.station.restore(self.saved, moved_mm=2.0, turned_deg=1.0, seed=5)
+        self.station.step(0.2)
+
+
+def main(target, token, folder, sessions):
+    with SimStation.make('cube_in_bowl', 1, size=(128, 72), epoch_ns=time.time_ns()) as sim:
+        sim.step(0.3)
+        config = SessionConfig(StationInfo('sim', 'panda'), RolloutConfig(max_steps=30),
+                               min_free_gb=0.0)
+        stage = Stage(Parts(sim.arm, sim.gripper, sim.cameras),
+                      Safety(limits_for('panda'), sim.clock), sim.clock, config)
+        remote = RemoteArena(ServerAddress(target, token), SystemClock())
+        arena = SealedArena(remote, folder / 'arena', sim.clock)
+
+        def conductor():
+            made = Conductor(stage, arena, SessionStore(folder / 'sessions', sim.clock),
+                             NoRecorder(folder / 'sessions'), SimScene(sim), Hall(), sim.clock,
+                             config)
+            made.open()
+            return made
+
+        if sessions:
+            leader = conductor()
+            told = [run(leader, sim, folder, k) for k in range(sessions)]
+        else:
+            leader, told = offline(conductor, sim, folder)
+        sys.stdout.write(json.dumps(told))
+        leader.close()
+        remote.close()
+
+
+def pause(word):
+    sys.stdout.write(word + '\n')
+    sys.stdout.flush()
+    sys.stdin.readline()
+
+
+def offline(conductor, sim, folder):
+    first = conductor()
+    play(first, sim, folder, 0)
+    pause('submitted')
+    first.deliver()
+    assert 'safe here' in first.problem, first.problem
+    first.close()
+    pause('waiting')
+    again = conductor()
+    path, = (folder / 'sessions').glob('*/session.json')
+    for _ in range(100):
+        again.deliver()
+        kept = json.loads(path.read_text())
+        if kept['verified']:
+            break
+        # The connection waits a little before it looks for the server again.
+        time.sleep(0.2)
+    return again, [{'id': kept['session_id'], 'verified': kept['verified']}]
+
+
+def run(conductor, sim, folder, number):
+    play(conductor, sim, folder, number)
+    conductor.deliver()
+    return outcome(conductor)
+
+
+def play(conductor, sim, folder, number):
+    conductor.check()
+    conductor.enter_task('ada', f'{sim.instruction} {number}')
+    conductor.photograph()
+    for slot in Slot:
+        episode = conductor.run(slot)
+        notes = folder / 'sessions' / episode.session_id / slot.value / 'note.txt'
+        notes.write_text(f'{episode.steps} steps')
+        conductor.score(slot, sim.progress())
+        if slot is Slot.A:
+            conductor.prepare_reset()
+            conductor.confirm_reset()
+    conductor.prefer(Preference.TIE, 'a scripted word')
+    conductor.submit()
+
+
+def outcome(conductor):
+    record = conductor.record
+    return {'id': record.session_id, 'verified': record.verified, 'state': record.state.value,
+            'ends': [record.slots[s].end.value for s in Slot]}
+
+
+if __name__ == '__main__':
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))

@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+
+from arena_robot.server.assignment import (
+    Candidate,
+    NoPair,
+    Posterior,
+    Weights,
+    choose,
+    information,
+    pair_weights,
+)
+
+
+def pool(*requested, owners=None, credit=None):
+    n = len(requested)
+    return [Candidate(k, (owners or range(n))[k], requested[k], (credit or [True] * n)[k])
+            for k in range(n)]
+
+
+def drawn(candidates, n=4000, seed=0, **kwargs):
+    rng = np.random.default_rng(seed)
+    return [tuple(c.id for c in choose(candidates, rng, **kwargs)) for _ in range(n)]
+
+
+@pytest.mark.parametrize('count', [0, 1])
+def test_a_pair_needs_two(count):
+    with pytest.raises(NoPair, match=f'{count} of the live ones'):
+        choose(pool(*[0] * count), np.random.default_rng(0))
+
+
+def test_who_is_a_is_a_fair_coin():
+    first = sum(a == 0 for a, _ in drawn(pool(0, 0)))
+    # Four standard deviations of 4000 fair flips.
+    assert abs(first - 2000) < 4 * 31.7
+
+
+def test_the_same_seed_draws_the_same_pairs():
+    assert drawn(pool(1, 2, 3, 4), 50, seed=7) == drawn(pool(1, 2, 3, 4), 50, seed=7)
+    assert drawn(pool(1, 2, 3, 4), 50, seed=7) != drawn(pool(1, 2, 3, 4), 50, seed=8)
+
+
+def test_little_evaluated_policies_come_first():
+    pairs = drawn(pool(0, 20, 20, 20))
+    assert sum(0 in pair for pair in pairs) > 0.8 * len(pairs)
+    even = drawn(pool(0, 20, 20, 20), weights=Weights(evenness=0.0))
+    assert 0.45 < sum(0 in pair for pair in even) / len(even) < 0.55
+
+
+def test_owners_without_credit_are_asked_for_less_but_not_never():
+    pairs = drawn(pool(0, 0, 0, credit=[True, True, False]))
+    share = sum(2 in pair for pair in pairs) / len(pairs)
+    assert 0.0 < share < 0.3
+
+
+def test_one_owners_policies_never_meet_while_others_can():
+    assert not any(set(pair) == {0, 1} for pair in drawn(pool(0, 0, 9, owners=[1, 1, 2])))
+    assert drawn(pool(0, 0, owners=[1, 1]), 10)
+
+
+def posterior(mean, sd):
+    return Posterior(np.array(mean, float), np.diag(np.array(sd, float) ** 2))
+
+
+def test_information_is_symmetric_and_about_open_orders():
+    table = information(posterior([0.0, 0.1, 5.0], [1.0, 1.0, 1.0]))
+    assert np.allclose(table, table.T, rtol=1e-12, atol=0.0)
+    assert np.all(np.diag(table) == 0.0)
+    assert table[0, 1] > 10 * table[0, 2], 'a pair whose order is known tells nothing new'
+    settled = information(posterior([0.0, 0.1], [0.01, 0.01]))
+    assert settled[0, 1] < table[0, 1]
+
+
+def test_the_exploration_floor_keeps_every_pair_possible():
+    candidates = pool(5, 5, 5)
+    weights = Weights(exploration=0.3)
+    table = pair_weights(candidates, weights, posterior([0, 0.1, 9], [1, 1, 0.1]))
+    assert np.triu(table, 1).sum() == pytest.approx(1.0)
+    assert table[0, 2] >= 0.3 / 3 - 1e-12
+    assert table[0, 1] > 0.7
+
+
+def test_a_posterior_without_any_information_falls_back_to_the_plain_weights():
+    candidates = pool(0, 0, 0)
+    flat = pair_weights(candidates, Weights(), posterior([0, 0, 0], [0, 0, 0]))
+    assert np.isfinite(flat).all()
+    choose(candidates, np.random.default_rng(0), None, posterior([0, 0, 0], [0, 0, 0]))

@@ -1,0 +1,59 @@
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+
+from arena_robot.core.errors import ConfigError, ServerError
+from arena_robot.server.store.audit import Audit
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.schema import audit, metadata
+
+
+def test_the_migrations_lead_to_the_schema(database):
+    with database.read() as connection:
+        difference = compare_metadata(MigrationContext.configure(connection), metadata)
+    assert difference == []
+
+
+def test_opening_again_migrates_nothing(database_url):
+    for _ in range(2):
+        with Database(database_url) as database:
+            assert database.version() == '0001'
+
+
+@pytest.mark.parametrize('url', ['sqlite:////proc/nowhere/x.db', 'nonsense',
+                                 'postgresql+psycopg://arena:secret@127.0.0.1:1/x'])
+def test_a_database_that_cannot_be_opened(url):
+    database = Database(url)
+    with pytest.raises(ConfigError, match='cannot open the database') as caught:
+        database.open()
+    assert 'secret' not in str(caught.value)
+
+
+def test_a_closed_database_says_so(tmp_path):
+    with pytest.raises(ServerError, match='not open'), Database(
+            f'sqlite:///{tmp_path}/x.db').read():
+        pass
+
+
+def test_a_failed_transaction_leaves_nothing(database, clock):
+    Audit(database, clock).write('a', 'b', 'c', 'ok')
+    def fails_on_the_way():
+        with database.write() as connection:
+            connection.execute(sa.insert(audit).values(
+                created_ns=1, actor='x', call='x', target='x', outcome='x', detail=''))
+            raise RuntimeError('on the way')
+
+    with pytest.raises(RuntimeError):
+        fails_on_the_way()
+    assert [line.actor for line in Audit(database, clock).lines()] == ['a']
+
+
+def test_the_audit_log_only_grows(database, clock):
+    Audit(database, clock).write('station:bench', 'assign', 'r1', 'ok', 'x' * 5000)
+    for statement in (sa.update(audit).values(actor='nobody'), sa.delete(audit)):
+        with pytest.raises(sa.exc.DBAPIError, match='append-only'), \
+                database.write() as connection:
+            connection.execute(statement)
+    line, = Audit(database, clock).lines()
+    assert (line.actor, line.outcome, len(line.detail)) == ('station:bench', 'ok', 1000)

@@ -1,0 +1,84 @@
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arena_robot.core.errors import DataError
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.bradley_terry import BradleyTerry
+from arena_robot.ranking.tables import read_arena
+from arena_robot.server.exchange import export_tables, import_tables
+from arena_robot.server.results import Results
+
+REAL = Path(__file__).parents[3] / 'shared' / 'data' / 'roboarena'
+needs_real = pytest.mark.skipif(not REAL.exists(), reason='the real evaluations are not here')
+SESSIONS = """session_uuid,institution,evaluator,created,valid,preference,policy_a,policy_b,\
+feedback_text
+s1,nyu,ada,2025-03-21 11:02:24.5,1,A,p,q,"A was, as <b>they</b> say, ""fine"" enough"
+s2,nyu,ada,2025-03-21 12:02:24,0,,q,p,
+s3,penn,bob,2025-03-22 12:02:24,1,TIE,q,r,meh
+"""
+EPISODES = """session_uuid,policy,instruction,partial_success,duration_steps,letter
+s1,p,stack the cups,1.0,72,A
+s1,q,stack the cups,0.25,90,B
+s1,r,stack the cups,0.5,91,
+s3,q,wipe,,10,A
+"""
+
+
+def write(folder, sessions=SESSIONS, episodes=EPISODES):
+    (folder / 'sessions.csv').write_text(sessions)
+    if episodes:
+        (folder / 'episodes.csv').write_text(episodes)
+    return folder
+
+
+def test_tables_come_in_once_and_go_out_again(database, clock, tmp_path):
+    first = import_tables(database, clock, write(tmp_path))
+    assert (first.sessions, first.episodes, first.policies, first.known) == (3, 4, 3, 0)
+    again = import_tables(database, clock, tmp_path)
+    assert (again.sessions, again.known) == (0, 3)
+    verdicts = Results(database).comparisons()
+    assert [(v.a, v.b, v.preference.value, v.progress_a, v.institution) for v in verdicts][:1] == [
+        ('p', 'q', 'A', 1.0, 'nyu')]
+    assert len(verdicts) == 2
+    out = tmp_path / 'out'
+    export_tables(database, out)
+    kept = {r['session_uuid']: r for r in csv.DictReader((out / 'sessions.csv').open())}
+    assert kept['s1']['feedback_text'] == 'A was, as <b>they</b> say, "fine" enough'
+    assert kept['s2']['valid'] == '0'
+    assert len(list(csv.DictReader((out / 'episodes.csv').open()))) == 4
+    with pytest.raises(DataError, match='exists'):
+        export_tables(database, out)
+
+
+@pytest.mark.parametrize(('sessions', 'episodes', 'words'), [
+    ('a,b\n1,2\n', '', 'lacks the columns'),
+    (SESSIONS.replace(',A,p', ',C,p'), '', "found 'C'"),
+    (SESSIONS, EPISODES.replace('0.25', '2.5'), 'partial_success is 0 to 1'),
+    (SESSIONS, EPISODES.replace('0.25', 'much'), "'much' is not a number"),
+    (SESSIONS.replace('2025-03-21 11:02:24.5', 'yesterday'), '', "'yesterday' is not a time"),
+    (SESSIONS.replace('A,p,q', 'A,,q'), '', 'is empty'),
+])
+def test_a_wrong_table_changes_nothing(database, clock, tmp_path, sessions, episodes, words):
+    with pytest.raises(DataError, match=words):
+        import_tables(database, clock, write(tmp_path, sessions, episodes))
+    assert Results(database).comparisons() == []
+    with pytest.raises(DataError, match='cannot read'):
+        import_tables(database, clock, tmp_path / 'nowhere')
+
+
+@needs_real
+def test_the_real_evaluations_come_through_unchanged(database, clock, tmp_path):
+    import_tables(database, clock, REAL)
+    export_tables(database, tmp_path / 'out')
+    verdicts = Results(database).comparisons()
+    with (REAL / 'sessions.csv').open(newline='') as file:
+        wanted = {r['session_uuid']: (r['policy_a'], r['policy_b'], r['preference'])
+                  for r in csv.DictReader(file) if r['valid'] == '1' and r['preference']}
+    assert {v.session_id: (v.a, v.b, v.preference.value) for v in verdicts} == wanted
+    names = sorted({n for v in verdicts for n in (v.a, v.b) if n.endswith('_droid')})
+    direct = read_arena(REAL / 'sessions.csv', REAL / 'episodes.csv', names).comparisons
+    fits = [BradleyTerry()(c) for c in (Comparisons.from_words(verdicts, names), direct)]
+    assert np.allclose(fits[0].scores, fits[1].scores, atol=1e-9)

@@ -1,0 +1,183 @@
+"""Nothing between a policy and a station tells which policy it is; a planted leak is found."""
+
+import contextlib
+import json
+
+import grpc
+import numpy as np
+import pytest
+
+from arena_robot.core.action import ActionSpace, Chunk
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import PolicyError
+from arena_robot.policy import wire
+from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.grpc_server import GrpcPolicyServer
+from arena_robot.policy.openpi_server import OpenpiPolicyServer
+from arena_robot.policy.proto import arena_policy_pb2 as pb
+from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
+from arena_robot.policy.resizing import shown
+from arena_robot.server import relay as relay_module
+from arena_robot.server.app import ArenaServer
+from arena_robot.server.base import PolicyState, Role, Station
+from arena_robot.server.client import RemoteArena, ServerAddress
+from arena_robot.server.config import ServerConfig
+from arena_robot.server.store.policies import NewPolicy
+from arena_robot.session.base import StationInfo
+from arena_robot.session.contract import PROMPT, observation
+
+NAMES = ('crimson-7b', 'azure-fast')
+STATION = StationInfo('bench', 'fr3')
+
+
+class Chatty:
+    """A policy that tries to tell its name in every way it has."""
+
+    spec = PolicySpec(chunk_length=4)
+
+    def __init__(self, name):
+        self.name = name
+        self.heard = []
+
+    def infer(self, observation, episode=''):
+        self.heard.append(episode)
+        if observation.step == 13:
+            raise PolicyError(f'I am {self.name}, and I refuse')
+        if observation.step == 14:
+            raise RuntimeError(f'I am {self.name}, and I break')
+        return Chunk(np.zeros((4, 8), np.float32), ActionSpace.JOINT_POSITION)
+
+    def reset(self, episode=''):
+        self.heard.append(episode)
+
+
+class Place:
+    def __init__(self, folder, stack):
+        self.policies = [Chatty(name) for name in NAMES]
+        servers = [stack.enter_context(GrpcPolicyServer(self.policies[0])),
+                   stack.enter_context(OpenpiPolicyServer(self.policies[1]))]
+        self.secrets = [*NAMES, *(s.address.split('://')[1] for s in servers),
+                        *(s.address.rsplit(':', 1)[1] for s in servers), 'openpi', 'olga']
+        self.server = stack.enter_context(ArenaServer(
+            ServerConfig(data=folder, port=0, site_port=0, probe_period_s=3600.0), SystemClock(),
+            lambda a: '', lambda a: ''))
+        accounts = self.server.accounts
+        owner = accounts.add_account('olga', 'nyu', [Role.OWNER])
+        accounts.add_account('ada', 'nyu', [Role.EVALUATOR])
+        token = accounts.issue(accounts.add_station(Station(0, 'bench', 'nyu', 'fr3')))
+        for name, server in zip(NAMES, servers, strict=True):
+            record = self.server.policies.add(NewPolicy(name, server.address), owner.id,
+                                              PolicyState.POOL)
+            self.server.policies.set_health(record.id, True)
+        self.target = f'127.0.0.1:{self.server.port}'
+        self.arena = stack.enter_context(contextlib.closing(
+            RemoteArena(ServerAddress(self.target, token), SystemClock())))
+
+
+@pytest.fixture
+def place(tmp_path):
+    with contextlib.ExitStack() as stack:
+        yield Place(tmp_path / 'server', stack)
+
+
+def everything_a_station_gets(place):
+    """Return, as text by slot, all that reaches the station: bytes, headers, errors, times."""
+    pair = place.arena.assign(STATION, 'ada', PROMPT)
+    tokens = place.arena.tokens(pair.session_id)
+    told = {slot: [repr(pair)] for slot in tokens}
+    with grpc.insecure_channel(place.target) as channel:
+        stub = pb_grpc.PolicyServiceStub(channel)
+        for slot, token in tokens.items():
+            who = (('authorization', f'Bearer {token}'),)
+            spec, call = stub.GetSpec.with_call(pb.GetSpecRequest(protocol_version=1),
+                                                metadata=who, timeout=10.0)
+            told[slot] += [str(spec), str(call.initial_metadata()), str(call.trailing_metadata())]
+            for step in (0, 13, 14):
+                told[slot] += infer(stub, who, pair.session_id, step)
+    return pair.session_id, told
+
+
+def infer(stub, who, episode, step):
+    import dataclasses
+    seen = dataclasses.replace(shown(observation(), Chatty.spec), step=step)
+    request = pb.InferRequest(protocol_version=1, episode=episode,
+                              observation=wire.observation_to_bytes(seen))
+    try:
+        reply, call = stub.Infer.with_call(request, metadata=who, timeout=10.0)
+        return [str(reply), str(call.initial_metadata()), str(call.trailing_metadata())]
+    except grpc.RpcError as error:
+        return [str(error.code()), str(error.details()), str(error.trailing_metadata())]
+
+
+def leaks(place, told):
+    text = json.dumps(told)
+    return [secret for secret in place.secrets if secret in text]
+
+
+def test_nothing_that_reaches_the_station_names_a_policy(place):
+    _, told = everything_a_station_gets(place)
+    assert leaks(place, told) == []
+    assert 'I am' not in json.dumps(told)
+
+
+def test_both_slots_look_the_same_whatever_the_protocol(place):
+    _, told = everything_a_station_gets(place)
+    # The spec (the second text) differs, as it must; it stays in the station's memory. Steps 13
+    # and 14 do not travel over openpi, so only one slot errs.
+    assert told['A'][0] == told['B'][0]
+    assert told['A'][2:7] == told['B'][2:7]
+
+
+def test_policies_learn_neither_session_nor_slot(place):
+    session_id, _ = everything_a_station_gets(place)
+    for policy in place.policies:
+        assert policy.heard
+        for episode in policy.heard:
+            assert session_id not in episode
+            assert not episode.endswith(('-A', '-B'))
+
+
+@pytest.mark.parametrize('plant', ['words', 'timings', 'server header'])
+def test_a_planted_leak_is_found(place, monkeypatch, plant):
+    if plant == 'words':
+        async def open_mouthed(work):
+            return await work()
+        monkeypatch.setattr(relay_module, '_blind', open_mouthed)
+        error = PolicyError
+        assert issubclass(error, Exception)
+    elif plant == 'timings':
+        monkeypatch.setattr(relay_module, 'checked', lambda reply: reply)
+    else:
+        original = relay_module.Relay._infer
+
+        async def with_header(self, route, request, wait_s):
+            reply = await original(self, route, request, wait_s)
+            reply.timings.queue_s = float(route.address.rsplit(':', 1)[1])
+            return reply
+        monkeypatch.setattr(relay_module.Relay, '_infer', with_header)
+    _, told = everything_a_station_gets(place)
+    found = leaks(place, told) or 'timings' in json.dumps(told)
+    assert found, 'the check does not see what was planted'
+
+
+def test_timings_never_reach_the_station(place):
+    _, told = everything_a_station_gets(place)
+    assert 'timings' not in json.dumps(told)
+
+
+def test_logs_of_the_server_are_not_the_stations(place, caplog):
+    session_id, _ = everything_a_station_gets(place)
+    assert any(session_id in record.getMessage() for record in caplog.records), \
+        'the maintainer can find out what went wrong'
+
+
+def test_a_slot_token_is_good_for_nothing_else(place):
+    from arena_robot.core.errors import Unauthorised
+    from arena_robot.server.client import Calls
+    from arena_robot.server.proto import arena_server_pb2
+    pair = place.arena.assign(STATION, 'ada', PROMPT)
+    token = place.arena.tokens(pair.session_id)[Slot.A.value]
+    with contextlib.closing(Calls(ServerAddress(place.target, token))) as calls, \
+            pytest.raises(Unauthorised):
+        calls('Reveal', arena_server_pb2.SessionRequest(session_id=pair.session_id))

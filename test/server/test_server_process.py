@@ -1,0 +1,245 @@
+"""The `arena server` command as a process of its own: killed, restarted, interrupted."""
+
+import hashlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.episode import EndReason, Episode, Slot
+from arena_robot.core.errors import PolicyError, ServerError, ServerUnavailable
+from arena_robot.core.pair import StationInfo
+from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.examples.frozen import Frozen
+from arena_robot.policy.grpc_server import GrpcPolicyServer
+from arena_robot.policy.openpi_server import OpenpiPolicyServer
+from arena_robot.server.client import Calls, RemoteArena, ServerAddress
+from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.ledger import Ledger
+from arena_robot.server.store.sessions import Sessions
+from arena_robot.server.uploads import FileId
+from arena_robot.session.contract import PROMPT, VERDICT, observation
+
+STATION = StationInfo('bench', 'fr3')
+BIG = os.urandom(1 << 20) * 24
+
+
+def free_port():
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        return listener.getsockname()[1]
+
+
+class Process:
+    """A server process over a folder; it can be killed and started again at the same port."""
+
+    def __init__(self, folder, url=''):
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.port, self.site = free_port(), free_port()
+        self.url = url or f'sqlite:///{folder}/data/arena.db'
+        self.config = folder / 'server.yaml'
+        self.config.write_text(
+            f'data: {folder}/data\ndatabase: {self.url}\nport: {self.port}\n'
+            f'site_port: {self.site}\nprobation_sessions: 0\nprobe_period_s: 0.5\n'
+            'session_timeout_s: 3600.0\nseed: 5\ncredits: {weekly_base: 100}\n'
+            'limits: {calls_per_s: 1000.0, burst: 1000}\n')
+        self.process = None
+        self.start()
+
+    @property
+    def target(self):
+        return f'127.0.0.1:{self.port}'
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [sys.executable, '-m', 'arena_robot.cli.main', 'server', '--config', self.config,
+             '--token-file', self.folder / 'token'],
+            stdout=subprocess.PIPE, stderr=(self.folder / 'log').open('ab'), text=True)
+        for line in self.process.stdout:
+            if line.startswith('arena server on'):
+                return
+        pytest.fail('the server did not start: ' + (self.folder / 'log').read_text()[-2000:])
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(10.0)
+        self.process.stdout.close()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        code = self.process.wait(15.0)
+        self.process.stdout.close()
+        return code
+
+    def calls(self, token):
+        return Calls(ServerAddress(self.target, token, timeout_s=10.0))
+
+    def fill(self, addresses):
+        """Add people, a station and policies as their owners would; wait for the pool."""
+        maintainer = self.calls((self.folder / 'token').read_text().strip())
+        owner = maintainer('AddAccount', pb.Account(name='olga', institution='nyu',
+                                                    roles=['owner'])).token
+        maintainer('AddAccount', pb.Account(name='ada', institution='nyu', roles=['evaluator']))
+        tokens = [maintainer('AddStation', pb.Station(
+            name=name, institution='nyu', robot='fr3', external_cameras=2, wrist_camera=True,
+            stereo=True)).token for name in ('bench', 'other')]
+        mine = self.calls(owner)
+        for name, address in addresses.items():
+            mine('RegisterPolicy', pb.Policy(name=name, address=address, external_cameras=1,
+                                             wrist_camera=True))
+        deadline = time.monotonic() + 60.0
+        while time.monotonic() < deadline:
+            states = {p.name: (p.state, p.healthy, p.reason)
+                      for p in mine('ListPolicies', pb.Empty()).policies}
+            if all(state[:2] == ('pool', True) for state in states.values()):
+                break
+            time.sleep(0.2)
+        else:
+            pytest.fail(f'the policies did not come into the pool: {states}')
+        maintainer.close()
+        mine.close()
+        return tokens
+
+
+@pytest.fixture(scope='module')
+def addresses():
+    with GrpcPolicyServer(Echo()) as one, OpenpiPolicyServer(Frozen()) as two:
+        yield {'crimson-7b': one.address, 'azure-fast': two.address}
+
+
+def running(folder, url, addresses):
+    made = Process(folder, url)
+    made.tokens = made.fill(addresses)
+    yield made
+    if made.process.poll() is None:
+        assert made.stop() == 0
+
+
+@pytest.fixture
+def process(tmp_path, database_url, addresses):
+    yield from running(tmp_path / 'server', database_url, addresses)
+
+
+@pytest.fixture(scope='module')
+def sqlite_process(tmp_path_factory, addresses):
+    yield from running(tmp_path_factory.mktemp('server'), '', addresses)
+
+
+def patiently(work, timeout_s=40.0):
+    """Call until the server is back, as a station does."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return work()
+        except (ServerUnavailable, PolicyError, ServerError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def killed_while(process, work):
+    """Run ``work`` in a thread, kill the server in the middle of it, start it again, join."""
+    failures = []
+
+    def guarded():
+        try:
+            work()
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    time.sleep(0.15)
+    process.kill()
+    process.start()
+    thread.join(60.0)
+    assert not thread.is_alive()
+    assert not failures, failures
+
+
+def check_whole(process, session_id, content):
+    """The session is there once, with its files byte for byte, and the ledger adds up."""
+    with Database(process.url) as database:
+        record = Sessions(database, SystemClock()).get(session_id)
+        assert (record.preference, record.explanation) == ('A', VERDICT.explanation)
+        ledger = Ledger(database, SystemClock())
+        ledger.check()
+        assert ledger.balance('account:ada') == 1
+        with database.read() as connection:
+            from sqlalchemy import text
+            assert connection.execute(text('SELECT count(*) FROM sessions')).scalar() == 1
+            assert connection.execute(text('SELECT count(*) FROM episodes')).scalar() == 2
+    for slot in Slot:
+        stored = process.folder / 'data' / 'blobs' / FileId(session_id, slot.value, 'x.mcap').key
+        assert hashlib.sha256(stored.read_bytes()).digest() == hashlib.sha256(content).digest()
+    assert not list((process.folder / 'data' / 'spool').glob('*'))
+
+
+@pytest.mark.parametrize('stage', ['relay', 'upload', 'feedback'])
+def test_nothing_is_lost_or_doubled_when_the_server_is_killed(process, tmp_path, stage):
+    arena = RemoteArena(ServerAddress(process.target, process.tokens[0]), SystemClock())
+    folder = tmp_path / 'episode'
+    folder.mkdir()
+    (folder / 'x.mcap').write_bytes(BIG)
+    pair = arena.assign(STATION, 'ada', PROMPT)
+    session_id = pair.session_id
+
+    def relay():
+        policy = arena.policy(session_id, Slot.A)
+        for _ in range(40):
+            assert len(patiently(lambda: policy.infer(observation(), session_id)).actions)
+
+    def upload():
+        for slot in Slot:
+            episode = Episode(session_id, slot, PROMPT, 9, EndReason.DONE, 1, 2)
+            patiently(lambda e=episode: arena.upload(session_id, e, folder))
+
+    def feedback():
+        time.sleep(0.1)
+        for _ in range(3):
+            patiently(lambda: arena.feedback(session_id, VERDICT))
+
+    for name, work in (('relay', relay), ('upload', upload), ('feedback', feedback)):
+        killed_while(process, work) if name == stage else work()
+    reveal = patiently(lambda: arena.reveal(session_id))
+    from arena_robot.core.pair import commitment
+    assert commitment(reveal.nonce, reveal.policy_a, reveal.policy_b) == pair.commitment
+    arena.close()
+    check_whole(process, session_id, BIG)
+
+
+def test_a_second_server_at_the_same_port_is_told_so(sqlite_process, tmp_path):
+    process = sqlite_process
+    config = tmp_path / 'second.yaml'
+    config.write_text(re.sub(r'data: .*', f'data: {tmp_path}/second',
+                             process.config.read_text(), count=1))
+    done = subprocess.run([sys.executable, '-m', 'arena_robot.cli.main', 'server', '--config',
+                           config], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert f'cannot listen on 127.0.0.1:{process.port}' in done.stderr
+
+
+def test_a_configuration_with_a_mistake_names_it(tmp_path):
+    config = tmp_path / 'server.yaml'
+    config.write_text('sesion_timeout_s: 5\n')
+    done = subprocess.run([sys.executable, '-m', 'arena_robot.cli.main', 'server', '--config',
+                           config], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "Did you mean 'session_timeout_s'?" in done.stderr
+
+
+def test_a_stopped_server_says_goodbye_in_time(sqlite_process):
+    process = sqlite_process
+    started = time.monotonic()
+    assert process.stop() == 0
+    assert time.monotonic() - started < 5.0
+    log = (process.folder / 'log').read_text()
+    assert 'Traceback' not in log

@@ -1,0 +1,78 @@
+"""The server over TLS, and with a blob store that is no folder."""
+
+import contextlib
+
+import pytest
+
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.errors import ConfigError, ServerUnavailable
+from arena_robot.server.app import ArenaServer
+from arena_robot.server.blobs import Blobs
+from arena_robot.server.browse import Browse
+from arena_robot.server.client import Calls, ServerAddress
+from arena_robot.server.config import ServerConfig, Tls
+from arena_robot.server.materialise import materialise
+from arena_robot.server.proto import arena_server_pb2 as pb
+
+trustme = pytest.importorskip('trustme', reason='trustme is missing: make setup')
+
+
+@pytest.fixture(scope='module')
+def authority(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('tls')
+    ca = trustme.CA()
+    issued = ca.issue_cert('localhost')
+    issued.private_key_pem.write_to_path(folder / 'key.pem')
+    for blob in issued.cert_chain_pems:
+        blob.write_to_path(folder / 'cert.pem', append=True)
+    ca.cert_pem.write_to_path(folder / 'ca.pem')
+    return folder
+
+
+def hello(target, **how):
+    with contextlib.closing(Calls(ServerAddress(target, '', timeout_s=3.0, **how))) as calls:
+        return calls('Hello', pb.HelloRequest()).now_ns
+
+
+def test_the_line_is_encrypted_and_the_other_end_is_known(tmp_path, authority):
+    config = ServerConfig(data=tmp_path, port=0, host='localhost', probe_period_s=3600.0,
+                          tls=Tls(authority / 'cert.pem', authority / 'key.pem'))
+    with ArenaServer(config, SystemClock(), lambda a: '', lambda a: '') as server:
+        target = f'localhost:{server.port}'
+        assert hello(target, ca=authority / 'ca.pem') > 0
+        for wrong in ({}, {'tls': True}):
+            with pytest.raises(ServerUnavailable):
+                hello(target, **wrong)
+
+
+def test_missing_certificates_are_named(tmp_path):
+    config = ServerConfig(data=tmp_path, port=0, tls=Tls(tmp_path / 'no.pem', tmp_path / 'no.key'))
+    server = ArenaServer(config, SystemClock(), lambda a: '', lambda a: '')
+    with pytest.raises(ConfigError, match=r'no\.key'):
+        server.open()
+
+
+def test_blobs_anywhere(tmp_path):
+    blobs = Blobs('memory://arena-test')
+    blobs.open()
+    source = tmp_path / 'x'
+    source.write_bytes(b'0123456789')
+    blobs.put(source, 's/A/x.bin')
+    assert not source.exists()
+    assert (blobs.exists('s/A/x.bin'), blobs.size('s/A/x.bin')) == (True, 10)
+    assert b''.join(blobs.read('s/A/x.bin', 2, 5)) == b'234'
+    assert blobs.local_path('s/A/x.bin') is None
+    assert not blobs.exists('s/A/y.bin')
+
+
+@pytest.mark.parametrize('url', ['nonsense://x', '/proc/nowhere/blobs'])
+def test_a_blob_store_that_cannot_be(url):
+    with pytest.raises(ConfigError, match='cannot use the blob store'):
+        Blobs(url).open()
+
+
+def test_nothing_to_materialise(tmp_path):
+    config = ServerConfig(data=tmp_path, port=0, probe_period_s=3600.0)
+    with ArenaServer(config, SystemClock(), lambda a: '', lambda a: '') as server:
+        assert list(materialise(Browse(server.database), server.uploads, server.blobs,
+                                tmp_path / 'out')) == []

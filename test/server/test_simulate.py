@@ -1,0 +1,53 @@
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arena_robot.core.errors import DataError
+from arena_robot.server.simulate import Curve, play, resampled, synthetic, verdicts_of
+
+REAL = Path(__file__).parents[3] / 'shared' / 'data' / 'roboarena' / 'sessions.csv'
+
+
+def test_a_curve_knows_when_a_level_is_reached():
+    curve = Curve(np.array([10, 20, 30]), np.array([0.5, 0.85, 0.9]), np.zeros(3))
+    assert curve.needed(0.8) == 20
+    assert curve.needed(0.95) is None
+
+
+def test_verdict_probabilities_are_consistent():
+    truth = synthetic(5, np.random.default_rng(0))
+    assert np.allclose(truth.verdicts.sum(axis=-1), 1.0)
+    assert np.allclose(truth.verdicts[1, 3, 0], truth.verdicts[3, 1, 2])
+    rows = [('a', 'b', 'A')] * 3 + [('b', 'a', 'A')] + [('a', 'b', 'TIE')] * 4
+    real = resampled(verdicts_of(rows))
+    assert np.allclose(real.verdicts[0, 1], [3 / 8, 1 / 2, 1 / 8], atol=1e-6)
+    assert np.allclose(real.verdicts[1, 0], [1 / 8, 1 / 2, 3 / 8], atol=1e-6)
+    with pytest.raises(DataError, match='no order to resample'):
+        resampled(verdicts_of([('a', 'b', 'A')]))
+
+
+def test_the_informative_choice_needs_fewer_comparisons_on_synthetic_pools():
+    rng = np.random.default_rng(3)
+    truths = [synthetic(7, rng) for _ in range(40)]
+    uniform, informed = (play(truths, way, 300, seed=1) for way in ('uniform', 'informative'))
+    level = float(uniform.correlation[-1])
+    needed = informed.needed(level)
+    assert needed is not None
+    assert needed <= 0.75 * 300, 'at least a quarter of the comparisons is saved'
+    assert play(truths[:2], 'uniform', 50, 1).correlation.tolist() == \
+        play(truths[:2], 'uniform', 50, 1).correlation.tolist()
+
+
+@pytest.mark.skipif(not REAL.exists(), reason='the real evaluations are not here')
+def test_the_informative_choice_needs_fewer_comparisons_on_the_real_pool():
+    with REAL.open(newline='') as file:
+        rows = [(r['policy_a'], r['policy_b'], r['preference']) for r in csv.DictReader(file)
+                if r['valid'] == '1' and r['preference']
+                and r['policy_a'].endswith('droid') and r['policy_b'].endswith('droid')]
+    truths = [resampled(verdicts_of(rows))] * 40
+    uniform, informed = (play(truths, way, 500, seed=0) for way in ('uniform', 'informative'))
+    needed = informed.needed(float(uniform.correlation[-1]))
+    assert needed is not None
+    assert needed <= 400

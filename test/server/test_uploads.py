@@ -1,0 +1,161 @@
+import hashlib
+
+import pytest
+import sqlalchemy as sa
+
+from arena_robot.core.errors import Conflict, DataError
+from arena_robot.server.blobs import Blobs
+from arena_robot.server.store.schema import accounts, policies, sessions, stations
+from arena_robot.server.uploads import FileId, Uploads
+
+CONTENT = bytes(range(256)) * 40
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+FILE = FileId('s1', 'A', 'left.mp4')
+
+
+def rows(database):
+    """The least that a file's foreign key needs."""
+    text = {c.name: '' for c in sessions.columns if isinstance(c.type, sa.String)}
+    numbers = {c.name: 0 for c in sessions.columns if isinstance(c.type, sa.Integer)}
+    with database.write() as connection:
+        connection.execute(sa.insert(accounts).values(
+            id=1, name='ada', institution='lab', roles='owner', created_ns=0))
+        connection.execute(sa.insert(stations).values(
+            id=1, name='bench', institution='lab', robot='fr3', external_cameras=2,
+            wrist_camera=True, stereo=True, test_driver=False, created_ns=0))
+        connection.execute(sa.insert(policies).values(**{
+            **{c.name: '' for c in policies.columns if isinstance(c.type, sa.String)},
+            **{c.name: 0 for c in policies.columns if isinstance(c.type, sa.Integer)},
+            **{c.name: True for c in policies.columns if isinstance(c.type, sa.Boolean)},
+            'id': 1, 'owner_id': 1, 'name': 'p'}))
+        connection.execute(sa.insert(sessions).values(**{
+            **text, **numbers, 'id': 's1', 'station_id': 1, 'evaluator_id': 1, 'policy_a_id': 1,
+            'policy_b_id': 1, 'probation': False, 'imported': False, 'token_a': 'a',
+            'token_b': 'b', 'valid': None, 'progress_a': None, 'progress_b': None,
+            'preference': None}))
+
+
+@pytest.fixture
+def make(database, clock, tmp_path):
+    rows(database)
+    blobs = Blobs(str(tmp_path / 'blobs'))
+    blobs.open()
+
+    def uploads(**limits):
+        return Uploads(database, blobs, tmp_path / 'spool', clock, **limits)
+    uploads.blobs = blobs
+    return uploads
+
+
+def stored(make):
+    return b''.join(make.blobs.read(FILE.key))
+
+
+def test_a_file_arrives_in_parts(make):
+    uploads = make()
+    assert uploads.begin(FILE, len(CONTENT), DIGEST).received == 0
+    assert uploads.append(FILE, 0, CONTENT[:100]) == 100
+    assert uploads.append(FILE, 100, CONTENT[100:]) == len(CONTENT)
+    assert uploads.finish(FILE).complete
+    assert stored(make) == CONTENT
+    assert uploads.begin(FILE, len(CONTENT), DIGEST).complete
+    assert uploads.finish(FILE).complete
+    assert [r.file for r in uploads.list('s1')] == [FILE]
+    assert b''.join(make.blobs.read(FILE.key, 10, 20)) == CONTENT[10:20]
+
+
+@pytest.mark.parametrize('cut', [0, 1, 99, 4096, len(CONTENT) - 1, len(CONTENT)])
+def test_a_line_cut_at_any_byte_ends_with_the_same_bytes_once(make, cut):
+    uploads = make()
+    uploads.begin(FILE, len(CONTENT), DIGEST)
+    uploads.append(FILE, 0, CONTENT[:cut])
+    again = make()
+    received = again.begin(FILE, len(CONTENT), DIGEST).received
+    assert received == cut
+    # A client that did not hear the answer sends some bytes twice.
+    start = max(0, received - 50)
+    again.append(FILE, start, CONTENT[start:])
+    assert again.finish(FILE).complete
+    assert stored(make) == CONTENT
+
+
+def test_a_server_killed_between_the_move_and_the_mark_finds_the_file_complete(make):
+    uploads = make()
+    uploads.begin(FILE, len(CONTENT), DIGEST)
+    uploads.append(FILE, 0, CONTENT)
+    make.blobs.put(uploads._part(FILE), FILE.key)
+    assert make().begin(FILE, len(CONTENT), DIGEST).complete
+    assert stored(make) == CONTENT
+
+
+def test_a_corrupt_file_is_dropped_and_can_be_sent_again(make):
+    uploads = make()
+    uploads.begin(FILE, len(CONTENT), DIGEST)
+    uploads.append(FILE, 0, b'x' * len(CONTENT))
+    with pytest.raises(DataError, match='another SHA-256'):
+        uploads.finish(FILE)
+    assert not make.blobs.exists(FILE.key)
+    assert uploads.status(FILE).received == 0
+    uploads.append(FILE, 0, CONTENT)
+    assert uploads.finish(FILE).complete
+
+
+def test_stored_content_is_never_replaced(make):
+    uploads = make()
+    uploads.begin(FILE, len(CONTENT), DIGEST)
+    uploads.append(FILE, 0, CONTENT)
+    uploads.finish(FILE)
+    with pytest.raises(Conflict, match='another content'):
+        uploads.begin(FILE, 3, hashlib.sha256(b'abc').hexdigest())
+    assert stored(make) == CONTENT
+
+
+def test_an_announcement_may_change_until_the_file_is_complete(make):
+    uploads = make()
+    uploads.begin(FILE, 10, hashlib.sha256(b'0123456789').hexdigest())
+    uploads.append(FILE, 0, b'01234')
+    assert uploads.begin(FILE, len(CONTENT), DIGEST).received == 0
+
+
+def test_empty_files_count_too(make):
+    uploads = make()
+    uploads.begin(FILE, 0, hashlib.sha256(b'').hexdigest())
+    assert uploads.finish(FILE).complete
+    assert stored(make) == b''
+
+
+@pytest.mark.parametrize(('call', 'words'), [
+    (lambda u: u.append(FILE, 0, b'x'), 'not announced'),
+    (lambda u: u.begin(FILE, 1 << 40, DIGEST), 'are accepted'),
+    (lambda u: u.begin(FILE, 10, 'zz'), '64 hex digits'),
+    (lambda u: u.begin(FileId('s1', 'C', 'x'), 10, DIGEST), 'a slot is A, B'),
+])
+def test_wrong_calls_say_what_is_wrong(make, call, words):
+    with pytest.raises(DataError, match=words):
+        call(make())
+
+
+@pytest.mark.parametrize('path', ['../x', '/etc/passwd', 'a/../../b', 'a//b', '', '.hidden', 'a b',
+                                  'x' * 400, 'a\x00b', 'a/b/c/d/e/f/g/h/i'])
+def test_paths_stay_inside_the_session(make, path):
+    with pytest.raises(DataError, match='plain relative path'):
+        make().begin(FileId('s1', 'A', path), 10, DIGEST)
+
+
+def test_gaps_and_surplus_are_refused_and_change_nothing(make):
+    uploads = make()
+    uploads.begin(FILE, 10, DIGEST)
+    with pytest.raises(DataError, match='go on from 0'):
+        uploads.append(FILE, 5, b'x')
+    with pytest.raises(DataError, match='announced with 10 bytes'):
+        uploads.append(FILE, 0, b'x' * 11)
+    with pytest.raises(DataError, match='has 0 of 10 bytes'):
+        uploads.finish(FILE)
+    assert uploads.status(FILE).received == 0
+
+
+def test_a_session_has_room_for_so_much(make):
+    uploads = make(max_session_bytes=100)
+    uploads.begin(FILE, 80, DIGEST)
+    with pytest.raises(DataError, match='session s1 would hold 120 bytes'):
+        uploads.begin(FileId('s1', 'B', 'x'), 40, DIGEST)
