@@ -1,0 +1,114 @@
+"""α-Rank (Omidshafiei et al. 2019): how long evolution stays at each joint strategy."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from arena_robot.core.errors import DataError, RankingError
+from arena_robot.ranking.deviation.ratings import checked_payoffs
+
+LIMIT = 2000
+EQUAL = 1e-12
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class AlphaRank:
+    """
+    joint: stationary probability of each joint strategy, shape (A₁, …, A_N).
+
+    ratings: per player the probability of each of its strategies, shape (A_p,).
+    """
+
+    joint: Floats
+    ratings: tuple[Floats, ...]
+
+
+def alpha_rank(payoffs: Sequence[ArrayLike], alpha: float | None = None, population: int = 50,
+               epsilon: float = .01) -> AlphaRank:
+    """
+    Return the stationary distribution over joint strategies, one population per player.
+
+    From a joint strategy, each change of one player's strategy is tried with probability
+    η = 1/Σ(A_p − 1) and takes over with probability ρ, where Δ is that player's gain:
+    ρ = (1 − e^(−αΔ)) / (1 − e^(−αmΔ)), and 1/m at Δ = 0. ``alpha=None`` is the limit of strong
+    selection, perturbed to have one answer: ρ = 1 − ε for a gain, ½ for none, ε for a loss.
+    Raises RankingError above ``LIMIT`` joint strategies, DataError for a bad game or parameter.
+    """
+    tensors = checked_payoffs(payoffs)
+    _check(alpha, population, epsilon)
+    shape, size = tensors[0].shape, tensors[0].size
+    if size > LIMIT:
+        raise RankingError(f'α-Rank on {size} joint strategies; the limit is {LIMIT}')
+    eta = 1 / max(sum(n - 1 for n in shape), 1)
+    flat = np.arange(size).reshape(shape)
+    chain = np.zeros((size, size))
+    for p, G in enumerate(tensors):
+        index, gain = np.moveaxis(flat, p, 0), np.moveaxis(G, p, 0)
+        for a in range(shape[p]):
+            for b in range(shape[p]):
+                if a != b:
+                    take = _takeover(gain[b] - gain[a], alpha, population, epsilon)
+                    chain[index[a].ravel(), index[b].ravel()] = eta * take.ravel()
+    joint = stationary(chain).reshape(shape)
+    axes = range(len(shape))
+    return AlphaRank(joint, tuple(joint.sum(axis=tuple(q for q in axes if q != p)) for p in axes))
+
+
+def alpha_rank_symmetric(payoffs: ArrayLike, alpha: float | None = None, population: int = 50,
+                         epsilon: float = .01) -> Floats:
+    """
+    Return the stationary distribution of one population playing a symmetric two-player game.
+
+    payoffs: G, shape (m, m), to the row player. Strategy b takes over from a with Δ = G[b, a] −
+    G[a, b]; ρ as in ``alpha_rank``, tried with probability 1/(m − 1). Shape (m,).
+    """
+    G = np.asarray(payoffs, dtype=float)
+    _check(alpha, population, epsilon)
+    if G.ndim != 2 or G.shape[0] != G.shape[1] or not G.size or not np.isfinite(G).all():
+        raise DataError(f'α-Rank of one population needs a finite square matrix, not {G.shape}')
+    chain = _takeover(G.T - G, alpha, population, epsilon) / max(len(G) - 1, 1)
+    np.fill_diagonal(chain, 0.)
+    return stationary(chain)
+
+
+def stationary(rates: ArrayLike) -> Floats:
+    """
+    Return π with π R = 0 for transition rates, shape (n, n), diagonal ignored.
+
+    Grassmann, Taksar and Heyman's elimination: no subtractions, so even a nearly decomposable
+    chain keeps its digits. Raises RankingError if some states cannot be left to the earlier ones.
+    """
+    R = np.array(rates, dtype=float)
+    n = len(R)
+    np.fill_diagonal(R, 0.)
+    for k in range(n - 1, 0, -1):
+        out = R[k, :k].sum()
+        if out <= 0:
+            raise RankingError('α-Rank: the chain falls apart; lower alpha or use alpha=None')
+        R[:k, k] /= out
+        R[:k, :k] += np.outer(R[:k, k], R[k, :k])
+    pi = np.zeros(n)
+    pi[0] = 1.
+    for k in range(1, n):
+        pi[k] = pi[:k] @ R[:k, k]
+    return pi / pi.sum()
+
+
+def _check(alpha: float | None, population: int, epsilon: float) -> None:
+    if (alpha is not None and not 0 < alpha < np.inf) or population < 2 or not 0 < epsilon < .5:
+        raise DataError(f'α-Rank needs alpha > 0, a population of 2 or more and epsilon in '
+                        f'(0, ½); got {alpha}, {population}, {epsilon}')
+
+
+def _takeover(gain: Floats, alpha: float | None, population: int, epsilon: float) -> Floats:
+    if alpha is None:
+        return np.where(np.abs(gain) <= EQUAL, .5, np.where(gain > 0, 1 - epsilon, epsilon))
+    x = np.clip(alpha * gain, -700. / population, 700.)
+    small = np.abs(x) < 1e-12
+    with np.errstate(over='ignore'):
+        return np.where(small, 1 / population,
+                        np.expm1(-np.where(small, 1., x))
+                        / np.expm1(-population * np.where(small, 1., x)))

@@ -1,0 +1,38 @@
+"""Standings as plain values: what `arena rank --json`, the server and the ranking node give."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from arena_robot.ranking.base import Standings
+
+
+def as_json(result: Standings) -> dict[str, Any]:
+    """Return a ``Standings`` as plain values, best policy first, NaN as null."""
+    rows = []
+    for k in result.order:
+        row = {'policy': result.items[k], 'score': result.scores[k], 'low': result.low[k],
+               'high': result.high[k], 'rank': int(result.ranks[k]), 'n': int(result.counts[k]),
+               'solve': result.solve[k]}
+        if (result.rank_low is not None and result.rank_high is not None
+                and result.p_better is not None):
+            row |= {'rank_low': int(result.rank_low[k]), 'rank_high': int(result.rank_high[k]),
+                    'p_better': dict(zip(result.items, result.p_better[k], strict=True))}
+        rows.append(row)
+    told = result.diagnostics
+    return plain({'method': result.method, 'standings': rows, 'diagnostics': {
+        'converged': told.converged, 'iterations': told.iterations,
+        'log_likelihood': told.log_likelihood, 'warnings': list(told.warnings),
+        **told.details}})
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` with numpy numbers as Python's and NaN or infinity as None."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,268 @@
+"""What every method of ranking takes and gives: comparisons in, standings out."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from arena_robot.core.episode import Comparison, Preference
+from arena_robot.core.errors import RankingError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+OUTCOME = {Preference.A: 1.0, Preference.TIE: 0.5, Preference.B: 0.0}
+TIE_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """
+    M verdicts between n policies, as arrays that cannot be written to.
+
+    ``items`` are the names of the policies 0 to n-1. ``first``, ``second`` (M,) index them in the
+    order A, B; ``outcome`` (M,) is 1 where the first was preferred, 0.5 for a tie, 0 where the
+    second was; ``weight`` (M,) >= 0. ``session``, ``evaluator``, ``institution`` (M,) are indices,
+    the last two into ``evaluators`` and ``institutions``. ``score_first``, ``score_second`` (M,)
+    are progress 0..1, NaN where nobody gave one.
+    """
+
+    items: tuple[str, ...]
+    first: Ints
+    second: Ints
+    outcome: Floats
+    weight: Floats
+    session: Ints
+    evaluator: Ints
+    institution: Ints
+    evaluators: tuple[str, ...]
+    institutions: tuple[str, ...]
+    score_first: Floats
+    score_second: Floats
+
+    @classmethod
+    def build(cls, first: ArrayLike, second: ArrayLike, outcome: ArrayLike, *,
+              items: Sequence[str] | None = None, weight: ArrayLike | None = None,
+              session: ArrayLike | None = None, evaluator: Sequence[str] | None = None,
+              institution: Sequence[str] | None = None, score_first: ArrayLike | None = None,
+              score_second: ArrayLike | None = None) -> 'Comparisons':
+        """
+        Check and keep comparisons; what is not given is 1, unknown, or one session each.
+
+        :raises RankingError: lengths differ, an index or outcome is out of range, a policy meets
+            itself, a weight is negative or NaN.
+        """
+        i, j = _indices(first, 'first'), _indices(second, 'second')
+        y = np.asarray(outcome, dtype=float)
+        m = len(i)
+        n = len(items) if items is not None else int(max(i.max(initial=-1), j.max(initial=-1))) + 1
+        names = tuple(items) if items is not None else tuple(f'item_{k}' for k in range(n))
+        w = np.ones(m) if weight is None else np.asarray(weight, dtype=float)
+        s = np.arange(m) if session is None else _indices(session, 'session')
+        people, e = _coded(evaluator, m)
+        places, h = _coded(institution, m)
+        a, b = (np.full(m, np.nan) if x is None else np.asarray(x, dtype=float)
+                for x in (score_first, score_second))
+        _check(names, i, j, y, w, (s, e, h, a, b))
+        i, j, y, w, s, e, h, a, b = (_frozen(x) for x in (i, j, y, w, s, e, h, a, b))
+        return cls(names, i, j, y, w, s, e, h, people, places, a, b)
+
+    @classmethod
+    def from_words(cls, rows: Iterable[Comparison], items: Sequence[str] | None = None,
+                   ) -> 'Comparisons':
+        """
+        Build from the core's comparisons; ``items`` default to the policies met, sorted by name.
+
+        Rows with a policy outside ``items`` are left out.
+        """
+        kept = list(rows)
+        names = sorted({r.a for r in kept} | {r.b for r in kept}) if items is None else list(items)
+        index = {name: k for k, name in enumerate(names)}
+        kept = [r for r in kept if r.a in index and r.b in index]
+        sessions: dict[str, int] = {}
+        return cls.build(
+            np.array([index[r.a] for r in kept], dtype=int),
+            np.array([index[r.b] for r in kept], dtype=int),
+            np.array([OUTCOME[r.preference] for r in kept], dtype=float), items=names,
+            session=np.array([sessions.setdefault(r.session_id, len(sessions)) for r in kept],
+                             dtype=int),
+            evaluator=[r.evaluator for r in kept], institution=[r.institution for r in kept],
+            score_first=[r.progress_a for r in kept], score_second=[r.progress_b for r in kept])
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def n(self) -> int:
+        """Number of policies, with and without comparisons."""
+        return len(self.items)
+
+    def take(self, rows: NDArray[Any]) -> 'Comparisons':
+        """Return the comparisons at ``rows`` (indices or a mask), all policies kept."""
+        columns: dict[str, Any] = {
+            name: _frozen(getattr(self, name)[rows])
+            for name in ('first', 'second', 'outcome', 'weight', 'session', 'evaluator',
+                         'institution', 'score_first', 'score_second')}
+        return dataclasses.replace(self, **columns)
+
+    def reweighted(self, weight: Floats) -> 'Comparisons':
+        """Return the same comparisons with other weights (M,)."""
+        return dataclasses.replace(self, weight=_frozen(np.asarray(weight, dtype=float)))
+
+    def only(self, items: Sequence[str]) -> 'Comparisons':
+        """
+        Return the comparisons between ``items``, which become the policies in that order.
+
+        :raises RankingError: a name is unknown or comes twice.
+        """
+        unknown = [name for name in items if name not in self.items]
+        if unknown or len(set(items)) != len(items):
+            raise RankingError(f"asked for policies {', '.join(items)}; "
+                               f"unknown or twice: {', '.join(unknown) or 'one of them'}; "
+                               f"known: {', '.join(self.items)}")
+        place = np.full(self.n, -1)
+        place[[self.items.index(name) for name in items]] = np.arange(len(items))
+        i, j = place[self.first], place[self.second]
+        kept = self.take((i >= 0) & (j >= 0))
+        return dataclasses.replace(kept, items=tuple(items), first=_frozen(place[kept.first]),
+                                   second=_frozen(place[kept.second]))
+
+    def appearances(self) -> Ints:
+        """Return (n,) the number of comparisons with a positive weight each policy is in."""
+        used = self.weight > 0
+        return np.asarray(np.bincount(self.first[used], minlength=self.n)
+                          + np.bincount(self.second[used], minlength=self.n), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """
+    How a fit ended and what the data could not tell.
+
+    ``log_likelihood`` is in nats and NaN where the method has none; ``details`` are numbers that
+    only this method has.
+    """
+
+    converged: bool = True
+    iterations: int = 0
+    log_likelihood: float = float('nan')
+    warnings: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Standings:
+    """
+    The outcome of one method.
+
+    ``scores`` (n,) in the method's own unit, higher is better; ``low``, ``high`` (n,) its
+    interval, NaN where none was asked for. ``ranks`` (n,) count from 1; policies whose scores are
+    equal share the better rank. ``counts`` (n,) comparisons of each. ``solve`` (n,) is the
+    ability as a probability: of solving a task, or of beating a policy drawn from the pool.
+    ``rank_low``, ``rank_high`` (n,) and ``p_better`` (n, n), the probability that the row's policy
+    is better than the column's, come with intervals.
+    """
+
+    method: str
+    items: tuple[str, ...]
+    scores: Floats
+    low: Floats
+    high: Floats
+    ranks: Ints
+    counts: Ints
+    solve: Floats
+    diagnostics: Diagnostics
+    rank_low: Ints | None = None
+    rank_high: Ints | None = None
+    p_better: Floats | None = None
+
+    @property
+    def order(self) -> list[int]:
+        """The indices of the policies from best to worst; equals stay in the order of items."""
+        return [int(k) for k in np.lexsort((np.arange(len(self.items)), self.ranks))]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a method computes before anything is said of uncertainty; arrays as in Standings."""
+
+    scores: Floats
+    solve: Floats
+    diagnostics: Diagnostics
+    covariance: Floats | None = None
+
+
+class Method(Protocol):
+    """A method of ranking: comparisons in, abilities out."""
+
+    def __call__(self, comparisons: Comparisons) -> Fit:
+        """Fit, or raise RankingError when the comparisons cannot answer."""
+
+
+def standings(method: str, comparisons: Comparisons, fit: Fit) -> Standings:
+    """Return the standings of a fit without intervals."""
+    nothing = np.full(comparisons.n, np.nan)
+    return Standings(method, comparisons.items, fit.scores, nothing, nothing,
+                     competition_ranks(fit.scores), comparisons.appearances(), fit.solve,
+                     fit.diagnostics)
+
+
+def competition_ranks(scores: ArrayLike) -> Ints:
+    """
+    Return ranks 1.. of scores (n,), highest first, equals sharing the better rank.
+
+    Scores count as equal within 1e-9 of their range, so that rounding never splits a tie.
+    """
+    x = np.asarray(scores, dtype=float)
+    order = np.argsort(-x, kind='stable')
+    gap = TIE_TOLERANCE * max(float(np.ptp(x)) if len(x) else 0.0, 1e-3)
+    new = np.r_[True, -np.diff(x[order]) > gap] if len(x) else np.zeros(0, bool)
+    ranks = np.empty(len(x), dtype=np.int64)
+    ranks[order] = np.maximum.accumulate(np.where(new, np.arange(1, len(x) + 1), 0))
+    return ranks
+
+
+def _indices(values: ArrayLike, name: str) -> Ints:
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in 'iu':
+        raise RankingError(f'{name} must be whole numbers, found dtype {array.dtype}')
+    return array.astype(np.int64)
+
+
+def _coded(names: Sequence[str] | None, m: int) -> tuple[tuple[str, ...], Ints]:
+    if names is None:
+        return ('',), np.zeros(m, dtype=np.int64)
+    index: dict[str, int] = {}
+    codes = np.array([index.setdefault(name, len(index)) for name in names], dtype=np.int64)
+    return tuple(index), codes
+
+
+def _check(items: tuple[str, ...], i: Ints, j: Ints, y: Floats, w: Floats,
+           others: tuple[NDArray[Any], ...]) -> None:
+    lengths = {len(i), len(j), len(y), len(w), *(len(x) for x in others)}
+    if len(lengths) != 1:
+        raise RankingError(f'columns of comparisons differ in length: {sorted(lengths)}')
+    if len(set(items)) != len(items):
+        raise RankingError('a policy is named twice; give each policy one name')
+    if len(i) == 0:
+        return
+    if min(i.min(), j.min()) < 0 or max(i.max(), j.max()) >= len(items):
+        raise RankingError(f'policy indices must be 0 to {len(items) - 1}')
+    itself = np.flatnonzero(i == j)
+    if len(itself):
+        raise RankingError(f'comparison {itself[0]} sets {items[i[itself[0]]]} against itself')
+    bad = np.flatnonzero(~((y == 0) | (y == 0.5) | (y == 1)))
+    if len(bad):
+        raise RankingError(f'comparison {bad[0]} has outcome {y[bad[0]]}; expected 1, 0.5 or 0')
+    bad = np.flatnonzero(~(w >= 0) | ~np.isfinite(w))
+    if len(bad):
+        raise RankingError(f'comparison {bad[0]} has weight {w[bad[0]]}; expected >= 0')
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    held = np.array(array)
+    held.setflags(write=False)
+    return held

@@ -1,0 +1,1 @@
+"""Deviation ratings of games; see ``ratings``."""

@@ -1,0 +1,182 @@
+"""
+How well methods recover a reference from part of the sessions.
+
+The reference is the mean progress of each policy over all its rollouts, of which the A and B
+rollouts that a method was trained on are part; ``leak_free`` leaves those out. The splits share
+most of their data, so their spread is the noise of choosing sessions among the ones at hand, and
+says little of what another month of sessions would give. :func:`redraw` says more: it draws anew
+which two of the policies that ran in a session were compared, and what was said of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from arena_robot.core.errors import RankingError
+from arena_robot.ranking import quality
+from arena_robot.ranking.base import Comparisons, Floats, Method
+from arena_robot.ranking.methods import shrunk
+from arena_robot.ranking.tables import Arena, Rollouts
+
+MEASURES = ('pearson', 'spearman', 'kendall', 'mmrv', 'accuracy')
+
+
+@dataclass(frozen=True)
+class Scored:
+    """
+    Measures of one method over repeats: (repeats,) arrays, NaN where it could not rank.
+
+    ``rescued`` repeats had no finite maximum and were fitted with a small ridge.
+    """
+
+    values: Mapping[str, Floats]
+    failed: int
+    rescued: int
+
+    def summaries(self) -> dict[str, tuple[float, float, float]]:
+        """Return mean, low and high of each measure, the central 95 % of the repeats."""
+        return {name: quality.summary(x) for name, x in self.values.items()}
+
+
+def reference(rollouts: Rollouts, n: int, held_out_from: np.ndarray | None = None) -> Floats:
+    """
+    Return (n,) mean progress of each policy.
+
+    ``held_out_from`` are sessions whose compared rollouts are left out.
+
+    :raises RankingError: a policy has no rollout left.
+    """
+    mask = np.ones(len(rollouts.score), bool)
+    if held_out_from is not None:
+        mask = ~(rollouts.compared & np.isin(rollouts.session, held_out_from))
+    means = rollouts.means(n, mask)
+    if not np.isfinite(means).all():
+        raise RankingError('a policy has no scored rollout to serve as reference; give --episodes '
+                           'with scores of every policy')
+    return means
+
+
+def splits(arena: Arena, methods: Mapping[str, Method], count: int = 100, share: float = 0.8, *,
+           seed: int = 0, leak_free: bool = False) -> dict[str, Scored]:
+    """
+    Train every method on ``count`` random ``share`` of the sessions, the same for all methods.
+
+    Accuracy is that of the verdicts in the other sessions.
+    """
+    sessions = np.unique(arena.comparisons.session)
+    size = round(share * len(sessions))
+    if not 0 < size < len(sessions):
+        raise RankingError(f'cannot split {len(sessions)} sessions {share:g} to {1 - share:g}')
+    rng = np.random.default_rng(seed)
+    chosen = [rng.permutation(sessions)[:size] for _ in range(count)]
+    return {name: _measure(arena, method, chosen, leak_free) for name, method in methods.items()}
+
+
+def efficiency(arena: Arena, methods: Mapping[str, Method], sizes: Sequence[int],
+               repeats: int = 30, *, seed: int = 0) -> dict[str, dict[int, Scored]]:
+    """Train every method on ``repeats`` random subsets of each size, in sessions."""
+    sessions = np.unique(arena.comparisons.session)
+    found: dict[str, dict[int, Scored]] = {name: {} for name in methods}
+    for size in sizes:
+        rng = np.random.default_rng([seed, size])
+        chosen = [rng.permutation(sessions)[:size] for _ in range(repeats)]
+        for name, method in methods.items():
+            found[name][size] = _measure(arena, method, chosen, False)
+    return found
+
+
+def _measure(arena: Arena, method: Method, chosen: Sequence[np.ndarray], leak_free: bool,
+             ) -> Scored:
+    table = np.full((len(chosen), len(MEASURES)), np.nan)
+    failed = rescued = 0
+    comparisons = arena.comparisons
+    for row, sessions in enumerate(chosen):
+        inside = np.isin(comparisons.session, sessions)
+        goal = reference(arena.rollouts, comparisons.n, sessions if leak_free else None)
+        scores, helped = fit_or_shrink(method, comparisons.take(inside))
+        rescued += helped
+        if scores is None:
+            failed += 1
+            continue
+        table[row] = [*against(scores, goal), quality.accuracy(scores, comparisons.take(~inside))]
+    return Scored(dict(zip(MEASURES, table.T, strict=True)), failed, rescued)
+
+
+def against(scores: Floats, goal: Floats) -> tuple[float, float, float, float]:
+    """Return Pearson, Spearman, Kendall and MMRV."""
+    return (quality.pearson(scores, goal), quality.spearman(scores, goal),
+            quality.kendall(scores, goal), quality.mmrv(scores, goal))
+
+
+def fit_or_shrink(method: Method, comparisons: Comparisons) -> tuple[Floats | None, bool]:
+    """Return the scores, with a small ridge if need be and so told, or None if nothing helps."""
+    for attempt, fitter in enumerate((method, shrunk(method))):
+        try:
+            return fitter(comparisons).scores, attempt > 0
+        except RankingError:
+            continue
+    return None, False
+
+
+def redraws(arena: Arena, methods: Mapping[str, Method], count: int = 100, *, seed: int = 0,
+            ) -> dict[str, Scored]:
+    """Measure every method on ``count`` arenas from :func:`redraw`, against the reference."""
+    goal = reference(arena.rollouts, arena.comparisons.n)
+    drawn = [redraw(arena, np.random.default_rng([seed, k])) for k in range(count)]
+    found = {}
+    for name, method in methods.items():
+        table = np.full((count, 4), np.nan)
+        failed = rescued = 0
+        for row, comparisons in enumerate(drawn):
+            scores, helped = fit_or_shrink(method, comparisons)
+            rescued += helped
+            if scores is None:
+                failed += 1
+            else:
+                table[row] = against(scores, goal)
+        found[name] = Scored(dict(zip(MEASURES, table.T, strict=False)), failed, rescued)
+    return found
+
+
+def redraw(arena: Arena, rng: np.random.Generator) -> Comparisons:
+    """
+    Return comparisons with the compared pair of each session drawn anew.
+
+    The pair is any two policies with a score in the session. The verdict is drawn from the real
+    ones: as often for the better scored, a tie or the other as evaluators said, separately for
+    equal scores and for gaps up to 0.1, 0.3 and more.
+    """
+    old = arena.comparisons
+    table = _verdicts(old)
+    scores = np.full((int(old.session.max()) + 1, old.n), np.nan)
+    known = arena.rollouts.session >= 0
+    scores[arena.rollouts.session[known], arena.rollouts.policy[known]] = \
+        arena.rollouts.score[known]
+    drawn = scores[old.session]
+    order = np.where(np.isfinite(drawn), rng.random(drawn.shape), np.inf).argsort(axis=1)
+    enough = np.isfinite(drawn).sum(axis=1) >= 2
+    rows = np.arange(len(old))
+    first, second = order[:, 0], order[:, 1]
+    a, b = drawn[rows, first], drawn[rows, second]
+    u, shares = rng.random(len(old)), table[_gap(a - b)]
+    kind = (u[:, None] > np.cumsum(shares, axis=1)[:, :2]).sum(axis=1)
+    better = np.select([kind == 0, kind == 1], [1.0, 0.5], 0.0)
+    outcome = np.where(a >= b, better, 1 - better)
+    new = replace(old, first=first, second=second, outcome=outcome, score_first=a, score_second=b)
+    return new.take(enough)
+
+
+def _verdicts(old: Comparisons) -> Floats:
+    gap = old.score_first - old.score_second
+    seen = np.isfinite(gap)
+    better = np.where(gap >= 0, old.outcome, 1 - old.outcome)[seen]
+    table = np.zeros((4, 3))
+    np.add.at(table, (_gap(gap[seen]), (2 - 2 * better).astype(int)), 1.0)
+    table[0, [0, 2]] = table[0, [0, 2]].mean()
+    return np.asarray((table + 1e-9) / (table + 1e-9).sum(axis=1, keepdims=True))
+
+
+def _gap(difference: Floats) -> np.ndarray:
+    return np.asarray(np.searchsorted([1e-9, 0.1 + 1e-9, 0.3 + 1e-9],
+                                      np.nan_to_num(np.abs(difference))))

@@ -1,0 +1,108 @@
+"""
+Enough evidence that one policy of a pair is better, valid however often one looks.
+
+Bets on the decisive verdicts of the pair: under "equally good" each goes either way with
+probability ½, whatever was seen before, so that
+
+    E_t = ∫ (2p)^w (2(1-p))^l Beta(p; a, a) dp = 2^{w+l} B(w + a, l + a) / B(a, a)
+
+is a fair game's capital after w wins and l losses (Robbins 1970; Ville 1939): whatever the
+stopping rule, the chance that it ever reaches 1/α is at most α. The same mixture gives a
+confidence sequence for p, the probability of a win among decisive verdicts: at any time the p
+with p^w (1-p)^l ≥ α B(w + a, l + a) / B(a, a). Ties say nothing of who is better and leave both
+alone. A fixed-sample p-value looked at after every session would cross 5 % far more often than
+one time in twenty; this does not.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import betaln, xlog1py, xlogy
+
+from arena_robot.core.errors import RankingError
+from arena_robot.ranking.base import Comparisons, Floats
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """
+    What the verdicts of one pair amount to.
+
+    ``wins``, ``losses``, ``ties`` of the first policy; ``log_e`` the natural logarithm of the
+    capital now and ``log_e_path`` (verdicts,) after each; ``p_value`` the anytime-valid p-value
+    1 / max E; ``low``, ``high`` the confidence sequence for the share of decisive verdicts won,
+    all looks intersected; ``better`` the name of the better policy once 1/α was reached, else
+    None, and ``decided_after`` the number of verdicts that took.
+    """
+
+    first: str
+    second: str
+    wins: int
+    losses: int
+    ties: int
+    log_e: float
+    log_e_path: Floats
+    p_value: float
+    low: float
+    high: float
+    better: str | None
+    decided_after: int | None
+
+
+def evidence(comparisons: Comparisons, first: str, second: str, *, alpha: float = 0.05,
+             prior: float = 1.0) -> Evidence:
+    """
+    Weigh the pair's verdicts in the order they were made.
+
+    ``prior`` is a: 1 bets on any difference alike, larger values on small ones.
+
+    :raises RankingError: a name is unknown, both are the same, or alpha or prior is out of range.
+    """
+    if not 0 < alpha < 1 or not prior > 0 or first == second:
+        raise RankingError(f'need two policies, 0 < alpha < 1 and prior > 0; got {first}, '
+                           f'{second}, {alpha} and {prior}')
+    pair = comparisons.only([first, second])
+    pair = pair.take(pair.weight > 0)
+    outcome = np.where(pair.first == 0, pair.outcome, 1 - pair.outcome)
+    wins, losses = np.cumsum(outcome == 1), np.cumsum(outcome == 0)
+    path = log_capital(wins, losses, prior)
+    w, d = (int(x[-1]) if len(x) else 0 for x in (wins, losses))
+    low, high = _intersected(wins, losses, alpha, prior)
+    crossed = np.flatnonzero(path >= -np.log(alpha))
+    at = int(crossed[0]) if len(crossed) else None
+    better = None if at is None else (first if wins[at] > losses[at] else second)
+    return Evidence(first, second, w, d, len(outcome) - w - d,
+                    float(path[-1]) if len(path) else 0.0, path,
+                    float(np.exp(-path.max(initial=0.0))), low, high, better,
+                    None if at is None else at + 1)
+
+
+def log_capital(wins: np.ndarray, losses: np.ndarray, prior: float = 1.0) -> Floats:
+    """Return log E for wins and losses of equal shape."""
+    return np.asarray((wins + losses) * np.log(2.0) + betaln(wins + prior, losses + prior)
+                      - betaln(prior, prior))
+
+
+def win_interval(wins: int, losses: int, alpha: float = 0.05, prior: float = 1.0,
+                 ) -> tuple[float, float]:
+    """Return the confidence sequence for the share won at one look: (low, high)."""
+    floor = np.log(alpha) + betaln(wins + prior, losses + prior) - betaln(prior, prior)
+
+    def above(p: float) -> float:
+        return float(xlogy(wins, p) + xlog1py(losses, -p) - floor)
+
+    peak = wins / (wins + losses) if wins + losses else 0.5
+    low = 0.0 if wins == 0 or above(0.0) >= 0 else brentq(above, 0.0 + 1e-300, peak)
+    high = 1.0 if losses == 0 or above(1.0) >= 0 else brentq(above, peak, 1.0 - 1e-16)
+    return float(low), float(high)
+
+
+def _intersected(wins: np.ndarray, losses: np.ndarray, alpha: float, prior: float,
+                 ) -> tuple[float, float]:
+    low, high = 0.0, 1.0
+    seen = dict.fromkeys(zip(wins.tolist(), losses.tolist(), strict=True))
+    for w, d in seen:
+        below, above = win_interval(w, d, alpha, prior)
+        low, high = max(low, below), min(high, above)
+    return low, high

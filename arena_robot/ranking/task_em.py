@@ -1,0 +1,234 @@
+"""
+TASK: policies compared over latent task buckets, fitted by expectation–maximisation.
+
+Model (RoboArena, section 3.2 and appendix B): a verdict belongs to bucket t with probability ν_t,
+where policy p has the log-odds z_pt = θ_p + ψ_pt - τ_t; :mod:`task_models` says what the verdict's
+likelihood is then. Maximised is
+
+    Σ_n w_n log Σ_t ν_t P(y_n | t) - λ_θ/2 Σ θ² - λ_ψ/2 Σ ψ²
+
+Each iteration takes the responsibilities γ, one joint Newton step in (θ, ψ, τ), clipped, and
+ν_t = mean γ_t. The step is joint because θ, ψ and τ move the same z: stepping each alone adds the
+same correction two or three times over. A step that lowers the objective is halved.
+
+Three variants. ``solve`` (the default) is the composite likelihood that the printed outcome
+probabilities imply. ``davidson`` normalises them; τ then vanishes and preferences alone cannot
+tell an easy bucket from a hard one. ``paper`` is Algorithm 2 as printed (:mod:`task_paper`).
+
+What is right and what was printed: ∂Q/∂θ_p is a sum over the trials in which p is first PLUS a
+sum over those in which it is second (B.2 prints a minus). θ, ψ and τ are not identified apart,
+only z and ν are, so the score is the mean log-odds Σ_t ν_t z_pt, centred, and not θ_p: over
+further iterations θ drifts while the score stands still. Starting at ψ = 0, as printed, starts
+on a saddle where all buckets stay equal; here ψ starts at random.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import expit
+
+from arena_robot.core.errors import RankingError
+from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, Floats
+from arena_robot.ranking.counts import (
+    PairCounts,
+    count_pairs,
+    require_connected,
+    shrunk_warnings,
+    vote_warnings,
+)
+from arena_robot.ranking.davidson import expected_share
+from arena_robot.ranking.task_models import BucketModel, DavidsonModel, SolveModel, make_rows
+from arena_robot.ranking.task_step import joint_step
+
+VARIANTS = ('solve', 'davidson', 'paper')
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """
+    The hyperparameters, with the paper's defaults where it gives one.
+
+    ``sigma`` and ``score_weight`` are σ_partial and w_ps of B.4, which gives no default; σ is held
+    fixed, so that with a σ above the spread of the scores the buckets see nothing. ``restarts``
+    starts are run and the best kept; ``tolerance`` is the largest change of a score between
+    iterations that counts as converged.
+    """
+
+    buckets: int = 60
+    iterations: int = 60
+    step_clip: float = 1.0
+    step_decay: float = 0.99
+    l2_theta: float = 1e-2
+    l2_psi: float = 1e-2
+    tolerance: float = 1e-4
+    sigma: float = 0.3
+    score_weight: float = 1.0
+    start_psi: float = 0.5
+    start: float = 0.1
+    restarts: int = 1
+    seed: int = 0
+    variant: str = 'solve'
+
+
+@dataclass(frozen=True)
+class TaskState:
+    """Parameters: θ (n,), ψ (n, T), τ (T,), ν (T,), log κ; ``value`` is the objective."""
+
+    theta: Floats
+    psi: Floats
+    tau: Floats
+    nu: Floats
+    log_kappa: float
+    value: float = -np.inf
+    log_likelihood: float = -np.inf
+    iterations: int = 0
+    change: float = np.inf
+
+    @property
+    def z(self) -> Floats:
+        """(n, T) log-odds of each policy in each bucket."""
+        return np.asarray(self.theta[:, None] + self.psi - self.tau)
+
+    @property
+    def score(self) -> Floats:
+        """(n,) mean log-odds over the buckets."""
+        return np.asarray(self.z @ self.nu)
+
+
+@dataclass(frozen=True)
+class Task:
+    """The method; ``partial`` uses progress scores too (B.4)."""
+
+    options: TaskOptions = TaskOptions()
+    partial: bool = False
+
+    def __call__(self, comparisons: Comparisons) -> Fit:
+        """
+        Fit comparisons.
+
+        :raises RankingError: they cannot order the policies, or scores are asked for and absent.
+        """
+        options, counts = self.options, count_pairs(comparisons)
+        _check(options, comparisons, self.partial)
+        require_connected(counts)
+        known = vote_warnings(comparisons) + shrunk_warnings(counts)
+        rows = make_rows(comparisons, options.score_weight / options.sigma ** 2
+                         if self.partial else 0.0)
+        if options.variant == 'paper':
+            from arena_robot.ranking.task_paper import fit_paper
+            return fit_paper(rows, options, known)
+        model: BucketModel = (DavidsonModel if options.variant == 'davidson' else SolveModel)(rows)
+        runs = [run_em(model, options, np.random.default_rng([options.seed, k]))
+                for k in range(max(1, options.restarts))]
+        best = max(runs, key=lambda run: run.value)
+        single = replace(options, buckets=1, iterations=50, tolerance=1e-6)
+        one = run_em(model, single, np.random.default_rng(0))
+        told = _diagnostics(options, counts, runs, best, one, model)
+        told = replace(told, warnings=known + told.warnings)
+        return Fit(best.score - best.score.mean(), _solve(model, best), told)
+
+
+def start_state(n: int, options: TaskOptions, rng: np.random.Generator) -> TaskState:
+    """Draw a start: θ and τ as in the paper, ψ wide enough to tell the buckets apart."""
+    t = options.buckets
+    psi = rng.normal(0.0, options.start_psi, (n, t)) if t > 1 else np.zeros((n, t))
+    return TaskState(rng.normal(0.0, options.start, n), psi, rng.normal(0.0, options.start, t),
+                     np.full(t, 1.0 / t), float(np.log(0.5)))
+
+
+def run_em(model: BucketModel, options: TaskOptions, rng: np.random.Generator) -> TaskState:
+    """Run one start until the scores stand still or the iterations are used up."""
+    state = start_state(model.rows.took.shape[1], options, rng)
+    if not model.uses_difficulty:
+        state = replace(state, tau=np.zeros_like(state.tau))
+    state, share = expect(model, state, options)
+    iteration, change, score = 0, np.inf, _centred(state.score)
+    while iteration < options.iterations and not change < options.tolerance:
+        state, share = _climb(model, state, share, options)
+        before, score = score, _centred(state.score)
+        iteration, change = iteration + 1, float(np.max(np.abs(score - before)))
+    return replace(state, iterations=iteration, change=change)
+
+
+def expect(model: BucketModel, state: TaskState, options: TaskOptions,
+           ) -> tuple[TaskState, Floats]:
+    """E-step: the state with its objective, and w_n γ_nt (R, T)."""
+    logs = model.log_likelihood(state.z, state.log_kappa)
+    top = logs.max(axis=1, keepdims=True)
+    share = np.exp(logs - top) * state.nu
+    total = share.sum(axis=1, keepdims=True)
+    weight = model.rows.weight
+    value = float(weight @ (top + np.log(total))[:, 0])
+    penalty = (options.l2_theta * float(state.theta @ state.theta)
+               + options.l2_psi * float((state.psi * state.psi).sum())) / 2
+    share *= weight[:, None] / total
+    return TaskState(state.theta, state.psi, state.tau, state.nu, state.log_kappa,
+                     value - penalty, value), share
+
+
+def _climb(model: BucketModel, state: TaskState, share: Floats, options: TaskOptions,
+           ) -> tuple[TaskState, Floats]:
+    slope, bend = model.derivatives(state.z, state.log_kappa, share)
+    step = joint_step(state.theta, state.psi, state.tau, slope, bend,
+                      (options.l2_theta, options.l2_psi), model.uses_difficulty)
+    clip = options.step_clip
+    d_theta, d_psi, d_tau = (np.clip(d, -clip, clip) for d in step)
+    d_kappa = model.kappa_step(state.z, state.log_kappa, share)
+    nu = share.sum(axis=0) / share.sum()
+    for halving in range(20):
+        f = 0.5 ** halving
+        new = TaskState(state.theta + f * d_theta, state.psi + f * d_psi, state.tau + f * d_tau,
+                        nu, state.log_kappa + f * d_kappa)
+        new, after = expect(model, new, options)
+        if new.value >= state.value - 1e-9:
+            return new, after
+    return state, share
+
+
+def _solve(model: BucketModel, state: TaskState) -> Floats:
+    if model.uses_difficulty:
+        return np.asarray(expit(state.z) @ state.nu)
+    kappa = float(np.exp(state.log_kappa))
+    shares = [expected_share(z, kappa) for z in state.z.T]
+    return np.asarray(np.array(shares).T @ state.nu)
+
+
+def _check(options: TaskOptions, comparisons: Comparisons, partial: bool) -> None:
+    if options.variant not in VARIANTS:
+        raise RankingError(f"unknown variant '{options.variant}'; known: {', '.join(VARIANTS)}")
+    if options.buckets < 1 or not options.sigma > 0 or not options.l2_theta > 0 \
+            or not options.l2_psi > 0:
+        raise RankingError('TASK needs buckets >= 1, sigma > 0, l2_theta > 0 and l2_psi > 0; got '
+                           f'{options}')
+    if partial and not np.isfinite(comparisons.score_first).any():
+        raise RankingError('asked for progress scores; no comparison has one; give --episodes, or '
+                           'use a method on preferences alone')
+
+
+def _diagnostics(options: TaskOptions, counts: PairCounts, runs: list[TaskState],
+                 best: TaskState, one: TaskState, model: BucketModel) -> Diagnostics:
+    gain = best.log_likelihood - one.log_likelihood
+    n, converged = counts.n, best.change < options.tolerance
+    warnings = []
+    if not converged:
+        warnings.append(f'stopped at {best.iterations} iterations with scores still moving by '
+                        f'{best.change:.1e} per iteration')
+    if options.buckets > 1 and gain < n:
+        warnings.append(
+            f'{options.buckets} buckets gain {gain:.1f} nats over one bucket, less than the '
+            f'{n} parameters of a second bucket cost: the buckets mean nothing on these data')
+    weights = best.nu[best.nu > 0]
+    details = {
+        'variant': options.variant, 'buckets': options.buckets,
+        'effective_buckets': float(np.exp(-(weights * np.log(weights)).sum())),
+        'sufficient_counts': counts.sufficient, 'rows': len(model.rows.weight),
+        'bucket_parameters': options.buckets * (n + 2) + n,
+        'one_bucket_log_likelihood': one.log_likelihood, 'bucket_gain': gain,
+        'restart_log_likelihoods': [run.log_likelihood for run in runs]}
+    if options.variant == 'davidson':
+        details['kappa'] = float(np.exp(best.log_kappa))
+    return Diagnostics(converged, best.iterations, best.log_likelihood, tuple(warnings), details)
+
+
+def _centred(x: Floats) -> Floats:
+    return np.asarray(x - x.mean())

@@ -1,0 +1,53 @@
+"""Rules on the preference counts alone: majority blocks, Copeland and Schulze."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from arena_robot.ranking.voting.profile import Profile
+from arena_robot.ranking.voting.result import VoteResult, layers_of, votes_over_lower
+from arena_robot.ranking.voting.scoring import by_score
+
+
+def majority_blocks(margins: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+    """Return the blocks of "beats or draws" cycles, each one beating all later ones."""
+    weak = (margins >= 0) & ~np.eye(len(margins), dtype=bool)
+    _, label = connected_components(weak, directed=True, connection='strong')
+    blocks = [np.flatnonzero(label == k) for k in range(label.max() + 1)]
+    return sorted(blocks, key=lambda b: -int((np.delete(margins[b[0]], b) > 0).sum()))
+
+
+def copeland(profile: Profile) -> VoteResult:
+    """One point for each alternative beaten head to head, half a point for each draw."""
+    margins = profile.margins
+    draws = (margins == 0).sum(axis=1) - 1
+    return by_score(profile, 'copeland', (margins > 0).sum(axis=1) + draws / 2)
+
+
+def widest_paths(preferences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """
+    Return P, shape (m, m): the strength of the strongest path from x to y by winning votes.
+
+    A link x → y exists where N[x, y] > N[y, x] and has strength N[x, y]; a path is as strong as
+    its weakest link. Floyd–Warshall with (max, min), O(m³).
+    """
+    paths = np.where(preferences > preferences.T, preferences, 0.)
+    for k in range(len(paths)):
+        np.maximum(paths, np.minimum(paths[:, k, None], paths[None, k]), out=paths)
+    np.fill_diagonal(paths, 0.)
+    return paths
+
+
+def schulze(profile: Profile) -> VoteResult:
+    """
+    Rank x above y where its strongest path to y is stronger than the way back.
+
+    The relation is a strict partial order, not always a weak one: the tiers are its layers
+    (nobody above; then nobody above but the tiers before; …) and the winners are the first. The
+    paper defines a score, the ballots that prefer the alternative to those below it:
+    Σ N[x, y] over lower tiers.
+    """
+    paths = widest_paths(profile.preferences)
+    tiers = layers_of(paths > paths.T)
+    scores = votes_over_lower(profile.preferences, tiers)
+    return VoteResult('schulze', scores, tiers[0], tiers, unique=len(tiers[0]) == 1)

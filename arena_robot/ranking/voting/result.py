@@ -1,0 +1,69 @@
+"""What a voting rule answers, and how ties become tiers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Tiers = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class VoteResult:
+    """
+    The outcome of one rule over m alternatives, all by index.
+
+    scores: shape (m,), NaN where the rule gives none to that alternative; None where it gives
+        none at all.
+    winners: who can win, best first; several where the rule elects several or leaves a tie.
+    tiers: best first, tied alternatives together; None where the rule ranks nobody.
+    unique: exactly one outcome follows from the ballots. Scoring rules, Copeland and Schulze:
+        there is one winner. STV: one list of winners. Kemeny–Young: one optimal ranking. Ranked
+        pairs: one graph with one source. Lotteries: one maximal lottery (at every level).
+    lottery: shape (m,), the maximal lottery.
+    levels: the levels of iterative maximal lotteries, best first.
+    warnings: what the reader must know before trusting the order.
+    graph: shape (m, m), the locked edges of ranked pairs, by margin; 0 where there is none.
+    """
+
+    method: str
+    scores: NDArray[np.float64] | None
+    winners: tuple[int, ...]
+    tiers: Tiers | None
+    unique: bool
+    lottery: NDArray[np.float64] | None = None
+    levels: Tiers | None = None
+    warnings: tuple[str, ...] = ()
+    graph: NDArray[np.float64] | None = None
+
+
+def tiers_of(scores: NDArray[np.float64], resolution: float = 1e-9) -> Tiers:
+    """Sort by falling score, shape (m,); scores closer than ``resolution`` share a tier."""
+    order = np.argsort(-scores, kind='stable')
+    cuts = np.flatnonzero(-np.diff(scores[order]) > resolution) + 1
+    return tuple(tuple(sorted(part.tolist())) for part in np.split(order, cuts))
+
+
+def layers_of(above: NDArray[np.bool_]) -> Tiers:
+    """
+    Peel a strict partial order, ``above[x, y]`` where x is above y, into layers.
+
+    The first layer is everybody with nobody above; each next one is what is left on top once the
+    layers before it are taken away. The relation must be acyclic.
+    """
+    left = np.ones(len(above), dtype=bool)
+    layers = []
+    while left.any():
+        top = left & ~above[left].any(axis=0)
+        layers.append(tuple(np.flatnonzero(top).tolist()))
+        left &= ~top
+    return tuple(layers)
+
+
+def votes_over_lower(preferences: NDArray[np.float64], tiers: Tiers) -> NDArray[np.float64]:
+    """Return per alternative Σ N[x, y] over all y in lower tiers, shape (m,)."""
+    place = np.empty(len(preferences), dtype=np.int64)
+    for k, tier in enumerate(tiers):
+        place[list(tier)] = k
+    below = place[:, None] < place[None, :]
+    return np.where(below, preferences, 0.).sum(axis=1)

@@ -1,0 +1,211 @@
+"""Zero-sum matrix games: all equilibria summed up, and the one of largest entropy."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import null_space
+from scipy.optimize import linprog
+
+from arena_robot.core.errors import DataError, NotConverged
+
+ZERO = 1e-9
+FEW = 16
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Strategies:
+    """
+    The optimal strategies of one player.
+
+    mixed: shape (m,), the optimal strategy of largest entropy, exact zeros off ``essential``.
+    essential: indices played with positive probability by some optimal strategy.
+    unique: there is only one optimal strategy.
+    """
+
+    mixed: Floats
+    essential: tuple[int, ...]
+    unique: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Equilibrium:
+    """The value of a zero-sum game and the optimal strategies of both players."""
+
+    value: float
+    row: Strategies
+    column: Strategies
+
+
+def solve(payoffs: ArrayLike) -> Equilibrium:
+    """
+    Solve max over x, min over y of xᵀ P y.
+
+    payoffs: shape (m, n), finite, to the row player. One LP finds a strictly complementary pair
+    (every strategy either is played or costs something; Goldman and Tucker 1956), which gives
+    both essential sets; the entropy is then maximised over the remaining freedom. Raises
+    DataError for a bad matrix, NotConverged if a solver gives up.
+    """
+    P = _checked(payoffs)
+    m, n = P.shape
+    scale = max(float(np.abs(P - P.mean()).max()), 1e-300)
+    Q = (P - P.mean()) / scale
+    # variables x, y, v, t;  maximise t
+    ones_m, ones_n = np.ones((m, 1)), np.ones((n, 1))
+    zero = np.zeros
+    rows = np.block([
+        [-Q.T, zero((n, n)), ones_n, zero((n, 1))],
+        [zero((m, m)), Q, -ones_m, zero((m, 1))],
+        [-np.eye(m), Q, -ones_m, ones_m],
+        [-Q.T, -np.eye(n), ones_n, ones_n]])
+    equal = zero((2, m + n + 2))
+    equal[0, :m], equal[1, m:m + n] = 1, 1
+    best = _linear(np.r_[zero(m + n + 1), -1.], rows, zero(len(rows)), equal, np.ones(2),
+                   [(0, None)] * (m + n) + [(None, None)] * 2)
+    x, y, v = best[:m], best[m:m + n], best[m + n]
+    row, column = x > v - Q @ y, y > x @ Q - v
+    return Equilibrium(float(v * scale + P.mean()),
+                       _largest_entropy(Q - v, x, row, column),
+                       _largest_entropy(v - Q.T, y, column, row))
+
+
+def solve_symmetric(payoffs: ArrayLike) -> Strategies:
+    """
+    Return the optimal strategies of the symmetric zero-sum game M = −Mᵀ, whose value is 0.
+
+    A strategy that beats all others needs no LP. Otherwise a vertex comes from one LP; where it
+    is not strictly complementary there are several, and a second LP finds the essential set.
+    """
+    M = antisymmetric(payoffs)
+    m = len(M)
+    wins = np.flatnonzero((M > 0).sum(axis=1) == m - 1)
+    if len(wins):
+        return Strategies(np.eye(m)[wins[0]], (int(wins[0]),), unique=True)
+    M = M / max(float(np.abs(M).max()), 1e-300)
+    total = np.ones((1, m))
+    p = _polished(M, _vertex(M))
+    slack = p @ M
+    if (p + slack).min() <= ZERO:
+        rows = np.block([[-M.T, np.zeros((m, 1))], [-np.eye(m) - M.T, np.ones((m, 1))]])
+        p = _linear(np.r_[np.zeros(m), -1.], rows, np.zeros(2 * m), np.c_[total, 0.],
+                    np.ones(1), [(0, None)] * m + [(None, None)])[:m]
+        slack = p @ M
+    played = p > slack
+    return _largest_entropy(M, p, played, played)
+
+
+def antisymmetric(payoffs: ArrayLike) -> Floats:
+    """Return the matrix as an array; DataError unless it is finite, square and M = −Mᵀ."""
+    M = _checked(payoffs)
+    if M.shape[0] != M.shape[1] or np.abs(M + M.T).max() > ZERO * max(np.abs(M).max(), 1.):
+        raise DataError('the matrix of a symmetric zero-sum game must be antisymmetric')
+    return M
+
+
+def _checked(payoffs: ArrayLike) -> Floats:
+    P = np.asarray(payoffs, dtype=float)
+    if P.ndim != 2 or not P.size:
+        raise DataError(f'a matrix game needs a non-empty matrix, not shape {P.shape}')
+    if not np.isfinite(P).all():
+        at = np.argwhere(~np.isfinite(P))[0].tolist()
+        raise DataError(f'the payoff at {at} is {P[tuple(at)]}; payoffs are finite')
+    return P
+
+
+def _linear(cost: Floats, rows: Floats, bound: Floats, equal: Floats, to: Floats,
+            limits: list[tuple[float | None, float | None]]) -> Floats:
+    answer = linprog(cost, A_ub=rows, b_ub=bound, A_eq=equal, b_eq=to, bounds=limits,
+                     method='highs-ds', options={'primal_feasibility_tolerance': 1e-10,
+                                                 'dual_feasibility_tolerance': 1e-10})
+    if answer.x is None:
+        raise NotConverged(f'HiGHS did not solve a matrix game: {answer.message}')
+    return np.asarray(answer.x, dtype=float)
+
+
+def _vertex(M: Floats) -> Floats:
+    """
+    Return a vertex of the optimal strategies of M = −Mᵀ, shape (m,).
+
+    Supports are small, so the game is solved on those with most wins, and everybody who beats
+    that solution comes in until nobody does.
+    """
+    inside = np.sort(np.argsort(-(M > 0).sum(axis=1), kind='stable')[:FEW])
+    while True:
+        k = len(inside)
+        part = _linear(np.zeros(k), -M[np.ix_(inside, inside)].T, np.zeros(k), np.ones((1, k)),
+                       np.ones(1), [(0, None)] * k)
+        p = np.zeros(len(M))
+        p[inside] = part
+        against = p @ M
+        against[inside] = 0.
+        worst = np.argsort(against, kind='stable')[:FEW]
+        worst = worst[against[worst] < -ZERO]
+        if not len(worst):
+            return p
+        inside = np.union1d(inside, worst)
+
+
+def _polished(M: Floats, p: Floats) -> Floats:
+    """Replace a vertex by the exact null vector on its support where that is one and fits."""
+    S = np.flatnonzero(p > ZERO)
+    kernel = null_space(M[np.ix_(S, S)], rcond=ZERO)
+    if kernel.shape[1] != 1:
+        return p
+    q = np.zeros(len(p))
+    q[S] = kernel[:, 0] / kernel[:, 0].sum()
+    return q if q.min() >= 0 and (q @ M).min() > -ZERO else p
+
+
+def _largest_entropy(C: Floats, start: Floats, played: NDArray[np.bool_],
+                     answered: NDArray[np.bool_]) -> Strategies:
+    """
+    Return the strategy of largest entropy among the optimal ones.
+
+    C: shape (m, n), payoff minus value; optimal is pᵀC ≥ 0, with equality on ``answered``, and
+    p = 0 off ``played``. start: a strictly complementary strategy.
+    """
+    E = np.vstack([C[np.ix_(played, answered)].T, np.ones(played.sum())])
+    target = np.r_[np.zeros(answered.sum()), 1.]
+    p = start[played]
+    p = p + np.linalg.lstsq(E, target - E @ p, rcond=None)[0]
+    free = null_space(E, rcond=ZERO)
+    G = C[np.ix_(played, ~answered)].T
+    if free.shape[1] and p.min() > 0 and (G @ p).min(initial=1.) > 0:
+        p = _climb(p, free, G)
+    mixed = np.zeros(len(start))
+    mixed[played] = np.maximum(p, 0.)
+    return Strategies(mixed / mixed.sum(), tuple(np.flatnonzero(played).tolist()),
+                      unique=free.shape[1] == 0)
+
+
+def _climb(p: Floats, free: Floats, G: Floats) -> Floats:
+    """
+    Maximise −Σ p log p over p + free·u with G p ≥ 0 by a primal–dual interior method.
+
+    The KKT conditions are freeᵀ(log p − Gᵀμ) = 0 and μ∘(G p) = τ with τ → 0.
+    """
+    slope = G @ free
+    mu, slack = np.ones(len(G)) / max(len(G), 1), G @ p
+    for _ in range(300):
+        gap = float(slack @ mu) / max(len(G), 1)
+        residual = free.T @ np.log(p) - slope.T @ mu
+        if gap < 1e-13 and np.abs(residual).max() < 1e-11:
+            return p
+        tau = .1 * gap
+        H = free.T @ (free / p[:, None]) + slope.T @ (slope * (mu / slack)[:, None])
+        du = -np.linalg.solve(H, free.T @ np.log(p) - slope.T @ (tau / slack))
+        dp, ds = free @ du, slope @ du
+        dmu = tau / slack - mu - mu / slack * ds
+        step = min(_room(p, dp), _room(slack, ds))
+        # the slack is carried along: recomputed from p it would round to zero
+        p, slack, mu = p + step * dp, slack + step * ds, mu + min(step, _room(mu, dmu)) * dmu
+    raise NotConverged('the equilibrium of largest entropy was not reached in 300 steps')
+
+
+def _room(at: Floats, move: Floats) -> float:
+    """Return the largest step up to 1 that keeps ``at`` positive with a margin."""
+    falling = move < 0
+    if not falling.any():
+        return 1.
+    return min(1., .9 * float((at[falling] / -move[falling]).min()))

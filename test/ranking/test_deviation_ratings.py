@@ -1,0 +1,190 @@
+"""Deviation ratings against one LP per stage without any reduction, and on known games."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from arena_robot.core.errors import DataError
+from arena_robot.ranking.deviation.ratings import (
+    KINDS,
+    deviation_ratings,
+    normalised,
+    rate_table,
+    uniform_ratings,
+    uniform_table,
+)
+from arena_robot.ranking.deviation.tensor_gains import TensorGains, symmetric_groups
+from arena_robot.ranking.nash import nash_average
+
+SHAPLEY = np.array([[-8, -2, 4, -680 / 241], [2, -8, -1, -680 / 241], [-4, 1, -8, -680 / 241],
+                    [-712 / 241, -920 / 241, -184 / 241, -680 / 241]])
+
+
+def gain_matrix(payoffs):
+    """Write A[c, a] = G_p(a', a_-p) - G_p(a) out, rows by player and strategy."""
+    return np.array([(np.take(G, [a], axis=p) - G).ravel()
+                     for p, G in enumerate(payoffs) for a in range(G.shape[p])])
+
+
+def plain_ratings(payoffs):
+    """Algorithm 1 of the paper: an LP over all joint strategies per stage."""
+    A = gain_matrix(payoffs)
+    C, K = A.shape
+    ratings, free = np.zeros(C), np.ones(C, dtype=bool)
+    while free.any():
+        answer = linprog(np.r_[np.zeros(K), 1.], A_ub=np.c_[A, -free.astype(float)],
+                         b_ub=np.where(free, 0., ratings), A_eq=np.r_[np.ones(K), 0.][None],
+                         b_eq=[1], bounds=[(0, None)] * K + [(None, None)], method='highs-ds',
+                         options={'primal_feasibility_tolerance': 1e-10,
+                                  'dual_feasibility_tolerance': 1e-10})
+        assert answer.status == 0
+        fixed = free & (-answer.ineqlin.marginals > 1e-7)
+        ratings[fixed], free = answer.fun, free & ~fixed
+    return ratings
+
+
+def table_game(scores, kind):
+    if kind == 'model_vs_task':
+        return [scores, -scores]
+    apart = scores[:, None, :] - scores[None, :, :]
+    return [apart, -apart, np.abs(apart)]
+
+
+def random_game(seed):
+    rng = np.random.default_rng(seed)
+    shape = tuple(rng.integers(1, 5, 1 + seed % 3))
+    if seed % 2:
+        return [rng.normal(size=shape) for _ in shape]
+    return [rng.integers(-2, 3, shape).astype(float) for _ in shape]
+
+
+@pytest.mark.parametrize('seed', range(40))
+def test_ratings_are_those_of_the_plain_algorithm(seed):
+    game = random_game(seed)
+    found = deviation_ratings(game)
+    np.testing.assert_allclose(np.concatenate(found.ratings), plain_ratings(game), atol=1e-7)
+    assert found.residual < 1e-8
+
+
+@pytest.mark.parametrize('kind', KINDS)
+@pytest.mark.parametrize('seed', range(15))
+def test_tables_are_rated_as_the_tensors_that_they_stand_for(seed, kind):
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 4, rng.integers(2, 6, 2)) / 3 if seed % 2 else rng.random((4, 3))
+    game = table_game(scores, kind)
+    table, tensor = rate_table(scores, kind), deviation_ratings(game)
+    for one, two in zip(table.ratings, tensor.ratings, strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-7)
+    np.testing.assert_allclose(np.concatenate(table.ratings), plain_ratings(game), atol=1e-7)
+    np.testing.assert_allclose(table.contributions.sum(axis=1), table.ratings[0], atol=1e-8)
+    for one, two in zip(uniform_table(scores, kind), uniform_ratings(game), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-12)
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_the_equilibrium_has_the_ratings_as_its_deviation_gains(kind):
+    rng = np.random.default_rng(3)
+    scores = rng.random((5, 4))
+    game = table_game(scores, kind)
+    for found in (rate_table(scores, kind), deviation_ratings(game)):
+        sigma = np.zeros(game[0].shape)
+        sigma[tuple(found.joint.T)] = found.mass
+        assert sigma.sum() == pytest.approx(1)
+        assert found.mass.min() > 0
+        gains = gain_matrix(game) @ sigma.ravel()
+        np.testing.assert_allclose(gains, np.concatenate(found.ratings), atol=1e-8)
+
+
+def test_contributions_follow_from_the_equilibrium_task_by_task():
+    rng = np.random.default_rng(4)
+    scores = rng.random((4, 3))
+    found = rate_table(scores)
+    sigma = np.zeros((4, 4, 3))
+    sigma[tuple(found.joint.T)] = found.mass
+    np.testing.assert_allclose(sigma, sigma.swapaxes(0, 1))
+    gain = scores[:, None, None, :] - scores[None, :, None, :]
+    expected = (sigma[None] * gain).sum(axis=(1, 2))
+    np.testing.assert_allclose(found.contributions, expected, atol=1e-12)
+
+
+def test_the_biased_shapley_game_rates_all_four_strategies_equally():
+    found = deviation_ratings([SHAPLEY, SHAPLEY.T])
+    np.testing.assert_allclose(np.concatenate(found.ratings), found.ratings[0][0], atol=1e-9)
+    assert found.ratings[0][0] < 0
+    uniform = uniform_ratings([SHAPLEY, SHAPLEY.T])
+    # the paper prints -2497 for the last, which its own payoffs do not give
+    np.testing.assert_allclose(uniform[0] * 964, [-2126, -2367, -3331, -2496])
+
+
+def test_a_dominant_model_stands_alone_and_specialists_stand_together():
+    scores = np.array([[1., 0., 0.], [0., 1., 0.], [0., 0., 1.], [.2, .2, .2]])
+    models = rate_table(scores).ratings[0]
+    np.testing.assert_allclose(models[:3], models[0], atol=1e-9)
+    assert models[3] < models[0] - .01
+    best = rate_table(np.vstack([scores, [2., 2., 2.]])).ratings[0]
+    assert (best[:4] < best[4] - .1).all()
+
+
+def test_a_player_with_one_strategy_does_not_end_the_stages_early():
+    game = [np.array([[3.], [1.], [0.]]), np.zeros((3, 1))]
+    found = deviation_ratings(game)
+    np.testing.assert_allclose(found.ratings[0], [0, -2, -3], atol=1e-9)
+    np.testing.assert_allclose(found.ratings[1], [0])
+    assert not np.signbit(found.ratings[1]).any()
+
+
+def test_symmetric_players_are_found_and_solved_as_one():
+    scores = np.random.default_rng(0).random((3, 2))
+    game = tuple(table_game(scores, 'model_vs_model_vs_task'))
+    assert symmetric_groups(game) == [[0, 1], [2]]
+    gains = TensorGains(game)
+    assert gains.rows == 5
+    assert np.isfinite(gains.price(np.ones(5))).sum() == 3 * 4 / 2 * 2
+    assert symmetric_groups((game[0], game[1] + 1, game[2])) == [[0], [1], [2]]
+
+
+def test_three_symmetric_players():
+    rng = np.random.default_rng(1)
+    base = rng.normal(size=(3, 3, 3))
+    first = (base + base.swapaxes(1, 2)) / 2
+    game = [first, first.swapaxes(0, 1), first.swapaxes(0, 2)]
+    assert symmetric_groups(tuple(game)) == [[0, 1, 2]]
+    np.testing.assert_allclose(np.concatenate(deviation_ratings(game).ratings),
+                               plain_ratings(game), atol=1e-7)
+
+
+def test_prices_are_the_products_with_the_columns():
+    rng = np.random.default_rng(2)
+    gains = TensorGains(tuple(rng.normal(size=(3, 2, 4)) for _ in range(3)))
+    y = rng.random(gains.rows)
+    np.testing.assert_allclose(gains.price(y), y @ gains.columns(np.arange(gains.size)))
+
+
+def test_a_unique_zero_sum_equilibrium_makes_it_nash_averaging_up_to_the_value():
+    scores = np.random.default_rng(5).random((4, 4))
+    nash = nash_average((scores, -scores))
+    assert nash.first.unique
+    assert nash.second.unique
+    found = rate_table(scores, 'model_vs_task').ratings
+    np.testing.assert_allclose(found[0], nash.ratings[0] - nash.value, atol=1e-8)
+    np.testing.assert_allclose(found[1], nash.ratings[1] + nash.value, atol=1e-8)
+
+
+def test_normalised_brings_each_task_to_zero_to_one():
+    table = normalised([[1., 5., 7.], [3., 5., 9.], [2., 5., 7.]])
+    np.testing.assert_allclose(table, [[0, 0, 0], [1, 0, 1], [.5, 0, 0]])
+
+
+@pytest.mark.parametrize(('call', 'said'), [
+    (lambda: deviation_ratings([]), 'one payoff tensor per player'),
+    (lambda: deviation_ratings([np.zeros((2, 2)), np.zeros((2, 3))]), 'all of one shape'),
+    (lambda: deviation_ratings([np.zeros((2, 2))]), '1 players need tensors with 1 axes'),
+    (lambda: deviation_ratings([np.zeros((2, 0)), np.zeros((2, 0))]), 'at least one strategy'),
+    (lambda: deviation_ratings([[[0, np.nan]], [[0, 0]]]), r'player 0 at \[0, 1\] is nan'),
+    (lambda: rate_table([[1, np.inf]]), 'score of model 0 on task 1 is inf'),
+    (lambda: rate_table([1, 2]), 'table of models by tasks'),
+    (lambda: rate_table([[1.]], 'models'), 'choose from model_vs_task'),
+    (lambda: uniform_table([[1.]], 'models'), 'choose from model_vs_task')])
+def test_bad_games_are_refused_with_a_reason(call, said):
+    with pytest.raises(DataError, match=said):
+        call()

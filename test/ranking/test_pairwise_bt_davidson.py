@@ -1,0 +1,178 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from arena_robot.core.errors import RankingError
+from arena_robot.ranking import bradley_terry, davidson, laplacian
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.bradley_terry import BradleyTerry
+from arena_robot.ranking.counts import count_pairs
+from arena_robot.ranking.davidson import Davidson
+
+
+def drawn(seed, n=6, m=200, ties=0.2):
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(0, 1, n)
+    i = rng.integers(0, n, m)
+    j = (i + rng.integers(1, n, m)) % n
+    y = (rng.random(m) < 1 / (1 + np.exp(theta[j] - theta[i]))).astype(float)
+    y[rng.random(m) < ties] = 0.5
+    return Comparisons.build(i, j, y, items=[f'p{k}' for k in range(n)])
+
+
+def independent_optimum(votes, with_ties):
+    """Newton-CG on the per-comparison likelihood, written apart from the code under test."""
+    i, j, y, n = votes.first, votes.second, votes.outcome, votes.n
+    basis = np.linalg.qr(np.eye(n) - 1 / n)[0][:, :n - 1]
+
+    def terms(x):
+        theta, kappa = basis @ x[:n - 1], np.exp(x[-1]) if with_ties else 0.0
+        d = theta[i] - theta[j]
+        logits = np.stack([d / 2, -d / 2] + ([np.full_like(d, x[-1])] if with_ties else []))
+        p = np.exp(logits - np.logaddexp.reduce(logits, axis=0))
+        return d, p, logits, kappa
+
+    def value(x):
+        d, _, logits, _ = terms(x)
+        total = np.logaddexp.reduce(logits, axis=0)
+        tie = y == 0.5
+        top = (y - 0.5) * d + (tie * x[-1] if with_ties else 0.0)
+        return -(top - total).sum()
+
+    def slope(x):
+        _, p, _, _ = terms(x)
+        g = y - p[0] - (p[2] / 2 if with_ties else 0)
+        full = np.bincount(i, g, minlength=n) - np.bincount(j, g, minlength=n)
+        last = [((y == 0.5) - p[2]).sum()] if with_ties else []
+        return -np.append(basis.T @ full, last)
+
+    x = np.zeros(n - 1 + with_ties)
+    for _ in range(3):
+        x = minimize(value, x, jac=slope, method='BFGS', options={'gtol': 1e-12}).x
+    for _ in range(20):
+        bend = np.array([(slope(x + e) - slope(x - e)) / 2e-5 for e in np.eye(len(x)) * 1e-5])
+        x = x - np.linalg.solve(bend, slope(x))
+    return basis @ x[:n - 1], x[-1], -value(x)
+
+
+@pytest.mark.filterwarnings('ignore:.*precision loss.*')
+@pytest.mark.parametrize('seed', range(4))
+def test_both_are_at_the_maximum_an_independent_optimiser_finds(seed):
+    votes = drawn(seed)
+    theta, _, value = independent_optimum(votes, False)
+    fit = BradleyTerry()(votes)
+    np.testing.assert_allclose(fit.scores, theta, atol=1e-8)
+    assert fit.diagnostics.log_likelihood == pytest.approx(value, abs=1e-8)
+    theta, log_kappa, value = independent_optimum(votes, True)
+    fit = Davidson()(votes)
+    np.testing.assert_allclose(fit.scores, theta, atol=1e-8)
+    assert np.log(fit.diagnostics.details['kappa']) == pytest.approx(log_kappa, abs=1e-8)
+    assert fit.diagnostics.log_likelihood == pytest.approx(value, abs=1e-8)
+
+
+def test_davidson_derivatives_match_finite_differences():
+    counts = count_pairs(drawn(9))
+    point = np.append(np.random.default_rng(1).normal(size=counts.n), -0.3)
+    eps = np.eye(len(point)) * 1e-5
+    numeric = [(davidson.log_likelihood(point + e, counts, 0.3)
+                - davidson.log_likelihood(point - e, counts, 0.3)) / 2e-5 for e in eps]
+    np.testing.assert_allclose(davidson.gradient(point, counts, 0.3), numeric, atol=1e-6)
+    bend = [(davidson.gradient(point + e, counts, 0.3)
+             - davidson.gradient(point - e, counts, 0.3)) / 2e-5 for e in eps]
+    np.testing.assert_allclose(-davidson.information(point, counts, 0.3), bend, atol=1e-6)
+    step = davidson.newton_step(point, counts, 0.3)
+    np.testing.assert_allclose(davidson.information(point, counts, 0.3) @ step,
+                               davidson.gradient(point, counts, 0.3), atol=1e-9)
+
+
+def test_the_covariance_is_the_pseudo_inverse_of_the_information():
+    votes = drawn(5)
+    counts = count_pairs(votes)
+    fit = BradleyTerry()(votes)
+    p = 1 / (1 + np.exp(fit.scores[counts.high] - fit.scores[counts.low]))
+    info = laplacian.dense_laplacian(counts, counts.total * p * (1 - p))
+    np.testing.assert_allclose(fit.covariance, np.linalg.pinv(info), atol=1e-10)
+    fit = Davidson()(votes)
+    point = np.append(fit.scores, np.log(fit.diagnostics.details['kappa']))
+    full = np.linalg.pinv(davidson.information(point, counts))
+    np.testing.assert_allclose(fit.covariance, full[:-1, :-1], atol=1e-9)
+
+
+@pytest.mark.parametrize('make', [BradleyTerry, Davidson])
+def test_the_sparse_path_finds_the_same_maximum(make, monkeypatch):
+    votes = drawn(2, n=30, m=2000)
+    dense = make(l2=0.1)(votes).scores, make()(votes).scores
+    monkeypatch.setattr(laplacian, 'DENSE_POLICIES', 5)
+    sparse = make(l2=0.1)(votes), make()(votes)
+    for one, two in zip(dense, sparse, strict=True):
+        np.testing.assert_allclose(one, two.scores, atol=1e-8)
+        assert two.covariance is None
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10 ** 6), st.permutations(range(6)))
+def test_neither_names_nor_sides_matter(seed, order):
+    votes = drawn(seed, m=150)
+    order = np.array(order)
+    rng = np.random.default_rng(seed)
+    turned = rng.random(len(votes)) < 0.5
+    i, j = order[votes.first], order[votes.second]
+    other = Comparisons.build(np.where(turned, j, i), np.where(turned, i, j),
+                              np.where(turned, 1 - votes.outcome, votes.outcome),
+                              items=[f'q{k}' for k in range(6)])
+    for make in (BradleyTerry(0.05), Davidson(0.05)):
+        here, there = make(votes), make(other)
+        np.testing.assert_allclose(there.scores[order], here.scores, atol=1e-8)
+        np.testing.assert_allclose(there.solve[order], here.solve, atol=1e-8)
+
+
+def test_two_policies_have_the_closed_form():
+    votes = Comparisons.build([0] * 10, [1] * 10, [1] * 5 + [0] * 2 + [0.5] * 3, items=['a', 'b'])
+    fit = BradleyTerry()(votes)
+    assert fit.scores[0] - fit.scores[1] == pytest.approx(np.log(6.5 / 3.5), abs=1e-10)
+    assert fit.solve.tolist() == pytest.approx([0.65, 0.35])
+    fit = Davidson()(votes)
+    assert fit.scores[0] - fit.scores[1] == pytest.approx(np.log(5 / 2), abs=1e-10)
+    assert fit.diagnostics.details['kappa'] == pytest.approx(3 / np.sqrt(10), abs=1e-10)
+    assert fit.diagnostics.details['saturated_log_likelihood'] == \
+        pytest.approx(fit.diagnostics.log_likelihood, abs=1e-10)
+
+
+def test_weights_count_like_repetitions():
+    votes = drawn(4)
+    twice = votes.reweighted(np.where(np.arange(len(votes)) % 3 == 0, 2.0, 1.0))
+    repeated = votes.take(np.r_[np.arange(len(votes)), np.arange(0, len(votes), 3)])
+    for make in (BradleyTerry(), Davidson()):
+        np.testing.assert_allclose(make(twice).scores, make(repeated).scores, atol=1e-9)
+
+
+def test_what_has_no_finite_maximum_is_refused_and_with_a_ridge_flagged():
+    votes = Comparisons.build([0, 1, 2, 0], [1, 2, 1, 1], [1, 1, 1, 0.5], items=['a', 'b', 'c'])
+    beaten = votes.take(np.array([0, 1, 2]))
+    for make in (BradleyTerry, Davidson):
+        with pytest.raises(RankingError, match=r'every verdict went one way.*\{b, c\}; \{a\}'):
+            make()(beaten)
+        fit = make(l2=0.1)(beaten)
+        assert any('only because of the ridge' in x for x in fit.diagnostics.warnings)
+        assert np.isfinite(make()(votes).scores).all()
+
+
+def test_davidson_without_ties_is_bradley_terry_and_with_nothing_else_is_refused():
+    votes = drawn(6, ties=0.0)
+    fit = Davidson()(votes)
+    np.testing.assert_allclose(fit.scores, BradleyTerry()(votes).scores, atol=1e-12)
+    assert 'no ties: kappa is 0' in fit.diagnostics.warnings
+    ties = Comparisons.build([0, 1], [1, 2], [0.5, 0.5], items=['a', 'b', 'c'])
+    with pytest.raises(RankingError, match='all 2 verdicts are ties'):
+        Davidson()(ties)
+    np.testing.assert_allclose(BradleyTerry()(ties).scores, 0, atol=1e-12)
+
+
+def test_probabilities_do_not_overflow():
+    win, tie, loss = davidson.outcome_probabilities(np.array([-2000.0, 0.0, 2000.0]), 0.5)
+    np.testing.assert_allclose(win + tie + loss, 1)
+    assert (win[2], loss[0]) == (1, 1)
+    assert bradley_terry.expected_share(np.array([0.0, 800.0, -800.0])).tolist() == \
+        pytest.approx([0.5, 1, 0])

@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import beta, binom
+
+from arena_robot.core.errors import RankingError
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.sequential import evidence, log_capital, win_interval
+
+
+def pair(outcomes):
+    y = np.asarray(outcomes, dtype=float)
+    turned = np.arange(len(y)) % 2 == 1
+    return Comparisons.build(np.where(turned, 1, 0), np.where(turned, 0, 1),
+                             np.where(turned, 1 - y, y), items=['a', 'b', 'c'])
+
+
+@pytest.mark.parametrize('prior', [0.5, 1.0, 4.0])
+def test_the_capital_is_the_mixture_integral(prior):
+    for wins, losses in ((0, 0), (3, 1), (10, 14)):
+        integral, _ = quad(lambda p, w=wins, d=losses: (2 * p) ** w * (2 - 2 * p) ** d
+                           * beta(prior, prior).pdf(p), 0, 1)
+        assert np.exp(log_capital(wins, losses, prior)) == pytest.approx(integral, rel=1e-6)
+
+
+def test_the_capital_is_a_fair_game_under_no_difference():
+    for n in (1, 5, 30):
+        wins = np.arange(n + 1)
+        mean = binom(n, 0.5).pmf(wins) @ np.exp(log_capital(wins, n - wins))
+        assert mean == pytest.approx(1, abs=1e-9)
+
+
+def test_looking_after_every_vote_errs_no_more_often_than_promised():
+    rng = np.random.default_rng(0)
+    y = rng.random((3000, 400)) < 0.5
+    wins = np.cumsum(y, axis=1)
+    losses = np.cumsum(~y, axis=1)
+    ever = (log_capital(wins, losses).max(axis=1) >= np.log(20)).mean()
+    assert 0.001 < ever <= 0.05
+    naive = np.abs(wins - losses) / np.sqrt(wins + losses) > 1.96
+    assert naive[:, 20:].any(axis=1).mean() > 0.2, 'what a fixed-sample test would do'
+
+
+def test_the_confidence_sequence_holds_at_every_look():
+    rng = np.random.default_rng(1)
+    missed = 0
+    for _ in range(150):
+        wins = np.cumsum(rng.random(120) < 0.7)
+        missed += any(not low <= 0.7 <= high for low, high in (
+            win_interval(int(w), k + 1 - int(w)) for k, w in enumerate(wins)))
+    assert missed <= 0.05 * 150 + 4
+    low, high = win_interval(70, 30)
+    assert low < 0.7 < high
+    assert high - low < 0.35
+    assert win_interval(0, 0) == (0.0, 1.0)
+
+
+def test_a_decision_stands_and_says_when_it_fell():
+    found = evidence(pair([1] * 8 + [0.5] * 5 + [1, 0, 1]), 'a', 'b')
+    assert (found.wins, found.losses, found.ties) == (10, 1, 5)
+    assert (found.better, found.decided_after) == ('a', 8)
+    assert found.p_value < 0.05
+    assert found.low > 0.5
+    assert np.all(np.diff(found.log_e_path[8:13]) == 0), 'ties change nothing'
+    turned = evidence(pair([1] * 8 + [0.5] * 5 + [1, 0, 1]), 'b', 'a')
+    assert turned.better == 'a'
+    assert turned.high == pytest.approx(1 - found.low)
+    assert turned.log_e == pytest.approx(found.log_e)
+
+
+def test_no_votes_are_no_evidence():
+    found = evidence(pair([1, 0.5]), 'a', 'c')
+    assert (found.p_value, found.low, found.high, found.better) == (1, 0, 1, None)
+    for bad in ({'second': 'a'}, {'second': 'z'}, {'alpha': 0}, {'prior': 0}):
+        with pytest.raises(RankingError):
+            evidence(pair([1]), **{'first': 'a', 'second': 'b', **bad})

@@ -1,0 +1,209 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from arena_robot.core.errors import RankingError
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.davidson import Davidson
+from arena_robot.ranking.methods import method
+from arena_robot.ranking.task_em import Task, TaskOptions, expect, run_em, start_state
+from arena_robot.ranking.task_models import DavidsonModel, SolveModel, make_rows
+from arena_robot.ranking.task_step import TAU_RIDGE, joint_step
+
+MODELS = {'solve': SolveModel, 'davidson': DavidsonModel}
+
+
+def drawn(seed=0, n=5, m=150, scores=True):
+    rng = np.random.default_rng(seed)
+    theta, hard = rng.normal(0, 1, n), rng.normal(0, 1, m)
+    i = rng.integers(0, n, m)
+    j = (i + rng.integers(1, n, m)) % n
+    a, b = (np.clip(np.round(1 / (1 + np.exp(hard - theta[k])) + rng.normal(0, .1, m), 1), 0, 1)
+            for k in (i, j))
+    y = np.where(a == b, 0.5, (a > b).astype(float))
+    b = np.where(rng.random(m) < 0.1, np.nan, b)
+    more = {'score_first': a, 'score_second': b} if scores else {}
+    return Comparisons.build(i, j, y, items=[f'p{k}' for k in range(n)], **more)
+
+
+@pytest.mark.parametrize('precision', [0.0, 8.0])
+@pytest.mark.parametrize('name', sorted(MODELS))
+def test_derivatives_match_finite_differences(name, precision):
+    model = MODELS[name](make_rows(drawn(), precision))
+    rng = np.random.default_rng(5)
+    z, kappa = rng.normal(0, 1, (5, 3)), -0.4
+    share = rng.random((len(model.rows.weight), 3))
+
+    def value(z, kappa=kappa):
+        return float((share * model.log_likelihood(z, kappa)).sum())
+
+    def slope(z):
+        return model.derivatives(z, kappa, share, exact=True)[0]
+
+    numeric, bend = np.zeros((5, 3)), np.zeros((3, 5, 5))
+    for p in range(5):
+        for t in range(3):
+            e = np.zeros((5, 3))
+            e[p, t] = 1e-5
+            numeric[p, t] = (value(z + e) - value(z - e)) / 2e-5
+            change = (slope(z + e) - slope(z - e)) / 2e-5
+            bend[t, p] = change[:, t]
+            np.testing.assert_allclose(np.delete(change, t, axis=1), 0, atol=1e-8)
+    gradient, curvature = model.derivatives(z, kappa, share, exact=True)
+    np.testing.assert_allclose(gradient, numeric, atol=1e-6)
+    full = curvature if curvature.ndim == 3 else np.array([np.diag(c) for c in curvature.T])
+    np.testing.assert_allclose(-full, bend, atol=1e-6)
+    if name == 'davidson':
+        first = (value(z, kappa + 1e-4) - value(z, kappa - 1e-4)) / 2e-4
+        second = (value(z, kappa + 1e-4) - 2 * value(z) + value(z, kappa - 1e-4)) / 1e-8
+        assert model.kappa_step(z, kappa, share) == pytest.approx(-first / second, abs=1e-4)
+
+
+def test_the_gradient_adds_the_trials_in_which_a_policy_comes_second():
+    """One policy only ever shown second: as printed (a minus) its slope would have this sign."""
+    votes = Comparisons.build([0, 0], [1, 1], [0, 0], items=['a', 'b'])
+    model = SolveModel(make_rows(votes))
+    slope, _ = model.derivatives(np.zeros((2, 1)), 0.0, np.full((1, 1), 2.0))
+    assert slope[1, 0] > 0 > slope[0, 0], 'the winner rises although it was shown second'
+
+
+@pytest.mark.parametrize(('full', 'with_tau'), [(False, True), (True, True), (True, False)])
+def test_the_joint_step_solves_the_whole_system(full, with_tau):
+    rng = np.random.default_rng(0)
+    n, t, ridges = 4, 3, (0.3, 0.2)
+    root = rng.normal(size=(t, n, n))
+    bend = root @ root.transpose(0, 2, 1) if full else rng.random((n, t)) + 0.1
+    blocks = bend if full else np.array([np.diag(c) for c in bend.T])
+    theta, psi, tau = rng.normal(size=n), rng.normal(size=(n, t)), rng.normal(size=t)
+    slope = rng.normal(size=(n, t))
+    jac = np.zeros((t, n, n + n * t + t))
+    for k in range(t):
+        jac[k, :, :n] = np.eye(n)
+        jac[k, np.arange(n), n + np.arange(n) * t + k] = 1
+        jac[k, :, n + n * t + k] = -1
+    hess = sum(jac[k].T @ blocks[k] @ jac[k] for k in range(t))
+    hess += np.diag(np.r_[np.full(n, ridges[0]), np.full(n * t, ridges[1]),
+                          np.full(t, TAU_RIDGE)])
+    grad = sum(jac[k].T @ slope[:, k] for k in range(t))
+    grad -= np.r_[ridges[0] * theta, ridges[1] * psi.ravel(), TAU_RIDGE * tau]
+    keep = len(grad) if with_tau else n + n * t
+    wanted = np.linalg.solve(hess[:keep, :keep], grad[:keep])
+    got = joint_step(theta, psi, tau, slope, bend, ridges, with_tau)
+    found = np.concatenate([got[0], got[1].ravel(), got[2]])
+    np.testing.assert_allclose(found[:keep], wanted, atol=1e-8)
+    assert with_tau or not got[2].any()
+
+
+@pytest.mark.parametrize('partial', [False, True])
+@pytest.mark.parametrize('name', sorted(MODELS))
+def test_every_iteration_climbs(name, partial):
+    model = MODELS[name](make_rows(drawn(3), 10.0 if partial else 0.0))
+    options = TaskOptions(buckets=6, tolerance=0.0, variant=name)
+    values = [run_em(model, replace(options, iterations=k), np.random.default_rng(1)).value
+              for k in (1, 2, 4, 8, 16, 32)]
+    assert np.all(np.diff(values) >= -1e-8)
+    assert values[-1] > values[0]
+
+
+def test_one_bucket_is_the_logit_of_the_win_rate():
+    votes = drawn(1, scores=False)
+    fit = Task(TaskOptions(buckets=1, l2_theta=1e-9, l2_psi=1e9, tolerance=1e-12))(votes)
+    won = np.bincount(votes.first, votes.outcome, minlength=5) \
+        + np.bincount(votes.second, 1 - votes.outcome, minlength=5)
+    rate = won / votes.appearances()
+    logit = np.log(rate / (1 - rate))
+    np.testing.assert_allclose(fit.scores, logit - logit.mean(), atol=1e-6)
+    np.testing.assert_allclose(fit.solve, rate, atol=1e-6)
+
+
+def test_one_normalised_bucket_is_davidson():
+    votes = drawn(2, scores=False)
+    options = TaskOptions(buckets=1, l2_theta=1e-9, l2_psi=1e9, tolerance=1e-12, iterations=200,
+                          variant='davidson')
+    fit, exact = Task(options)(votes), Davidson()(votes)
+    np.testing.assert_allclose(fit.scores, exact.scores, atol=1e-6)
+    np.testing.assert_allclose(fit.solve, exact.solve, atol=1e-6)
+    assert fit.diagnostics.details['kappa'] == pytest.approx(exact.diagnostics.details['kappa'])
+
+
+def test_normalised_buckets_do_not_know_their_difficulty():
+    model = DavidsonModel(make_rows(drawn(scores=False)))
+    z = np.random.default_rng(0).normal(size=(5, 4))
+    np.testing.assert_allclose(model.log_likelihood(z, 0.1),
+                               model.log_likelihood(z - np.array([3, -1, 0, 2.0]), 0.1))
+    assert not model.uses_difficulty
+    assert DavidsonModel(make_rows(drawn(), 1.0)).uses_difficulty
+
+
+def test_the_tie_parameter_cancels_from_the_responsibilities_as_printed():
+    model = SolveModel(make_rows(drawn(scores=False)))
+    state = start_state(5, TaskOptions(buckets=3), np.random.default_rng(0))
+    _, one = expect(model, state, TaskOptions())
+    _, two = expect(model, replace(state, log_kappa=2.0), TaskOptions())
+    np.testing.assert_array_equal(one, two)
+
+
+def test_merging_equal_verdicts_changes_nothing():
+    votes = drawn(4)
+    merged = make_rows(votes)
+    assert len(merged.weight) <= 3 * 10
+    assert merged.weight.sum() == len(votes)
+    order = np.random.default_rng(0).permutation(len(votes))
+    turned = Comparisons.build(votes.second[order], votes.first[order], 1 - votes.outcome[order],
+                               items=votes.items, score_first=votes.score_second[order],
+                               score_second=votes.score_first[order])
+    for partial in (False, True):
+        here, there = (Task(TaskOptions(buckets=4), partial)(x) for x in (votes, turned))
+        np.testing.assert_allclose(here.scores, there.scores, atol=1e-9)
+
+
+def test_the_diagnostics_say_when_buckets_mean_nothing():
+    votes = drawn(7, m=400, scores=False)
+    fit = Task()(votes)
+    told = fit.diagnostics
+    assert told.details['sufficient_counts'] == 30
+    assert told.details['bucket_gain'] < 5
+    assert any('the buckets mean nothing on these data' in x for x in told.warnings)
+    assert told.details['bucket_gain'] == pytest.approx(
+        told.log_likelihood - told.details['one_bucket_log_likelihood'])
+
+
+def test_scores_let_buckets_find_hard_tasks():
+    fit = Task(TaskOptions(sigma=0.1, iterations=200), partial=True)(drawn(8, m=400))
+    assert fit.diagnostics.details['bucket_gain'] > 50
+    assert not any('mean nothing' in x for x in fit.diagnostics.warnings)
+
+
+def test_an_unfinished_fit_says_so():
+    told = Task(TaskOptions(iterations=2))(drawn()).diagnostics
+    assert not told.converged
+    assert any('stopped at 2 iterations' in x for x in told.warnings)
+
+
+def test_restarts_keep_the_best_and_the_seed_decides():
+    votes = drawn(9)
+    fit = Task(TaskOptions(buckets=5, restarts=4), partial=True)(votes)
+    tried = fit.diagnostics.details['restart_log_likelihoods']
+    assert len(tried) == 4
+    again = Task(TaskOptions(buckets=5, restarts=4), partial=True)(votes)
+    np.testing.assert_array_equal(fit.scores, again.scores)
+    other = Task(TaskOptions(buckets=5, restarts=4, seed=1), partial=True)(votes)
+    assert not np.array_equal(fit.scores, other.scores)
+
+
+def test_the_printed_algorithm_runs_and_ranks_alike():
+    votes = drawn(10, m=600, scores=False)
+    paper, ours = method('task_paper')(votes), Task()(votes)
+    assert paper.diagnostics.details['variant'] == 'paper'
+    assert np.corrcoef(paper.scores, ours.scores)[0, 1] > 0.98
+    assert paper.diagnostics.log_likelihood < ours.diagnostics.log_likelihood
+
+
+def test_bad_options_and_missing_scores_are_refused():
+    with pytest.raises(RankingError, match="unknown variant 'best'"):
+        Task(TaskOptions(variant='best'))(drawn())
+    with pytest.raises(RankingError, match='buckets >= 1'):
+        Task(TaskOptions(buckets=0))(drawn())
+    with pytest.raises(RankingError, match='no comparison has one'):
+        Task(partial=True)(drawn(scores=False))

@@ -1,0 +1,187 @@
+import joblib
+import numpy as np
+import pytest
+
+from arena_robot.core.errors import RankingError
+from arena_robot.ranking.base import Comparisons, standings
+from arena_robot.ranking.batched import batched_fit
+from arena_robot.ranking.bradley_terry import BradleyTerry
+from arena_robot.ranking.counts import PairCounts, count_pairs
+from arena_robot.ranking.davidson import Davidson
+from arena_robot.ranking.davidson import fit_counts as davidson_counts
+from arena_robot.ranking.elo import Elo
+from arena_robot.ranking.methods import rank
+from arena_robot.ranking.progress import ProgressGls
+from arena_robot.ranking.uncertainty import (
+    analytic,
+    bootstrap,
+    p_better,
+    resampled_counts,
+    session_weights,
+)
+
+
+def drawn(seed=0, n=5, m=300, ties=0.2, per_session=1, theta=None):
+    rng = np.random.default_rng(seed)
+    theta = np.linspace(-1, 1, n) if theta is None else theta
+    i = rng.integers(0, n, m)
+    j = (i + rng.integers(1, n, m)) % n
+    y = (rng.random(m) < 1 / (1 + np.exp(theta[j] - theta[i]))).astype(float)
+    y[rng.random(m) < ties] = 0.5
+    return Comparisons.build(i, j, y, items=[f'p{k}' for k in range(n)],
+                             session=np.arange(m) // per_session)
+
+
+@pytest.mark.parametrize('make', [BradleyTerry, Davidson])
+def test_the_batch_equals_one_fit_at_a_time(make):
+    votes = drawn()
+    counts = count_pairs(votes)
+    tables = resampled_counts(votes, counts, 25, np.random.default_rng(1))
+    tables[7, :, 1] = 0
+    kappa = None if make is BradleyTerry else 0.0
+    scores, lost = batched_fit(counts, tables, np.zeros(5), 0.0, kappa)
+    assert lost == 0
+    for row, table in zip(scores, tables, strict=True):
+        one = PairCounts(votes.items, counts.low, counts.high, table[:, 2], table[:, 0],
+                         table[:, 1])
+        if make is BradleyTerry:
+            from arena_robot.ranking.bradley_terry import fit_counts
+        else:
+            fit_counts = davidson_counts
+        np.testing.assert_allclose(row, fit_counts(one).scores, atol=1e-7)
+
+
+def test_a_replicate_without_a_maximum_is_rescued_and_counted():
+    votes = drawn()
+    counts = count_pairs(votes)
+    tables = resampled_counts(votes, counts, 4, np.random.default_rng(1))
+    beaten = (counts.low == 0) | (counts.high == 0)
+    tables[2, beaten & (counts.low == 0)] *= [1, 0, 0]
+    scores, lost = batched_fit(counts, tables, np.zeros(5), 0.0, None)
+    assert lost == 1
+    assert np.isfinite(scores).all()
+    assert scores[2, 0] < -4
+
+
+def test_both_ways_to_resample_have_the_same_moments():
+    votes = drawn(m=60)
+    counts = count_pairs(votes)
+    fast = resampled_counts(votes, counts, 4000, np.random.default_rng(0))
+    doubled = votes.reweighted(np.full(60, 2.0))
+    slow = resampled_counts(doubled, counts, 4000, np.random.default_rng(1)) / 2
+    assert np.all(fast.sum(axis=(1, 2)) == 60)
+    np.testing.assert_allclose(fast.mean(axis=0), slow.mean(axis=0), atol=0.25)
+    np.testing.assert_allclose(fast.var(axis=0), slow.var(axis=0), atol=0.8)
+
+
+def test_sessions_are_drawn_whole():
+    votes = drawn(m=90, per_session=3)
+    weight = session_weights(votes, np.random.default_rng(0)).reshape(-1, 3)
+    assert np.all(weight == weight[:, :1])
+    assert weight.sum() == 90
+    assert len(np.unique(weight)) > 2
+    wide = bootstrap(BradleyTerry(), votes.take(np.repeat(np.arange(30) * 3, 3)), 300)
+    narrow = bootstrap(BradleyTerry(), drawn(m=90), 300)
+    assert wide.scores.std(axis=0).mean() > 1.3 * narrow.scores.std(axis=0).mean()
+
+
+def test_the_batched_and_the_generic_bootstrap_tell_the_same():
+    votes = drawn(m=400)
+
+    class Plain:
+        def __call__(self, comparisons):
+            return BradleyTerry()(comparisons)
+
+    fast = bootstrap(BradleyTerry(), votes, 2000).scores
+    slow = bootstrap(Plain(), votes, 400).scores
+    np.testing.assert_allclose(fast.mean(axis=0), slow.mean(axis=0), atol=0.04)
+    np.testing.assert_allclose(fast.std(axis=0), slow.std(axis=0), rtol=0.12)
+
+
+def test_the_draws_do_not_depend_on_the_backend():
+    votes = drawn(m=80)
+    alone = bootstrap(Elo(orders=3), votes, 12, seed=4)
+    for backend in ('threading', 'sequential'):
+        with joblib.parallel_config(backend=backend, n_jobs=2 if backend == 'threading' else 1):
+            other = bootstrap(Elo(orders=3), votes, 12, seed=4)
+        np.testing.assert_array_equal(alone.scores, other.scores)
+    assert not np.array_equal(alone.scores, bootstrap(Elo(orders=3), votes, 12, seed=5).scores)
+
+
+def test_a_registered_cluster_backend_gets_the_work():
+    from joblib._parallel_backends import ThreadingBackend
+    asked = []
+
+    class Cluster(ThreadingBackend):
+        def configure(self, *args, **kwargs):
+            asked.append(True)
+            return super().configure(*args, **kwargs)
+
+    joblib.register_parallel_backend('test_cluster', Cluster)
+    with joblib.parallel_config(backend='test_cluster', n_jobs=2):
+        draws = bootstrap(ProgressGls(), with_scores(drawn(m=60)), 8)
+    assert asked
+    assert draws.scores.shape == (8, 5)
+
+
+def with_scores(votes):
+    rng = np.random.default_rng(0)
+    return Comparisons.build(votes.first, votes.second, votes.outcome, items=votes.items,
+                             score_first=rng.random(len(votes)),
+                             score_second=rng.random(len(votes)))
+
+
+def test_unrankable_replicates_are_left_out_and_told():
+    votes = Comparisons.build([0, 0, 1], [1, 1, 2], [1, 0, 0.5], items=['a', 'b', 'c'])
+    result = rank(votes, 'elo', intervals=50)
+    assert any('could not be ranked and are left out' in x for x in result.diagnostics.warnings)
+    with pytest.raises(RankingError, match='none of 3 bootstrap replicates'):
+        bootstrap(Never(), votes, 3)
+
+
+class Never:
+    def __call__(self, comparisons):
+        raise RankingError('no')
+
+
+@pytest.mark.parametrize('make', [BradleyTerry, Davidson, ProgressGls])
+def test_analytic_and_bootstrap_intervals_agree(make):
+    votes = drawn(m=1500)
+    rng = np.random.default_rng(1)
+    if make is ProgressGls:
+        mean = np.linspace(0.3, 0.7, 5)
+        easy = rng.normal(0, 0.1, 1500)
+        votes = Comparisons.build(
+            votes.first, votes.second, votes.outcome, items=votes.items,
+            score_first=mean[votes.first] + easy + rng.normal(0, 0.1, 1500),
+            score_second=mean[votes.second] + easy + rng.normal(0, 0.1, 1500))
+    fit = make()(votes)
+    exact = analytic(standings('m', votes, fit), fit)
+    spread = bootstrap(make(), votes, 400).scores.std(axis=0)
+    np.testing.assert_allclose((exact.high - exact.low) / 2 / 1.96, spread, rtol=0.2)
+    assert exact.rank_low.tolist() == [5, 4, 3, 2, 1] == exact.rank_high.tolist()
+    assert exact.p_better[4, 0] > 0.999
+    with pytest.raises(RankingError, match='no analytic intervals'):
+        analytic(exact, Elo(orders=2)(votes))
+
+
+@pytest.mark.parametrize('name', ['bt', 'davidson'])
+def test_intervals_cover_the_truth_about_as_often_as_they_say(name):
+    theta = np.linspace(-1, 1, 5)
+    inside = []
+    for seed in range(60):
+        result = rank(drawn(seed, m=400, ties=0.0, theta=theta), name, intervals=200, seed=seed)
+        inside.append((result.low <= theta) & (theta <= result.high))
+    assert 0.90 <= np.mean(inside) <= 0.985
+
+
+def test_ranks_and_probabilities_come_with_the_intervals():
+    result = rank(drawn(m=600), 'davidson', intervals=300)
+    assert np.all(result.rank_low <= result.ranks)
+    assert np.all(result.ranks <= result.rank_high)
+    np.testing.assert_allclose(result.p_better + result.p_better.T, 1)
+    assert result.p_better[4, 0] == 1
+    assert p_better(np.array([[0.0, 0.0, 1.0]])).tolist() == [[0.5, 0.5, 0], [0.5, 0.5, 0],
+                                                              [1, 1, 0.5]]
+    same = rank(drawn(m=600), 'davidson', intervals=300)
+    np.testing.assert_array_equal(result.low, same.low)
