@@ -1,0 +1,1 @@
+"""Thin ROS shells around the rooms below."""

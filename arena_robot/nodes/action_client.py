@@ -1,0 +1,28 @@
+"""An action client that may send its goals from any thread."""
+
+import time
+from typing import Any
+
+from rclpy.action import ActionClient
+
+WAIT_S = 1.0
+LOOK_S = 0.0005
+
+
+class ThreadedActionClient(ActionClient):  # type: ignore[misc]  # rclpy has no types
+    """
+    rclpy's, without its race.
+
+    rclpy notes a goal only after it was sent. When another thread takes the answer before that,
+    it is thrown away as unexpected and the goal's future never ends. Here it waits for the note.
+    """
+
+    async def execute(self, taken_data: dict[str, Any]) -> None:
+        """Take what has come; see the class."""
+        if 'goal' in taken_data:
+            number = taken_data['goal'][0]
+            end_s = time.monotonic() + WAIT_S
+            while (number not in self._goal_sequence_number_to_goal_id
+                   and time.monotonic() < end_s):
+                time.sleep(LOOK_S)
+        await super().execute(taken_data)

@@ -1,0 +1,248 @@
+"""
+Messages to core words and back; nothing here keeps state or talks to anybody.
+
+Numbers go into messages as ``array.array`` or numpy arrays, because rclpy converts anything else
+element by element.
+"""
+
+from array import array
+from collections.abc import Sequence
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import Pose, PoseStamped, WrenchStamped
+from sensor_msgs import msg as sensor
+from std_msgs.msg import Header
+
+from arena_msgs import msg as arena
+from arena_robot.core.action import Action, ActionSpace
+from arena_robot.core.camera import CameraInfo
+from arena_robot.core.config import nearest
+from arena_robot.core.errors import SafetyError
+from arena_robot.core.observation import (
+    DOF,
+    ArmState,
+    Floats,
+    GripperState,
+    Image,
+    ObjectStatus,
+    Pixels,
+    RobotMode,
+)
+from arena_robot.safety.kinematics import rpy_of
+
+KNUCKLE_CLOSED = 0.7929
+ENCODINGS = {'rgb8': (0, 1, 2), 'bgr8': (2, 1, 0), 'bgra8': (2, 1, 0)}
+_SECOND_NS = 1_000_000_000
+
+
+def time_of(stamp_ns: int) -> Time:
+    """Return a ROS time for integer nanoseconds."""
+    seconds, nanoseconds = divmod(stamp_ns, _SECOND_NS)
+    return Time(sec=seconds, nanosec=nanoseconds)
+
+
+def stamp_of(time: Time) -> int:
+    """Return integer nanoseconds of a ROS time."""
+    return time.sec * _SECOND_NS + time.nanosec
+
+
+def header(stamp_ns: int, frame_id: str) -> Header:
+    """Return a header."""
+    return Header(stamp=time_of(stamp_ns), frame_id=frame_id)
+
+
+def doubles(values: Floats | Sequence[float]) -> array:
+    """Return numbers as the array type of a float64[] field."""
+    return array('d', np.asarray(values, dtype=np.float64).tobytes())
+
+
+def quaternion_of(rpy: Floats) -> Floats:
+    """Return x y z w (4,) of fixed-axis roll, pitch, yaw."""
+    (cr, cp, cy), (sr, sp, sy) = np.cos(rpy / 2.0), np.sin(rpy / 2.0)
+    return np.array([sr * cp * cy - cr * sp * sy, cr * sp * cy + sr * cp * sy,
+                     cr * cp * sy - sr * sp * cy, cr * cp * cy + sr * sp * sy])
+
+
+def pose_message(pose: Floats) -> Pose:
+    """Return a message for ``x y z roll pitch yaw`` (6,)."""
+    out = Pose()
+    x, y, z = pose[:3].tolist()
+    out.position.x, out.position.y, out.position.z = x, y, z
+    x, y, z, w = quaternion_of(pose[3:]).tolist()
+    out.orientation.x, out.orientation.y, out.orientation.z, out.orientation.w = x, y, z, w
+    return out
+
+
+def pose_values(message: Pose) -> Floats:
+    """Return ``x y z roll pitch yaw`` (6,); SafetyError when the quaternion is not a rotation."""
+    p, o = message.position, message.orientation
+    q = np.array([o.x, o.y, o.z, o.w])
+    size = float(np.linalg.norm(q))
+    if not abs(size - 1.0) < 0.01:
+        raise SafetyError(f'orientation must be a unit quaternion, found norm {size:.3g}')
+    x, y, z, w = q / size
+    rotation = np.array([
+        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)]])
+    return np.concatenate([[p.x, p.y, p.z], rpy_of(rotation)])
+
+
+def joint_state(stamp_ns: int, frame_id: str, names: Sequence[str], q: Floats,
+                dq: Floats | None = None, tau: Floats | None = None) -> sensor.JointState:
+    """Return a JointState; positions rad, velocities rad/s, efforts N m."""
+    out = sensor.JointState(header=header(stamp_ns, frame_id), name=list(names))
+    out.position = doubles(q)
+    if dq is not None:
+        out.velocity = doubles(dq)
+    if tau is not None:
+        out.effort = doubles(tau)
+    return out
+
+
+def joint_target(message: sensor.JointState, names: Sequence[str]) -> Floats:
+    """
+    Return the positions (7,) of a JointState in the order of ``names``.
+
+    Without names the order is taken as it is. SafetyError names what is missing or unknown.
+    """
+    positions = np.array(message.position, dtype=np.float64)
+    if len(message.name) == 0:
+        return positions
+    if len(message.name) != len(positions):
+        raise SafetyError(f'{len(message.name)} names but {len(positions)} positions')
+    where = dict(zip(message.name, positions, strict=True))
+    missing = [name for name in names if name not in where]
+    if missing:
+        raise SafetyError(f"no position for joint '{missing[0]}', found {', '.join(where)}")
+    return np.array([where[name] for name in names])
+
+
+def pose_stamped(stamp_ns: int, frame_id: str, pose: Floats) -> PoseStamped:
+    """Return a stamped flange pose."""
+    return PoseStamped(header=header(stamp_ns, frame_id), pose=pose_message(pose))
+
+
+def wrench(stamp_ns: int, frame_id: str, force_torque: Floats) -> WrenchStamped:
+    """Return a wrench (6,): N, N m."""
+    out = WrenchStamped(header=header(stamp_ns, frame_id))
+    fx, fy, fz, tx, ty, tz = force_torque.tolist()
+    out.wrench.force.x, out.wrench.force.y, out.wrench.force.z = fx, fy, fz
+    out.wrench.torque.x, out.wrench.torque.y, out.wrench.torque.z = tx, ty, tz
+    return out
+
+
+def arm_state_message(state: ArmState, stamp_ns: int, frame_id: str) -> arena.ArmState:
+    """Return the arm's own fields; the node adds what it knows of commands."""
+    out = arena.ArmState(header=header(stamp_ns, frame_id))
+    out.q, out.dq, out.tau, out.tau_ext = state.q, state.dq, state.tau, state.tau_ext
+    out.q_desired = state.q_desired
+    out.flange_pose = pose_message(state.pose)
+    out.cartesian_position = state.pose
+    out.robot_mode = int(state.mode)
+    out.errors = list(state.errors)
+    out.recovery_required = state.recovery_required
+    out.control_command_success_rate = float(state.control_success_rate)
+    return out
+
+
+def arm_state(message: arena.ArmState) -> ArmState:
+    """Return what an ArmState message says."""
+    q, dq, tau, tau_ext, pose, q_desired = (np.array(v, dtype=np.float64) for v in (
+        message.q, message.dq, message.tau, message.tau_ext, message.cartesian_position,
+        message.q_desired))
+    return ArmState(stamp_of(message.header.stamp), q, dq, tau, tau_ext, pose, q_desired,
+                    RobotMode(message.robot_mode), tuple(message.errors),
+                    message.control_command_success_rate)
+
+
+def gripper_state_message(state: GripperState, stamp_ns: int,
+                          frame_id: str) -> arena.GripperState:
+    """Return the gripper's own fields; the node adds the age of its command."""
+    return arena.GripperState(
+        header=header(stamp_ns, frame_id), position=float(state.position),
+        width_m=float(state.width_m), requested_position=float(state.requested_position),
+        is_moving=bool(state.is_moving), object_status=int(state.object_status),
+        fault=int(state.fault), current_a=float(state.current_a))
+
+
+def gripper_state(message: arena.GripperState) -> GripperState:
+    """Return what a GripperState message says."""
+    return GripperState(
+        stamp_of(message.header.stamp), message.position, message.width_m,
+        message.requested_position, message.is_moving, ObjectStatus(message.object_status),
+        message.fault, message.current_a)
+
+
+def action(message: arena.PolicyAction) -> Action:
+    """Return a policy action; SafetyError for an action space that does not exist."""
+    known = {space.value: space for space in ActionSpace}
+    if message.action_space not in known:
+        raise SafetyError(f"unknown action_space '{message.action_space}'."
+                          f'{nearest(message.action_space, known)}')
+    return Action(np.array(message.values, dtype=np.float64), known[message.action_space])
+
+
+def action_message(action: Action, stamp_ns: int, frame_id: str,
+                   command_id: int) -> arena.PolicyAction:
+    """Return the message for a policy action."""
+    return arena.PolicyAction(header=header(stamp_ns, frame_id), command_id=command_id,
+                              action_space=action.space.value, values=doubles(action.values))
+
+
+def image_message(pixels: Pixels, stamp_ns: int, frame_id: str, encoding: str) -> sensor.Image:
+    """Return an Image of (H, W, 3) RGB pixels in one of ENCODINGS."""
+    height, width = pixels.shape[:2]
+    if encoding != 'rgb8':
+        pixels = pixels[:, :, ENCODINGS[encoding]]
+    if encoding == 'bgra8':
+        pixels = np.dstack([pixels, np.full((height, width), 255, np.uint8)])
+    out = sensor.Image(header=header(stamp_ns, frame_id), height=height, width=width,
+                       encoding=encoding, step=width * pixels.shape[2])
+    out.data = array('B', pixels.tobytes())
+    return out
+
+
+def image(message: sensor.Image) -> Image:
+    """Return (H, W, 3) RGB pixels of an rgb8, bgr8 or bgra8 Image; ValueError otherwise."""
+    if message.encoding not in ENCODINGS:
+        raise ValueError(f"image encoding '{message.encoding}'."
+                         f'{nearest(message.encoding, ENCODINGS)}')
+    channels = 4 if message.encoding == 'bgra8' else 3
+    rows = np.frombuffer(message.data, np.uint8).reshape(message.height, message.step)
+    pixels = rows[:, :message.width * channels].reshape(message.height, message.width, channels)
+    if message.encoding != 'rgb8':
+        pixels = np.ascontiguousarray(pixels[:, :, ENCODINGS[message.encoding]])
+    return Image(pixels, stamp_of(message.header.stamp))
+
+
+def camera_info_message(info: CameraInfo, stamp_ns: int, frame_id: str) -> sensor.CameraInfo:
+    """Return the geometry of a rectified eye: plumb_bob without distortion."""
+    out = sensor.CameraInfo(header=header(stamp_ns, frame_id), width=info.width,
+                            height=info.height, distortion_model='plumb_bob')
+    out.d = [0.0] * 5
+    out.k = np.asarray(info.k, dtype=np.float64).reshape(9)
+    out.r = np.eye(3).reshape(9)
+    out.p = info.p().reshape(12)
+    return out
+
+
+def camera_info(message: sensor.CameraInfo) -> CameraInfo:
+    """Return the geometry in a CameraInfo message."""
+    k = np.array(message.k).reshape(3, 3)
+    baseline_m = -float(message.p[3]) / float(k[0, 0])
+    return CameraInfo(message.width, message.height, k, baseline_m, message.header.frame_id)
+
+
+JOINTS = range(1, DOF + 1)
+
+
+def joint_names(robot_type: str, prefix: str = '') -> list[str]:
+    """Return Franka's joint names, such as ``left_fr3_joint1``."""
+    return [f'{robot_name(robot_type, prefix)}_joint{i}' for i in JOINTS]
+
+
+def robot_name(robot_type: str, prefix: str = '') -> str:
+    """Return what all names of an arm begin with, such as ``panda`` or ``left_fr3``."""
+    return f'{prefix}_{robot_type}' if prefix else robot_type

@@ -1,0 +1,65 @@
+"""What a node says of itself once a second, in the words of diagnostic_updater."""
+
+from collections.abc import Mapping
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+
+from arena_robot.nodes.convert import header
+
+OK, WARN, ERROR, STALE = (DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR,
+                          DiagnosticStatus.STALE)
+_TOLERANCE = 0.1
+
+
+class Rate:
+    """Counts events; ``target_hz`` is what they should come at."""
+
+    def __init__(self, target_hz: float) -> None:
+        self.target_hz = target_hz
+        self.total = 0
+        self.actual_hz = 0.0
+        self._seen = 0
+        self._since_ns: int | None = None
+
+    def tick(self) -> None:
+        """Count one event."""
+        self.total += 1
+
+    def measure(self, now_ns: int) -> float:
+        """Return events per second since the last call, in the time that ``now_ns`` counts."""
+        if self._since_ns is not None and now_ns > self._since_ns:
+            self.actual_hz = (self.total - self._seen) * 1e9 / (now_ns - self._since_ns)
+        else:
+            self.actual_hz = self.target_hz
+        self._seen, self._since_ns = self.total, now_ns
+        return self.actual_hz
+
+    def values(self) -> dict[str, str]:
+        """Return the keys that diagnostic_updater uses."""
+        return {'Actual frequency (Hz)': f'{self.actual_hz:.2f}',
+                'Target frequency (Hz)': f'{self.target_hz:.2f}',
+                'Minimum acceptable frequency (Hz)': f'{self.minimum_hz:.2f}',
+                'Events since startup': str(self.total)}
+
+    @property
+    def minimum_hz(self) -> float:
+        """The rate below which the stream is too slow."""
+        return self.target_hz * (1.0 - _TOLERANCE)
+
+    @property
+    def too_slow(self) -> bool:
+        """Whether the last measurement was below the minimum."""
+        return self.actual_hz < self.minimum_hz
+
+
+def status(name: str, hardware_id: str, level: bytes, message: str,
+           values: Mapping[str, object]) -> DiagnosticStatus:
+    """Return one status; ``values`` are shown as text."""
+    return DiagnosticStatus(
+        level=level, name=name, message=message, hardware_id=hardware_id,
+        values=[KeyValue(key=key, value=str(value)) for key, value in values.items()])
+
+
+def report(stamp_ns: int, *statuses: DiagnosticStatus) -> DiagnosticArray:
+    """Return the message for ``/diagnostics``."""
+    return DiagnosticArray(header=header(stamp_ns, ''), status=list(statuses))

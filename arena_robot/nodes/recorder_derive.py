@@ -1,0 +1,97 @@
+"""Derived files made in the background, and never while something is being recorded."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+_LOWEST = 19
+
+
+class Deriver:
+    """
+    Runs ``arena episode derive`` for one folder after the other, at the lowest priority.
+
+    ``hold`` freezes the running one and ``release`` lets it go on. What is cut off by ``close``
+    can be derived again by hand: files appear whole or not at all.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Path] = deque()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder: Path | None = None
+        self._held = False
+        self._guard = threading.RLock()
+
+    def add(self, folder: Path) -> None:
+        """Derive the files of an episode as soon as possible."""
+        with self._guard:
+            self._waiting.append(folder)
+        self.step()
+
+    def hold(self) -> None:
+        """Stop working until :meth:`release`."""
+        with self._guard:
+            self._held = True
+            self._signal(signal.SIGSTOP)
+
+    def release(self) -> None:
+        """Work again."""
+        with self._guard:
+            self._held = False
+            self._signal(signal.SIGCONT)
+        self.step()
+
+    def step(self) -> None:
+        """Look whether the running one has ended, and begin the next; call this now and then."""
+        with self._guard:
+            if self._process is not None:
+                code = self._process.poll()
+                if code is None:
+                    return
+                if code:
+                    log.error('arena episode derive %s failed with exit code %d; run it by hand '
+                              'to see why', self._folder, code)
+                self._process = None
+            if self._waiting and not self._held:
+                self._begin(self._waiting.popleft())
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is being derived or waits to be."""
+        with self._guard:
+            return bool(self._waiting) or (self._process is not None
+                                           and self._process.poll() is None)
+
+    def close(self) -> None:
+        """End what runs."""
+        with self._guard:
+            self._waiting.clear()
+            if self._process is not None:
+                self._signal(signal.SIGCONT)
+                self._signal(signal.SIGTERM)
+                try:
+                    self._process.wait(timeout=2.0)
+                except subprocess.TimeoutExpired:
+                    self._process.kill()
+                    self._process.wait()
+                self._process = None
+
+    def _begin(self, folder: Path) -> None:
+        self._folder = folder
+        self._process = subprocess.Popen(
+            [sys.executable, '-m', 'arena_robot.cli.main', 'episode', 'derive', str(folder)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        try:
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, _LOWEST)
+        except OSError as error:
+            log.warning('the priority of deriving cannot be lowered: %s', error)
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)

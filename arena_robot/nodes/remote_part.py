@@ -1,0 +1,141 @@
+"""What parts in other processes share: the newest message with its age, and patient services."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.client import Client
+from rclpy.node import Node
+from rclpy.task import Future
+from std_srvs.srv import Trigger
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import DriverError, NotConnected, ReadTimeout, StaleData
+from arena_robot.drivers.part import Opened
+from arena_robot.nodes import qos
+from arena_robot.nodes.timeline import RosClock
+
+T = TypeVar('T')
+SETTLE_S = 0.3
+
+
+class Newest(Generic[T]):
+    """The newest value of a topic, with waiting; ``what`` names it in errors."""
+
+    def __init__(self, what: str, clock: Clock, stamp_of: Callable[[T], int]) -> None:
+        self._what, self._clock, self.stamp_of = what, clock, stamp_of
+        self._new = threading.Condition()
+        self._value: T | None = None
+        self._count = 0
+
+    def put(self, value: T) -> None:
+        """Take a new value."""
+        with self._new:
+            self._value = value
+            self._count += 1
+            self._new.notify_all()
+
+    def get(self, max_age_s: float) -> T:
+        """Return the newest value; StaleData when it is older than ``max_age_s``."""
+        value = self._value
+        if value is None:
+            raise StaleData(f'no {self._what} has come yet')
+        age_s = (self._clock.now_ns() - self.stamp_of(value)) * 1e-9
+        if age_s > max_age_s:
+            raise StaleData(f'newest {self._what} is {age_s:.3f} s old, accepted are '
+                            f'{max_age_s:g} s; is its node running?')
+        return value
+
+    def wait(self, timeout_s: float) -> T:
+        """Return the next value; ReadTimeout when none comes within ``timeout_s`` real seconds."""
+        with self._new:
+            seen = self._count
+            if self._new.wait_for(lambda: self._count != seen, timeout_s):
+                assert self._value is not None
+                return self._value
+        raise ReadTimeout(f'no {self._what} within {timeout_s:g} s; is its node running?')
+
+
+class RemotePart(Opened):
+    """What remote parts share: their node's name, and services with a timeout."""
+
+    def __init__(self, node: Node, name: str, timeout_s: float = 5.0) -> None:
+        self._node, self._name, self._timeout_s = node, name, timeout_s
+        self._clock = RosClock(node.get_clock(), node.context)
+        self._group = ReentrantCallbackGroup()
+        self._clients: dict[str, Client] = {}
+        self._made: list[Callable[[], object]] = []
+
+    def close(self) -> None:
+        """Let go of topics and services."""
+        super().close()
+        for client in self._clients.values():
+            self._node.destroy_client(client)
+        self._clients.clear()
+        while self._made:
+            self._made.pop()()
+
+    def _subscribe(self, kind: type, topic: str, callback: Callable[[Any], None],
+                   profile: Any = qos.SENSOR) -> None:
+        subscription = qos.subscription(self._node, kind, f'{self._name}/{topic}', callback,
+                                        profile, self._group)
+        self._made.append(lambda: self._node.destroy_subscription(subscription))
+
+    def _publisher(self, kind: type, topic: str) -> Any:
+        publisher = qos.publisher(self._node, kind, f'{self._name}/{topic}', qos.COMMAND_SENT)
+        self._made.append(lambda: self._node.destroy_publisher(publisher))
+        return publisher
+
+    def _first(self, newest: Newest[Any]) -> None:
+        """Wait for the first message; NotConnected, closed again, when it does not come."""
+        try:
+            newest.wait(self._timeout_s)
+        except ReadTimeout as error:
+            self.close()
+            raise NotConnected(f'{self._name} is silent: {error}') from error
+
+    def _matched(self, publisher: Any) -> None:
+        """Wait for the node to listen; NotConnected, closed again, when it does not."""
+        end_s = time.monotonic() + self._timeout_s
+        while not publisher.get_subscription_count():
+            if time.monotonic() > end_s:
+                self.close()
+                raise NotConnected(f'{self._name} does not listen to {publisher.topic_name}')
+            time.sleep(0.005)
+
+    def _settled(self, newest: Newest[Any]) -> None:
+        """Wait shortly for a reading that is younger than this call."""
+        now_ns, end_s = self._clock.now_ns(), time.monotonic() + SETTLE_S
+        while time.monotonic() < end_s:
+            with contextlib.suppress(ReadTimeout):
+                if newest.stamp_of(newest.wait(SETTLE_S)) > now_ns:
+                    return
+
+    def _service(self, name: str) -> None:
+        self._clients[name] = self._node.create_client(Trigger, f'{self._name}/{name}',
+                                                       callback_group=self._group)
+
+    def _call(self, name: str, timeout_s: float | None = None) -> str:
+        """Call a Trigger service; DriverError when it fails or does not answer in time."""
+        timeout_s = timeout_s or self._timeout_s
+        self._require_open(self._name)
+        client = self._clients[name]
+        if not client.wait_for_service(timeout_s):
+            raise DriverError(f'no service {self._name}/{name}; is the node running?')
+        reply = result(client.call_async(Trigger.Request()), timeout_s,
+                       f'{self._name}/{name}')
+        if not reply.success:
+            raise DriverError(f'{self._name}/{name}: {reply.message}')
+        return str(reply.message)
+
+
+def result(future: Future, timeout_s: float, what: str) -> Any:
+    """Return a future's result from outside the executor; DriverError after ``timeout_s``."""
+    done = threading.Event()
+    future.add_done_callback(lambda _: done.set())
+    if not done.wait(timeout_s):
+        raise DriverError(f'{what} did not answer within {timeout_s:g} s')
+    return future.result()

@@ -1,0 +1,288 @@
+"""
+What the nodes of robot parts share: lifecycle, a publishing thread, diagnostics, supervision.
+
+Configure connects and reads, activate streams and accepts commands, deactivate stops and holds,
+cleanup lets go. Publishing is driven by the part's own readings, not by timers, so a stamp is
+never older than it needs to be and an idle executor costs nothing.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from lifecycle_msgs.msg import State as StateId
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.publisher import Publisher
+from rclpy.service import Service
+from rclpy.subscription import Subscription
+from std_srvs.srv import Trigger
+
+from arena_robot.core.errors import ArenaError, DriverError
+from arena_robot.drivers.base import Part
+from arena_robot.nodes import diagnostics, qos
+from arena_robot.nodes.parameters import Param, declare, refuse_unknown
+from arena_robot.nodes.timeline import RosClock, SameTime, Timeline
+
+RETRY_S = 5.0
+JOIN_S = 1.0
+PATIENCE_NS = 400_000_000
+COMMON = (
+    Param('autostart', True, 'configure and activate at start, and again after a failure',
+          live=True),
+    Param('diagnostic_period', 1.0, 'seconds between two reports on /diagnostics', 0.1, 60.0),
+)
+OK = TransitionCallbackReturn.SUCCESS
+FAILED = TransitionCallbackReturn.FAILURE
+
+
+class PartNode(LifecycleNode):
+    """
+    A lifecycle node around one robot part; subclasses say what to make, publish and report.
+
+    ``make_part`` overrides how the part is built (a simulated station hands its own in, with the
+    ``timeline`` of its world); by default the ``backend`` parameter decides.
+    """
+
+    PARAMS: tuple[Param, ...] = ()
+
+    def __init__(self, name: str, make_part: Callable[[], Part] | None = None,
+                 timeline: Timeline | None = None, **options: Any) -> None:
+        super().__init__(name, **options)
+        self.has_own_part = make_part is not None
+        self.timeline: Timeline = timeline or SameTime(RosClock(self.get_clock(), self.context))
+        self.values = declare(self, (*COMMON, *self.PARAMS))
+        self.extra_params()
+        refuse_unknown(self)
+        self.part: Part | None = None
+        self._made: list[Any] = []
+        self._make_part = make_part
+        self._thread: threading.Thread | None = None
+        self._halt = threading.Event()
+        self._wanted = bool(self.values['autostart'])
+        self._failing_since_ns: int | None = None
+        self._next_try_ns = 0
+        self._cpu_s = 0.0
+        self._cpu_before = (0.0, time.monotonic())
+        self.safe_group = MutuallyExclusiveCallbackGroup()
+        self._reports = qos.publisher(self, DiagnosticArray, '/diagnostics')
+        self._timer = self.create_timer(float(self.values['diagnostic_period']), self._each_second,
+                                        callback_group=MutuallyExclusiveCallbackGroup())
+
+    # -- what subclasses say -----------------------------------------------------------------
+
+    def extra_params(self) -> None:
+        """Declare parameters that depend on others."""
+
+    def build_part(self) -> Part:
+        """Return the part, not yet open."""
+        raise NotImplementedError
+
+    def on_open(self) -> None:
+        """Create publishers, subscriptions and services once the part is open."""
+
+    def on_start(self) -> None:
+        """Prepare to stream; called just before the first :meth:`stream_once`."""
+
+    def stream_once(self) -> None:
+        """Wait for the next reading (at most half a second) and publish it."""
+        raise NotImplementedError
+
+    def on_hold(self) -> None:
+        """Stop whatever moves."""
+
+    def report(self) -> Sequence[diagnostics.DiagnosticStatus]:
+        """Return the statuses of this second."""
+        return ()
+
+    # -- lifecycle ---------------------------------------------------------------------------
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Connect; on failure stay unconfigured and say why."""
+        try:
+            self.part = self._make_part() if self._make_part else self.build_part()
+            self.part.open()
+            self.on_open()
+        except ArenaError as error:
+            self.get_logger().error(f'cannot configure: {error}')
+            self._release()
+            return FAILED
+        return OK
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Start to stream."""
+        self.on_start()
+        self._halt.clear()
+        self._failing_since_ns = None
+        self._thread = threading.Thread(target=self._stream, daemon=True,
+                                        name=f'stream {self.get_name()}')
+        self._thread.start()
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stop and hold."""
+        self._wanted = False
+        self._stand_still()
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Let go of the part."""
+        self._wanted = False
+        self._release()
+        return OK
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stop, hold, let go."""
+        self._wanted = False
+        self._stand_still()
+        self._release()
+        return OK
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Let go, so that the node can be configured again."""
+        self._stand_still()
+        self._release()
+        return OK
+
+    def close(self) -> None:
+        """Stop, hold and let go, whatever the state; for the end of the process."""
+        self._wanted = False
+        self._stand_still()
+        self._release()
+
+    def wind_down(self) -> None:
+        """Begin to end: publish no more and accept no commands. :meth:`close` must follow."""
+        self._wanted = False
+        self._halt.set()
+
+    @property
+    def active(self) -> bool:
+        """Whether commands are accepted and readings published."""
+        return self._thread is not None and not self._halt.is_set()
+
+    def state_id(self) -> int:
+        """Return the id of the lifecycle state, one of lifecycle_msgs' PRIMARY_STATE_*."""
+        return int(self._state_machine.current_state[0])
+
+    def start(self) -> bool:
+        """Configure and activate as far as possible now; tell whether the node is active."""
+        if self.state_id() == StateId.PRIMARY_STATE_UNCONFIGURED:
+            self.trigger_configure()
+        if self.state_id() == StateId.PRIMARY_STATE_INACTIVE:
+            self.trigger_activate()
+        return self.state_id() == StateId.PRIMARY_STATE_ACTIVE
+
+    def trigger(self, name: str, work: Callable[[], str | None]) -> None:
+        """Offer a std_srvs/Trigger service ``~/name`` that answers with work's words."""
+        def serve(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+            try:
+                response.message = work() or 'done'
+                response.success = True
+            except ArenaError as error:
+                response.success, response.message = False, str(error)
+                self.get_logger().warning(f'{name}: {error}')
+            return response
+        self.keep(self.create_service(Trigger, f'~/{name}', serve,
+                                      callback_group=self.safe_group))
+
+    def keep(self, entity: Any) -> Any:
+        """Remember something made in configure, to be destroyed in cleanup."""
+        self._made.append(entity)
+        return entity
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _stream(self) -> None:
+        while not self._halt.is_set():
+            self._cpu_s = time.thread_time()
+            try:
+                self.stream_once()
+                self._failing_since_ns = None
+            except DriverError as error:
+                self._on_failure(error)
+            except Exception as error:
+                if self._halt.is_set() or not self.context.ok():
+                    return
+                self.get_logger().error(f'cannot publish: {error!r}', throttle_duration_sec=2.0)
+                self._halt.wait(0.05)
+
+    def _on_failure(self, error: DriverError) -> None:
+        """Say that the part fails, and reconnect it now and then until it is back."""
+        now_ns = self.get_clock().now().nanoseconds
+        if self._failing_since_ns is None:
+            self._failing_since_ns = now_ns
+            self._next_try_ns = now_ns + round(RETRY_S * 1e9)
+        if now_ns - self._failing_since_ns > PATIENCE_NS:
+            self.get_logger().error(str(error), throttle_duration_sec=5.0)
+        if self._make_part is None and now_ns >= self._next_try_ns and self.part is not None:
+            self._next_try_ns = now_ns + round(RETRY_S * 1e9)
+            try:
+                self.part.close()
+                self.part.open()
+            except DriverError as again:
+                self.get_logger().error(f'cannot reconnect: {again}')
+        self._halt.wait(0.02)
+
+    def _stand_still(self) -> None:
+        self._halt.set()
+        if self.part is not None:
+            try:
+                self.on_hold()
+            except DriverError as error:
+                self.get_logger().error(f'cannot hold: {error}')
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=JOIN_S)
+        self._thread = None
+
+    def _release(self) -> None:
+        part, self.part = self.part, None
+        if part is not None:
+            part.close()
+        for entity in reversed(self._made):
+            if isinstance(entity, Publisher):
+                self.destroy_publisher(entity)
+            elif isinstance(entity, Subscription):
+                self.destroy_subscription(entity)
+            elif isinstance(entity, Service):
+                self.destroy_service(entity)
+            else:
+                entity.destroy()
+        self._made.clear()
+
+    def _each_second(self) -> None:
+        if self._wanted and self.state_id() in (StateId.PRIMARY_STATE_UNCONFIGURED,
+                                                StateId.PRIMARY_STATE_INACTIVE):
+            now_ns = self.get_clock().now().nanoseconds
+            if now_ns >= self._next_try_ns:
+                self._next_try_ns = now_ns + round(RETRY_S * 1e9)
+                self.start()
+        self._reports.publish(diagnostics.report(self.timeline.now_ns(), *self._statuses()))
+
+    def _statuses(self) -> Sequence[diagnostics.DiagnosticStatus]:
+        if self.active and self.part is not None:
+            return self.report()
+        label = self._state_machine.current_state[1]
+        return [diagnostics.status(f'{self.get_name()}: lifecycle', '', diagnostics.STALE,
+                                   f'not active ({label})', {})]
+
+    def stream_status(self, task: str, hardware_id: str, rate: diagnostics.Rate,
+                      values: Mapping[str, object]) -> diagnostics.DiagnosticStatus:
+        """Return the status of a stream: ERROR while its part fails, WARN when it is slow."""
+        rate.measure(self.timeline.now_ns())
+        level, text = diagnostics.OK, 'streaming'
+        if self._failing_since_ns is not None:
+            level, text = diagnostics.ERROR, 'no readings: is it connected and switched on?'
+        elif rate.too_slow:
+            level, text = diagnostics.WARN, f'{rate.actual_hz:.1f} Hz is too slow'
+        return diagnostics.status(f'{self.get_name()}: {task}', hardware_id, level, text,
+                                  {**rate.values(), **values,
+                                   'streaming CPU (cores)': f'{self._cpu_share():.3f}'})
+
+    def _cpu_share(self) -> float:
+        """Return the share of a core that streaming used since the last call."""
+        now = (self._cpu_s, time.monotonic())
+        cpu_s, wall_s = (a - b for a, b in zip(now, self._cpu_before, strict=True))
+        self._cpu_before = now
+        return max(0.0, cpu_s) / max(wall_s, 1e-6)

@@ -1,0 +1,152 @@
+"""The one class that starts, spins and stops rclpy, and the main function of every node."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import (
+    Executor,
+    ExternalShutdownException,
+    MultiThreadedExecutor,
+    ShutdownException,
+    SingleThreadedExecutor,
+)
+from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from typing_extensions import Self
+
+from arena_robot.core.errors import ArenaError, ConfigError
+
+RCLError = rclpy_implementation.RCLError
+log = logging.getLogger(__name__)
+STOP_S = 1.0
+PROFILE_VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Spin:
+    """
+    rclpy in this process: its context, and one executor with its threads per node.
+
+    A node's callbacks never wait for another node's. ``with`` starts; leaving it closes the nodes
+    (``close()`` where they have one), within STOP_S each.
+    """
+
+    def __init__(self, args: Sequence[str] | None = None) -> None:
+        self.context = Context()
+        self.stopped = threading.Event()
+        self._args = args
+        self._nodes: list[tuple[Node, Executor, threading.Thread]] = []
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> Self:
+        if not any(name in os.environ for name in PROFILE_VARIABLES):
+            os.environ[PROFILE_VARIABLES[0]] = str(Path(__file__).with_name('fastdds.xml'))
+        rclpy.init(args=None if self._args is None else list(self._args), context=self.context,
+                   signal_handler_options=SignalHandlerOptions.NO)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def add(self, node: Node, threads: int = 2) -> None:
+        """Spin ``node`` in threads of its own from now on."""
+        executor: Executor = (
+            SingleThreadedExecutor(context=self.context) if threads == 1
+            else MultiThreadedExecutor(num_threads=threads, context=self.context))
+        executor.add_node(node)
+        thread = threading.Thread(target=_spin, args=(executor,), daemon=True,
+                                  name=f'spin {node.get_name()}')
+        self._nodes.append((node, executor, thread))
+        thread.start()
+
+    def catch_signals(self) -> None:
+        """Let SIGINT and SIGTERM end :meth:`wait`; for the main thread only."""
+        for number in SIGNALS:
+            self._before[number] = signal.signal(number, self._on_signal)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Return True once a signal has come or :meth:`stop` was called."""
+        return self.stopped.wait(timeout_s)
+
+    def stop(self) -> None:
+        """End :meth:`wait`."""
+        self.stopped.set()
+
+    def close(self) -> None:
+        """Close the nodes and rclpy; may be called twice."""
+        self.stopped.set()
+        for node, _, _ in self._nodes:
+            wind_down = getattr(node, 'wind_down', None)
+            if wind_down is not None:
+                wind_down()
+        for node, _, _ in self._nodes:
+            close = getattr(node, 'close', None)
+            if close is not None:
+                close()
+        for node, executor, thread in self._nodes:
+            executor.shutdown(timeout_sec=STOP_S)
+            thread.join(timeout=STOP_S)
+            node.destroy_node()
+        self._nodes.clear()
+        self.context.try_shutdown()
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        self._before.clear()
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        # A second signal may come while the main thread holds the event's lock: leave it alone.
+        if not self.stopped.is_set():
+            self.stopped.set()
+
+
+def _spin(executor: Executor) -> None:
+    """Spin to the end; a callback that fails is logged, and the others go on."""
+    while True:
+        try:
+            executor.spin()
+            return
+        except (ExternalShutdownException, ShutdownException):
+            return
+        except Exception:
+            log.exception('a callback failed')
+
+
+def run_node(make: Callable[[Spin], Node], args: Sequence[str] | None = None,
+             threads: int = 3) -> int:
+    """
+    Run one node until SIGINT or SIGTERM and return the exit code.
+
+    ``make`` builds the node in ``spin.context``.
+    """
+    return run_with(lambda spin: spin.add(make(spin), threads), args)
+
+
+def run_with(build: Callable[[Spin], object], args: Sequence[str] | None = None) -> int:
+    """
+    Run what ``build`` adds to a Spin until SIGINT or SIGTERM.
+
+    Returns 0, 2 for bad configuration, 1 for what else fails at the start.
+    """
+    logging.basicConfig(stream=sys.stderr, format='[%(levelname)s] [%(name)s]: %(message)s')
+    try:
+        with Spin(args) as spin:
+            spin.catch_signals()
+            build(spin)
+            spin.wait()
+    except (ConfigError, RCLError) as error:
+        log.error('%s', error)
+        return 2
+    except ArenaError as error:
+        log.error('%s [%s]', error, error.code)
+        return 1
+    return 0

@@ -1,0 +1,143 @@
+"""
+ROS time and a part's own time.
+
+Parts of a real station stamp with the ROS clock itself. A simulated world has its own time; unless
+it publishes ``/clock``, its stamps are shifted onto wall time, so that other processes, which know
+only the wall, can tell how old they are.
+"""
+
+import threading
+import time
+from collections import deque
+from typing import Protocol
+
+from rclpy.clock import Clock as RclpyClock
+from rclpy.clock import JumpThreshold, TimeJump
+from rclpy.context import Context
+from rclpy.duration import Duration
+
+from arena_robot.core.clock import Clock
+
+LATE_NS = 25_000_000
+KEPT = 64
+LOOK_S = 0.25
+ANY_STEP = JumpThreshold(min_forward=Duration(nanoseconds=1), min_backward=None,
+                         on_clock_change=True)
+
+
+class RosClock:
+    """
+    A node's clock as a core Clock; follows ``/clock`` when the node uses simulated time.
+
+    ``context`` is the node's: a sleep ends when it is shut down. rclpy's own sleep keeps an object
+    for ever with each call, which a stream of 125 Hz cannot afford.
+    """
+
+    def __init__(self, clock: RclpyClock, context: Context | None = None) -> None:
+        self._clock = clock
+        self._context = context
+
+    def now_ns(self) -> int:
+        """Return ROS time in nanoseconds."""
+        return int(self._clock.now().nanoseconds)
+
+    def sleep_until_ns(self, stamp_ns: int) -> None:
+        """Return once ROS time is ``stamp_ns``, or the process shuts down."""
+        while (left_ns := stamp_ns - self.now_ns()) > 0:
+            if self._context is not None and not self._context.ok():
+                return
+            if getattr(self._clock, 'ros_time_is_active', False):
+                self._wait_for_clock(stamp_ns)
+            else:
+                time.sleep(min(left_ns * 1e-9, LOOK_S))
+
+    def _wait_for_clock(self, stamp_ns: int) -> None:
+        """Wait for ``/clock`` to reach a stamp, a little while at most."""
+        reached = threading.Event()
+
+        def look(jump: TimeJump) -> None:
+            if self.now_ns() >= stamp_ns:
+                reached.set()
+
+        with self._clock.create_jump_callback(ANY_STEP, post_callback=look):
+            if self.now_ns() < stamp_ns:
+                reached.wait(LOOK_S)
+
+
+class Timeline(Protocol):
+    """Translates between ROS time and the time of a part."""
+
+    part: Clock
+
+    def now_ns(self) -> int:
+        """Return ROS time."""
+
+    def to_ros(self, stamp_ns: int) -> int:
+        """Return the ROS time of a part's stamp."""
+
+    def to_part(self, stamp_ns: int) -> int:
+        """Return the part's time of a ROS stamp."""
+
+
+class SameTime:
+    """The part stamps with ROS time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.part = clock
+
+    def now_ns(self) -> int:
+        """Return ROS time."""
+        return self.part.now_ns()
+
+    def to_ros(self, stamp_ns: int) -> int:
+        """Return the stamp itself."""
+        return stamp_ns
+
+    def to_part(self, stamp_ns: int) -> int:
+        """Return the stamp itself."""
+        return stamp_ns
+
+
+class ShiftedTime:
+    """
+    The part has a clock of its own that runs at the speed of ROS time, but not always evenly.
+
+    :meth:`tick` must be called whenever that clock moves. The shift stays the same while the part
+    is at most 25 ms late, so that periods between stamps are exact. When it falls behind more, its
+    stamps jump; when it is early, they slow down, so that they neither go back nor lie in the
+    future for long. A stamp always has the shift of the moment it was taken at.
+    """
+
+    def __init__(self, part: Clock, ros: Clock) -> None:
+        self.part = part
+        self._ros = ros
+        self._last_ns = part.now_ns()
+        self._shifts = deque([(self._last_ns, ros.now_ns() - self._last_ns)], maxlen=KEPT)
+
+    def now_ns(self) -> int:
+        """Return ROS time."""
+        return self._ros.now_ns()
+
+    def tick(self) -> None:
+        """Compare the clocks."""
+        now_ns = self.part.now_ns()
+        shift_ns = self._shifts[-1][1]
+        late_ns = self._ros.now_ns() - now_ns - shift_ns
+        if late_ns > LATE_NS:
+            self._shifts.append((now_ns, shift_ns + late_ns))
+        elif late_ns < 0:
+            slower_ns = (now_ns - self._last_ns) * 9 // 10
+            self._shifts.append((now_ns, shift_ns - min(-late_ns, slower_ns)))
+        self._last_ns = now_ns
+
+    def to_ros(self, stamp_ns: int) -> int:
+        """Return the ROS time of a part's stamp."""
+        shifts = list(self._shifts)
+        for since_ns, shift_ns in reversed(shifts):
+            if stamp_ns >= since_ns:
+                return stamp_ns + shift_ns
+        return stamp_ns + shifts[0][1]
+
+    def to_part(self, stamp_ns: int) -> int:
+        """Return the part's time of a ROS stamp: as old on the one clock as on the other."""
+        return self.part.now_ns() - (self._ros.now_ns() - stamp_ns)

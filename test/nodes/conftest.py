@@ -1,0 +1,131 @@
+"""A simulated station in a process of its own, and this process's end of the topics."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+import warnings
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / 'test' / 'drivers'))  # driver_contract.py
+SIM = ROOT / 'config' / 'stations' / 'sim.yaml'
+
+try:
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')  # of the parser that ROS's generator imports
+        import rclpy  # noqa: F401
+        import rosidl_generator_py  # noqa: F401
+
+    from arena_msgs.msg import ArmState  # noqa: F401
+    MISSING = ''
+except ImportError as error:
+    MISSING = f'needs rclpy and arena_msgs (make setup): {error}'
+    collect_ignore_glob = ['test_*.py']
+
+os.environ.setdefault('MUJOCO_GL', 'egl')
+os.environ.setdefault('ROS_DOMAIN_ID', '64')
+os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
+
+
+class Process:
+    """A program under test; ``end`` returns its exit code and how long it took."""
+
+    def __init__(self, *command, **environment):
+        self.log = ''
+        self.popen = subprocess.Popen(
+            [sys.executable, *command], cwd=ROOT, env={**os.environ, **environment},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def end(self, number=signal.SIGINT, timeout_s=10.0):
+        begin_s = time.monotonic()
+        if self.popen.poll() is None:
+            self.popen.send_signal(number)
+        self.log += self.popen.communicate(timeout=timeout_s)[0]
+        return self.popen.returncode, time.monotonic() - begin_s
+
+    def kill(self):
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.popen.communicate(timeout=5.0)
+
+
+def sim_command(namespace, parameters=None, config=SIM):
+    """Return the command of a simulated station with ``parameters`` by node name."""
+    from arena_robot.nodes.stations import overrides_file
+    extra = ('--params-file', str(overrides_file(parameters))) if parameters else ()
+    return ('-m', 'arena_robot.nodes.sim_station', '--ros-args', '-r', f'__ns:=/{namespace}',
+            '--params-file', str(config), *extra, '--log-level', 'warn')
+
+
+@pytest.fixture
+def processes():
+    """Start programs that are surely dead after the test."""
+    started = []
+
+    def start(*command, **environment):
+        started.append(Process(*command, **environment))
+        return started[-1]
+    yield start
+    for process in started:
+        process.kill()
+
+
+@pytest.fixture(scope='session')
+def spin():
+    from arena_robot.nodes.spin import Spin
+    with Spin() as spinning:
+        yield spinning
+
+
+@pytest.fixture(scope='session')
+def station_namespace():
+    return f'test_{uuid.uuid4().hex[:6]}'
+
+
+@pytest.fixture(scope='session')
+def station_process(station_namespace):
+    process = Process(*sim_command(station_namespace))
+    yield process
+    process.end()
+
+
+@pytest.fixture(scope='session')
+def client(spin, station_namespace, station_process):
+    """Return a node in the station's namespace, spinning."""
+    from rclpy.node import Node
+    node = Node('tester', namespace=station_namespace, context=spin.context)
+    spin.add(node, threads=3)
+    return node
+
+
+@pytest.fixture(scope='session')
+def arm_session(client):
+    from arena_robot.nodes.remote import RemoteArm
+    with RemoteArm(client, timeout_s=20.0) as arm:
+        yield arm
+
+
+@pytest.fixture
+def arm(arm_session):
+    """Return the station's arm at rest in its reset pose."""
+    from arena_robot.safety.limits import RESET_JOINTS
+    arm_session.resume()
+    arm_session.recover()
+    state = arm_session.state(1.0)
+    if max(abs(state.q - RESET_JOINTS)) > 0.03:
+        time.sleep(arm_session.move_to(RESET_JOINTS, 0.6) + 0.1)
+    yield arm_session
+    arm_session.resume()
+    arm_session.stop()
+
+
+@pytest.fixture(scope='session')
+def gripper(client):
+    from arena_robot.nodes.remote import RemoteGripper
+    with RemoteGripper(client, timeout_s=20.0) as part:
+        yield part

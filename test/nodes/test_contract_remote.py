@@ -1,0 +1,139 @@
+"""The drivers' contracts on parts that stand behind topics."""
+
+import time
+import uuid
+
+import numpy as np
+import pytest
+from diagnostic_msgs.msg import DiagnosticArray
+from driver_contract import ArmContract, CameraContract, GripperContract, Rig
+from lifecycle_msgs.msg import State
+from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from arena_robot.core.action import ArmCommand
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.observation import RobotMode
+from arena_robot.nodes import diagnostics
+from arena_robot.nodes.camera_node import CameraNode
+from arena_robot.nodes.remote import RemoteArm, RemoteCamera, RemoteGripper
+from arena_robot.nodes.sim_station import compose
+from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.stations import overrides_file
+
+LATENCY_S = 0.15
+
+
+@pytest.fixture(scope='module')
+def composed():
+    """Return a simulated station in this process and a node that sees it over topics."""
+    path = overrides_file({'sim_station': {'task': 'do_not_move', 'image_width': 96,
+                                           'image_height': 54}})
+    namespace = f'contract_{uuid.uuid4().hex[:6]}'
+    args = ['test', '--ros-args', '--params-file', str(path), '-r', f'__ns:=/{namespace}',
+            '--log-level', 'warn']
+    with Spin(args) as spin:
+        owner = compose(spin)
+        node = Node('client', context=spin.context)
+        spin.add(node, threads=3)
+        yield owner.station, node, owner.station.save()
+    path.unlink()
+
+
+def rig_of(composed, part, name, trip=None):
+    station, _, start = composed
+    station.world.faults.dead.clear()
+    station.restore(start)
+
+    def tripped():
+        trip()
+        time.sleep(LATENCY_S)
+
+    return Rig(part, SystemClock(), lambda: station.world.faults.dead.add(name), time.sleep,
+               tripped)
+
+
+class TestRemoteArm(ArmContract):
+    @pytest.fixture
+    def rig(self, composed):
+        arm = RemoteArm(composed[1])
+        yield rig_of(composed, arm, 'arm',
+                     lambda: composed[0].arm.inject(RobotMode.REFLEX))
+        arm.close()
+
+    def test_a_command_returns_what_is_tracked(self, rig):
+        with rig.part as arm:
+            asked = ArmCommand(arm.state(1.0).q + 0.05, rig.clock.now_ns())
+            sent = arm.command(asked)
+            assert sent.stamp_ns == asked.stamp_ns
+            time.sleep(LATENCY_S)
+            np.testing.assert_allclose(arm.state(1.0).q_desired, sent.q, atol=1e-12)
+
+    def test_what_is_out_of_reach_is_bounded_by_the_node(self, rig):
+        with rig.part as arm:
+            arm.command(ArmCommand(np.full(7, 50.0), rig.clock.now_ns()))
+            time.sleep(LATENCY_S)
+            state = arm.state(1.0)
+            assert np.max(np.abs(state.q_desired - state.q)) < 0.5
+
+
+class TestRemoteGripper(GripperContract):
+    @pytest.fixture
+    def rig(self, composed):
+        gripper = RemoteGripper(composed[1])
+        yield rig_of(composed, gripper, 'gripper', lambda: composed[0].gripper.inject(8))
+        gripper.close()
+
+
+class TestRemoteCamera(CameraContract):
+    @pytest.fixture
+    def rig(self, composed):
+        camera = RemoteCamera(composed[1], 'left_camera')
+        yield rig_of(composed, camera, 'left')
+        camera.close()
+
+
+def test_a_dead_camera_is_named_and_the_others_go_on(composed, spoken):
+    station, node, start = composed
+    station.restore(start)
+    station.world.faults.dead = {'left'}
+    said = spoken('left_camera: images', lambda s: s.level == diagnostics.ERROR)
+    assert 'connected' in said.message
+    with RemoteArm(node) as arm, RemoteCamera(node, 'right_camera') as right:
+        assert right.wait_frame(2.0).left.pixels.size
+        arm.move_to(arm.state(1.0).q + 0.05)
+    station.world.faults.dead = set()
+    assert spoken('left_camera: images', lambda s: s.level != diagnostics.ERROR)
+
+
+def test_a_camera_with_another_serial_number_stays_unconfigured(composed, spoken):
+    station, client, _ = composed
+    wrong = CameraNode('shelf_camera', make_part=lambda: station.cameras['right'],
+                       context=client.context, parameter_overrides=[
+                           Parameter('role', value='right'), Parameter('autostart', value=False),
+                           Parameter('serial_number', value='4711')])
+    assert wrong.trigger_configure() is TransitionCallbackReturn.FAILURE
+    assert wrong.state_id() == State.PRIMARY_STATE_UNCONFIGURED
+    wrong.destroy_node()
+    station.cameras['right'].open()
+
+
+@pytest.fixture
+def spoken(composed):
+    """Return a function that waits for a diagnostic status and returns it."""
+    node, seen = composed[1], []
+    subscription = node.create_subscription(DiagnosticArray, '/diagnostics',
+                                            lambda m: seen.extend(m.status), 10)
+
+    def wait_for(name, condition, timeout_s=8.0):
+        seen.clear()
+        end_s = time.monotonic() + timeout_s
+        while time.monotonic() < end_s:
+            for status in list(seen):
+                if status.name == name and condition(status):
+                    return status
+            time.sleep(0.02)
+        raise AssertionError([(s.name, s.level, s.message) for s in seen])
+    yield wait_for
+    node.destroy_subscription(subscription)

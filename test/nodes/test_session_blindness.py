@@ -1,0 +1,188 @@
+"""Before the reveal nothing names a policy: no topic, parameter, log, file or page."""
+
+import importlib
+import json
+import urllib.request
+
+import numpy as np
+import pytest
+from rcl_interfaces.srv import GetParameters, ListParameters
+from rclpy.qos import QoSDurabilityPolicy, QoSProfile, QoSReliabilityPolicy
+from session_rig import Rig, until
+
+from arena_robot.core.action import ActionSpace, Chunk
+from arena_robot.core.episode import Slot
+from arena_robot.nodes.remote_part import result
+from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.grpc_server import GrpcPolicyServer
+from arena_robot.policy.options import ServeOptions
+from arena_robot.recording.reader import salvage
+from arena_robot.session.states import State
+from arena_robot.web.console_server import ConsoleServer
+
+NAMES = ('crimson-7b', 'azure-fast')
+SPECS = {'crimson-7b': PolicySpec(ActionSpace.JOINT_VELOCITY, (187, 211), chunk_length=13),
+         'azure-fast': PolicySpec(ActionSpace.JOINT_POSITION, (149, 163), chunk_length=9)}
+# What a spec would look like if somebody wrote it down.
+MARKS = ('image_size', 'chunk_length', 'pipelined', 'jpeg_quality', 'PolicySpec', '(187, 211)',
+         '(149, 163)', '187, 211', '149, 163')
+
+
+class Talker:
+    """A policy that would give itself away wherever its words are repeated."""
+
+    def __init__(self, name):
+        self.name, self.spec, self.asked = name, SPECS[name], 0
+
+    def infer(self, observation, episode=''):
+        self.asked += 1
+        if self.name == NAMES[0] and self.asked == 3:
+            raise RuntimeError(f'{self.name}: out of memory on its GPU')
+        arm = np.zeros(7) if self.spec.action_space.is_velocity else observation.arm.q
+        actions = np.tile(np.append(arm, 0.0), (self.spec.chunk_length, 1))
+        return Chunk(actions.astype(np.float32), self.spec.action_space)
+
+    def reset(self, episode=''):
+        raise RuntimeError(f'{self.name} forgets nothing')
+
+
+def message_class(kind):
+    package, group, name = kind.split('/')
+    found = importlib.import_module(f'{package}.{group}')
+    if group == 'action':
+        return getattr(found, name.removesuffix('_FeedbackMessage')).Impl.FeedbackMessage
+    return getattr(found, name)
+
+
+class Spy:
+    """Keeps the bytes of every message on every topic of a namespace."""
+
+    def __init__(self, node, namespace):
+        self.node, self.namespace, self.heard, self.topics = node, namespace, {}, set()
+
+    def listen(self):
+        for topic, (kind, *_) in self.node.get_topic_names_and_types():
+            near = topic.startswith(f'/{self.namespace}/') or topic in ('/rosout', '/diagnostics')
+            if near and topic not in self.topics and 'Image' not in kind:
+                self.topics.add(topic)
+                reliable, late = self.offered(topic)
+                profile = QoSProfile(depth=50, reliability=reliable, durability=late)
+                self.node.create_subscription(message_class(kind), topic, self.keeper(topic),
+                                              profile, raw=True)
+
+    def offered(self, topic):
+        found = [p.qos_profile for p in self.node.get_publishers_info_by_topic(topic)]
+        reliable = all(p.reliability == QoSReliabilityPolicy.RELIABLE for p in found)
+        late = all(p.durability == QoSDurabilityPolicy.TRANSIENT_LOCAL for p in found)
+        return (QoSReliabilityPolicy.RELIABLE if reliable else QoSReliabilityPolicy.BEST_EFFORT,
+                QoSDurabilityPolicy.TRANSIENT_LOCAL if late else QoSDurabilityPolicy.VOLATILE)
+
+    def keeper(self, topic):
+        kept = self.heard.setdefault(topic, bytearray())
+        return lambda data: kept.extend(bytes(data))
+
+    def parameters(self, name):
+        """Return the values of all parameters of a node, as text."""
+        listed = self.node.create_client(ListParameters, f'/{self.namespace}/{name}/'
+                                         'list_parameters')
+        got = self.node.create_client(GetParameters, f'/{self.namespace}/{name}/get_parameters')
+        assert listed.wait_for_service(10.0)
+        assert got.wait_for_service(10.0)
+        names = result(listed.call_async(ListParameters.Request()), 10.0, name).result.names
+        return repr(result(got.call_async(GetParameters.Request(names=names)), 10.0, name))
+
+
+@pytest.fixture
+def servers():
+    made = {name: GrpcPolicyServer(Talker(name), ServeOptions(host='127.0.0.1', port=0))
+            for name in NAMES}
+    for server in made.values():
+        server.open()
+    yield made
+    for server in made.values():
+        server.close()
+
+
+def leaks(kept, secrets):
+    """Return what of ``secrets`` is found where."""
+    return sorted((where, secret) for where, data in kept.items() for secret in secrets
+                  if secret.encode() in data)
+
+
+def files_in(folder):
+    """Return the bytes of every file, bags message by message."""
+    kept = {}
+    for path in folder.rglob('*'):
+        if path.suffix == '.mcap':
+            for number, item in enumerate(salvage(path)):
+                kept[f'{path.name} {number}'] = getattr(item, 'data', None) or repr(item).encode()
+        elif path.is_file():
+            kept[str(path)] = path.name.encode() + path.read_bytes()
+    return kept
+
+
+def rolled(desk, slot):
+    desk.start(slot)
+    return until(desk, lambda s: not s.state.running, 'the rollout does not end')
+
+
+def session(desk):
+    """Go through a session to the review."""
+    desk.take('tester')
+    desk.press('check')
+    desk.open_session('ada', 'put the yellow cube in the bowl')
+    desk.press('photograph')
+    rolled(desk, Slot.A)
+    desk.score(Slot.A, 0.25)
+    desk.press('prepare_reset')
+    desk.press('confirm_reset')
+    rolled(desk, Slot.B)
+    desk.score(Slot.B, 0.5)
+    desk.judge('B', 'B went on for longer than A')
+    until(desk, lambda s: s.state is State.REVIEW, 'no review')
+
+
+def pages(url):
+    kept = {}
+    for path in ('', 'api/state', 'api/options', 'api/today'):
+        with urllib.request.urlopen(url + path, timeout=10.0) as answer:
+            kept[f'page {path}'] = answer.read()
+    return kept
+
+
+def test_nothing_names_a_policy(processes, client, servers, tmp_path):
+    addresses = {name: server.address for name, server in servers.items()}
+    rig = Rig(processes, tmp_path, addresses, max_steps=40)
+    secrets = (*NAMES, *(address.removeprefix('grpc://') for address in addresses.values()),
+               *MARKS)
+    spy = Spy(client, rig.namespace)
+
+    def kept():
+        with ConsoleServer(desk, port=0) as console:
+            found = pages(console.url)
+        found.update({name: spy.parameters(name).encode() for name in rig.commands})
+        found.update(files_in(rig.data))
+        found.update(files_in(tmp_path / 'log'))
+        found.update({topic: bytes(data) for topic, data in spy.heard.items()})
+        return found
+
+    with rig.desk() as desk:
+        spy.listen()
+        session(desk)
+        spy.listen()
+        assert sorted(s.end for s in desk.state().slots) == ['policy_error', 'timeout']
+        clean = kept()
+        assert f'/{rig.namespace}/session_node/step' in clean
+        assert any('.mcap' in where for where in clean)
+        assert json.loads(clean['page api/state'])['state'] == 'review'
+        assert leaks(clean, secrets) == []
+        desk.judge('B', f'I bet that B is {NAMES[0]}')
+        places = {where for where, _ in leaks(kept(), secrets)}
+        assert {f'/{rig.namespace}/session_node/state', 'page api/state'} <= places
+        assert any(where.endswith('journal.jsonl') for where in places)
+        desk.judge('B', 'B went on for longer than A')
+        desk.submit()
+        done = until(desk, lambda s: s.state is State.DONE, 'no reveal', 60.0)
+        assert {done.policy_a, done.policy_b} == set(NAMES)
+        assert done.verified
+    assert leaks({'terminals': rig.said().encode()}, secrets) == []

@@ -1,0 +1,56 @@
+"""docs/station.md says what the code does."""
+
+import re
+import time
+
+from conftest import ROOT
+from rclpy.node import NodeNameNonExistentError
+
+from arena_robot.nodes.describe import updated
+
+PAGE = ROOT / 'docs' / 'station.md'
+TEXT = PAGE.read_text(encoding='utf-8')
+NODES = ('arm_node', 'gripper_node', 'left_camera', 'sim_station')
+TYPE = re.compile(r'[a-z_]+_msgs/\w+$|std_srvs/srv/\w+$')
+STANDARD = re.compile(r'parameter|/rosout|transition|/(get|change)_(available_)?state|'
+                      r'get_type_description|/_action/')
+
+
+def documented():
+    """Return types by name of all topics and services in the tables."""
+    found = {}
+    for line in TEXT.splitlines():
+        cells = [cell.strip() for cell in line.strip('|').split('|')]
+        if len(cells) >= 2 and TYPE.match(cells[1]):
+            found |= dict.fromkeys(re.findall(r'`([^`]+)`', cells[0]), cells[1])
+    return found
+
+
+def offered(client, namespace):
+    """Return types by name of all topics and services of the station's nodes."""
+    found = {}
+    for node in NODES:
+        for ask in (client.get_publisher_names_and_types_by_node,
+                    client.get_subscriber_names_and_types_by_node,
+                    client.get_service_names_and_types_by_node):
+            try:
+                found |= {name.removeprefix(f'/{namespace}/'): kinds[0].replace('/msg/', '/')
+                          for name, kinds in ask(node, f'/{namespace}')}
+            except NodeNameNonExistentError:
+                return {}
+    return {name: kind for name, kind in found.items() if not STANDARD.search(name)}
+
+
+def test_parameter_tables_are_those_of_the_code():
+    hint = 'run: python -m arena_robot.nodes.describe docs/station.md'
+    assert updated(TEXT) == TEXT, hint
+
+
+def test_names_in_the_page_are_those_of_a_running_station(client, arm_session,
+                                                          station_namespace):
+    said = documented()
+    said.pop('/clock')
+    end_s = time.monotonic() + 10.0
+    while (real := offered(client, station_namespace)) != said and time.monotonic() < end_s:
+        time.sleep(0.2)
+    assert real == said

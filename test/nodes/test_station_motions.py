@@ -1,0 +1,214 @@
+"""Goals and paths: go_home, trajectories, poses, the gripper, and the scene's own services."""
+
+import time
+
+import numpy as np
+import pytest
+from action_msgs.msg import GoalStatus
+from geometry_msgs.msg import PoseStamped
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.srv import SetParameters
+from rclpy.action import ActionClient
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from arena_msgs.action import GripperCommand, MoveToJoints
+from arena_robot.core.action import GripperCommand as Grip
+from arena_robot.core.errors import DriverError
+from arena_robot.nodes import convert, qos
+from arena_robot.nodes.remote_part import result
+from arena_robot.safety.kinematics import flange_pose
+from arena_robot.safety.limits import RESET_JOINTS
+
+Q = np.array(RESET_JOINTS)
+NAMES = [f'panda_joint{i}' for i in range(1, 8)]
+
+
+def turned(joint, angle):
+    q = Q.copy()
+    q[joint - 1] += angle
+    return q
+
+
+@pytest.fixture
+def home(client):
+    action = ActionClient(client, MoveToJoints, 'arm_node/go_home')
+    assert action.wait_for_server(5.0)
+    yield action
+    action.destroy()
+
+
+def run_goal(action, goal, feedback=None):
+    handle = result(action.send_goal_async(goal, feedback), 3.0, 'goal')
+    assert handle.accepted
+    return handle
+
+
+def test_go_home_arrives_and_says_so(arm, home):
+    fractions = []
+    goal = MoveToJoints.Goal(q=convert.doubles(turned(1, 0.25)), duration_s=1.0)
+    handle = run_goal(home, goal, lambda m: fractions.append(m.feedback.fraction))
+    outcome = result(handle.get_result_async(), 6.0, 'go_home')
+    assert outcome.status == GoalStatus.STATUS_SUCCEEDED
+    assert outcome.result.success, outcome.result.message
+    assert outcome.result.error < 0.03
+    assert fractions == sorted(fractions)
+    assert len(fractions) > 3
+
+
+def test_a_goal_outside_the_limits_is_refused_with_reason(arm, home):
+    goal = MoveToJoints.Goal(q=convert.doubles(turned(2, 3.0)))
+    outcome = result(run_goal(home, goal).get_result_async(), 3.0, 'go_home')
+    assert outcome.status == GoalStatus.STATUS_ABORTED
+    assert 'joint 2' in outcome.result.message
+
+
+def test_cancelling_a_motion_stops_the_arm(arm, home):
+    goal = MoveToJoints.Goal(q=convert.doubles(turned(1, 0.6)), duration_s=2.0)
+    handle = run_goal(home, goal)
+    time.sleep(0.8)
+    asked_s = time.monotonic()
+    result(handle.cancel_goal_async(), 2.0, 'cancel')
+    outcome = result(handle.get_result_async(), 2.0, 'go_home')
+    assert time.monotonic() - asked_s < 0.5
+    assert outcome.status == GoalStatus.STATUS_CANCELED
+    time.sleep(0.2)
+    assert np.max(np.abs(arm.state(1.0).dq)) < 0.02
+    assert arm.state(1.0).q[0] < 0.5
+
+
+def test_a_stop_ends_a_motion(arm, home):
+    handle = run_goal(home, MoveToJoints.Goal(q=convert.doubles(turned(1, 0.6)), duration_s=2.0))
+    time.sleep(0.6)
+    arm.halt()
+    outcome = result(handle.get_result_async(), 2.0, 'go_home')
+    assert not outcome.result.success
+    assert 'took over' in outcome.result.message
+
+
+def path(*points):
+    message = JointTrajectory(joint_names=NAMES)
+    for seconds, q in points:
+        point = JointTrajectoryPoint(positions=convert.doubles(q))
+        point.time_from_start.sec = int(seconds)
+        point.time_from_start.nanosec = int((seconds % 1) * 1e9)
+        message.points.append(point)
+    return message
+
+
+def until(arm, condition, timeout_s):
+    """Return the states up to the first that fulfils a condition."""
+    states = [arm.wait_state(1.0)]
+    end_s = time.monotonic() + timeout_s
+    while not condition(states[-1]):
+        assert time.monotonic() < end_s, states[-1]
+        states.append(arm.wait_state(1.0))
+    return states
+
+
+def test_a_joint_trajectory_is_followed(client, arm):
+    publisher = qos.publisher(client, JointTrajectory, 'arm_node/joint_trajectory', qos.COMMAND)
+    while not publisher.get_subscription_count():
+        time.sleep(0.01)
+    publisher.publish(path((0.6, turned(1, 0.15)), (1.2, turned(1, 0.3))))
+    states = until(arm, lambda state: abs(state.q[0] - 0.3) < 0.03, 4.0)
+    assert max(state.dq[0] for state in states) < 1.0
+    assert max(state.q[0] for state in states) < 0.4
+    publisher.publish(path((0.8, turned(1, -0.3))))
+    until(arm, lambda state: state.dq[0] < -0.2, 2.0)
+    publisher.publish(JointTrajectory(joint_names=NAMES))
+    states = until(arm, lambda state: np.max(np.abs(state.dq)) < 0.02, 1.0)
+    assert states[-1].q[0] > -0.25
+    client.destroy_publisher(publisher)
+
+
+def test_a_target_pose_is_approached(client, arm):
+    publisher = qos.publisher(client, PoseStamped, 'arm_node/target_pose', qos.COMMAND)
+    while not publisher.get_subscription_count():
+        time.sleep(0.01)
+    target = flange_pose(Q) + np.array([0.05, 0.05, -0.05, 0, 0, 0])
+    for _ in range(30):
+        publisher.publish(convert.pose_stamped(time.time_ns(), 'panda_link0', target))
+        time.sleep(1 / 15)
+    assert np.linalg.norm(arm.state(1.0).pose[:3] - target[:3]) < 0.02
+    client.destroy_publisher(publisher)
+
+
+def test_the_gripper_closes_and_opens(client, gripper):
+    gripper.command(Grip(1.0, 0, 1.0, 0.0))
+    end_s = time.monotonic() + 4.0
+    while gripper.state(1.0).position < 0.9:
+        assert time.monotonic() < end_s, gripper.state(1.0)
+        time.sleep(0.02)
+    action = ActionClient(client, GripperCommand, 'gripper_node/gripper_cmd')
+    assert action.wait_for_server(5.0)
+    goal = GripperCommand.Goal()
+    goal.command.position = 0.0
+    outcome = result(run_goal(action, goal).get_result_async(), 6.0, 'gripper_cmd')
+    assert outcome.result.reached_goal
+    assert gripper.state(1.0).position < 0.05
+    action.destroy()
+
+
+def call(client, name, kind=Trigger, request=None):
+    service = client.create_client(kind, name)
+    assert service.wait_for_service(5.0)
+    reply = result(service.call_async(request or kind.Request()), 8.0, name)
+    client.destroy_client(service)
+    return reply
+
+
+def set_parameter(client, node, name, value):
+    kinds = {int: (ParameterType.PARAMETER_INTEGER, 'integer_value'),
+             float: (ParameterType.PARAMETER_DOUBLE, 'double_value'),
+             str: (ParameterType.PARAMETER_STRING, 'string_value')}
+    number, field = kinds[type(value)]
+    message = Parameter(name=name, value=ParameterValue(type=number, **{field: value}))
+    reply = call(client, f'{node}/set_parameters', SetParameters,
+                 SetParameters.Request(parameters=[message]))
+    return reply.results[0]
+
+
+def test_a_start_is_saved_and_restored(client, arm):
+    assert not call(client, 'sim_station/restore_start').success
+    assert call(client, 'sim_station/save_start').success
+    at = arm.state(1.0).q
+    time.sleep(arm.move_to(turned(1, 0.3), 1.0) + 0.1)
+    assert call(client, 'sim_station/restore_start').success
+    time.sleep(0.2)
+    assert np.allclose(arm.state(1.0).q, at, atol=0.01)
+
+
+def test_another_scene_is_set_up(client, arm):
+    assert set_parameter(client, 'sim_station', 'seed', 7).successful
+    wrong = set_parameter(client, 'sim_station', 'task', 'cube_in_bowll')
+    assert not wrong.successful
+    assert "Did you mean 'cube_in_bowl'" in wrong.reason
+    reply = call(client, 'sim_station/reset_scene')
+    assert reply.success
+    assert reply.message
+
+
+def test_parameters_have_ranges_and_most_are_fixed(client, arm_session):
+    assert not set_parameter(client, 'arm_node', 'command_timeout', 0.3).successful
+    assert not set_parameter(client, 'gripper_node', 'speed', 2.0).successful
+    assert set_parameter(client, 'gripper_node', 'speed', 0.5).successful
+
+
+def test_an_inactive_arm_node_holds_and_refuses(client, arm):
+    def change(number):
+        request = ChangeState.Request(transition=Transition(id=number))
+        return call(client, 'arm_node/change_state', ChangeState, request).success
+
+    assert change(Transition.TRANSITION_DEACTIVATE)
+    try:
+        with pytest.raises(DriverError, match='not active'):
+            arm.move_to(turned(1, 0.2), 1.0)
+        assert change(Transition.TRANSITION_CLEANUP)
+        assert change(Transition.TRANSITION_CONFIGURE)
+    finally:
+        assert change(Transition.TRANSITION_ACTIVATE)
+    arm.wait_state(5.0)
+    time.sleep(arm.move_to(turned(1, 0.1), 1.0))

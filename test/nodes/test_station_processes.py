@@ -1,0 +1,214 @@
+"""Whole programs: bad configuration, Ctrl-C, two stations at once, speed, and real launch."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+import yaml
+from conftest import ROOT, SIM, sim_command
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rosgraph_msgs.msg import Clock
+
+from arena_robot.core.config import read_yaml
+from arena_robot.nodes import convert, qos
+from arena_robot.nodes.remote import RemoteArm
+
+LAB = ROOT / 'config' / 'stations' / 'example_lab.yaml'
+SMALL = {'image_width': 64, 'image_height': 36}
+
+
+def run_failing(*command):
+    """Return the exit code and output of a program that shall fail at once."""
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, text=True, timeout=30,
+                          capture_output=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(('node', 'parameters', 'message'), [
+    ('arm_node', {'comand_timeout': 0.5}, "Did you mean 'command_timeout'"),
+    ('arm_node', {'command_timeout': 99.0}, 'command_timeout = 99.0'),
+    ('arm_node', {'limits.velocity': [1.0, 2.0]}, 'velocity needs 7 numbers, found 2'),
+    ('sim_station', {'task': 'cube_in_bowll'}, "Did you mean 'cube_in_bowl'"),
+    ('sim_station', {'cameras': ['left', 'wirst']}, "Did you mean 'wrist'"),
+    ('sim_station', {'real_time_factor': 3.0}, 'needs publish_clock'),
+])
+def test_a_wrong_parameter_is_named_with_what_is_possible(node, parameters, message):
+    code, text = run_failing(*sim_command('bad', {node: parameters}))
+    assert code == 2
+    assert message in text
+
+
+@pytest.mark.parametrize(('module', 'parameter', 'message'), [
+    ('camera_node', 'role:=wirst', "Did you mean 'wrist'"),
+    ('gripper_node', 'backend:=robotik', "no gripper backend 'robotik'"),
+    ('camera_node', 'backend:=replay', 'needs replay.folder'),
+])
+def test_a_wrong_backend_or_role_is_named(module, parameter, message):
+    code, text = run_failing('-m', f'arena_robot.nodes.{module}', '--ros-args', '-p', parameter)
+    assert code == 2
+    assert message in text
+
+
+@pytest.mark.parametrize(('text', 'message'), [
+    ('[1, 2', 'not valid YAML'),
+    ('/**/arm_nod:\n  ros__parameters: {}\n', 'names no node'),
+    ('/**/arm_node:\n  backend: sim\n', "must hold 'ros__parameters:'"),
+    ('', 'describes no node'),
+])
+def test_an_unreadable_station_file_is_refused(tmp_path, text, message):
+    path = tmp_path / 'lab.yaml'
+    path.write_text(text)
+    code, said = run_failing('-m', 'arena_robot.cli.main', 'station', '--config', str(path))
+    assert code == 2
+    assert message in said
+
+
+def wait_for(process, condition, timeout_s=25.0):
+    end_s = time.monotonic() + timeout_s
+    while not condition():
+        assert process.popen.poll() is None, process.end()
+        assert time.monotonic() < end_s, 'timed out'
+        time.sleep(0.05)
+
+
+def seen(spin_node, topic):
+    return spin_node.count_publishers(topic) > 0
+
+
+@pytest.fixture
+def watcher(spin):
+    node = Node(f'watcher_{uuid.uuid4().hex[:6]}', context=spin.context)
+    yield node
+    node.destroy_node()
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_the_station_cleanly(processes, watcher, number):
+    name = f'end_{uuid.uuid4().hex[:6]}'
+    station = processes('-m', 'arena_robot.cli.main', 'station', '--sim', '--namespace', name,
+                        '--log-level', 'warn')
+    wait_for(station, lambda: seen(watcher, f'/{name}/joint_states'))
+    time.sleep(0.5)
+    code, took_s = station.end(number)
+    assert code == 0, station.log
+    assert took_s < 3.0
+    assert 'Traceback' not in station.log
+
+
+def test_two_stations_run_side_by_side(processes, spin):
+    names = [f'{side}_{uuid.uuid4().hex[:6]}' for side in ('left', 'right')]
+    stations = [processes(*sim_command(name, {'sim_station': SMALL})) for name in names]
+    arms = []
+    for name in names:
+        node = Node('two', namespace=name, context=spin.context)
+        spin.add(node, threads=3)
+        arms.append(RemoteArm(node, timeout_s=25.0))
+    with arms[0] as left, arms[1] as right:
+        goal = left.state(1.0).q.copy()
+        goal[0] += 0.2
+        time.sleep(left.move_to(goal, 1.0) + 0.3)
+        assert left.state(1.0).q[0] == pytest.approx(0.2, abs=0.05)
+        assert right.state(1.0).q[0] == pytest.approx(0.0, abs=0.02)
+    for station in stations:
+        code, took_s = station.end()
+        assert code == 0, station.log
+        assert took_s < 3.0
+
+
+def test_a_faster_station_publishes_its_clock(processes, spin):
+    name = f'fast_{uuid.uuid4().hex[:6]}'
+    station = processes(*sim_command(name, {'sim_station': {
+        **SMALL, 'real_time_factor': 2.0, 'publish_clock': True}}))
+    node = Node('fast', namespace=name, context=spin.context,
+                parameter_overrides=[Parameter('use_sim_time', value=True)])
+    spin.add(node, threads=3)
+    ticks = []
+    qos.subscription(node, Clock, '/clock',
+                     lambda m: ticks.append((convert.stamp_of(m.clock), time.time_ns())))
+    with RemoteArm(node, timeout_s=25.0) as arm:
+        ticks.clear()
+        time.sleep(2.0)
+        (first, wall_first), (last, wall_last) = ticks[0], ticks[-1]
+        assert (last - first) / (wall_last - wall_first) == pytest.approx(2.0, rel=0.3)
+        goal = arm.state(1.0).q.copy()
+        goal[0] += 0.2
+        begin_ns = node.get_clock().now().nanoseconds
+        took_s = arm.move_to(goal, 1.0)
+        while (node.get_clock().now().nanoseconds - begin_ns) * 1e-9 < took_s + 0.3:
+            time.sleep(0.01)
+        assert arm.wait_state(5.0).q[0] == pytest.approx(0.2, abs=0.05)
+    assert station.end()[0] == 0
+
+
+def test_a_lab_station_restarts_a_killed_node(processes, watcher, tmp_path):
+    whole = read_yaml(LAB)
+    part = tmp_path / 'lab.yaml'
+    part.write_text(yaml.safe_dump({key: whole[key] for key in (
+        '/**/arm_node', '/**/gripper_node', '/**/wrist_camera')}))
+    name = f'lab_{uuid.uuid4().hex[:6]}'
+    station = processes('-m', 'arena_robot.cli.main', 'station', '--config', str(part), '--fake',
+                        '--namespace', name, '--log-level', 'warn')
+    topics = [f'/{name}/{topic}' for topic in (
+        'joint_states', 'gripper_node/gripper_state', 'wrist_camera/right/color/rect/image')]
+    wait_for(station, lambda: all(seen(watcher, topic) for topic in topics), 40.0)
+    victim = int(subprocess.run(['pgrep', '-f', f'gripper_node.*{name}'], text=True, check=True,
+                                capture_output=True).stdout.split()[0])
+    os.kill(victim, signal.SIGKILL)
+    wait_for(station, lambda: _other_process(victim, name), 15.0)
+    assert seen(watcher, topics[0])
+    code, took_s = station.end()
+    assert code == 0, station.log
+    assert took_s < 3.0
+    assert 'starting it again' in station.log
+
+
+def _other_process(victim, name):
+    found = subprocess.run(['pgrep', '-f', f'gripper_node.*{name}'], text=True, check=False,
+                           capture_output=True).stdout.split()
+    return any(int(pid) != victim for pid in found)
+
+
+needs_launch = pytest.mark.skipif(
+    importlib.util.find_spec('launch_ros') is None,
+    reason='launch and launch_ros are not installed: they come with ROS 2, not with the wheels')
+
+
+@needs_launch
+def test_the_launch_file_lists_its_arguments():
+    code, text = _ros2('launch', str(ROOT / 'launch' / 'station.launch.py'), '--show-args')
+    assert code == 0, text
+    for name in ('namespace', 'robot_ip', 'robot_type', 'use_fake_hardware', 'use_mock_hardware',
+                 'arm_prefix', 'params_file', 'autostart', 'use_respawn', 'respawn_delay',
+                 'log_level', 'use_sim_time', 'record'):
+        assert f"'{name}'" in text
+
+
+@needs_launch
+def test_the_launch_file_starts_the_station(watcher):
+    name = f'launched_{uuid.uuid4().hex[:6]}'
+    program = subprocess.Popen(
+        ['ros2', 'launch', str(ROOT / 'launch' / 'station.launch.py'), f'namespace:={name}',
+         f'params_file:={SIM}', 'log_level:=warn'], text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, env={**os.environ})
+    try:
+        end_s = time.monotonic() + 25.0
+        while not seen(watcher, f'/{name}/joint_states'):
+            assert program.poll() is None
+            assert time.monotonic() < end_s
+            time.sleep(0.05)
+    finally:
+        program.send_signal(signal.SIGINT)
+        text = program.communicate(timeout=15.0)[0]
+    assert 'finished cleanly' in text
+
+
+def _ros2(*words):
+    done = subprocess.run(['ros2', *words], text=True, timeout=60, check=False,
+                          capture_output=True)
+    return done.returncode, done.stdout + done.stderr
