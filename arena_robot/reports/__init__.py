@@ -1,0 +1,1 @@
+"""Results in, documents and plots out."""

@@ -1,0 +1,39 @@
+"""New figures without a display, and where they go: PNG or SVG by the file's suffix."""
+
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from arena_robot.core.errors import DataError
+
+INK, LINE = '#22303c', '#2a6f97'
+COLOURS = ('#2a6f97', '#c1666b', '#4c956c', '#d4a017', '#6d597a', '#5c677d', '#e07a5f', '#118ab2')
+SUFFIXES = ('.png', '.svg')
+
+
+def new_figure(width_in: float, height_in: float) -> tuple[Figure, Axes]:
+    """Return a figure of this size in inches with one plain pair of axes."""
+    figure = Figure(figsize=(width_in, height_in), layout='constrained')
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.spines[['top', 'right']].set_visible(False)
+    axes.tick_params(labelsize=8, colors=INK)
+    return figure, axes
+
+
+def save_figure(figure: Figure, path: Path | str) -> None:
+    """
+    Write the figure, making the folders above it.
+
+    :raises DataError: the name does not end in .png or .svg, or cannot be written.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in SUFFIXES:
+        raise DataError(f"cannot draw '{target}': the name must end in {' or '.join(SUFFIXES)}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(target, dpi=120)
+    except OSError as error:
+        raise DataError(f"cannot draw '{target}': {error}") from error

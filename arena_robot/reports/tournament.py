@@ -1,0 +1,186 @@
+"""A tournament as a folder of HTML that needs nothing else: standings, who beat whom, sessions."""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+
+import arena_robot
+from arena_robot.core.errors import DataError
+from arena_robot.ranking.base import Comparisons, Standings
+from arena_robot.ranking.counts import count_pairs
+from arena_robot.reports.ranking_plots import plot_standings, plot_win_matrix
+from arena_robot.reports.tournament_records import Record, Rollout
+
+TEMPLATES = Path(__file__).parent / 'templates'
+WIDTH, HEIGHT = 560, 120
+PAD = (34, 8, 8, 18)    # left, right, top, bottom
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How much better one policy is than another, with an interval; log-odds of winning."""
+
+    better: str
+    worse: str
+    score: float
+    low: float
+    high: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves zero out."""
+        return self.low > 0.0 or self.high < 0.0
+
+
+@dataclass(frozen=True)
+class Tournament:
+    """
+    Everything a report shows.
+
+    ``about`` says in a sentence what each policy is. ``facts`` are label and value. ``gap`` is
+    the difference that matters most.
+    """
+
+    title: str
+    records: Sequence[Record]
+    comparisons: Comparisons
+    standings: Standings
+    unit: str
+    gap: Gap | None = None
+    about: Mapping[str, str] | None = None
+    facts: Sequence[tuple[str, str]] = ()
+
+
+def write_report(tournament: Tournament, folder: Path) -> Path:
+    """
+    Write ``index.html`` with its videos and plots into ``folder`` and return its path.
+
+    Videos are linked to their originals where the file system can, else copied. Raises DataError
+    when the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        plot_standings(tournament.standings, folder / 'standings.svg', tournament.unit)
+        plot_win_matrix(tournament.comparisons, tournament.standings, folder / 'matrix.svg')
+        sessions = [_session(number, record, folder)
+                    for number, record in enumerate(tournament.records, 1)]
+        page = _environment().get_template('tournament.html').render(
+            t=tournament, rows=_rows(tournament), matrix=_matrix(tournament), sessions=sessions,
+            version=arena_robot.__version__)
+        path = folder / 'index.html'
+        temporary = folder / '.index.html.tmp'
+        temporary.write_text(page, encoding='utf-8')
+        temporary.replace(path)
+    except OSError as error:
+        raise DataError(f'the report cannot be written to {folder}: {error}') from error
+    return path
+
+
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True,
+                              undefined=jinja2.StrictUndefined, trim_blocks=True,
+                              lstrip_blocks=True)
+    made.filters['percent'] = lambda x: '–' if x is None else f'{100.0 * x:.0f}'
+    made.filters['signed'] = lambda x: f'{x:+.2f}'.replace('-', '−')
+    return made
+
+
+def _rows(tournament: Tournament) -> list[dict[str, Any]]:
+    found = tournament.standings
+    ends = np.concatenate([found.scores, found.low, found.high])
+    ends = ends[np.isfinite(ends)]
+    low, span = float(ends.min()), float(np.ptp(ends)) or 1.0
+    means = mean_progress(tournament.comparisons)
+
+    def place(value: float) -> float:
+        return 100.0 * (value - low) / span if np.isfinite(value) else place(0.0)
+
+    return [{'rank': int(found.ranks[k]), 'policy': found.items[k],
+             'score': float(found.scores[k]), 'low': float(found.low[k]),
+             'high': float(found.high[k]), 'left': place(found.low[k]),
+             'middle': place(found.scores[k]), 'right': place(found.high[k]),
+             'count': int(found.counts[k]), 'mean': means.get(found.items[k]),
+             'about': (tournament.about or {}).get(found.items[k], '')} for k in found.order]
+
+
+def mean_progress(comparisons: Comparisons) -> dict[str, float]:
+    """Return the mean progress, 0 to 1, of each policy that was scored."""
+    found = {}
+    for k, name in enumerate(comparisons.items):
+        scores = np.concatenate([comparisons.score_first[comparisons.first == k],
+                                 comparisons.score_second[comparisons.second == k]])
+        scores = scores[np.isfinite(scores)]
+        if len(scores):
+            found[name] = float(scores.mean())
+    return found
+
+
+def _matrix(tournament: Tournament) -> dict[str, Any]:
+    counts = count_pairs(tournament.comparisons)
+    cells: dict[tuple[int, int], tuple[float, float, float]] = {}
+    for i, j, won, lost, tied in zip(counts.low, counts.high, counts.wins,
+                                     counts.losses, counts.ties,
+                                     strict=True):
+        cells[int(i), int(j)] = float(won), float(tied), float(lost)
+        cells[int(j), int(i)] = float(lost), float(tied), float(won)
+    order = tournament.standings.order
+    names = tournament.standings.items
+    return {'names': [names[k] for k in order],
+            'rows': [{'name': names[i], 'cells': [_cell(cells.get((i, j)), i == j)
+                                                  for j in order]} for i in order]}
+
+
+def _cell(found: tuple[float, float, float] | None, itself: bool) -> dict[str, Any]:
+    if found is None:
+        return {'text': '', 'share': None, 'self': itself}
+    won, tied, lost = found
+    return {'text': f'{won:g} – {tied:g} – {lost:g}', 'self': itself,
+            'share': (won + tied / 2) / (won + tied + lost)}
+
+
+def _session(number: int, record: Record, folder: Path) -> dict[str, Any]:
+    seconds = max([1.0, *(t for r in record.rollouts for t, _ in r.curve[-1:])])
+    return {'number': number, 'record': record, 'width': WIDTH, 'height': HEIGHT,
+            'axes': axes(seconds), 'rollouts': [
+                {'r': r, 'won': record.preference == r.slot, 'line': line(r, seconds),
+                 'videos': {view: _linked(path, folder, f'{record.session_id}_{r.slot}_{view}')
+                            for view, path in r.videos.items()}} for r in record.rollouts]}
+
+
+def _linked(source: Path, folder: Path, name: str) -> str:
+    """Return the name of a video beside the page, by a hard link or a copy."""
+    target = folder / 'videos' / f'{name}.mp4'
+    target.parent.mkdir(exist_ok=True)
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+    return target.relative_to(folder).as_posix()
+
+
+def line(rollout: Rollout, seconds: float) -> str:
+    """Return a rollout's progress as the points of an SVG polyline, in pixels."""
+    return ' '.join(f'{_x(t, seconds):.1f},{_y(p):.1f}' for t, p in rollout.curve)
+
+
+def axes(seconds: float) -> dict[str, Any]:
+    """Return where the lines and labels of a progress plot are, in pixels."""
+    step = next((s for s in (1, 2, 5, 10, 20, 60) if seconds / s <= 8), 300)
+    return {'x': [(_x(t, seconds), t) for t in range(0, int(seconds) + 1, step)],
+            'y': [(_y(p / 100), p) for p in (0, 50, 100)],
+            'left': PAD[0], 'right': WIDTH - PAD[1], 'top': PAD[2], 'bottom': HEIGHT - PAD[3]}
+
+
+def _x(t: float, seconds: float) -> float:
+    return PAD[0] + (WIDTH - PAD[0] - PAD[1]) * t / seconds
+
+
+def _y(progress: float) -> float:
+    return PAD[2] + (HEIGHT - PAD[2] - PAD[3]) * (1.0 - progress)

@@ -1,0 +1,1 @@
+"""Pages over server, session and reports."""

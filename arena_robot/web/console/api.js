@@ -1,0 +1,32 @@
+// Talks to the station. A refusal is an Error with the station's own words.
+
+const SEAT = 'arena-seat';
+
+export const seat = () => sessionStorage.getItem(SEAT) ?? '';
+
+async function answer(response) {
+  const body = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(body.detail ?? `the console answered ${response.status}`);
+  return body;
+}
+
+export async function get(path, timeoutMs = 20000) {
+  return answer(await fetch(`/api/${path}`, {
+    signal: AbortSignal.timeout(timeoutMs), headers: {'X-Seat': seat()},
+  }));
+}
+
+export async function post(path, words = {}) {
+  return answer(await fetch(`/api/${path}`, {
+    method: 'POST', body: JSON.stringify(words),
+    headers: {'Content-Type': 'application/json', 'X-Seat': seat()},
+  }));
+}
+
+export async function sit(takeOver) {
+  const name = `browser ${navigator.platform || ''}`.trim();
+  const given = await post('sit', {name, take_over: takeOver});
+  sessionStorage.setItem(SEAT, given.seat);
+}
+
+export const press = (button, text = '') => post('press', {button, text});

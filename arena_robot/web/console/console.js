@@ -1,0 +1,181 @@
+// The page: follows the state, shows the panel that belongs to it, and always has STOP.
+
+import {get, post, sit} from './api.js';
+import {ask, byId, el} from './dom.js';
+import {panelFor} from './panels.js';
+import * as views from './views.js';
+
+const LABELS = {
+  idle: 'Idle', preflight: 'Check', task_entered: 'Task', assigned: 'Pair',
+  start_photographed: 'Start photo', running_a: 'A runs', scoring_a: 'Score A', reset: 'Reset',
+  running_b: 'B runs', scoring_b: 'Score B', preference: 'Preference', review: 'Review',
+  submitting: 'Submitting', done: 'Done', aborted: 'Aborted',
+};
+let options;
+let state;
+let panel = {};
+let shown = '';
+let busy = 0;
+
+async function main() {
+  options = await get('options');
+  for (const name of options.states.slice(1, -1)) {
+    byId('steps').append(el('li', {'data-state': name}, LABELS[name]));
+  }
+  views.build(options);
+  byId('stop').addEventListener('click', stop);
+  byId('seat').addEventListener('click', takeSeat);
+  byId('history').addEventListener('toggle', showToday);
+  document.addEventListener('keydown', onKey);
+  follow();
+}
+
+async function follow() {
+  let version = 0;
+  for (;;) {
+    try {
+      const moving = state && (state.running || state.doing || busy);
+      const found = await get(`state?seen=${version}&wait=${moving ? 0.2 : 2}`);
+      version = found.version;
+      lost(false);
+      show(found);
+      await pause(state.running ? 200 : 50);
+    } catch (error) {
+      lost(true, error);
+      version = 0;
+      await pause(1000);
+    }
+  }
+}
+
+const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+
+function lost(is, error) {
+  if (!is && byId('problem').dataset.lost) tell('');
+  if (is) { tell(`The station does not answer (${error.message}). Trying again.`, true); }
+}
+
+function tell(text, isLost = false) {
+  byId('problem').textContent = text;
+  byId('problem').hidden = !text;
+  byId('problem').dataset.lost = isLost ? 'yes' : '';
+}
+
+function show(found) {
+  state = {...found, inControl: found.mine && found.seated};
+  const wanted = panelKey(state);
+  byId('state').textContent = LABELS[state.state];
+  byId('doing').textContent = state.doing && !state.state.startsWith('running')
+    ? `… ${state.doing}` : '';
+  byId('station').textContent = [state.station, state.evaluator].filter(Boolean).join(' · ');
+  byId('session').textContent = state.session_id ? `session ${state.session_id.slice(0, 8)}` : '';
+  document.body.className = state.running || state.state.startsWith('running') ? 'running'
+    : ['done', 'aborted'].includes(state.state) ? 'final' : '';
+  byId('notice').textContent = state.notice;
+  byId('notice').hidden = !state.notice;
+  const now = options.states.indexOf(state.state);
+  for (const step of byId('steps').children) {
+    const at = options.states.indexOf(step.dataset.state);
+    step.className = at === now ? 'now' : at < now && state.state !== 'aborted' ? 'past' : '';
+  }
+  byId('seat').textContent = state.inControl ? 'you are in control'
+    : state.control ? `take over from ${state.mine ? state.seat || 'nobody' : state.control}`
+      : 'take control';
+  views.update(state);
+  if (wanted !== shown) {
+    shown = wanted;
+    if (!busy) tell('');
+    enter();
+  }
+  panel.update?.(state);
+  lock();
+}
+
+// A panel stays, with what was typed into it, until one of these changes.
+function panelKey(now) {
+  const more = now.state === 'review' ? [now.verdict, now.slots]
+    : now.state === 'preflight' ? now.checks : [];
+  return JSON.stringify([now.state, now.session_id, now.inControl, more]);
+}
+
+function enter() {
+  panel = panelFor(state, {options, act, tell});
+  byId('panel').replaceChildren(...panel.nodes);
+  if (['done', 'aborted'].includes(state.state)) showToday();
+  panel.focus?.focus({preventScroll: true});
+}
+
+function lock() {
+  const locked = busy > 0 || !state.inControl || Boolean(state.doing && !state.running);
+  for (const button of byId('panel').querySelectorAll('button')) {
+    button.disabled = locked || button.dataset.off === 'yes';
+  }
+}
+
+// Runs a command; while it runs the panel is locked, and what goes wrong is told.
+async function act(work) {
+  if (busy) return;
+  busy += 1;
+  lock();
+  tell('');
+  try {
+    await work();
+  } catch (error) {
+    tell(error.message);
+  } finally {
+    busy -= 1;
+    lock();
+  }
+}
+
+async function stop() {
+  byId('stop').classList.add('pressed');
+  try {
+    await post('stop');
+  } catch (error) {
+    tell(`STOP did not reach the station: ${error.message}. Use the emergency stop.`);
+  }
+  byId('stop').classList.remove('pressed');
+}
+
+async function takeSeat() {
+  if (state.inControl) return;
+  try {
+    const taken = state.control && !(state.mine && !state.seat);
+    if (taken && await ask(`Take control away from ${state.seat || state.control}?`,
+      {yes: 'Take over'}) === null) return;
+    await sit(Boolean(taken));
+    show(await get('state'));
+  } catch (error) {
+    tell(error.message);
+  }
+}
+
+const typing = (node) => ['TEXTAREA', 'SELECT'].includes(node.tagName)
+  || (node.tagName === 'INPUT' && node.type !== 'range');
+
+function onKey(event) {
+  if (event.repeat || event.ctrlKey || event.altKey || event.metaKey) return;
+  const moving = state?.state.startsWith('running') || state?.doing;
+  if (event.code === 'Space' && (moving || !typing(event.target))) {
+    event.preventDefault();
+    stop();
+  } else if (event.key === 'Enter' && !typing(event.target) && event.target.tagName !== 'BUTTON'
+             && !byId('ask').open) {
+    document.getElementById('primary')?.click();
+  }
+}
+
+async function showToday() {
+  const sessions = await get('today');
+  const rows = sessions.map((one) => el('tr', {},
+    el('td', {}, new Date(one.created_ns / 1e6).toLocaleTimeString()),
+    el('td', {}, one.instruction), el('td', {}, LABELS[one.state]),
+    ...one.slots.map((slot) => el('td', {},
+      slot.progress === null ? '–' : `${Math.round(100 * slot.progress)}`)),
+    el('td', {}, one.verdict.valid ? one.verdict.preference || '–' : 'not valid')));
+  byId('today').replaceChildren(el('tr', {}, ...['Began', 'Task', 'State', 'A', 'B', 'Preference']
+    .map((name) => el('th', {}, name))), ...rows);
+}
+
+main().catch((error) => tell(error.message));

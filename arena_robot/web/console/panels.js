@@ -1,0 +1,289 @@
+// One panel per state: what to do, one primary button, and what else is possible.
+
+import {get, post, press} from './api.js';
+import {ask, el, settled} from './dom.js';
+import {light} from './views.js';
+
+// A panel is {nodes, update(state), focus}. `use` has options, act(work) and tell(text).
+export function panelFor(state, use) {
+  const panel = (PANELS[state.state] ?? finished)(state, use);
+  panel.nodes = [el('h2', {}, state.message), ...panel.nodes, ...leaving(state, use)];
+  if (!state.inControl) panel.nodes.push(el('p', {class: 'hint'}, 'You are watching.'));
+  return panel;
+}
+
+const primary = (text, use, work) => el('button', {
+  id: 'primary', type: 'button', onclick: () => use.act(work)}, text);
+const second = (id, text, use, work) => el('button', {
+  id, type: 'button', onclick: () => use.act(work)}, text);
+
+function leaving(state, use) {
+  const nodes = [];
+  if (VALIDITY.includes(state.state) && state.verdict.valid) {
+    nodes.push(second('invalidate', 'This session shall not count…', use, async () => {
+      const reason = await ask('Why shall this session not count?',
+        {words: true, yes: 'Does not count', value: state.draft.invalid_reason});
+      if (reason !== null) await press('invalidate', reason);
+    }));
+  }
+  if (!['idle', 'done', 'aborted', 'submitting'].includes(state.state)) {
+    nodes.push(second('abort', 'End without a verdict…', use, async () => {
+      const reason = await ask('Why is the session ended without a verdict?',
+        {words: true, yes: 'End it'});
+      if (reason !== null) await press('abort', reason);
+    }));
+  }
+  return nodes.length ? [el('div', {class: 'second'}, ...nodes)] : [];
+}
+
+const VALIDITY = ['assigned', 'start_photographed', 'scoring_a', 'reset', 'scoring_b',
+  'preference', 'review'];
+
+function idle(state, use) {
+  return {nodes: [primary('Check the station', use, () => press('check'))]};
+}
+
+function checks(state) {
+  return el('ul', {class: 'checks'}, ...state.checks.map((one) => el('li',
+    {class: one.ok ? 'ok' : 'bad'}, one.ok ? `${one.name}: ${one.detail}` : one.detail)));
+}
+
+function task(state, use) {
+  if (!state.ready) {
+    return {nodes: [checks(state), primary('Check again', use, () => press('check'))]};
+  }
+  const who = el('input', {type: 'text', id: 'evaluator', autocomplete: 'name',
+    value: state.evaluator || localStorage.getItem('arena-evaluator') || ''});
+  const what = el('input', {type: 'text', id: 'instruction', autocomplete: 'off',
+    maxlength: 300, value: state.draft_instruction || state.instruction});
+  const hint = el('p', {class: 'hint', id: 'instruction-hint'});
+  let repeat = false;
+  const look = async () => {
+    const found = await get(`instruction?text=${encodeURIComponent(what.value)}`);
+    repeat = found.repeat;
+    hint.classList.toggle('bad', Boolean(found.problem || repeat));
+    hint.textContent = found.problem || (repeat
+      ? 'This was evaluated earlier today. Another task teaches more.' : 'Good.');
+  };
+  const typed = settled(() => {
+    look().catch(() => {});
+    if (what.value) post('draft', {instruction: what.value}).catch(() => {});
+  });
+  what.addEventListener('input', typed);
+  what.addEventListener('keydown', (event) => {
+    if (event.key === 'Enter') document.getElementById('primary').click();
+  });
+  const examples = use.options.examples.map((text) => el('button', {type: 'button',
+    onclick: () => { what.value = text; typed(); what.focus(); }}, text));
+  const go = primary('Get two policies', use, async () => {
+    await look();
+    if (repeat && await ask('This instruction was evaluated earlier today. Use it again?',
+      {yes: 'Use it again'}) === null) return;
+    localStorage.setItem('arena-evaluator', who.value);
+    await post('open', {evaluator: who.value, instruction: what.value, repeat});
+  });
+  return {
+    nodes: [el('label', {for: 'evaluator'}, 'Evaluator'), who,
+      el('label', {for: 'instruction'}, 'What shall the robot do?'), what, hint,
+      el('div', {class: 'examples'}, ...examples), go, checks(state)],
+    focus: who.value ? what : who,
+  };
+}
+
+function assigned(state, use) {
+  return {nodes: [
+    el('p', {}, `“${state.instruction}”`),
+    primary('Move the arm and photograph the start', use, () => press('photograph')),
+    el('p', {class: 'hint'}, 'Both policies are fixed now. This number proves it afterwards:'),
+    el('code', {id: 'commitment'}, state.commitment)]};
+}
+
+function photographed(state, use) {
+  return {nodes: [
+    el('p', {}, `“${state.instruction}”`),
+    primary('Start A', use, () => post('start', {slot: 'A'})),
+    el('div', {class: 'second'},
+      second('again', 'Photograph again', use, () => press('photograph')))]};
+}
+
+function running(state, use) {
+  const bar = el('progress', {id: 'bar', max: 400, value: 0});
+  const numbers = el('div', {class: 'numbers', id: 'numbers'});
+  const done = primary('The task is done', use, () => press('done'));
+  return {
+    nodes: [el('p', {}, `“${state.instruction}”`), bar, numbers, done],
+    update(now) {
+      const run = now.running;
+      if (!run) return;
+      bar.max = run.max_steps || 400;
+      bar.value = run.steps;
+      const rate = run.loop_s > 0 ? (1 / run.loop_s).toFixed(1) : '–';
+      numbers.replaceChildren(...[`step ${run.steps} of ${run.max_steps}`, `${rate} Hz`,
+        `${run.elapsed_s.toFixed(1)} s`].map((text) => el('span', {}, text)));
+    },
+  };
+}
+
+// The slider with the rubric's anchors; `from` is a share of 0 to 1, or null.
+function slider(use, from, changed) {
+  const percent = el('output', {id: 'percent'}, from === null ? '–' : `${Math.round(100 * from)}`);
+  const range = el('input', {type: 'range', id: 'progress', min: 0, max: 100, step: 1,
+    value: from === null ? 0 : Math.round(100 * from), 'aria-label': 'progress'});
+  const set = (value) => {
+    range.value = value;
+    percent.textContent = value;
+    changed(Number(value));
+  };
+  range.addEventListener('input', () => set(range.value));
+  const anchors = use.options.rubric.map(([mark, words]) => el('button', {type: 'button',
+    'data-mark': mark, onclick: () => set(mark)}, el('b', {}, mark), words));
+  return [el('p', {}, 'Progress: ', percent, ' of 100'), range,
+    el('div', {class: 'anchors'}, ...anchors)];
+}
+
+function scoring(slot, next) {
+  return (state, use) => {
+    const one = state.slots.find((found) => found.slot === slot);
+    const draft = state.draft.progress[slot] ?? one.progress;
+    let progress = draft === null ? null : Math.round(100 * draft);
+    const notes = el('textarea', {id: 'notes'});
+    notes.value = one.notes;
+    const keep = settled(() => post('draft', {slot, progress}).catch(() => {}));
+    const go = primary(next, use, async () => {
+      if (progress === null) throw new Error('Move the slider, or press one of the marks.');
+      await post('score', {slot, progress, notes: notes.value});
+      if (slot === 'A') await press('prepare_reset');
+    });
+    return {nodes: [
+      el('p', {class: 'hint'}, `${slot} ended: ${one.end.replace('_', ' ')} after ${one.steps} `
+        + `steps. ${one.detail}`),
+      ...slider(use, draft, (value) => { progress = value; keep(); }),
+      el('label', {for: 'notes'}, 'Notes (may be empty)'), notes, go]};
+  };
+}
+
+function reset(state, use) {
+  const verdict = el('p', {id: 'match'});
+  let sure = false;
+  const go = primary('The scene is back: start B', use, async () => {
+    const now = go.dataset.light;
+    if (now === 'red' && !sure) {
+      sure = true;
+      go.textContent = 'Start B from another scene anyway';
+      go.classList.add('warn');
+      return;
+    }
+    await press('confirm_reset');
+    await post('start', {slot: 'B'});
+  });
+  return {
+    nodes: [verdict, go, el('div', {class: 'second'},
+      second('home', 'Move the arm to its reset pose', use, () => press('prepare_reset')))],
+    update(now) {
+      const colour = now.match === null ? '' : light(now.match);
+      go.dataset.light = colour;
+      verdict.textContent = now.match === null ? 'The scene is not measured yet.'
+        : `The scene is ${Math.round(100 * now.match)} % like the start: ${colour}.`;
+      if (colour !== 'red' && sure) {
+        sure = false;
+        go.textContent = 'The scene is back: start B';
+        go.classList.remove('warn');
+      }
+    },
+  };
+}
+
+function preference(state, use) {
+  let chosen = state.verdict.preference || state.draft.preference;
+  const why = el('textarea', {id: 'explanation'});
+  why.value = state.verdict.explanation || state.draft.explanation;
+  const notes = el('textarea', {id: 'notes'});
+  notes.value = state.verdict.notes || state.draft.notes;
+  const words = () => ({preference: chosen, explanation: why.value, notes: notes.value});
+  const keep = settled(() => post('draft', words()).catch(() => {}));
+  const buttons = [['A', 'A was better'], ['TIE', 'no difference'], ['B', 'B was better']].map(
+    ([value, text]) => el('button', {type: 'button', 'data-value': value, onclick: () => {
+      chosen = value;
+      mark();
+      keep();
+    }}, text));
+  const mark = () => buttons.forEach((button) => {
+    button.classList.toggle('chosen', button.dataset.value === chosen);
+  });
+  mark();
+  why.addEventListener('input', keep);
+  notes.addEventListener('input', keep);
+  const go = primary('Go on to the review', use, () => post('judge', words()));
+  return {nodes: [el('div', {class: 'choice', id: 'preference'}, ...buttons),
+    el('label', {for: 'explanation'}, 'Why? What did one do better than the other?'), why,
+    el('label', {for: 'notes'}, 'Anything else (may be empty)'), notes, go], focus: why};
+}
+
+function review(state, use) {
+  const rows = [['Task', state.instruction], ...state.slots.map((one) => [one.slot,
+    `${one.progress === null ? 'no score' : `${Math.round(100 * one.progress)} of 100`}, `
+    + `${one.end || 'did not run'}${one.notes ? ` – ${one.notes}` : ''}`])];
+  const verdict = state.verdict;
+  rows.push(['Preference', `${verdict.preference || '–'}: ${verdict.explanation}`]);
+  if (verdict.notes) rows.push(['Notes', verdict.notes]);
+  rows.push(['Counts', verdict.valid ? 'yes' : `no: ${verdict.invalid_reason}`]);
+  if (state.match !== null) rows.push(['Same start', `${Math.round(100 * state.match)} %`]);
+  const list = el('dl', {id: 'review'},
+    ...rows.flatMap(([name, text]) => [el('dt', {}, name), el('dd', {}, text)]));
+  const edit = el('div', {id: 'edit'});
+  const show = (nodes) => {
+    edit.replaceChildren(...nodes);
+    edit.scrollIntoView({block: 'nearest'});
+  };
+  const buttons = state.slots.filter((one) => one.end).map((one) => el('button', {
+    type: 'button', id: `edit-${one.slot}`, onclick: () => show(rescore(one, use))},
+  `Change the score of ${one.slot}`));
+  if (verdict.valid) {
+    buttons.push(el('button', {type: 'button', id: 'edit-verdict', onclick: () => {
+      const nodes = preference(state, use).nodes;
+      nodes.at(-1).id = 'keep';
+      nodes.at(-1).textContent = 'Keep this';
+      show(nodes);
+    }}, 'Change the preference'));
+  } else {
+    buttons.push(second('revalidate', 'It counts after all', use, () => press('revalidate')));
+  }
+  return {nodes: [list, primary('Submit', use, () => post('submit')),
+    el('p', {class: 'hint'}, 'After this nothing can be changed.'),
+    el('div', {class: 'second'}, ...buttons), edit]};
+}
+
+function rescore(one, use) {
+  let progress = one.progress === null ? null : Math.round(100 * one.progress);
+  return [...slider(use, one.progress, (value) => { progress = value; }),
+    el('button', {type: 'button', id: 'keep', onclick: () => use.act(async () => {
+      if (progress === null) throw new Error('Move the slider, or press one of the marks.');
+      await post('score', {slot: one.slot, progress, notes: one.notes});
+    })}, `Keep the score of ${one.slot}`)];
+}
+
+function submitting(state, use) {
+  return {nodes: [
+    el('p', {}, 'Everything is kept here. It goes to the arena by itself, also after a break.'),
+    el('div', {class: 'second'},
+      second('retry', 'Try again now', use, () => press('retry')),
+      second('next', 'Begin the next session', use, () => press('check')))]};
+}
+
+function finished(state, use) {
+  const nodes = [];
+  if (state.state === 'done') {
+    nodes.push(el('dl', {id: 'reveal'}, el('dt', {}, 'A was'), el('dd', {}, state.policy_a),
+      el('dt', {}, 'B was'), el('dd', {}, state.policy_b),
+      el('dt', {}, 'Commitment'), el('dd', {}, state.verified ? 'fits the reveal'
+        : 'DOES NOT FIT: tell the maintainer of the arena')));
+  }
+  return {nodes: [...nodes, primary('Next session', use, () => press('check'))]};
+}
+
+const PANELS = {
+  idle, preflight: task, task_entered: task, assigned, start_photographed: photographed,
+  running_a: running, scoring_a: scoring('A', 'Keep the score: the arm moves to its reset pose'),
+  reset, running_b: running, scoring_b: scoring('B', 'Keep the score of B'), preference, review,
+  submitting,
+};

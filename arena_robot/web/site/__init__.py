@@ -1,0 +1,1 @@
+"""The public site of an arena server: standings, evaluations, policies, and their owners' page."""

@@ -1,0 +1,175 @@
+"""The routes of the site: HTML for people, the same as JSON under ``/api`` for programs."""
+
+import dataclasses
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import parse_qs
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
+from fastapi.templating import Jinja2Templates
+
+import arena_robot
+from arena_robot.core.errors import ArenaError, DataError, RankingError, Unauthorised
+from arena_robot.ranking.as_json import as_json, plain
+from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
+from arena_robot.server.blobs import Blobs
+from arena_robot.server.browse import OUTCOMES, Browse, Filter
+from arena_robot.server.results import Results
+from arena_robot.web.site import shapes
+from arena_robot.web.site.files import file_response
+
+FORM_BYTES = 4096
+HERE = Path(__file__).parent
+METHODS = ('bt', 'davidson', 'elo', 'bt_robust', 'task', 'task_partial', 'progress',
+           'progress_gls')
+HEADERS = {
+    'Content-Security-Policy': "default-src 'self'; style-src 'self' 'unsafe-inline'; "
+                               "frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    'X-Content-Type-Options': 'nosniff', 'Referrer-Policy': 'no-referrer',
+    'X-Frame-Options': 'DENY'}
+STATUS = {UnknownSession: 404, Unauthorised: 403, DataError: 400, RankingError: 409}
+
+Wanted = Annotated[Filter, Depends()]
+
+
+@dataclass(frozen=True)
+class SiteParts:
+    """What the site shows; ``caller`` and ``mine`` serve the owners' page."""
+
+    results: Results
+    browse: Browse
+    blobs: Blobs
+    caller: Callable[[str], Caller]
+    mine: Callable[[Caller], list[PolicyRecord]]
+    credit: Callable[[str], int]
+
+
+def site(parts: SiteParts) -> FastAPI:
+    """Return the site as an ASGI application."""
+    app = FastAPI(title='arena', version=arena_robot.__version__, docs_url=None, redoc_url=None)
+    app.mount('/static', StaticFiles(directory=HERE / 'static'), name='static')
+    pages = Jinja2Templates(directory=HERE / 'templates')
+    pages.env.filters.update(shapes.FILTERS)
+    pages.env.globals.update(version=arena_robot.__version__, outcomes=OUTCOMES)
+    _protect(app, pages)
+    _public_pages(app, pages, parts)
+    _owner_pages(app, pages, parts)
+    _api(app, parts)
+    return app
+
+
+def _protect(app: FastAPI, pages: Jinja2Templates) -> None:
+    @app.middleware('http')
+    async def headers(request: Request,
+                      call: Callable[[Request], Awaitable[Response]]) -> Response:
+        response = await call(request)
+        response.headers.update(HEADERS)
+        return response
+
+    @app.exception_handler(ArenaError)
+    async def refused(request: Request, error: ArenaError) -> Response:
+        status = next((s for kind, s in STATUS.items() if isinstance(error, kind)), 500)
+        if request.url.path.startswith('/api'):
+            return JSONResponse({'code': error.code, 'message': str(error)}, status)
+        return pages.TemplateResponse(request, 'error.html', {'error': error}, status)
+
+
+def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None:
+    @app.get('/', response_class=HTMLResponse)
+    def leaderboard(request: Request, method: str = 'bt', open_source: bool = False) -> Response:
+        board = shapes.board(parts.results, method, open_source)
+        return pages.TemplateResponse(request, 'leaderboard.html', {
+            'board': board, 'method': method, 'methods': METHODS, 'open_source': open_source})
+
+    @app.get('/matrix', response_class=HTMLResponse)
+    def matrix(request: Request) -> Response:
+        return pages.TemplateResponse(request, 'matrix.html',
+                                      {'matrix': shapes.matrix(parts.results)})
+
+    @app.get('/evaluations', response_class=HTMLResponse)
+    def evaluations(request: Request, wanted: Wanted) -> Response:
+        institutions, categories = parts.browse.choices()
+        return pages.TemplateResponse(request, 'evaluations.html', {
+            'page': parts.browse.page(wanted), 'wanted': wanted, 'institutions': institutions,
+            'categories': categories, 'policies': parts.browse.cards(),
+            'more': shapes.query(wanted)})
+
+    @app.get('/evaluations/{session_id}', response_class=HTMLResponse)
+    def evaluation(request: Request, session_id: str) -> Response:
+        found, rollouts = parts.browse.evaluation(session_id)
+        return pages.TemplateResponse(request, 'evaluation.html', {
+            'e': found, 'rollouts': {r.slot: r for r in rollouts if r.slot},
+            'others': [r for r in rollouts if not r.slot],
+            'videos': parts.browse.videos(session_id)})
+
+    @app.get('/policies/{name}', response_class=HTMLResponse)
+    def policy(request: Request, name: str) -> Response:
+        card = parts.browse.card(name)
+        return pages.TemplateResponse(request, 'policy.html', {
+            'card': card, 'row': shapes.row_of(parts.results, name),
+            'page': parts.browse.page(Filter(policy=name, limit=10))})
+
+    @app.get('/files/{session_id}/{slot}/{path:path}')
+    def file(request: Request, session_id: str, slot: str, path: str) -> Response:
+        if path not in parts.browse.videos(session_id).get(slot, []):
+            raise UnknownSession('there is no such video')
+        parts.browse.evaluation(session_id)
+        return file_response(request, parts.blobs, f'{session_id}/{slot}/{path}', 'video/mp4')
+
+
+def _owner_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None:
+    @app.get('/owner', response_class=HTMLResponse)
+    def ask(request: Request) -> Response:
+        return pages.TemplateResponse(request, 'owner.html', {'caller': None})
+
+    # The token travels in the body of a form and is kept nowhere: no cookie, nothing to steal.
+    @app.post('/owner', response_class=HTMLResponse)
+    async def show(request: Request) -> Response:
+        form = parse_qs((await request.body())[:FORM_BYTES].decode('ascii', 'replace'))
+        token = form.get('token', [''])[0].strip()
+        return await run_in_threadpool(answer, request, token)
+
+    def answer(request: Request, token: str) -> Response:
+        caller = parts.caller(token)
+        return pages.TemplateResponse(request, 'owner.html', {
+            'caller': caller, 'policies': parts.mine(caller),
+            'credit': parts.credit(f'account:{caller.name}')})
+
+
+def _api(app: FastAPI, parts: SiteParts) -> None:
+    @app.get('/api/standings')
+    def standings(method: str = 'bt', open_source: bool = False) -> Response:
+        found, others = parts.results.latest(method, open_source)
+        return JSONResponse({**as_json(found), 'not_comparable': others})
+
+    @app.get('/api/matrix')
+    def matrix() -> Response:
+        return JSONResponse(plain(dataclasses.asdict(shapes.matrix(parts.results))))
+
+    @app.get('/api/evaluations')
+    def evaluations(wanted: Wanted) -> Response:
+        page = parts.browse.page(wanted)
+        return JSONResponse({'evaluations': [e.__dict__ for e in page.evaluations],
+                             'next': page.next})
+
+    @app.get('/api/evaluations/{session_id}')
+    def evaluation(session_id: str) -> Response:
+        found, rollouts = parts.browse.evaluation(session_id)
+        return JSONResponse({**found.__dict__, 'rollouts': [r.__dict__ for r in rollouts],
+                             'videos': parts.browse.videos(session_id)})
+
+    @app.get('/api/policies')
+    def policies() -> Response:
+        return JSONResponse([card.__dict__ for card in parts.browse.cards()])
+
+    @app.get('/api/policies/{name}')
+    def policy(name: str) -> Response:
+        row = shapes.row_of(parts.results, name)
+        return JSONResponse(plain({**parts.browse.card(name).__dict__,
+                                   'standing': None if row is None else row.__dict__}))
+

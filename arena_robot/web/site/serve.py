@@ -1,0 +1,65 @@
+"""The site of a running server, on its own port, in a thread of the same process."""
+
+import logging
+import socket
+import threading
+import time
+
+import uvicorn
+
+from arena_robot.core.errors import ConfigError, ServerError
+from arena_robot.server.app import ArenaServer
+from arena_robot.server.browse import Browse
+from arena_robot.web.site.app import SiteParts, site
+
+log = logging.getLogger(__name__)
+
+START_S = 10.0
+
+
+class SiteServer:
+    """Serves a server's site; ``port`` 0 picks a free one, ``address`` is where it went."""
+
+    def __init__(self, server: ArenaServer, host: str, port: int) -> None:
+        self._arena = server
+        self._host = host
+        self._port = port
+        self._web: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+        self.address = ''
+
+    def __enter__(self) -> 'SiteServer':
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Listen; ConfigError when the port is taken."""
+        arena = self._arena
+        app = site(SiteParts(arena.results, Browse(arena.database), arena.blobs,
+                             arena.accounts.caller, arena.pool.visible, arena.ledger.balance))
+        try:
+            listener = socket.create_server((self._host, self._port))
+        except OSError as error:
+            raise ConfigError(f'cannot serve the site on {self._host}:{self._port}: '
+                              f'{error.strerror}; choose another with --site-port') from error
+        self.address = f'http://{self._host}:{listener.getsockname()[1]}'
+        self._web = uvicorn.Server(uvicorn.Config(app, log_level='warning', lifespan='off'))
+        self._thread = threading.Thread(target=self._web.run, args=([listener],), name='site',
+                                        daemon=True)
+        self._thread.start()
+        deadline = time.monotonic() + START_S
+        while not self._web.started:
+            if time.monotonic() > deadline or not self._thread.is_alive():
+                raise ServerError(f'the site did not start within {START_S:g} s')
+            time.sleep(0.02)
+        log.info('site on %s', self.address)
+
+    def close(self) -> None:
+        """Stop; twice is fine."""
+        web, thread = self._web, self._thread
+        if web is not None and thread is not None:
+            web.should_exit = True
+            thread.join(START_S)

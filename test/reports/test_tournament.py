@@ -1,0 +1,160 @@
+"""The report of a tournament: what it says is what is in the folders, and a browser shows it."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arena_robot.core.episode import Preference
+from arena_robot.core.errors import DataError
+from arena_robot.core.pair import commitment
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.methods import UNITS, rank
+from arena_robot.reports.tournament import Gap, Tournament, axes, line, mean_progress, write_report
+from arena_robot.reports.tournament_records import (
+    Rollout,
+    progress_curve,
+    read_record,
+    read_records,
+)
+
+NAMES = ('vision <b>', 'slow & steady', 'frozen')
+NONCE = 'ab' * 32
+
+
+def write_session(folder, number, a, b, scores, **changes):
+    """A finished session as a station leaves it, without bags."""
+    verdict = 'TIE' if scores[0] == scores[1] else 'A' if scores[0] > scores[1] else 'B'
+    slots = {slot: {'started_ns': 10**18, 'ended_ns': 10**18 + 9 * 10**9, 'steps': 135,
+                    'end': 'timeout', 'detail': '', 'progress': score, 'notes': ''}
+             for slot, score in zip('AB', scores, strict=True)}
+    data = {'state': 'done', 'session_id': f'session-{number}', 'station': 'sim', 'valid': True,
+            'evaluator': 'ada', 'prompt': f'press button <{number}>', 'match': 0.98,
+            'created': f'2026-11-21T04:00:{number:02d}.000+00:00', 'preference': verdict,
+            'explanation': 'A was <i>better</i>', 'commitment': commitment(NONCE, a, b),
+            'slots': slots, 'reveal': {'nonce': NONCE, 'policy_a': a, 'policy_b': b}, **changes}
+    home = folder / data['session_id']
+    for slot in 'AB':
+        (home / slot).mkdir(parents=True)
+    (home / 'session.json').write_text(json.dumps(data))
+    return home
+
+
+@pytest.fixture
+def folders(tmp_path):
+    pairs = [(0, 1, (1.0, 0.4)), (1, 2, (0.3, 0.0)), (0, 2, (0.9, 0.0)), (2, 1, (0.0, 0.0))]
+    return [write_session(tmp_path, k, NAMES[a], NAMES[b], scores)
+            for k, (a, b, scores) in enumerate(pairs, 1)]
+
+
+def tournament(folders, **more):
+    records = read_records(folders)
+    comparisons = Comparisons.from_words([r.comparison() for r in records])
+    standings = rank(comparisons, 'bt', intervals=50, l2=0.1)
+    return Tournament('Tournament', records, comparisons, standings, UNITS['bt'], **more)
+
+
+def test_a_record_is_read_and_its_reveal_checked(folders):
+    record = read_record(folders[0])
+    assert record.verified
+    assert record.comparison().preference is Preference.A
+    assert [r.policy for r in record.rollouts] == list(NAMES[:2])
+    assert [r.progress for r in record.rollouts] == [1.0, 0.4]
+    assert record.rollouts[0].seconds == pytest.approx(9.0)
+    data = json.loads((folders[0] / 'session.json').read_text())
+    data['reveal']['policy_a'] = 'somebody else'
+    (folders[0] / 'session.json').write_text(json.dumps(data))
+    assert not read_record(folders[0]).verified
+
+
+@pytest.mark.parametrize('changes', [{'state': 'aborted'}, {'valid': False}, {'reveal': None}])
+def test_what_is_not_finished_is_left_out(tmp_path, changes):
+    home = write_session(tmp_path, 9, 'a', 'b', (1.0, 0.0), **changes)
+    with pytest.raises(DataError, match='leave it out'):
+        read_record(home)
+
+
+def test_what_cannot_be_read_is_told(tmp_path):
+    with pytest.raises(DataError, match=r'session\.json is not the record'):
+        read_record(tmp_path)
+    (tmp_path / 'session.json').write_text('{"state": "done"}')
+    with pytest.raises(DataError, match='is not the record'):
+        read_record(tmp_path)
+    assert progress_curve(tmp_path, 0, 10) == ()
+
+
+def test_means_and_lines():
+    comparisons = Comparisons.build([0, 1], [1, 2], [1.0, 0.5], items=NAMES,
+                                    score_first=[1.0, 0.2], score_second=[0.4, np.nan])
+    found = mean_progress(comparisons)
+    assert found == {NAMES[0]: 1.0, NAMES[1]: pytest.approx(0.3)}
+    rollout = Rollout('A', 'x', 1.0, 10, 'done', '', ((0.0, 0.0), (10.0, 1.0)), {}, None, 0, 10.0)
+    frame = axes(10.0)
+    assert line(rollout, 10.0) == (f"{frame['left']}.0,{frame['bottom']}.0 "
+                                   f"{frame['right']}.0,{frame['top']}.0")
+    assert [t for _, t in frame['x']] == [0, 2, 4, 6, 8, 10]
+
+
+def test_the_page_says_everything_and_escapes_what_people_typed(folders, tmp_path):
+    gap = Gap(NAMES[0], NAMES[2], 3.0, 1.2, 4.0)
+    page = write_report(tournament(folders, gap=gap, facts=[('Sessions', '4')]), tmp_path / 'r')
+    text = page.read_text()
+    assert '<b>”' not in text
+    for words in ('vision &lt;b&gt;', 'slow &amp; steady', 'press button &lt;3&gt;',
+                  'A was &lt;i&gt;better', NONCE, '✓ verified', 'leaves zero out', '1 – 0 – 0'):
+        assert words in text, words
+    assert not gap.clear or 'leaves zero out' in text
+    for name in ('standings.svg', 'matrix.svg'):
+        assert (tmp_path / 'r' / name).stat().st_size > 1000
+    assert 'src="http' not in text
+    assert hashlib.sha256('\n'.join([NONCE, *NAMES[:2]]).encode()).hexdigest() in text
+
+
+def test_a_doubtful_reveal_and_an_open_gap_are_shown(folders, tmp_path):
+    data = json.loads((folders[0] / 'session.json').read_text())
+    data['commitment'] = '00' * 32
+    (folders[0] / 'session.json').write_text(json.dumps(data))
+    gap = Gap(NAMES[0], NAMES[2], 3.0, -1.2, 4.0)
+    text = write_report(tournament(folders, gap=gap), tmp_path / 'r').read_text()
+    assert '✗ the reveal does not fit' in text
+    assert 'contains zero' in text
+
+
+def test_a_folder_that_cannot_be_written(folders, tmp_path):
+    (tmp_path / 'file').write_text('')
+    with pytest.raises(DataError, match='cannot be written'):
+        write_report(tournament(folders), tmp_path / 'file' / 'report')
+
+
+@pytest.fixture
+def films(folders):
+    """A short film for each slot's left camera."""
+    frames = pytest.importorskip('arena_robot.recording.frames', reason='av is missing')
+    video_frame = pytest.importorskip('av').VideoFrame
+    pictures = [(k * 66_000_000, video_frame.from_ndarray(
+        np.full((90, 160, 3), (20 * k, 90, 200), np.uint8), format='rgb24')) for k in range(8)]
+    for folder in folders:
+        for slot in 'AB':
+            frames.write_video(folder / slot / 'left.mp4', pictures)
+    return folders
+
+
+def test_a_browser_shows_the_report_and_its_films(browser, films, tmp_path):
+    page = write_report(tournament(films), tmp_path / 'report')
+    shutil.rmtree(films[0].parent / 'session-1' / 'A')    # the report stands by itself
+    browser.get(page.as_uri())
+    script = ("const done = arguments[0]; const all = [...document.querySelectorAll('video')];"
+              "Promise.all(all.map(v => new Promise(ok => { v.preload = 'auto';"
+              "if (v.readyState > 1) ok(); v.onloadeddata = ok; v.onerror = ok; })))"
+              ".then(() => done(all.map(v => v.videoWidth)));")
+    browser.set_script_timeout(30)
+    assert browser.execute_async_script(script) == [160] * 8
+    assert browser.find_element('css selector', '.board tbody b').text == '1'
+    assert len(browser.find_elements('css selector', 'section.session')) == 4
+    wide = browser.execute_script('return document.documentElement.scrollWidth')
+    assert wide <= browser.execute_script('return window.innerWidth')
+    assert [e for e in browser.get_log('browser') if e['level'] == 'SEVERE'] == []
+    assert Path(page).parent.joinpath('videos').is_dir()

@@ -1,0 +1,148 @@
+"""
+The evaluator's page, by hand: a browser clicks through a whole session on the simulated station.
+
+With ARENA_SCREENSHOTS set to a folder, the pictures of docs/evaluators.md are made there.
+"""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip('arena_msgs', reason='arena_msgs is not built: make setup')
+pytestmark = pytest.mark.filterwarnings('ignore:module .sre_:DeprecationWarning')
+
+TASK = 'put the yellow cube in the bowl'
+WHY = 'A moved towards the cube, B stood still'
+WAIT_S = 30.0
+
+
+@pytest.fixture(scope='module')
+def desk(tmp_path_factory):
+    from arena_robot.nodes.session_client import SessionClient
+    from arena_robot.nodes.session_station import SimulatedStation
+    os.environ.setdefault('MUJOCO_GL', 'egl')
+    data = tmp_path_factory.mktemp('station')
+    with SimulatedStation(data=data, seed=0, max_steps=400), \
+            SessionClient(patience_s=60.0) as desk:
+        desk.watch_views()
+        desk.data = data
+        yield desk
+
+
+class Page:
+    def __init__(self, browser, url):
+        self.browser = browser
+        browser.get(url)
+
+    def find(self, css):
+        return self.browser.find_element('css selector', css)
+
+    def until(self, look, what):
+        def tried(_):
+            try:
+                return look()
+            except Exception as error:    # stale elements while the panel is being replaced
+                if 'element' not in str(error).lower():
+                    raise
+                return False
+        from selenium.webdriver.support.ui import WebDriverWait
+        try:
+            return WebDriverWait(self.browser, WAIT_S, 0.1).until(tried)
+        except Exception as error:
+            self.photo('failure')
+            raise AssertionError(f'{what}; {self.find("#state").text}: '
+                                 f'{self.find("#problem").text}') from error
+
+    def state(self, label):
+        self.until(lambda: self.find('#state').text == label.upper(), f'no state {label}')
+
+    def press(self, css='#primary'):
+        self.until(lambda: self.find(css).is_enabled() and (self.find(css).click() or True),
+                   f'cannot press {css}')
+
+    def type(self, css, words):
+        box = self.until(lambda: self.find(css), f'no {css}')
+        box.clear()
+        box.send_keys(words)
+
+    def photo(self, name):
+        folder = os.environ.get('ARENA_SCREENSHOTS')
+        if folder:
+            time.sleep(0.6)
+            self.browser.save_screenshot(str(Path(folder) / f'console_{name}.png'))
+
+
+@pytest.fixture(scope='module')
+def page(browser, desk):
+    from arena_robot.web.console_server import ConsoleServer
+    with ConsoleServer(desk, port=0) as server:
+        yield Page(browser, server.url)
+
+
+def test_a_session_by_hand(page, desk):
+    page.state('idle')
+    page.press('#seat')
+    page.press()
+    page.state('check')
+    page.type('#evaluator', 'Ada')
+    page.type('#instruction', 'grasp')
+    page.until(lambda: 'one word' in page.find('#instruction-hint').text, 'no hint')
+    page.type('#instruction', TASK)
+    page.until(lambda: page.find('#instruction-hint').text == 'Good.', 'no praise')
+    page.photo('1_task')
+    page.press()
+    page.state('pair')
+    assert len(page.find('#commitment').text) == 64
+    page.press()
+    page.state('start photo')
+    page.until(lambda: page.find('figure .live').get_attribute('src'), 'no live view')
+    page.photo('2_start')
+    page.press()
+    page.state('A runs')
+    page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
+    time.sleep(1.5)
+    page.photo('3_running')
+    page.press('#stop')
+    page.state('score A')
+    assert desk.state().slots[0].end == 'stopped'
+    page.press('[data-mark="50"]')
+    page.photo('4_score')
+    page.press()
+    page.state('reset')
+    page.until(lambda: 'like the start' in page.find('#match').text, 'no match')
+    for mode in ('difference', 'blend', 'side'):
+        page.press(f'[data-mode={mode}]')
+        page.photo(f'5_reset_{mode}')
+    page.press()
+    page.state('B runs')
+    page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
+    page.find('body').send_keys(' ')
+    page.state('score B')
+    assert desk.state().slots[1].end == 'stopped'
+    page.press('[data-mark="25"]')
+    page.press()
+    page.state('preference')
+    page.press('[data-value=A]')
+    page.press()
+    page.until(lambda: 'say in a sentence why' in page.find('#problem').text, 'no complaint')
+    page.type('#explanation', WHY)
+    page.photo('6_preference')
+    page.press()
+    page.state('review')
+    page.press('#edit-B')
+    page.press('#edit [data-mark="0"]')
+    page.press('#keep')
+    page.until(lambda: '0 of 100' in page.find('#review').text, 'the change is not shown')
+    page.photo('7_review')
+    page.press()
+    page.state('done')
+    page.until(lambda: 'fits the reveal' in page.find('#reveal').text, 'no reveal')
+    page.photo('8_done')
+    state = desk.state()
+    assert [s.progress for s in state.slots] == [0.5, 0.0]
+    assert (state.verdict.preference, state.verdict.explanation) == ('A', WHY)
+    assert {state.policy_a, state.policy_b} == {'random-walk', 'frozen'}
+    page.find('#history summary').click()
+    page.until(lambda: TASK in page.find('#today').text, 'no history')

@@ -1,0 +1,237 @@
+"""The public site: what it shows, what it hides, what it refuses."""
+
+import hashlib
+import re
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.episode import EndReason, Episode, Feedback, Preference, Slot
+from arena_robot.core.errors import ConfigError
+from arena_robot.server.app import ArenaServer
+from arena_robot.server.base import PolicyState, Role, Station
+from arena_robot.server.config import ServerConfig
+from arena_robot.server.exchange import import_tables
+from arena_robot.server.matching import Request
+from arena_robot.server.store.policies import NewPolicy
+from arena_robot.server.uploads import FileId
+from arena_robot.web.site.serve import SiteServer
+
+REAL = Path(__file__).parents[3] / 'shared' / 'data' / 'roboarena'
+VIDEO = b'not really a film, but bytes' * 1000
+NASTY = '<script>alert("x")</script> \'); DROP TABLE sessions;--'
+
+
+def finished(server, caller, prompt, verdict, number, rollouts=2):
+    """Run a session at the server without a network and return its id."""
+    session = server.matching.assign(caller, Request(f'request-{number:020}', 'ada', prompt))
+    for slot in list(Slot)[:rollouts]:
+        server.sessions.count_rollout(session.id)
+        server.verdicts.episode(caller, Episode(session.id, slot, prompt, 120, EndReason.DONE,
+                                                0, 8 * 10**9))
+        file = FileId(session.id, slot.value, 'left.mp4')
+        server.uploads.begin(file, len(VIDEO), hashlib.sha256(VIDEO).hexdigest())
+        server.uploads.append(file, 0, VIDEO)
+        server.uploads.finish(file)
+    server.verdicts.feedback(caller, session.id, verdict)
+    return session.id
+
+
+class Place:
+    """A server with a few finished sessions, and its site."""
+
+    def __init__(self, folder):
+        config = ServerConfig(data=folder, port=0, site_port=0, seed=3, probe_period_s=3600.0)
+        self.server = ArenaServer(config, SystemClock(), lambda a: '', lambda a: '')
+        self.server.open()
+        accounts = self.server.accounts
+        owner = accounts.add_account('olga', 'nyu', [Role.OWNER])
+        self.token = accounts.issue(owner)
+        accounts.add_account('ada', 'nyu', [Role.EVALUATOR])
+        accounts.add_station(Station(0, 'bench', 'nyu', 'fr3'))
+        self.caller = accounts.caller(accounts.issue(accounts.station('bench')))
+        for name in ('crimson-7b', 'azure-fast'):
+            record = self.server.policies.add(
+                NewPolicy(name, 'grpc://127.0.0.1:9', description=NASTY), owner.id,
+                PolicyState.POOL)
+            self.server.policies.set_health(record.id, True)
+        self.sessions = [finished(
+            self.server, self.caller, f'open the drawer {k}' if k else NASTY,
+            Feedback({Slot.A: 0.75, Slot.B: 0.25}, list(Preference)[k % 3], NASTY), k)
+            for k in range(6)]
+        self.web = SiteServer(self.server, '127.0.0.1', 0)
+        self.web.open()
+        self.client = httpx.Client(base_url=self.web.address, timeout=20.0)
+
+    def get(self, path, status=200):
+        answer = self.client.get(path)
+        assert answer.status_code == status, answer.text[:500]
+        return answer
+
+    def close(self):
+        self.client.close()
+        self.web.close()
+        self.server.close()
+
+
+@pytest.fixture(scope='module')
+def place(tmp_path_factory):
+    made = Place(tmp_path_factory.mktemp('site'))
+    yield made
+    made.close()
+
+
+def test_the_leaderboard_and_its_json_agree(place):
+    rows = place.get('/api/standings').json()['standings']
+    assert {row['policy'] for row in rows} == {'crimson-7b', 'azure-fast'}
+    page = place.get('/').text
+    assert page.index(rows[0]['policy']) < page.index(rows[1]['policy'])
+    assert place.get('/?method=davidson').status_code == 200
+    assert 'unknown method' in place.get('/?method=nope', 409).text
+    assert 'no two of 0 policies' in place.get('/?open_source=true').text
+
+
+def test_the_matrix_counts_every_verdict_twice(place):
+    table = place.get('/api/matrix').json()
+    first, second = table['cells'][0][1], table['cells'][1][0]
+    assert first['wins'] + first['ties'] + first['losses'] == 6
+    assert (first['wins'], first['losses']) == (second['losses'], second['wins'])
+
+
+def test_an_evaluation_with_both_videos(place):
+    session_id = place.sessions[1]
+    page = place.get(f'/evaluations/{session_id}').text
+    for slot in 'AB':
+        assert f'/files/{session_id}/{slot}/left.mp4' in page
+    shown = place.get(f'/api/evaluations/{session_id}').json()
+    lines = '\n'.join([shown['nonce'], shown['policy_a'], shown['policy_b']])
+    assert hashlib.sha256(lines.encode()).hexdigest() == shown['commitment']
+    whole = place.get(f'/files/{session_id}/A/left.mp4')
+    assert whole.content == VIDEO
+    part = place.client.get(f'/files/{session_id}/A/left.mp4', headers={'Range': 'bytes=10-19'})
+    assert (part.status_code, part.content) == (206, VIDEO[10:20])
+
+
+@pytest.mark.parametrize('path', [
+    '/evaluations/nope', '/files/x/A/left.mp4', '/files/../A/left.mp4', '/policies/nobody'])
+def test_what_is_not_there(place, path):
+    assert place.client.get(path).status_code in (400, 404)
+
+
+def test_only_videos_are_given_out(place):
+    session_id = place.sessions[0]
+    assert place.client.get(f'/files/{session_id}/A/metadata.yaml').status_code == 404
+    assert place.client.get(f'/files/{session_id}/A/..%2F..%2Farena.db').status_code == 404
+
+
+@pytest.mark.parametrize('path', ['/', '/evaluations', '/evaluations/{0}', '/policies/crimson-7b',
+                                  '/evaluations?text=%3Cscript%3Ealert(1)%3C/script%3E'])
+def test_texts_stay_texts(place, path):
+    answer = place.get(path.format(place.sessions[0]))
+    assert '<script' not in answer.text
+    assert "default-src 'self'" in answer.headers['content-security-policy']
+    assert not re.search(r'(src|href)="(https?:)?//', answer.text), 'no external resources'
+
+
+def test_filters_and_pages(place):
+    def ids(query):
+        return [e['id'] for e in place.get(f'/api/evaluations?{query}').json()['evaluations']]
+    everything = ids('')
+    assert set(everything) == set(place.sessions)
+    assert len(ids('text=DRAWER')) == 5
+    assert ids('text=%25') == [], 'a wildcard is only a character'
+    assert sum(len(ids(f'outcome={o}')) for o in ('A', 'B', 'TIE')) == 6
+    assert ids('policy=nobody') == []
+    assert len(ids('policy=crimson-7b&institution=nyu')) == 6
+    found, key = [], ''
+    while True:
+        page = place.get(f'/api/evaluations?limit=2&before={key}').json()
+        found += [e['id'] for e in page['evaluations']]
+        key = page['next']
+        if not key:
+            break
+    assert found == everything
+    for wrong in ('before=zz', 'outcome=maybe', 'before=1_%27;DROP'):
+        answer = place.client.get(f'/api/evaluations?{wrong}')
+        assert answer.status_code == (400 if wrong[0] == 'o' or 'zz' in wrong else 200)
+
+
+def test_a_running_session_shows_nowhere(place):
+    prompt = 'a task that is still being run'
+    session = place.server.matching.assign(place.caller, Request('r' * 20, 'ada', prompt))
+    assert prompt not in place.get('/evaluations').text
+    place.get(f'/evaluations/{session.id}', 404)
+    place.server.verdicts.abort(place.caller, session.id, 'enough')
+    place.get(f'/evaluations/{session.id}', 404)
+
+
+def test_a_session_that_never_ran_is_revealed_to_nobody_not_even_here(place):
+    session_id = finished(place.server, place.caller, 'nothing happened',
+                          Feedback({}, None, '', False, 'camera'), 99, rollouts=0)
+    place.get(f'/evaluations/{session_id}', 404)
+
+
+def test_the_owners_page_wants_a_token(place):
+    assert 'grpc://' not in place.get('/owner').text
+    shown = place.client.post('/owner', data={'token': place.token})
+    assert shown.status_code == 200
+    assert 'crimson-7b' in shown.text
+    assert 'grpc://127.0.0.1:9' in shown.text
+    assert not shown.cookies
+    assert place.client.post('/owner', data={'token': 'guess'}).status_code == 403
+    for path in ('/', '/evaluations', '/policies/crimson-7b', '/api/policies'):
+        assert 'grpc://' not in place.get(path).text, "addresses are their owner's business"
+
+
+def test_a_taken_port_is_named(place):
+    port = int(place.web.address.rsplit(':', 1)[1])
+    with pytest.raises(ConfigError, match=f'127.0.0.1:{port}'):
+        SiteServer(place.server, '127.0.0.1', port).open()
+
+
+@pytest.mark.skipif(not REAL.exists(), reason='the real evaluations are not here')
+def test_the_real_evaluations_are_ranked_within_five_seconds(tmp_path):
+    started = time.monotonic()
+    config = ServerConfig(data=tmp_path, port=0, probe_period_s=3600.0)
+    with ArenaServer(config, SystemClock(), lambda a: '', lambda a: '') as server:
+        import_tables(server.database, SystemClock(), REAL)
+        with SiteServer(server, '127.0.0.1', 0) as web:
+            page = httpx.get(web.address, timeout=20.0).text
+    assert time.monotonic() - started < 5.0
+    assert page.index('paligemma_fast_specialist_droid') < page.index('paligemma_binning_droid')
+
+
+def test_a_reader_goes_through_the_site_in_a_browser(place, browser):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import Select, WebDriverWait
+
+    browser.get(place.web.address)
+    assert len(browser.find_elements(By.CSS_SELECTOR, '.board tbody tr')) == 2
+    bar = browser.find_element(By.CSS_SELECTOR, '.bar i')
+    assert bar.size['width'] > 0
+    browser.find_element(By.LINK_TEXT, 'Evaluations').click()
+    Select(browser.find_element(By.NAME, 'outcome')).select_by_visible_text('TIE')
+    browser.find_element(By.NAME, 'text').send_keys('drawer')
+    browser.find_element(By.XPATH, '//button[text()="Show"]').click()
+    WebDriverWait(browser, 10).until(lambda b: 'outcome=TIE' in b.current_url and b.execute_script(
+        'return document.readyState') == 'complete')
+    tasks = browser.find_elements(By.CSS_SELECTOR, '.task')
+    assert tasks
+    assert all('drawer' in task.text for task in tasks)
+    tasks[0].click()
+    WebDriverWait(browser, 10).until(lambda b: '/evaluations/' in b.current_url)
+    assert len(browser.find_elements(By.TAG_NAME, 'video')) == 2
+    browser.find_element(By.TAG_NAME, 'summary').click()
+    assert 'crimson-7b' in browser.find_element(By.TAG_NAME, 'pre').text
+    severe = [entry for entry in browser.get_log('browser') if entry['level'] == 'SEVERE'
+              and 'mp4' not in entry['message']]
+    assert not severe
+    browser.set_window_size(390, 800)
+    for path in ('/', '/matrix', '/evaluations', f'/evaluations/{place.sessions[0]}'):
+        browser.get(place.web.address + path)
+        width = browser.execute_script('return document.documentElement.scrollWidth')
+        assert width <= browser.execute_script('return window.innerWidth'), f'{path} is too wide'
+    browser.set_window_size(1280, 900)
