@@ -1,0 +1,58 @@
+"""
+Serve the evaluator's page for a running station.
+
+The page is for this machine only, unless --host says otherwise; then it asks for a token, which is
+in the link that is printed here.
+
+    arena console                        http://localhost:8600/
+    arena console --host 0.0.0.0         for a tablet in the lab, with a token
+    arena console --sim                  a whole station in simulation as well
+"""
+
+import argparse
+import signal
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+VERB = 'console'
+HELP = "serve the evaluator's page"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument('--host', default='127.0.0.1', help='address to listen on')
+    parser.add_argument('--port', type=int, default=8600, help='0 takes a free one')
+    parser.add_argument('--token', default='', help='what the link must hold (default: made up)')
+    parser.add_argument('--namespace', default='', help='namespace of the station')
+    parser.add_argument('--sim', action='store_true',
+                        help='start a simulated station with recorder and session node as well')
+    parser.add_argument('--policies', type=Path, metavar='FILE',
+                        help='with --sim: YAML file with the pool (default: example policies)')
+    parser.add_argument('--data', type=Path, metavar='DIR',
+                        help='with --sim: where sessions are kept (default: ~/arena)')
+    parser.add_argument('--task', help='with --sim: task of the simulated scene')
+    parser.add_argument('--seed', type=int, help='with --sim: variation of the scene')
+    parser.add_argument('--max-steps', type=int, help='with --sim: length of a rollout')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until SIGINT or SIGTERM."""
+    from arena_robot.nodes.session_client import SessionClient
+    from arena_robot.nodes.session_station import SimulatedStation
+    from arena_robot.web.console_server import ConsoleServer
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: over.set())
+    with ExitStack() as stack:
+        if args.sim:
+            stack.enter_context(SimulatedStation(
+                args.policies, args.data, task=args.task, seed=args.seed,
+                max_steps=args.max_steps, namespace=args.namespace))
+        desk = stack.enter_context(SessionClient(namespace=args.namespace,
+                                                 patience_s=60.0 if args.sim else 5.0))
+        desk.watch_views()
+        server = stack.enter_context(ConsoleServer(desk, args.host, args.port, args.token))
+        print(f"the evaluator's page: {server.url}", flush=True)
+        over.wait()
+    return 0

@@ -1,0 +1,122 @@
+"""What is shown while the demonstration runs: lines that stay, and a block that is redrawn."""
+
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+PERIOD_S = 0.2
+BAR = 20
+DIM, BOLD, GREEN, RED, BLUE, PLAIN = (f'\033[{n}m' for n in (2, 1, 32, 31, 36, 0))
+HIDE, SHOW = '\033[?25l', '\033[?25h'
+
+
+class Display:
+    """
+    Prints on ``out``; on anything but a terminal, only the lines that stay, without colours.
+
+    ``block`` returns the lines of the block; it is called five times a second.
+    """
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out or sys.stdout
+        self.live = self._out.isatty()
+        self.block: Callable[[], Sequence[str]] = list
+        self._shown = 0
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> 'Display':
+        if self.live:
+            self._out.write(HIDE)
+            self._thread = threading.Thread(target=self._draw_on, name='display', daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the block away and give the terminal back; twice is fine."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join(2.0)
+            self._thread = None
+            with self._lock:
+                self._clear()
+                self._out.write(SHOW)
+                self._out.flush()
+
+    def line(self, text: str = '') -> None:
+        """Print a line that stays, above the block."""
+        with self._lock:
+            self._clear()
+            self._out.write(text + '\n')
+            self._out.flush()
+
+    def colour(self, code: str, text: str) -> str:
+        """Return ``text`` in a colour where there are colours."""
+        return f'{code}{text}{PLAIN}' if self.live else text
+
+    def _draw_on(self) -> None:
+        while not self._over.wait(PERIOD_S):
+            self.draw()
+
+    def draw(self) -> None:
+        """Draw the block anew."""
+        lines = list(self.block())
+        width = shutil.get_terminal_size().columns
+        with self._lock:
+            if self._over.is_set():
+                return
+            self._clear()
+            for text in lines:
+                self._out.write(cut(text, width - 1) + '\n')
+            self._shown = len(lines)
+            self._out.flush()
+
+    def _clear(self) -> None:
+        if self._shown:
+            self._out.write(f'\033[{self._shown}F\033[J')
+            self._shown = 0
+
+
+def cut(text: str, width: int) -> str:
+    """Return ``text`` so that at most ``width`` characters are seen; colours take no room."""
+    out, seen, inside = [], 0, False
+    for character in text:
+        inside = inside or character == '\033'
+        if inside:
+            out.append(character)
+            inside = character != 'm'
+        elif seen < width:
+            out.append(character)
+            seen += 1
+    return ''.join(out) + (PLAIN if '\033' in text else '')
+
+
+def bar(share: float, width: int = BAR) -> str:
+    """Return a bar that is filled by ``share``, 0 to 1."""
+    filled = round(max(0.0, min(1.0, share)) * width)
+    return '━' * filled + '─' * (width - filled)
+
+
+def minutes(seconds: float) -> str:
+    """Return a time span as ``m:ss``."""
+    whole = max(0, round(seconds))
+    return f'{whole // 60}:{whole % 60:02d}'
+
+
+class Stopwatch:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._start_s = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds gone so far."""
+        return time.monotonic() - self._start_s

@@ -1,0 +1,52 @@
+"""The policies of the demonstration, from the strongest by design to the weakest."""
+
+from dataclasses import dataclass, field
+
+from arena_robot.core.config import nearest
+from arena_robot.core.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """
+    One policy: its name in the arena, the example that it is, how it is served, what it is.
+
+    ``options`` are the example's arguments, as ``arena policy serve --kwargs`` takes them.
+    """
+
+    name: str
+    example: str
+    about: str
+    options: tuple[str, ...] = field(default=())
+    protocol: str = 'grpc'
+
+
+POOLS: dict[str, tuple[Entry, ...]] = {
+    'examples': (
+        Entry('vision', 'vision', 'looks, grasps, checks, tries again'),
+        Entry('vision-noisy', 'vision_noisy', 'misjudges where things are by centimetres'),
+        Entry('vision-drops', 'vision_drops', 'often lets go on the way', protocol='openpi'),
+        Entry('vision-slow', 'vision_slow', 'moves at four tenths of the speed'),
+        Entry('random-walk', 'random_walk', 'wanders'),
+        Entry('frozen', 'frozen', 'holds still'),
+    ),
+    'still': (
+        Entry('frozen', 'frozen', 'holds still'),
+        Entry('echo', 'echo', 'asks for the pose it is in', protocol='openpi'),
+    ),
+    'walkers': (
+        Entry('stroll', 'random_walk', 'wanders slowly', ('speed=0.1',)),
+        Entry('walk', 'random_walk', 'wanders', ('speed=0.3',)),
+        Entry('run', 'random_walk', 'wanders quickly', ('speed=0.6',)),
+        Entry('frozen', 'frozen', 'holds still'),
+        Entry('doze', 'frozen', 'holds still'),
+        Entry('echo', 'echo', 'asks for the pose it is in', protocol='openpi'),
+    ),
+}
+
+
+def pool(name: str) -> tuple[Entry, ...]:
+    """Return the policies of a pool; ConfigError when there is none of that name."""
+    if name not in POOLS:
+        raise ConfigError(f"no pool '{name}'.{nearest(name, POOLS)}")
+    return POOLS[name]

@@ -1,0 +1,39 @@
+"""What was asked for on the command line."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from arena_robot.core.config import nearest
+from arena_robot.core.errors import ConfigError
+from arena_robot.drivers.sim.tasks import TASKS
+
+
+@dataclass(frozen=True)
+class Wish:
+    """
+    What shall be shown: ``speed`` simulated per real second, ``max_steps`` a rollout's length.
+
+    ``data`` is the folder of everything. ``keep`` leaves the site running at the end.
+    """
+
+    sessions: int
+    tasks: tuple[str, ...]
+    speed: float
+    data: Path
+    seed: int
+    max_steps: int
+    pool: str
+    keep: bool = False
+    console: bool = True
+
+    def check(self) -> None:
+        """Raise ConfigError for what cannot be."""
+        for task in self.tasks:
+            if task not in TASKS:
+                raise ConfigError(f"no task '{task}'.{nearest(task, TASKS)}")
+        if not 1 <= self.sessions <= 1000:
+            raise ConfigError(f'--sessions is 1 to 1000, got {self.sessions}')
+        if not 0.1 <= self.speed <= 20.0:
+            raise ConfigError(f'--speed is 0.1 to 20, got {self.speed:g}')
+        if not 1 <= self.max_steps <= 10_000:
+            raise ConfigError(f'--max-steps is 1 to 10000, got {self.max_steps}')

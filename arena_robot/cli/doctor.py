@@ -1,0 +1,55 @@
+"""
+Look whether this machine can run a station, a server and the demonstration.
+
+Prints one line per thing: green, or what is wrong and what to do. Exit code 0 when everything is
+as it should be, 1 when something is wrong.
+
+    arena doctor
+    arena doctor --data /data/arena --ports 50061,8061 --json
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+VERB = 'doctor'
+HELP = 'say whether this machine is fit, and what to do where it is not'
+PORTS = '50061,8061,8600,8000'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument('--data', type=Path, default=Path(), metavar='DIR',
+                        help='where sessions will be kept (default: here)')
+    parser.add_argument('--min-free-gb', type=float, default=5.0, metavar='GB',
+                        help='disk space that must be free there (default %(default)s)')
+    parser.add_argument('--ports', default=PORTS, metavar='N,N,…',
+                        help='ports that must be free: server, site, console, policy '
+                             '(default %(default)s)')
+    parser.add_argument('--json', action='store_true', help='for programs')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look at everything; return 1 when something is wrong."""
+    from arena_robot.cli.doctor_checks import all_checks
+    from arena_robot.core.errors import ConfigError
+    try:
+        ports = [int(word) for word in args.ports.split(',') if word]
+    except ValueError as error:
+        raise ConfigError(f"--ports '{args.ports}' is not a list of numbers") from error
+    found = all_checks(args.data.expanduser(), args.min_free_gb, ports)
+    if args.json:
+        print(json.dumps([vars(one) for one in found], indent=2, default=str))
+    else:
+        colour = sys.stdout.isatty()
+        for one in found:
+            mark = ('\033[32m✓\033[0m' if one.ok else '\033[31m✗\033[0m') if colour else \
+                ('ok  ' if one.ok else 'FAIL')
+            print(f'{mark} {one.name:<18} {one.found}')
+            if not one.ok:
+                print(f"{' ' * (2 if colour else 5)}{'':<18} → {one.advice}")
+        wrong = sum(not one.ok for one in found)
+        print('\neverything is as it should be' if not wrong else
+              f"\n{wrong} thing{'s' if wrong > 1 else ''} to mend")
+    return 0 if all(one.ok for one in found) else 1

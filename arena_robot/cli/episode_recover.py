@@ -1,0 +1,41 @@
+"""
+Mend an episode that was cut off: copy everything up to the cut into a complete bag.
+
+The damaged files are kept unchanged in <folder>_damaged, or stay where they are with --output.
+"""
+
+import argparse
+from pathlib import Path
+
+VERB = 'episode recover'
+HELP = 'mend an episode whose recording was cut off'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the folder and where the copy goes."""
+    parser.add_argument('folder', type=Path, help='the damaged episode, such as …/A, or a '
+                        'session with damaged episodes in it')
+    parser.add_argument('--output', type=Path, help='write the mended bag here instead of in the '
+                        "damaged one's place")
+    parser.add_argument('--force', action='store_true', help='copy a bag that is complete, too')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Recover what is damaged and say what was saved."""
+    from arena_robot.core.errors import DataError
+    from arena_robot.recording.folders import episodes
+    from arena_robot.recording.recover import is_complete, recover
+
+    folders = episodes(args.folder)
+    if args.output and len(folders) > 1:
+        raise DataError(f'--output takes one episode, {args.folder} holds {len(folders)}')
+    for folder in folders:
+        if is_complete(folder) and not args.force:
+            print(f'{folder} is complete; nothing to do')
+            continue
+        saved = recover(folder, args.output)
+        print(f'{saved.folder}: {saved.messages} messages of {saved.topics} topics saved, '
+              f'{(saved.end_ns - saved.start_ns) * 1e-9:.1f} s\n'
+              f'  the damaged files are in {saved.damaged}\n'
+              f'  next: arena episode derive {saved.folder}')
+    return 0

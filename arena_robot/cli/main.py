@@ -1,0 +1,67 @@
+"""Find the verbs, parse the line, run one, turn errors into messages and exit codes."""
+
+import argparse
+import importlib
+import pkgutil
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+import arena_robot
+from arena_robot import cli
+from arena_robot.cli.verb_map import MapParser
+from arena_robot.core.errors import ArenaError, ConfigError, DataError
+
+OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+def verbs() -> list[ModuleType]:
+    """Return the verb modules of this package, sorted by the words they answer to."""
+    names = [m.name for m in pkgutil.iter_modules(cli.__path__)]
+    found = [importlib.import_module(f'arena_robot.cli.{name}') for name in names]
+    return sorted((m for m in found if hasattr(m, 'VERB')), key=lambda m: m.VERB)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command."""
+    top = MapParser(prog='arena', description=arena_robot.__doc__)
+    top.modules = verbs()
+    top.add_argument('--version', action='version', version=f'arena {arena_robot.__version__}')
+    groups = {(): top.add_subparsers(title='verbs', metavar='VERB', required=True,
+                                      parser_class=argparse.ArgumentParser)}
+    for module in top.modules:
+        words = tuple(module.VERB.split())
+        for end in range(1, len(words)):
+            if words[:end] not in groups:
+                text = f"{' '.join(words[:end])} …"
+                group = groups[words[:end - 1]].add_parser(words[end - 1], help=text)
+                groups[words[:end]] = group.add_subparsers(metavar='VERB', required=True)
+        leaf = groups[words[:-1]].add_parser(
+            words[-1], help=module.HELP, description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter)
+        module.add_arguments(leaf)
+        leaf.set_defaults(run=module.run)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``arena`` with ``argv`` (default: the process's own) and return the exit code."""
+    args = parser().parse_args(argv)
+    try:
+        return int(args.run(args))
+    except (ConfigError, DataError) as error:
+        print(f'arena: {error}', file=sys.stderr)
+        return USAGE
+    except ArenaError as error:
+        print(f'arena: {error} [{error.code}]', file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print('arena: interrupted', file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return OK
+
+
+if __name__ == '__main__':
+    sys.exit(main())

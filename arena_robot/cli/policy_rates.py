@@ -1,0 +1,139 @@
+"""
+Run policies on tasks of the simulated station and print how often each one succeeds.
+
+Every episode takes the whole path: camera pictures, resizing, policy, safety, the simulated arm;
+it ends when the oracle says that the task is done, or after 400 steps. Policies are examples by
+name, module:Class, or the address of a server. Printed in order of strength, with Wilson 95 %
+intervals and the oracle's mean progress.
+
+    arena policy rates --policies vision,random_walk --tasks lift_cube,cube_in_bowl --seeds 30
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from arena_robot.cli.policy_trials import Outcome
+
+VERB = 'policy rates'
+HELP = 'print success rates of policies on the simulated station'
+PLAYED = ('done', 'timeout', 'safety_stop')   # ways to end that are the policy's own doing
+SHOWN = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('--policies', default='all', metavar='A,B',
+                        help='names, module:Class or addresses (default: all examples but echo)')
+    parser.add_argument('--tasks', default='all', metavar='A,B', help='task names (all)')
+    parser.add_argument('--seeds', type=int, default=30, metavar='N',
+                        help='episodes of each policy on each task (default %(default)s)')
+    parser.add_argument('--first-seed', type=int, default=0, metavar='N',
+                        help='(default %(default)s)')
+    parser.add_argument('--max-steps', type=int, default=400, metavar='N',
+                        help='length of an episode at 15 Hz (default %(default)s)')
+    parser.add_argument('--jobs', type=int, default=2, metavar='N',
+                        help='processes at once (default %(default)s)')
+    parser.add_argument('--json', action='store_true', help='every episode, for programs')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the episodes, print the table; exit code 1 when one ended for want of a policy."""
+    from arena_robot.cli.policy_trial_workers import run_all
+    from arena_robot.cli.policy_trials import Trial
+    from arena_robot.cli.progress_bar import ProgressBar
+    from arena_robot.core.config import nearest
+    from arena_robot.core.errors import ConfigError
+    from arena_robot.drivers.sim.tasks import TASKS
+    from arena_robot.policy.examples import EXAMPLES
+    from arena_robot.policy.loading import load_policy
+
+    policies = ([name for name in EXAMPLES if name != 'echo'] if args.policies == 'all'
+                else args.policies.split(','))
+    tasks = list(TASKS) if args.tasks == 'all' else args.tasks.split(',')
+    for task in tasks:
+        if task not in TASKS:
+            raise ConfigError(f"no task '{task}'.{nearest(task, TASKS)}")
+    for policy in policies:
+        if '://' not in policy:
+            load_policy(policy)     # a name that nobody knows is told before anything runs
+    if args.seeds < 1 or args.jobs < 1 or args.max_steps < 1:
+        raise ConfigError('--seeds, --jobs and --max-steps must be at least 1')
+    trials = [Trial(policy, task, seed, args.max_steps)
+              for seed in range(args.first_seed, args.first_seed + args.seeds)
+              for policy in policies for task in tasks]
+    began = time.monotonic()
+    with ProgressBar() as bar:
+        outcomes = run_all(trials, args.jobs, lambda done, one: bar.show(
+            done, len(trials), f'{one.trial.policy} {one.trial.task}'))
+    print(json.dumps(as_dict(outcomes), indent=2) if args.json
+          else table(outcomes, time.monotonic() - began))
+    return 1 if any(one.end not in PLAYED for one in outcomes) else 0
+
+
+def in_order(outcomes: 'Sequence[Outcome]') -> 'dict[str, list[Outcome]]':
+    """Return the outcomes by policy, the strongest first: by successes, then by progress."""
+    by_policy: dict[str, list[Outcome]] = {}
+    for one in outcomes:
+        by_policy.setdefault(one.trial.policy, []).append(one)
+    return dict(sorted(by_policy.items(), key=lambda item: (
+        -sum(one.succeeded for one in item[1]), -sum(one.progress for one in item[1]))))
+
+
+def summary(outcomes: 'Sequence[Outcome]') -> dict[str, Any]:
+    """Return counts, rate, interval and means of some episodes."""
+    from arena_robot.cli.policy_trials import wilson
+
+    count, good = len(outcomes), sum(one.succeeded for one in outcomes)
+    low, high = wilson(good, count)
+    return {
+        'episodes': count, 'successes': good, 'rate': good / count, 'low': low, 'high': high,
+        'progress': sum(one.progress for one in outcomes) / count,
+        'steps': sum(one.steps for one in outcomes) / count,
+        'broken': sum(one.end not in PLAYED for one in outcomes),
+    }
+
+
+def as_dict(outcomes: 'Sequence[Outcome]') -> dict[str, Any]:
+    """Return everything for programs: per policy, per task, per episode."""
+    from dataclasses import asdict
+
+    return {policy: {
+        **summary(own), 'tasks': {task: summary(part) for task, part in _by_task(own).items()},
+        'runs': [asdict(one.trial) | {key: value for key, value in asdict(one).items()
+                                      if key != 'trial'} for one in own],
+    } for policy, own in in_order(outcomes).items()}
+
+
+def table(outcomes: 'Sequence[Outcome]', spent_s: float) -> str:
+    """Return the text that people read."""
+    lines = [f'{"":26} {"success":>9} {"rate":>7}  {"95 % interval":>13} {"progress":>9} '
+             f'{"steps":>6}']
+    for policy, own in in_order(outcomes).items():
+        lines += ['', _line(policy, own)]
+        lines += [_line(f'  {task}', part) for task, part in _by_task(own).items()]
+    steps = sum(one.steps for one in outcomes)
+    lines += ['', f'{len(outcomes)} episodes, {steps / 15 / 60:.0f} minutes of robot time in '
+                  f'{spent_s / 60:.1f} minutes; episodes end when the task is done']
+    early = [one for one in outcomes if one.end not in ('done', 'timeout')]
+    lines += [f'{one.trial.policy} on {one.trial.task}, seed {one.trial.seed}: {one.end}, '
+              f'{one.detail}' for one in early[:SHOWN]]
+    lines += [f'… and {len(early) - SHOWN} more that ended early'] * (len(early) > SHOWN)
+    return '\n'.join(lines)
+
+
+def _line(name: str, outcomes: 'Sequence[Outcome]') -> str:
+    s = summary(outcomes)
+    return (f'{name:<26} {s["successes"]:>4}/{s["episodes"]:<4} {100 * s["rate"]:>5.1f} %  '
+            f'{100 * s["low"]:>5.1f} - {100 * s["high"]:>5.1f} {s["progress"]:>9.2f} '
+            f'{s["steps"]:>6.0f}')
+
+
+def _by_task(outcomes: 'Sequence[Outcome]') -> 'dict[str, list[Outcome]]':
+    found: dict[str, list[Outcome]] = {}
+    for one in outcomes:
+        found.setdefault(one.trial.task, []).append(one)
+    return found

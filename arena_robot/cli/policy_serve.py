@@ -1,0 +1,78 @@
+"""
+Serve a policy on a port, over gRPC or the openpi websocket protocol.
+
+POLICY is module:Class, looked up in the working directory too, or an example by name:
+
+    arena policy serve my_policy:MyPolicy --port 8000 --kwargs checkpoint=/data/step_9000
+    arena policy serve echo --port 8000 --protocol openpi
+"""
+
+import argparse
+import logging
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+
+VERB = 'policy serve'
+HELP = 'serve a policy on a port'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('policy', metavar='POLICY', help='module:Class, or an example')
+    parser.add_argument('--kwargs', metavar='KEY=VALUE', nargs='+', default=[], action='extend',
+                        help='arguments of the class, read as YAML')
+    parser.add_argument('--protocol', choices=('grpc', 'openpi'), default='grpc')
+    parser.add_argument('--host', default='127.0.0.1',
+                        help='address to listen on; 0.0.0.0 for every one (default %(default)s)')
+    parser.add_argument('--port', type=int, default=8000, help='0 picks one (default 8000)')
+    parser.add_argument('--token', default='', help='bearer token that callers must send')
+    parser.add_argument('--token-file', type=Path, help='file that holds the token')
+    parser.add_argument('--tls-cert', type=Path, help='certificate chain, PEM')
+    parser.add_argument('--tls-key', type=Path, help='private key, PEM')
+    parser.add_argument('--record', metavar='FOLDER', type=Path,
+                        help='keep every query and its answer in this new folder')
+    parser.add_argument('--parallel', action='store_true',
+                        help='call the policy from several threads at once (default: in turn)')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until interrupted."""
+    from arena_robot.policy.connect import SERVERS
+    from arena_robot.policy.loading import load_policy, parse_kwargs
+    from arena_robot.policy.options import ServeOptions
+    from arena_robot.policy.recording import Recording
+
+    logging.basicConfig(level=logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
+    options = ServeOptions(
+        host=args.host, port=args.port, token=_token(args), tls_cert=args.tls_cert,
+        tls_key=args.tls_key, parallel=args.parallel)
+    policy = load_policy(args.policy, parse_kwargs(args.kwargs))
+    if args.record is not None:
+        policy = Recording(policy, args.record)
+    stopping = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopping.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    with SERVERS[args.protocol](policy, options) as server:
+        print(f'serving {args.policy} at {server.address}; check it with: '
+              f'arena policy check {server.address}', flush=True)
+        while not stopping.wait(1.0):
+            pass
+    print('stopped', flush=True)
+    return 0
+
+
+def _token(args: argparse.Namespace) -> str:
+    from arena_robot.core.errors import ConfigError
+
+    if args.token_file is None:
+        return str(args.token)
+    try:
+        return str(args.token_file.read_text(encoding='utf-8').strip())
+    except OSError as error:
+        raise ConfigError(f'cannot read {args.token_file}: {error.strerror or error}') from error

@@ -1,0 +1,54 @@
+"""
+Submit, change or retire a policy of yours on an arena server.
+
+    arena policy submit my-policy grpc://gpu1.example.org:8000 --description 'pi0 on DROID'
+    arena policy submit my-policy grpc://gpu2.example.org:8000 --update
+    arena policy submit my-policy --resubmit        after it was suspended
+    arena policy submit my-policy --retire
+"""
+
+import argparse
+
+from arena_robot.cli.server_call import add_server_arguments, calls
+from arena_robot.core.action import ActionSpace
+from arena_robot.core.errors import ConfigError
+
+VERB = 'policy submit'
+HELP = 'put a policy of yours into the pool of an arena server'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('name')
+    parser.add_argument('address', nargs='?', help='grpc://, grpcs:// or openpi://host:port')
+    parser.add_argument('--description', default='')
+    parser.add_argument('--open-source', action='store_true')
+    parser.add_argument('--robot', choices=('any', 'fr3', 'panda'), default='any')
+    parser.add_argument('--action-space', default='joint_position',
+                        choices=[space.value for space in ActionSpace])
+    parser.add_argument('--external-cameras', type=int, choices=(0, 1, 2), default=1)
+    parser.add_argument('--no-wrist-camera', action='store_true')
+    parser.add_argument('--stereo', action='store_true')
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument('--update', action='store_true', help='change a policy that is there')
+    how.add_argument('--resubmit', action='store_true', help='have it checked again')
+    how.add_argument('--retire', action='store_true', help='take it out for good')
+    add_server_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the call and say what became of the policy."""
+    from arena_robot.server.proto import arena_server_pb2 as pb
+    if args.resubmit or args.retire:
+        call = 'ResubmitPolicy' if args.resubmit else 'RetirePolicy'
+        policy = calls(args)(call, pb.NameRequest(name=args.name))
+    elif not args.address:
+        raise ConfigError('the address of the policy is missing, such as grpc://host:8000')
+    else:
+        policy = calls(args)('UpdatePolicy' if args.update else 'RegisterPolicy', pb.Policy(
+            name=args.name, address=args.address, description=args.description,
+            open_source=args.open_source, robot=args.robot, action_space=args.action_space,
+            external_cameras=args.external_cameras, wrist_camera=not args.no_wrist_camera,
+            stereo=args.stereo))
+    print(f'{policy.name}: {policy.state}; follow it with: arena policy mine')
+    return 0

@@ -1,0 +1,190 @@
+"""
+Rank the policies of a table of A/B sessions.
+
+Counted are the sessions that are valid and have a preference. Without --policies every policy
+that can be compared is ranked, and the others are named in the diagnostics. Intervals are
+bootstrap intervals by session; --intervals 0 leaves them out.
+
+  arena rank --sessions sessions.csv --method davidson
+  arena rank --sessions sessions.csv --episodes episodes.csv --method task_partial --json
+"""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+VERB = 'rank'
+HELP = 'rank policies from A/B sessions'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_table_arguments(parser)
+    parser.add_argument('--method', default='bt', metavar='NAME',
+                        help='elo, elo_online, bt, davidson, task, task_davidson, task_paper, '
+                             'task_partial, progress, progress_gls or bt_robust (default bt)')
+    parser.add_argument('--option', action='append', default=[], metavar='KEY=VALUE',
+                        help='option of the method, such as k=32 (elo), l2=0.1 (bt) or buckets=20')
+    parser.add_argument('--intervals', type=int, default=200, metavar='N',
+                        help='bootstrap replicates, 0 for none (default 200)')
+    parser.add_argument('--level', type=float, default=0.95, help='of intervals (default 0.95)')
+    parser.add_argument('--pair', metavar='A,B',
+                        help='also weigh the evidence that one of two policies is better')
+    parser.add_argument('--evaluators', action='store_true',
+                        help='also report how each evaluator and institution votes')
+    parser.add_argument('--plot', metavar='FILE', help='draw the standings (.png or .svg)')
+    parser.add_argument('--plot-matrix', metavar='FILE', help='draw who beats whom (.png or .svg)')
+
+
+def add_table_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments that ``rank`` and ``rank-eval`` share."""
+    parser.add_argument('--sessions', required=True, metavar='CSV', help='one row per A/B session')
+    parser.add_argument('--episodes', metavar='CSV', help='one row per rollout, with its score')
+    parser.add_argument('--policies', metavar='A,B,…', help='rank only these (default: all)')
+    parser.add_argument('--seed', type=int, default=0, help='of everything random (default 0)')
+    parser.add_argument('--json', action='store_true', help='print JSON in full precision')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Rank, draw, print."""
+    import dataclasses
+
+    from arena_robot.core.errors import ConfigError
+    from arena_robot.ranking.as_json import as_json
+    from arena_robot.ranking.methods import UNITS, method, placeable, rank
+    from arena_robot.ranking.tables import read_arena
+
+    if not 0 < args.level < 1 or args.intervals < 0:
+        raise ConfigError(f'--level must be between 0 and 1 and --intervals at least 0; got '
+                          f'{args.level} and {args.intervals}')
+    options = parsed_options(args.option)
+    method(args.method, **options)
+    comparisons = read_arena(args.sessions, args.episodes, policy_names(args)).comparisons
+    left_out: list[str] = []
+    if not args.policies:
+        kept, others = placeable(comparisons, args.method)
+        if len(kept) >= 2:      # otherwise the method itself says best what is missing
+            comparisons, left_out = comparisons.only(kept), others
+    result = rank(comparisons, args.method, intervals=args.intervals, seed=args.seed,
+                  level=args.level, **options)
+    if left_out:
+        told = f"left out, not comparable with the others: {', '.join(left_out)}"
+        diagnostics = dataclasses.replace(result.diagnostics,
+                                          warnings=(*result.diagnostics.warnings, told))
+        result = dataclasses.replace(result, diagnostics=diagnostics)
+    _draw(args, comparisons, result, UNITS[args.method])
+    report = {**as_json(result), **_extras(args, comparisons, method(args.method, **options))}
+    print(json.dumps(report, indent=2, allow_nan=False) if args.json else
+          '\n'.join([table(result), *_extra_lines(report)]))
+    for warning in () if args.json else result.diagnostics.warnings:
+        print(f'arena: {warning}', file=sys.stderr)
+    return 0
+
+
+def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from arena_robot.core.errors import ConfigError
+    from arena_robot.ranking.as_json import plain
+    from arena_robot.ranking.evaluators import evaluators, influence, institutions
+    from arena_robot.ranking.sequential import evidence
+    found: dict[str, Any] = {}
+    if args.pair:
+        names = [name.strip() for name in args.pair.split(',')]
+        if len(names) != 2:
+            raise ConfigError(f"--pair '{args.pair}' is not two policies with a comma between")
+        weighed = asdict(evidence(comparisons, *names, alpha=1 - args.level))
+        weighed.pop('log_e_path')
+        found['evidence'] = weighed
+    if args.evaluators:
+        found['evaluators'] = [asdict(one) for one in evaluators(comparisons)]
+        found['institutions'] = [asdict(one) for one in institutions(comparisons)]
+        found['influence'] = [asdict(one) for one in influence(comparisons, fitter)]
+    return dict(plain(found))
+
+
+def _extra_lines(report: dict[str, Any]) -> list[str]:
+    lines = []
+    if 'evidence' in report:
+        e = report['evidence']
+        verdict = 'not enough evidence yet' if e['better'] is None else \
+            f"{e['better']} is better, decided after {e['decided_after']} verdicts"
+        lines += ['', f"{e['first']} against {e['second']}: {e['wins']} won, {e['losses']} lost, "
+                  f"{e['ties']} tied; share won {e['low']:.2f} to {e['high']:.2f}, "
+                  f"p {e['p_value']:.2g} however often looked at: {verdict}"]
+    for group in ('evaluators', 'institutions') if 'evaluators' in report else ():
+        lines += ['', f'{group:<20} votes  agree  expected  first  ties   own scores  suspicion']
+        for one in report[group]:
+            cells = ''.join(f"{'-' if one[key] is None else format(one[key], '.2f'):>{width}}"
+                            for key, width in (('agreement', 7), ('expected', 10),
+                                               ('first_share', 7), ('ties', 6),
+                                               ('own_scores', 13)))
+            kind = one['kind'] + (f" to {one['favours']}" if one['favours'] else '')
+            lines.append(f"{one['name']:<20} {one['votes']:>5}{cells}"
+                         f"{one['suspicion']:>11.1f}  {kind}")
+    lines += ['', 'without               votes  largest change'] if 'influence' in report else []
+    for one in report.get('influence', []):
+        moves = ', '.join(f'{name} {a} to {b}' for name, (a, b) in one['moved'].items())
+        change = one['failed'] or f"{one['largest']:.3f} ({one['policy']})  {moves or 'no rank'}"
+        lines.append(f"{one['name']:<20} {one['votes']:>6}  {change}")
+    return lines
+
+
+def table(result: Any) -> str:
+    """Return the standings as text."""
+    import numpy as np
+    width = max([len('policy'), *(len(name) for name in result.items)])
+    wide = result.rank_low is not None
+    lines = [f"rank  {'policy':{width}}  {'score':>9}  {'low':>9}  {'high':>9}  {'solve':>6}"
+             f"  {'n':>5}" + ('  ranks' if wide else '')]
+    for k in result.order:
+        low, high = ((f'{x:9.3f}' if np.isfinite(x) else ' ' * 8 + '-')
+                     for x in (result.low[k], result.high[k]))
+        tied = '=' if (result.ranks == result.ranks[k]).sum() > 1 else ' '
+        line = (f'{result.ranks[k]:>3}{tied}  {result.items[k]:{width}}  {result.scores[k]:9.3f}'
+                f'  {low}  {high}  {result.solve[k]:6.3f}  {result.counts[k]:>5}')
+        lines.append(line + (f'  {result.rank_low[k]}-{result.rank_high[k]}' if wide else ''))
+    told = result.diagnostics
+    lines.append(f'{result.method}: ' + ('converged' if told.converged else 'NOT converged')
+                 + f' after {told.iterations} iterations'
+                 + (f', log-likelihood {told.log_likelihood:.2f}'
+                    if np.isfinite(told.log_likelihood) else ''))
+    return '\n'.join(lines)
+
+
+def policy_names(args: argparse.Namespace) -> list[str] | None:
+    """Return the names after --policies, or None for all."""
+    return [name.strip() for name in args.policies.split(',') if name.strip()] \
+        if args.policies else None
+
+
+def parsed_options(pairs: list[str]) -> dict[str, Any]:
+    """
+    Return KEY=VALUE pairs as numbers where they are numbers.
+
+    :raises ConfigError: a pair has no equals sign.
+    """
+    from arena_robot.core.errors import ConfigError
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition('=')
+        if not equals or not key:
+            raise ConfigError(f"--option '{pair}' is not KEY=VALUE")
+        for kind in (int, float, str):
+            try:
+                found[key] = kind(text)
+                break
+            except ValueError:
+                continue
+    return found
+
+
+def _draw(args: argparse.Namespace, comparisons: Any, result: Any, unit: str) -> None:
+    if not (args.plot or args.plot_matrix):
+        return
+    from arena_robot.reports.ranking_plots import plot_standings, plot_win_matrix
+    if args.plot:
+        plot_standings(result, args.plot, unit)
+    if args.plot_matrix:
+        plot_win_matrix(comparisons, result, args.plot_matrix)

@@ -1,0 +1,97 @@
+"""
+Play an episode back as it was published, or ask a policy again with what was recorded.
+
+Messages go to the recorded topic names below /replay, never to the live ones. With --policy
+nothing is published: each recorded inference is asked for again, and a table and a plot show how
+far the answers are from the recorded actions.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+VERB = 'replay'
+HELP = 'play an episode back below /replay, or ask a policy again with its observations'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what to play and how."""
+    parser.add_argument('folder', type=Path, help='an episode, such as …/A')
+    parser.add_argument('--rate', type=float, default=1.0, help='times the recorded speed')
+    parser.add_argument('--start', type=float, default=0.0, metavar='S',
+                        help='begin this many seconds into the episode')
+    parser.add_argument('--topics', nargs='+', default=['.*'], metavar='REGEX',
+                        help='whole names of the topics to play, as regular expressions')
+    parser.add_argument('--step', action='store_true', help='wait for Enter before each step')
+    parser.add_argument('--prefix', default='replay', help='first word of the played names')
+    parser.add_argument('--wait', type=float, default=2.0, metavar='S',
+                        help='wait up to this long for a listener of each topic')
+    parser.add_argument('--policy', metavar='ADDRESS', help='ask this policy again instead')
+    parser.add_argument('--plot', type=Path, help='picture of the comparison (.png or .svg); '
+                        'default: replay.png in the episode')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play or compare, and report."""
+    from arena_robot.recording.reader import BagReader
+
+    with BagReader(args.folder) as bag:
+        return _ask(bag, args) if args.policy else _play(bag, args)
+
+
+def _play(bag: Any, args: argparse.Namespace) -> int:
+    from arena_robot.nodes.replay_node import replay
+    from arena_robot.recording.playback import Playing
+
+    prefix = args.prefix.strip('/')
+    done = replay(bag, Playing(args.rate, args.start, tuple(args.topics)), prefix, args.wait,
+                  _asking(bag) if args.step else None)
+    for line in done.left_out:
+        print(f'left out: {line}')
+    if not done.everyone_listened:
+        print('not every topic had a listener when it began')
+    for name, count in sorted(done.report.counts.items()):
+        print(f'  {count:7d}  /{prefix}{name}')
+    late = done.report.late_ms
+    print(f'{sum(done.report.counts.values())} messages; late: median {late(50):.2f} ms, '
+          f'p99 {late(99):.2f} ms, most {late(100):.2f} ms')
+    return 0
+
+
+def _asking(bag: Any) -> Any:
+    from arena_robot.recording.episode import STEP
+
+    steps = {t.name for t in bag.of_type(STEP)}
+    count = iter(range(10**9))
+
+    def wait(message: Any) -> bool:
+        if message.topic not in steps:
+            return False
+        input(f'step {next(count)}: Enter goes on ')
+        return True
+    return wait
+
+
+def _ask(bag: Any, args: argparse.Namespace) -> int:
+    from arena_robot.cli.progress_bar import ProgressBar
+    from arena_robot.policy.connect import connect
+    from arena_robot.policy.resizing import Resizing
+    from arena_robot.recording.asking import ask_again
+    from arena_robot.recording.codec import Codec
+    from arena_robot.reports.chunk_plots import plot_chunks
+
+    with connect(args.policy) as policy, ProgressBar() as bar:
+        asked = Resizing(policy)
+        compared = ask_again(bag, Codec(), lambda o: asked.infer(o, 'replay'), bar.show)
+        asked.reset('replay')
+    print('inference  step  actions (recorded, now)  arm mean   arm max   gripper differs')
+    for c in compared:
+        print(f'{c.index:9d}  {c.step:4d}  {len(c.recorded):10d} {len(c.asked):11d}  '
+              f'{c.arm_mean:10.4f} {c.arm_max:9.4f}   {100 * c.gripper_share:14.0f}%')
+    means = [c.arm_mean for c in compared]
+    print(f'{len(compared)} inferences; arm numbers differ by {sum(means) / len(means):.4f} on '
+          f'average, {max(c.arm_max for c in compared):.4f} at most')
+    path = args.plot or args.folder / 'replay.png'
+    plot_chunks(compared, path)
+    print(f'plot: {path}')
+    return 0

@@ -1,0 +1,83 @@
+"""
+Run the arena server: the pool, blind assignment, the relay, uploads and the site.
+
+Without a file it runs on this machine alone, with SQLite and a folder:
+
+    arena server --data arena-data
+    arena server --config /etc/arena/server.yaml
+
+On its first start it prints a maintainer's token, once; `arena admin` and `arena policy submit`
+take it from ARENA_TOKEN or --token-file. See docs/server.md for PostgreSQL, S3 and TLS.
+"""
+
+import argparse
+import contextlib
+import logging
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from arena_robot.server.app import ArenaServer
+    from arena_robot.web.site.serve import SiteServer
+
+VERB = 'server'
+HELP = 'run the arena server'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('--config', type=Path, metavar='FILE', help='YAML; see config/server.yaml')
+    parser.add_argument('--data', type=Path, metavar='DIR', help='folder for everything it keeps')
+    parser.add_argument('--host', help='address to listen on (default 127.0.0.1)')
+    parser.add_argument('--port', type=int, help='gRPC port, 0 picks one (default 50061)')
+    parser.add_argument('--site-port', type=int, help='port of the site, 0 picks one, -1: no site')
+    parser.add_argument('--token-file', type=Path, metavar='FILE',
+                        help="write the first maintainer's token here instead of printing it")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until interrupted."""
+    import dataclasses
+
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.core.config import load
+    from arena_robot.server.app import ArenaServer
+    from arena_robot.server.checks import conformance, probe
+    from arena_robot.server.config import ServerConfig
+
+    logging.basicConfig(level=logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
+    config = load(ServerConfig, args.config) if args.config else ServerConfig()
+    given = {name: getattr(args, name) for name in ('data', 'host', 'port', 'site_port')}
+    config = dataclasses.replace(config, **{k: v for k, v in given.items() if v is not None})
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+    with ArenaServer(config, SystemClock(), conformance, probe) as server:
+        _tell_token(server.first_token(), args.token_file)
+        with _site(server) as site:
+            print(f'arena server on {config.host}:{server.port}'
+                  + (f', site on {site.address}' if site else ''), flush=True)
+            while not stopping.wait(1.0):
+                pass
+    return 0
+
+
+def _tell_token(token: str | None, path: Path | None) -> None:
+    if token is None:
+        return
+    if path is None:
+        print(f"the first maintainer's token, shown this once: {token}", flush=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(token + '\n', encoding='utf-8')
+    print(f"the first maintainer's token is in {path}", flush=True)
+
+
+def _site(server: 'ArenaServer') -> 'contextlib.AbstractContextManager[SiteServer | None]':
+    from arena_robot.web.site.serve import SiteServer
+    if server.config.site_port < 0:
+        return contextlib.nullcontext()
+    return SiteServer(server, server.config.host, server.config.site_port)

@@ -1,0 +1,70 @@
+"""
+Lead a session from the terminal: instruction, A, reset, B, preference, review, submit.
+
+Talks to a running session node; the web page (`arena console`) can watch the same session, and
+the other way round. While a policy runs, `t` or the space bar stops the arm at once and `d` says
+that the task is done.
+
+    arena session                     be the evaluator
+    arena session --watch             only look on
+    arena session --sim --auto        a whole station in simulation, and a scripted evaluator
+"""
+
+import argparse
+import getpass
+from contextlib import ExitStack
+from pathlib import Path
+
+VERB = 'session'
+HELP = 'lead an A/B session from the terminal'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument('--evaluator', default='', help='who evaluates (asked for otherwise)')
+    parser.add_argument('--instruction', default='', help='the task (asked for otherwise)')
+    parser.add_argument('--auto', action='store_true',
+                        help='a scripted evaluator that scores by the simulator')
+    parser.add_argument('--sessions', type=int, default=1, metavar='N',
+                        help='with --auto: how many sessions to run')
+    parser.add_argument('--watch', action='store_true', help='look on without commanding')
+    parser.add_argument('--take-over', action='store_true',
+                        help='take control from whoever has it')
+    parser.add_argument('--namespace', default='', help='namespace of the station')
+    parser.add_argument('--sim', action='store_true',
+                        help='start a simulated station with recorder and session node as well')
+    parser.add_argument('--policies', type=Path, metavar='FILE',
+                        help='with --sim: YAML file with the pool (default: example policies)')
+    parser.add_argument('--data', type=Path, metavar='DIR',
+                        help='with --sim: where sessions are kept (default: ~/arena)')
+    parser.add_argument('--task', help='with --sim: task of the simulated scene')
+    parser.add_argument('--seed', type=int, help='with --sim: variation of the scene')
+    parser.add_argument('--max-steps', type=int, help='with --sim: length of a rollout')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one session, or several with ``--auto``."""
+    from arena_robot.cli.session_terminal import Terminal
+    from arena_robot.nodes.session_client import SessionClient
+    from arena_robot.nodes.session_station import SimulatedStation
+    with ExitStack() as stack:
+        if args.sim:
+            stack.enter_context(SimulatedStation(
+                args.policies, args.data, task=args.task, seed=args.seed,
+                max_steps=args.max_steps, namespace=args.namespace))
+        desk = stack.enter_context(SessionClient(namespace=args.namespace,
+                                                 patience_s=60.0 if args.sim else 5.0))
+        terminal = Terminal(desk)
+        if args.watch:
+            return terminal.watch()
+        desk.take('terminal', args.take_over)
+        if not args.auto:
+            return terminal.lead(args.evaluator or getpass.getuser(), args.instruction)
+        desk.watch_oracle()
+        for _ in range(args.sessions):
+            instruction = args.instruction or str(desk.oracle['instruction'])
+            code = terminal.follow(args.evaluator or 'script', instruction,
+                                   lambda: float(desk.oracle['progress']))
+            if code:
+                return code
+    return 0

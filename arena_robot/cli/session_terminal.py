@@ -1,0 +1,264 @@
+"""A session in the terminal: prompts, a progress bar while a policy runs, keys that stop it."""
+
+import select
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import ArenaError
+from arena_robot.session.checks import EXAMPLES, instruction_problem, is_repeat
+from arena_robot.session.desk import RUBRIC, Button, Desk, DeskState, RunView
+from arena_robot.session.match import light
+from arena_robot.session.scripted import Script, Scripted
+from arena_robot.session.states import State
+
+WIDTH = 30
+STOP_KEYS, DONE_KEYS = ('t', ' '), ('d',)
+
+
+class Quit(Exception):
+    """The evaluator left the session; it goes on where it was."""
+
+
+class Terminal:
+    """Prompts on standard output for a desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._told = ''
+
+    def lead(self, evaluator: str, instruction: str) -> int:
+        """Lead through a session by questions; return 0 once it is done, 1 when aborted."""
+        desk = self._desk
+        print('`!` ends the session without a verdict, `?` leaves it as it is; Ctrl-C too.')
+        if desk.state().state.is_final:
+            desk.press(Button.CHECK)
+        try:
+            while not desk.state().state.is_final:
+                seen = desk.state()
+                self._tell(seen)
+                try:
+                    self._step(seen, evaluator, instruction)
+                except ArenaError as error:
+                    print(f'  ! {error}')
+                    if seen.state is State.IDLE:
+                        self._ask('Enter tries again')
+                if seen.state is not State.IDLE and seen.ready:
+                    instruction = ''
+                desk.wait_change(seen, 0.5)
+        except Quit:
+            print('The session goes on where it is; run `arena session` again.')
+            return 1
+        self._tell(desk.state())
+        return 0 if desk.state().state is State.DONE else 1
+
+    def follow(self, evaluator: str, instruction: str, progress: Callable[[], float]) -> int:
+        """Let a script lead, and show what happens; return as :meth:`lead` does."""
+        end = Scripted(self._desk, Script(evaluator, instruction, progress), self._tell).run()
+        return 0 if end.state is State.DONE else 1
+
+    def watch(self) -> int:
+        """Show what happens until the session ends or Ctrl-C."""
+        state = self._desk.state()
+        while not state.state.is_final:
+            self._tell(state)
+            state = self._desk.wait_change(state, 0.2)
+        self._tell(state)
+        return 0
+
+    # -- one state each ------------------------------------------------------------------------
+
+    def _step(self, seen: DeskState, evaluator: str, instruction: str) -> None:
+        desk = self._desk
+        if seen.state is State.IDLE:
+            desk.press(Button.CHECK)
+        elif seen.state is State.PREFLIGHT and not seen.ready:
+            self._ask('Mend that, then press Enter to check again')
+            desk.press(Button.CHECK)
+        elif seen.state in (State.PREFLIGHT, State.TASK_ENTERED):
+            self._task(evaluator, instruction, seen.draft_instruction or seen.instruction)
+        elif seen.state is State.ASSIGNED:
+            self._ask('Press Enter once you stand clear')
+            desk.press(Button.PHOTOGRAPH)
+        elif seen.state is State.START_PHOTOGRAPHED:
+            self._ask('Press Enter to start A')
+            self._roll(Slot.A)
+        elif seen.state in (State.SCORING_A, State.SCORING_B):
+            self._score(Slot.A if seen.state is State.SCORING_A else Slot.B)
+        elif seen.state is State.RESET:
+            self._reset()
+        elif seen.state is State.PREFERENCE:
+            self._judge(seen)
+        elif seen.state is State.REVIEW:
+            self._review(seen)
+        elif seen.state.running:
+            self._attend()
+
+    def _task(self, evaluator: str, instruction: str, before: str) -> None:
+        if not instruction:
+            print('  For instance: ' + '; '.join(EXAMPLES[:3]))
+            hint = f' (Enter keeps: {before})' if before else ''
+            instruction = self._ask(f'What shall the robot do?{hint}') or before
+        problem = instruction_problem(instruction)
+        if problem:
+            print(f'  ! {problem}')
+            return
+        earlier = [one.instruction for one in self._desk.today() if one.state is State.DONE]
+        repeat = is_repeat(instruction, earlier)
+        if repeat and self._ask('This was evaluated earlier today. Again? [y/n]') != 'y':
+            return
+        self._desk.open_session(evaluator, instruction, repeat)
+
+    def _roll(self, slot: Slot) -> None:
+        self._desk.start(slot)
+        self._attend()
+
+    def _attend(self) -> None:
+        with _keys() as read:
+            state = self._desk.state()
+            while state.state.running:
+                key = read(0.1)
+                if key in STOP_KEYS:
+                    self._desk.stop()
+                elif key in DONE_KEYS:
+                    self._desk.press(Button.DONE)
+                self._tell(state)
+                state = self._desk.state()
+        print()
+
+    def _score(self, slot: Slot) -> None:
+        for mark, words in RUBRIC:
+            print(f'  {mark:>4}  {words}')
+        text = self._ask(f'How far did {slot.value} come, 0 to 100?')
+        try:
+            progress = float(text) / 100.0
+        except ValueError:
+            print(f"  ! '{text}' is not a number")
+            return
+        self._desk.score(slot, progress, self._ask('A note on it (may be empty)'))
+        if slot is Slot.A:
+            print('  The arm moves to its reset pose.')
+            self._desk.press(Button.PREPARE_RESET)
+
+    def _reset(self) -> None:
+        while True:
+            answer = self._ask('Enter: start B   m: measure the scene again   h: move the arm')
+            if answer == 'h':
+                self._desk.press(Button.PREPARE_RESET)
+            if answer not in ('m', 'h'):
+                break
+            _print_match(self._desk.state())
+        self._desk.press(Button.CONFIRM_RESET)
+        _print_match(self._desk.state())
+        self._roll(Slot.B)
+
+    def _judge(self, seen: DeskState) -> None:
+        words = {'a': 'A', 'b': 'B', 't': 'TIE', 'tie': 'TIE'}
+        answer = words.get(self._ask('Which was better: a, b, or t for a tie?').lower(), '')
+        draft = seen.draft.explanation
+        hint = f' (Enter keeps: {draft})' if draft else ''
+        why = self._ask(f'Why? What did one do better than the other?{hint}') or draft
+        self._desk.judge(answer, why, self._ask('Anything else (may be empty)'))
+
+    def _review(self, seen: DeskState) -> None:
+        _print_review(seen)
+        answer = self._ask('s: submit   a/b: score again   p: preference again   i: not valid   '
+                           'v: valid').lower()
+        if answer == 's':
+            self._desk.submit()
+        elif answer in ('a', 'b'):
+            self._score(Slot(answer.upper()))
+        elif answer == 'p':
+            self._judge(seen)
+        elif answer == 'i':
+            self._desk.press(Button.INVALIDATE, self._ask('Why shall it not count?'))
+        elif answer == 'v':
+            self._desk.press(Button.REVALIDATE)
+
+    # -- in and out ----------------------------------------------------------------------------
+
+    def _ask(self, question: str) -> str:
+        try:
+            answer = input(f'{question}: ').strip()
+        except EOFError as error:
+            raise Quit from error
+        if answer == '?':
+            raise Quit
+        if answer == '!':
+            self._desk.press(Button.ABORT, input('Why? '))
+            raise Quit
+        return answer
+
+    def _tell(self, seen: DeskState) -> None:
+        run = self._desk.running() if seen.state.running else None
+        if run is not None:
+            if not sys.stdout.isatty():
+                return
+            print(f'\r{bar(run)}', end='', flush=True)
+            return
+        text = '\n'.join(_lines(seen))
+        if text != self._told:
+            self._told = text
+            print(text)
+
+
+def bar(run: RunView) -> str:
+    """Return a line such as ``A ####…… 60/400  15.0 Hz  4.0 s``."""
+    total = max(run.max_steps, run.steps, 1)
+    filled = WIDTH * run.steps // total
+    rate_hz = 1.0 / run.loop_s if run.loop_s > 0.0 else 0.0
+    return (f"{run.slot.value} {'#' * filled}{'.' * (WIDTH - filled)} {run.steps:>3}/{total}  "
+            f'{rate_hz:4.1f} Hz  {run.elapsed_s:5.1f} s  t: stop  d: done ')
+
+
+def _lines(seen: DeskState) -> Iterator[str]:
+    yield f"\n== {seen.state.value.replace('_', ' ').upper()} == {seen.message}"
+    if seen.notice:
+        yield f'  ! {seen.notice}'
+    if seen.state is State.PREFLIGHT:
+        for check in seen.checks:
+            yield f"  {'ok ' if check.ok else 'BAD'} {check.name}: {check.detail}"
+    if seen.state is State.ASSIGNED:
+        yield f'  session {seen.session_id}\n  commitment {seen.commitment}'
+    if seen.state is State.DONE:
+        fits = 'fits' if seen.verified else 'DOES NOT FIT'
+        yield (f'  A was {seen.policy_a}, B was {seen.policy_b}; '
+               f'the reveal {fits} the commitment.')
+
+
+def _print_match(seen: DeskState) -> None:
+    for name, score in seen.matches.items():
+        print(f'  {name:<12} {100 * score:3.0f}  {light(score).value}')
+
+
+def _print_review(seen: DeskState) -> None:
+    print(f'  task         {seen.instruction}')
+    for slot in seen.slots:
+        score = '-' if slot.progress is None else f'{100 * slot.progress:.0f}'
+        print(f'  {slot.slot.value}            {score} of 100, {slot.end} after {slot.steps} '
+              f'steps  {slot.notes}')
+    print(f'  preference   {seen.verdict.preference or "-"}: {seen.verdict.explanation}')
+    valid = 'yes' if seen.verdict.valid else f'no: {seen.verdict.invalid_reason}'
+    print(f'  valid        {valid}')
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[float], str]]:
+    """Give a function that returns the key pressed within some seconds, or nothing."""
+    file = sys.stdin
+
+    def read(timeout_s: float) -> str:
+        ready, _, _ = select.select([file], [], [], timeout_s)
+        return file.read(1) if ready else ''
+    if not file.isatty():
+        yield read
+        return
+    before = termios.tcgetattr(file)
+    tty.setcbreak(file)
+    try:
+        yield read
+    finally:
+        termios.tcsetattr(file, termios.TCSADRAIN, before)

@@ -1,0 +1,95 @@
+"""
+Compare ways of choosing pairs by how soon the ranking stands.
+
+Plays synthetic pools, and with --sessions a real one resampled from its verdicts, once with
+uniform pairs and once with the informative choice of the arena server, and prints the rank
+correlation with the truth after so many comparisons.
+
+    arena simulate-pool --policies 7 15 --repeats 100
+    arena simulate-pool --sessions sessions.csv --json
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from arena_robot.server.simulate import Curve, Truth
+
+VERB = 'simulate-pool'
+HELP = 'show how many comparisons the informative choice of pairs saves'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('--policies', type=int, nargs='+', default=[7, 15, 30],
+                        help='sizes of the synthetic pools (default %(default)s)')
+    parser.add_argument('--sessions', type=Path, help='sessions.csv of real verdicts')
+    parser.add_argument('--least', type=int, default=20, metavar='N',
+                        help='leave out policies of --sessions with fewer verdicts '
+                             '(default %(default)s)')
+    parser.add_argument('--comparisons', type=int, default=500)
+    parser.add_argument('--repeats', type=int, default=60, help='pools of each kind')
+    parser.add_argument('--level', type=float, default=0.9, help='rank correlation to reach')
+    parser.add_argument('--seed', type=int, default=0)
+    parser.add_argument('--json', action='store_true', help='full precision, for programs')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Simulate and print."""
+    import numpy as np
+
+    from arena_robot.server.simulate import WAYS, play, synthetic
+
+    rng = np.random.default_rng(args.seed)
+    pools = {f'{n} synthetic policies': [synthetic(n, rng) for _ in range(args.repeats)]
+             for n in args.policies}
+    if args.sessions:
+        pools[f'{args.sessions.name}, resampled'] = [_real(args)] * args.repeats
+    found: dict[str, dict[str, Curve]] = {}
+    for name, truths in pools.items():
+        found[name] = {}
+        for way in WAYS:
+            print(f'playing {name}, {way} pairs …', file=sys.stderr)
+            found[name][way] = play(truths, way, args.comparisons, args.seed)
+    if args.json:
+        print(json.dumps({name: {way: {
+            'comparisons': curve.comparisons.tolist(), 'correlation': curve.correlation.tolist(),
+            'error': curve.error.tolist(), 'needed': curve.needed(args.level)}
+            for way, curve in ways.items()} for name, ways in found.items()}))
+    else:
+        _print(found, args.level)
+    return 0
+
+
+def _real(args: argparse.Namespace) -> 'Truth':
+    import collections
+    import csv
+
+    from arena_robot.core.errors import DataError
+    from arena_robot.server.simulate import resampled, verdicts_of
+
+    try:
+        with args.sessions.open(newline='', encoding='utf-8') as file:
+            rows = [(r['policy_a'], r['policy_b'], r['preference']) for r in csv.DictReader(file)
+                    if r['valid'] in ('1', 'true', 'True') and r['preference']]
+    except (OSError, KeyError) as error:
+        raise DataError(f'{args.sessions} is not a table of sessions: {error}') from error
+    met = collections.Counter(name for row in rows for name in row[:2])
+    rows = [r for r in rows if min(met[r[0]], met[r[1]]) >= args.least]
+    return resampled(verdicts_of(rows))
+
+
+def _print(found: 'dict[str, dict[str, Curve]]', level: float) -> None:
+    for name, ways in found.items():
+        print(f'\n{name}: mean rank correlation with the truth (± standard error)')
+        steps = next(iter(ways.values())).comparisons
+        shown = [k for k in range(len(steps)) if steps[k] in (50, 100, 150, 200, 300, 400, 500)]
+        print(f'{"pairs":12} ' + ' '.join(f'{steps[k]:>13}' for k in shown)
+              + f'  needed for {level:g}')
+        for way, curve in ways.items():
+            cells = ' '.join(f'{curve.correlation[k]:.3f} ± {curve.error[k]:.3f}' for k in shown)
+            needed = curve.needed(level)
+            print(f'{way:12} {cells}  {needed if needed else "more than all"}')

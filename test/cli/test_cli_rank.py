@@ -1,0 +1,162 @@
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from arena_robot.cli.main import main
+from arena_robot.ranking.holdout import MEASURES
+
+POLICIES = ('amber', 'blue', 'cyan', 'dun')
+
+
+@pytest.fixture
+def tables(tmp_path):
+    rng = np.random.default_rng(0)
+    skill = np.array([0.3, 0.45, 0.6, 0.75])
+    sessions, episodes = [], []
+    for s in range(240):
+        ran = rng.permutation(4)
+        score = np.clip(skill + rng.normal(0, 0.25, 4), 0, 1).round(2)
+        a, b = ran[:2]
+        said = 'TIE' if abs(score[a] - score[b]) < 0.05 else 'A' if score[a] > score[b] else 'B'
+        sessions.append((f's{s}', 1, said, POLICIES[a], POLICIES[b], f'e{s % 3}', f'h{s % 2}'))
+        episodes += [(f's{s}', POLICIES[k], score[k]) for k in ran]
+    sessions.append(('lone', 1, 'A', 'erin', 'amber', 'e0', 'h0'))
+    return (write(tmp_path / 's.csv', 'session_uuid valid preference policy_a policy_b evaluator '
+                  'institution', sessions),
+            write(tmp_path / 'e.csv', 'session_uuid policy partial_success', episodes))
+
+
+def write(path, header, rows):
+    with path.open('w', newline='') as file:
+        out = csv.writer(file)
+        out.writerow(header.split())
+        out.writerows(rows)
+    return str(path)
+
+
+def ask(capsys, *words):
+    code = main(list(words))
+    done = capsys.readouterr()
+    return code, done.out, done.err
+
+
+def test_json_has_the_agreed_form_in_full_precision(tables, capsys):
+    code, out, _ = ask(capsys, 'rank', '--sessions', tables[0], '--method', 'davidson', '--json',
+                       '--policies', 'amber,blue,cyan,dun', '--intervals', '50')
+    report = json.loads(out)
+    assert code == 0
+    assert report['method'] == 'davidson'
+    rows = report['standings']
+    assert rows[0]['policy'] == 'dun'
+    assert [row['rank'] for row in rows] == [1, 2, 3, 4]
+    for row in rows:
+        assert row['low'] < row['score'] < row['high']
+        assert row['n'] > 20
+        assert len(repr(row['score'])) > 12
+    assert report['diagnostics']['converged'] is True
+    assert 'log_likelihood' in report['diagnostics']
+    assert abs(sum(row['score'] for row in rows)) < 1e-9
+
+
+def test_a_policy_that_cannot_be_placed_is_left_out_and_named(tables, capsys):
+    code, out, err = ask(capsys, 'rank', '--sessions', tables[0])
+    assert code == 0
+    assert 'erin' not in out
+    assert 'left out, not comparable with the others: erin' in err
+    code, out, err = ask(capsys, 'rank', '--sessions', tables[0], '--policies', 'amber,blue,erin')
+    assert code == 1
+    assert 'no finite maximum' in err
+    assert '{erin}' in err
+
+
+@pytest.mark.parametrize('method', [
+    'elo', 'elo_online', 'bt', 'davidson', 'task', 'task_davidson', 'task_paper', 'task_partial',
+    'progress', 'progress_gls', 'bt_robust'])
+def test_every_method_runs_from_the_command_line(tables, capsys, method):
+    code, out, _ = ask(capsys, 'rank', '--sessions', tables[0], '--episodes', tables[1],
+                       '--method', method, '--policies', 'amber,blue,cyan,dun', '--intervals',
+                       '5', '--seed', '3', '--json')
+    report = json.loads(out)
+    assert code == 0
+    assert report['standings'][-1]['policy'] == 'amber'
+    assert report['standings'][0]['low'] is not None
+
+
+def test_without_intervals_the_bounds_are_null(tables, capsys):
+    _, out, _ = ask(capsys, 'rank', '--sessions', tables[0], '--intervals', '0', '--json')
+    assert json.loads(out)['standings'][0]['low'] is None
+    _, out, _ = ask(capsys, 'rank', '--sessions', tables[0], '--intervals', '0')
+    assert 'rank  policy' in out
+
+
+def test_pairs_and_evaluators_are_reported(tables, capsys):
+    words = ('rank', '--sessions', tables[0], '--episodes', tables[1], '--intervals', '0',
+             '--pair', 'dun,amber', '--evaluators')
+    _, out, _ = ask(capsys, *words, '--json')
+    report = json.loads(out)
+    assert report['evidence']['better'] == 'dun'
+    assert {one['name'] for one in report['evaluators']} == {'e0', 'e1', 'e2'}
+    assert {one['name'] for one in report['institutions']} == {'h0', 'h1'}
+    assert {one['name'] for one in report['influence']} == {'e0', 'e1', 'e2'}
+    assert all(one['largest'] > 0 for one in report['influence'])
+    _, out, _ = ask(capsys, *words)
+    assert 'dun is better, decided after' in out
+    assert 'evaluators' in out
+    assert 'largest change' in out
+
+
+def test_rank_eval_has_the_agreed_form(tables, capsys, tmp_path):
+    picture = tmp_path / 'pictures' / 'curve.svg'
+    words = ('rank-eval', '--sessions', tables[0], '--episodes', tables[1], '--method',
+             'bt,progress', '--splits', '8', '--repeats', '3', '--sizes', '20,60,999',
+             '--redraw', '4', '--plot', str(picture))
+    code, out, _ = ask(capsys, *words, '--json')
+    report = json.loads(out)
+    assert code == 0
+    assert set(report['methods']) == {'bt', 'progress'}
+    for measure in MEASURES:
+        mean, low, high = report['methods']['bt'][measure]
+        assert low <= mean <= high
+    assert [row['sessions'] for row in report['efficiency']['bt']] == [20, 60]
+    assert set(report['redraw']) == {'bt', 'progress'}
+    assert report['methods']['bt']['gain']['pearson'] == [0, 0, 0]
+    assert report['redraw']['progress']['gain']['pearson'][0] != 0
+    assert report['settings']['leak_free'] is False
+    assert report['settings']['left_out'] == ['erin']
+    assert set(report['reference']) == set(POLICIES)
+    assert picture.read_text().startswith('<?xml')
+    _, again, _ = ask(capsys, *words, '--json')
+    assert json.loads(again) == report
+    _, out, _ = ask(capsys, *words, '--leak-free')
+    assert 'without the training rollouts' in out
+    assert 'fresh draws of the compared pair' in out
+
+
+@pytest.mark.parametrize(('words', 'said', 'code'), [
+    (('rank', '--method', 'beauty'), "unknown method 'beauty'", 1),
+    (('rank', '--option', 'k'), 'is not KEY=VALUE', 2),
+    (('rank', '--option', 'k=3'), "'bt' does not take", 1),
+    (('rank', '--method', 'task_partial'), 'no comparison has one', 1),
+    (('rank', '--method', 'progress'), 'no scored rollout of amber, blue', 1),
+    (('rank', '--policies', 'amber'), 'rank 1 policy', 1),
+    (('rank', '--policies', 'amber,zoe'), 'no counted session has zoe', 2),
+    (('rank', '--level', '1.5'), '--level must be', 2),
+    (('rank', '--pair', 'amber'), 'is not two policies', 2),
+    (('rank', '--plot', 'x.gif'), 'must end in .png or .svg', 2),
+    (('rank-eval',), 'rank-eval needs --episodes', 2),
+    (('rank-eval', '--episodes', 'E', '--sizes', 'many'), 'not a list of whole numbers', 2),
+    (('rank-eval', '--episodes', 'E', '--splits', '0'), 'must be at least 1', 2)])
+def test_wrong_usage_is_told(tables, capsys, words, said, code):
+    words = [tables[1] if word == 'E' else word for word in words]
+    got, out, err = ask(capsys, words[0], '--sessions', tables[0], *words[1:])
+    assert (got, out) == (code, '')
+    assert said in err
+
+
+def test_options_reach_the_method(tables, capsys):
+    _, out, _ = ask(capsys, 'rank', '--sessions', tables[0], '--method', 'elo', '--intervals',
+                    '0', '--json', '--option', 'k=64', '--option', 'orders=3')
+    told = json.loads(out)['diagnostics']
+    assert (told['k'], told['orders']) == (64, 3)

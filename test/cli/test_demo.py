@@ -1,0 +1,120 @@
+"""The whole demonstration as a program: interrupted at random, gone on with, checked."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from arena_robot.cli.demo_run.deriver import wrong_with
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.episode import Slot
+from arena_robot.reports.tournament_records import read_record
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.ledger import Ledger
+from arena_robot.server.store.sessions import Sessions
+from arena_robot.session.store import SessionStore
+
+pytest.importorskip('rclpy', reason='ROS 2 is not installed')
+pytest.importorskip('arena_msgs', reason='arena_msgs is not built')
+
+SESSIONS, STEPS, INTERRUPTIONS = 3, 12, 5
+SEED = 20261121
+END_S = 12.0    # a few seconds, and more on a machine that is busy
+
+
+def demo(folder, *more):
+    command = [sys.executable, '-m', 'arena_robot.cli.main', 'demo', '--data', folder, '--pool',
+               'still', '--tasks', 'press_button,lift_cube', '--sessions', str(SESSIONS),
+               '--max-steps', str(STEPS), '--speed', '3', '--no-console', *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                            env={**os.environ, 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'})
+
+
+def left_running(folder):
+    """Command lines of processes that know the demonstration's folder."""
+    found = []
+    for path in Path('/proc').glob('[0-9]*/cmdline'):
+        try:
+            words = path.read_bytes().decode('utf-8', 'replace').replace('\0', ' ')
+        except OSError:
+            continue
+        if str(folder) in words and 'pytest' not in words:
+            found.append(words)
+    return found
+
+
+def interrupted(folder, after_s):
+    """Start, interrupt, and return (exit code, output)."""
+    process = demo(folder)
+    try:
+        output = process.communicate(timeout=after_s)[0]
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        begun = time.monotonic()
+        output = process.communicate(timeout=60.0)[0]
+        assert time.monotonic() - begun < END_S, output
+    assert left_running(folder) == [], output
+    assert 'Traceback' not in output, output
+    return process.returncode, output
+
+
+@pytest.mark.skipif('ARENA_TEST_DEMO' not in os.environ,
+                    reason='takes minutes and two idle cores: make test-demo')
+def test_interrupted_five_times_and_complete_in_the_end(tmp_path):
+    folder, chance = tmp_path / 'demo', random.Random(SEED)
+    for _ in range(INTERRUPTIONS):
+        code, output = interrupted(folder, chance.uniform(1.0, 16.0))
+        assert code in (0, 130), output
+    process = demo(folder)
+    output = process.communicate(timeout=200.0)[0]
+    assert process.returncode == 0, output
+    assert left_running(folder) == []
+    assert re.search(r'rank +policy', output), output
+    plan = json.loads((folder / 'demo.json').read_text())
+    ids = [job['session_id'] for job in plan['jobs'] if job['done']]
+    assert len(set(ids)) == SESSIONS
+    check_sessions(folder, ids)
+    check_server(folder, ids)
+    page = (folder / 'report' / 'index.html').read_text()
+    assert all(one in page for one in ids)
+    # Once more: everything is there already, and nothing is done twice.
+    again = demo(folder)
+    output = again.communicate(timeout=100.0)[0]
+    assert again.returncode == 0, output
+    assert json.loads((folder / 'demo.json').read_text())['jobs'] == plan['jobs']
+
+
+def check_sessions(folder, ids):
+    """Every session is whole on the station's disk, and none was left half way."""
+    assert SessionStore(folder / 'sessions', SystemClock()).unfinished() == []
+    for one in ids:
+        record = read_record(folder / 'sessions' / one)
+        assert record.verified
+        assert [r.steps for r in record.rollouts] == [STEPS, STEPS]
+        for slot in Slot:
+            assert wrong_with(record.folder / slot.value)[0] == []
+
+
+def check_server(folder, ids):
+    """The server has each session once, with every file, and its books add up."""
+    with Database(f'sqlite:///{folder}/server/data/arena.db') as database:
+        sessions = Sessions(database, SystemClock())
+        for one in ids:
+            record = sessions.get(one)
+            assert (record.state.value, record.valid, record.preference) == ('done', True, 'TIE')
+        ledger = Ledger(database, SystemClock())
+        ledger.check()
+        assert ledger.balance('account:ada') == SESSIONS
+    for one in ids:
+        for slot in ('A', 'B'):
+            here = folder / 'sessions' / one / slot
+            there = folder / 'server' / 'data' / 'blobs' / one / slot
+            for path in here.iterdir():
+                assert (there / path.name).read_bytes() == path.read_bytes(), path

@@ -1,0 +1,250 @@
+"""The pieces of the demonstration: plan, processes, display, words, memory."""
+
+import dataclasses
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from arena_robot.cli.demo_run import display as shown
+from arena_robot.cli.demo_run import pool, tournament
+from arena_robot.cli.demo_run.meter import Meter, cpu_seconds
+from arena_robot.cli.demo_run.plan import Job, Plan, Ports, grown, new_plan, read_plan, write_plan
+from arena_robot.cli.demo_run.processes import FILE, Process, Processes, ProcessFailed, birth
+from arena_robot.cli.demo_run.story import Live, Story
+from arena_robot.cli.demo_run.wish import Wish
+from arena_robot.cli.main import main
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.policy.connect import SERVERS
+from arena_robot.policy.loading import load_policy, parse_kwargs
+from arena_robot.session.desk import DeskState, RunView, SlotView, Verdict
+from arena_robot.session.states import State
+
+TASKS = ('press_button', 'lift_cube')
+
+
+# -- plan ----------------------------------------------------------------------------------------
+
+def test_a_plan_goes_through_the_tasks_and_never_repeats_a_scene():
+    plan = new_plan(TASKS, 5, 7, 'still')
+    assert [job.task for job in plan.jobs] == ['press_button', 'lift_cube'] * 2 + ['press_button']
+    assert [job.seed for job in plan.jobs] == [7, 8, 9, 10, 11]
+    assert plan.open == [0, 1, 2, 3, 4]
+
+
+def test_a_plan_survives_the_disk(tmp_path):
+    plan = new_plan(TASKS, 3, 1, 'still')
+    plan.ports = Ports(1, 2, 3, (4, 5))
+    plan.begin(1)
+    plan.named(1, 'abc')
+    plan.begin(1)
+    plan.named(1, 'def', done=True)
+    write_plan(tmp_path, plan)
+    again = read_plan(tmp_path)
+    assert again == plan
+    assert (again.current, again.lost, again.open) == (1, ['abc'], [0, 2])
+    assert read_plan(tmp_path / 'nowhere') is None
+
+
+@pytest.mark.parametrize('text', ['', '{}', '[1]', '{"version": 99}', '{"version": 1, "jobs": 3}'])
+def test_a_damaged_plan_is_told(tmp_path, text):
+    (tmp_path / 'demo.json').write_text(text)
+    with pytest.raises(DataError, match='take another --data'):
+        read_plan(tmp_path)
+
+
+def test_a_plan_grows_and_keeps_what_is_done():
+    plan = new_plan(TASKS, 2, 1, 'still')
+    plan.named(0, 'abc', done=True)
+    more = grown(plan, TASKS, 4, 1)
+    assert [job.done for job in more.jobs] == [True, False, False, False]
+    assert len(grown(more, TASKS, 1, 1).jobs) == 1
+    with pytest.raises(ConfigError, match='session 1 in this folder is press_button'):
+        grown(plan, ('stack_blocks',), 2, 1)
+    assert grown(Plan([Job('stack_blocks', 9)], 'still'), TASKS, 1, 1).jobs[0].task == TASKS[0]
+
+
+# -- processes -----------------------------------------------------------------------------------
+
+def script(tmp_path, text, name='child'):
+    return Process(name, [sys.executable, '-c', text], tmp_path / f'{name}.log')
+
+
+STUBBORN = ("import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+            "print('ready', flush=True); time.sleep(60)")
+
+
+def test_processes_end_with_their_block_even_stubborn_ones(tmp_path):
+    meek = script(tmp_path, "print('ready', flush=True); import time; time.sleep(60)", 'meek')
+    stubborn = script(tmp_path, STUBBORN, 'stubborn')
+    with Processes(tmp_path) as processes:
+        processes.start(meek, stubborn)
+        for process in (meek, stubborn):
+            assert process.wait_for('ready') == 'ready'
+        begun = time.monotonic()
+        processes.close(timeout_s=0.5)
+    assert meek.code is not None
+    assert stubborn.code == -9
+    assert time.monotonic() - begun < 5.0
+    assert not (tmp_path / FILE).exists()
+
+
+def test_a_process_that_ends_by_itself_is_told_with_its_last_words(tmp_path):
+    with Processes(tmp_path) as processes:
+        child = script(tmp_path, "raise SystemExit('no such camera')")
+        processes.start(child)
+        with pytest.raises(ProcessFailed, match=r'ended with 1.*child.log(.|\n)*no such camera'):
+            child.wait_for('ready', 20.0)
+        with pytest.raises(ProcessFailed):
+            processes.require()
+        late = script(tmp_path, 'import time; time.sleep(60)', 'late')
+        processes.start(late)
+        with pytest.raises(ProcessFailed, match='did not come up'):
+            late.wait_for('ready', 0.2)
+
+
+def test_what_a_killed_run_left_is_ended_and_nothing_else(tmp_path):
+    left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'],
+                            start_new_session=True)
+    other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'],
+                             start_new_session=True)
+    try:
+        born = birth(left.pid)
+        assert born
+        (tmp_path / FILE).write_text(json.dumps({left.pid: born, other.pid: 'earlier'}))
+        with Processes(tmp_path):
+            assert left.wait(5.0) is not None
+            assert other.poll() is None
+    finally:
+        for process in (left, other):
+            process.kill()
+            process.wait(5.0)
+    assert birth(left.pid) == ''
+
+
+def test_memory_and_processor_time_are_seen(tmp_path):
+    busy = "print('ready', flush=True); x = bytearray(50_000_000); \nwhile True: pass"
+    child = script(tmp_path, busy)
+    with Processes(tmp_path) as processes, \
+            Meter(lambda: [(p.name, p.pid) for p in processes.running]) as meter:
+        processes.start(child)
+        child.wait_for('ready')
+        end_s = time.monotonic() + 20.0
+        while (cpu_seconds(child.pid) or 0.0) < 0.3 and time.monotonic() < end_s:
+            time.sleep(0.05)
+        meter.look()
+    assert meter.peak_bytes > 50_000_000
+    assert meter.cpu_s['child'] >= 0.3
+    assert cpu_seconds(2**22 + 1) is None
+
+
+# -- display -------------------------------------------------------------------------------------
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_plain_lines_where_there_is_no_terminal():
+    out = io.StringIO()
+    with shown.Display(out) as display:
+        display.block = lambda: ['live']
+        display.line(display.colour(shown.GREEN, 'one'))
+    assert out.getvalue() == 'one\n'
+
+
+def test_the_block_is_redrawn_below_the_lines_and_goes_away():
+    out = Terminal()
+    display = shown.Display(out)
+    display.block = lambda: ['a', 'b']
+    display.draw()
+    display.line('kept')
+    display.draw()
+    assert out.getvalue() == 'a\nb\n\033[2F\033[Jkept\na\nb\n'
+    with display:
+        pass
+    assert out.getvalue().endswith(f'\033[2F\033[J{shown.SHOW}')
+
+
+def test_lines_are_cut_to_the_width_without_counting_colours():
+    text = f'{shown.BOLD}abcdef{shown.PLAIN}'
+    assert shown.cut(text, 3).replace(shown.BOLD, '').replace(shown.PLAIN, '') == 'abc'
+    assert shown.cut('abc', 10) == 'abc'
+    assert (shown.bar(0.5, 4), shown.minutes(61.2)) == ('━━──', '1:01')
+
+
+def state(where, **more):
+    return DeskState(state=where, instruction='press the red button', session_id='s', **more)
+
+
+def test_the_story_tells_what_the_arm_does_and_never_a_name_too_early():
+    out = io.StringIO()
+    story = Story(shown.Display(out), 4, ('logs: here',))
+    story.step('arena server')
+    assert 'arena server' in ' '.join(story.block())
+    story.step_done('site')
+    story.begins(2, 1)
+    running = state(State.RUNNING_A, policy_a='', doing='A is running')
+    story.look = lambda: Live(running, RunView(Slot.A, 30, 150, elapsed_s=2.0), 0.4)
+    text = '\n'.join(story.block())
+    for words in ('session 2 of 4', 'press the red button', 'A runs', 'step  30 of 150',
+                  '15.0 Hz', 'progress  40 %', 'logs: here'):
+        assert words in text
+    story.look = lambda: Live(state(State.RESET), None, 0.0)
+    assert 'the scene is put back' in '\n'.join(story.block())
+    slots = (SlotView(Slot.A, progress=0.9), SlotView(Slot.B, progress=0.2))
+    end = state(State.DONE, slots=slots, verdict=Verdict('A'), policy_a='vision',
+                policy_b='frozen', verified=True)
+    story.ended(end)
+    assert 'A  90  B  20  A  ✓ reveal verified  vision against frozen' in out.getvalue()
+    story.ended(dataclasses.replace(end, verified=False))
+    assert '✗' in out.getvalue()
+
+
+def test_every_open_state_has_words():
+    story = Story(shown.Display(io.StringIO()), 1)
+    story.begins(1, 0)
+    for where in State:
+        story.look = lambda where=where: Live(state(where), None, 0.0)
+        assert len(story.block()) > 3
+
+
+# -- wishes --------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize(('words', 'text'), [
+    (['--tasks', 'press_botton'], "Did you mean 'press_button'"),
+    (['--sessions', '0'], '--sessions is 1 to 1000'),
+    (['--speed', '99'], '--speed is 0.1 to 20'),
+    (['--max-steps', '0'], '--max-steps'),
+    (['--pool', 'exampels'], "Did you mean 'examples'"),
+])
+def test_what_cannot_be_is_told_before_anything_starts(tmp_path, capsys, words, text):
+    assert main(['demo', '--data', str(tmp_path / 'new'), *words]) == 2
+    assert text in capsys.readouterr().err
+    assert not (tmp_path / 'new' / 'server').exists()
+
+
+def test_the_pools_are_what_they_say():
+    for name, entries in pool.POOLS.items():
+        assert len({entry.name for entry in entries}) == len(entries)
+        for entry in entries:
+            assert load_policy(entry.example, parse_kwargs(entry.options)).spec.problems() == []
+            assert entry.protocol in SERVERS
+        assert pool.pool(name) is entries
+    protocols = [entry.protocol for entry in pool.pool('examples')]
+    assert protocols.count('grpc') >= 5
+    assert protocols.count('openpi') >= 1
+
+
+def test_a_session_that_was_not_submitted_is_not_waited_for(tmp_path):
+    assert tournament.on_disk(tmp_path).state is State.IDLE
+    assert tournament.delivered(tmp_path, lambda: None) is None
+
+
+def test_a_wish_is_fine_as_it_comes():
+    Wish(12, TASKS, 3.0, os.curdir, 1, 150, 'examples').check()

@@ -1,0 +1,57 @@
+"""The rooms import only downwards, and each outside library has one home."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / 'arena_robot'
+ROW = {'core': 1, 'ranking': 2, 'safety': 2, 'drivers': 3, 'policy': 3, 'recording': 3, 'audit': 3,
+       'skills': 3, 'session': 4, 'server': 4, 'reports': 4, 'nodes': 5, 'web': 5, 'cli': 6}
+HOMES = {
+    'rclpy': ('nodes/',), 'arena_msgs': ('nodes/',), 'rcl_interfaces': ('nodes/',),
+    'mujoco': ('drivers/sim/',), 'grpc': ('policy/', 'server/'), 'google': ('policy/', 'server/'),
+    'grpc_health': ('policy/', 'server/'), 'grpc_reflection': ('policy/', 'server/'),
+    'websockets': ('policy/openpi',), 'msgpack': ('policy/openpi',), 'mcap': ('recording/',),
+    'sqlalchemy': ('server/',), 'alembic': ('server/',), 'fastapi': ('web/',),
+    'uvicorn': ('web/',), 'starlette': ('web/',), 'matplotlib': ('reports/',),
+    'pyzed': ('drivers/zed.py',), 'pylibfranka': ('drivers/libfranka.py',),
+    'rosbags': ('recording/',), 'zstandard': ('recording/',), 'av': ('recording/',),
+    'h5py': ('recording/',), 'pyarrow': ('recording/',),
+    'serial': ('drivers/robotiq.py',),
+}
+FILES = sorted(p for p in PACKAGE.rglob('*.py') if '_pb2' not in p.name)
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f'{path}: write the whole name, not a relative import'
+            found |= {f'{node.module}.{alias.name}' for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize('path', FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_rooms_import_only_downwards(path):
+    parts = path.relative_to(PACKAGE).parts
+    room = parts[0] if len(parts) > 1 else None
+    for name in imports(path):
+        words = name.split('.')
+        if words[0] != 'arena_robot' or len(words) < 2 or words[1] not in ROW:
+            continue
+        if room is None:
+            pytest.fail(f'{path.name} at the top of the package imports {name}')
+        if words[1] != room:
+            assert ROW[words[1]] < ROW[room], f'{room} may not import {name}'
+
+
+@pytest.mark.parametrize('path', FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_each_outside_library_has_one_home(path):
+    where = path.relative_to(PACKAGE).as_posix()
+    for name in imports(path):
+        homes = HOMES.get(name.split('.')[0])
+        if homes:
+            assert where.startswith(homes), f'{where} imports {name}; its home is {homes}'
