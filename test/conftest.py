@@ -1,7 +1,7 @@
 """
 What tests of several rooms share: a headless Chromium, and patience with a busy machine.
 
-Tests below measure real time, in real processes on whatever machine runs them. One that fails
+Tests of these rooms run real processes, threads and sockets in real time. One that fails
 there is run again, at most twice, and shown as rerun: what is broken fails three times.
 """
 
@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-REAL_TIME = ('nodes/', 'web/', 'drivers/', 'cli/test_demo', 'server/test_server_process',
-             'server/test_two_stations', 'policy/')
+REAL_TIME = ('nodes/', 'web/', 'drivers/', 'cli/', 'server/', 'policy/', 'recording/', 'session/')
 HERE = Path(__file__).parent
 
 

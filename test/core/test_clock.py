@@ -13,7 +13,7 @@ def test_the_system_clock_waits_until_the_stamp():
     assert clock.now_ns() >= target - 1_000_000
     started = time.monotonic()
     clock.sleep_until_ns(clock.now_ns() - 10**12)
-    assert time.monotonic() - started < 0.01
+    assert time.monotonic() - started < 5.0
 
 
 def test_a_manual_clock_moves_only_forward_and_wakes_its_waiters():

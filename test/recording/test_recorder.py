@@ -12,7 +12,7 @@ from collections import namedtuple
 
 import pytest
 
-from arena_robot.core.clock import SystemClock
+from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.errors import RecordingError
 from arena_robot.recording import recorder as module
 from arena_robot.recording.base import Message, Qos, Topic
@@ -98,16 +98,20 @@ def test_a_full_queue_is_counted_and_nobody_waits(tmp_path):
     assert bag.message_count == 5
 
 
-def test_pause_keeps_nothing_and_duration_leaves_it_out(recorder, tmp_path):
+def test_pause_keeps_nothing_and_duration_leaves_it_out(tmp_path):
+    clock = ManualClock(time.time_ns())
+    recorder = Recorder(SETTINGS, clock)
     recorder.start(tmp_path / 'A', [TOPIC])
     recorder.push(number(1))
+    clock.advance_ns(2_000_000_000)
     recorder.pause()
     assert recorder.is_paused
     recorder.push(number(2))
-    time.sleep(0.1)
+    clock.advance_ns(60_000_000_000)
     recorder.resume()
+    clock.advance_ns(1_000_000_000)
     recorder.push(number(3))
-    assert recorder.report().duration_s < 0.1
+    assert recorder.report().duration_s == 3.0
     bag, _ = recorder.stop()
     assert bag.message_count == 2
     assert not recorder.is_paused
