@@ -91,9 +91,13 @@ def make_venv() -> None:
 
 
 def install_wheels(*what: object) -> None:
-    """Install what the words for pip say; pip's own words go to a log."""
+    """
+    Install what the words for pip say; pip's own words go to a log.
+
+    Python compiles a module when it is first used; most of what the wheels hold never is.
+    """
     run([PYTHON, '-m', 'pip', 'install', '--prefer-binary', '--disable-pip-version-check',
-         '--progress-bar', 'off', *what],
+         '--progress-bar', 'off', '--no-compile', *what],
         'pip', environment={**os.environ, 'PYTHONPATH': ''})
 
 

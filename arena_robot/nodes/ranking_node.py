@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
-from rclpy.node import Node
 
 from arena_msgs.msg import Ranking, RankingEntry
 from arena_msgs.srv import GetRanking, IngestEpisode
@@ -26,6 +25,7 @@ from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import ArenaError
 from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.convert import header
+from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.parameters import Param, declare, refuse_unknown
 from arena_robot.nodes.ranking_sources import Source, source
 from arena_robot.nodes.spin import run_node
@@ -46,7 +46,7 @@ PARAMS = (
 )
 
 
-class RankingNode(Node):
+class RankingNode(Listening):
     """Publishes standings; computes only when the inputs changed."""
 
     def __init__(self, **options: Any) -> None:
@@ -54,7 +54,7 @@ class RankingNode(Node):
         self.values = declare(self, PARAMS)
         refuse_unknown(self)
         self._source: Source = source(self.values['source'])
-        self._time = RosClock(self.get_clock())
+        self._time = RosClock(self.get_clock(), self.context)
         self._lock = threading.Lock()
         self._version: Hashable = None
         self._changed_s = 0.0

@@ -1,4 +1,4 @@
-"""Derived files made in the background, and never while something is being recorded."""
+"""Work on finished episodes in the background, never while something is being recorded."""
 
 import logging
 import os
@@ -15,23 +15,23 @@ _LOWEST = 19
 
 class Deriver:
     """
-    Runs ``arena episode derive`` for one folder after the other, at the lowest priority.
+    Runs ``arena episode derive`` or ``recover`` for folder after folder, at the lowest priority.
 
     ``hold`` freezes the running one and ``release`` lets it go on. What is cut off by ``close``
     can be derived again by hand: files appear whole or not at all.
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[Path] = deque()
+        self._waiting: deque[tuple[str, Path]] = deque()
         self._process: subprocess.Popen[bytes] | None = None
-        self._folder: Path | None = None
+        self._job = ('', Path())
         self._held = False
         self._guard = threading.RLock()
 
-    def add(self, folder: Path) -> None:
-        """Derive the files of an episode as soon as possible."""
+    def add(self, folder: Path, verb: str = 'derive') -> None:
+        """Derive the files of an episode, or ``recover`` it, as soon as possible."""
         with self._guard:
-            self._waiting.append(folder)
+            self._waiting.append((verb, folder))
         self.step()
 
     def hold(self) -> None:
@@ -55,11 +55,11 @@ class Deriver:
                 if code is None:
                     return
                 if code:
-                    log.error('arena episode derive %s failed with exit code %d; run it by hand '
-                              'to see why', self._folder, code)
+                    log.error('arena episode %s %s failed with exit code %d; run it by hand '
+                              'to see why', *self._job, code)
                 self._process = None
             if self._waiting and not self._held:
-                self._begin(self._waiting.popleft())
+                self._begin(*self._waiting.popleft())
 
     @property
     def is_busy(self) -> bool:
@@ -82,11 +82,11 @@ class Deriver:
                     self._process.wait()
                 self._process = None
 
-    def _begin(self, folder: Path) -> None:
-        self._folder = folder
+    def _begin(self, verb: str, folder: Path) -> None:
+        self._job = (verb, folder)
         self._process = subprocess.Popen(
-            [sys.executable, '-m', 'arena_robot.cli.main', 'episode', 'derive', str(folder)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            [sys.executable, '-m', 'arena_robot.cli.main', 'episode', verb, str(folder)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _LOWEST)
         except OSError as error:

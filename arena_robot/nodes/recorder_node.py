@@ -3,7 +3,8 @@ recorder_node: everything that is published during an episode, into a rosbag2 ba
 
 Services: ``~/start`` and ``~/stop`` with session and slot, ``~/pause``, ``~/resume``,
 ``~/is_paused``, ``~/split_bagfile``. ``~/status`` says once a second what arrived, what was
-written, what was lost. SIGINT and SIGTERM finish the bag.
+written, what was lost. SIGINT and SIGTERM finish the bag; one that was cut off by worse is mended
+when the recorder starts again.
 """
 
 import re
@@ -16,7 +17,6 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
-from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from arena_msgs.msg import RecorderStatus, TopicStats
@@ -25,6 +25,7 @@ from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import ArenaError, RecordingError
 from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.convert import header
+from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.parameters import Param, declare, refuse_unknown
 from arena_robot.nodes.recorder_derive import Deriver
 from arena_robot.nodes.recorder_qos import read_overrides
@@ -34,9 +35,11 @@ from arena_robot.nodes.timeline import RosClock
 from arena_robot.recording.base import Message, Topic
 from arena_robot.recording.latched import LatchedSet
 from arena_robot.recording.recorder import Recorder, RecorderReport, RecorderSettings, disk_free
+from arena_robot.recording.recover import cut_off, underived
 
 _MIB = 2**20
 _REPEAT_S = 30.0
+_A_DAY_S = 86400.0
 LEVELS = {'none': 0, 'zstd_fast': 1, 'zstd_small': 15}
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.-]*')
 
@@ -59,7 +62,7 @@ PARAMS = (
 )
 
 
-class RecorderNode(Node):
+class RecorderNode(Listening):
     """Records one episode after the other."""
 
     def __init__(self, **options: Any) -> None:
@@ -67,7 +70,7 @@ class RecorderNode(Node):
         self.values = declare(self, PARAMS)
         refuse_unknown(self)
         self.root = Path(self.values['output_dir']).expanduser().absolute()
-        self._time = RosClock(self.get_clock())
+        self._time = RosClock(self.get_clock(), self.context)
         self.recorder = Recorder(RecorderSettings(
             cache_bytes=self.values['max_cache_size'], chunk_bytes=self.values['chunk_size'],
             flush_s=self.values['flush_period'], level=LEVELS[self.values['compression']],
@@ -86,7 +89,18 @@ class RecorderNode(Node):
         self._problem = ''
         self._last: tuple[float, tuple[Path, int, int, int]] | None = None
         self._make_interfaces()
+        self._mend()
         self.taps.open()
+
+    def _mend(self) -> None:
+        """Complete, in the background, what an earlier recorder left when it was killed."""
+        broken = cut_off(self.root)
+        for folder in broken:
+            self.get_logger().warning(f'{folder} was cut off; it is being mended')
+            self.deriver.add(folder, 'recover')
+        if self.values['derive']:
+            for folder in (*broken, *underived(self.root, _A_DAY_S)):
+                self.deriver.add(folder)
 
     def _make_interfaces(self) -> None:
         self._status = qos.publisher(self, RecorderStatus, '~/status')

@@ -1,33 +1,11 @@
 """One subscribed topic of the recorder, and what is known to be lost on the way to it."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from rclpy.callback_groups import CallbackGroup
 from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 
 from arena_robot.recording.base import Topic
-
-
-class Polled(CallbackGroup):
-    """
-    Keeps an executor away from subscriptions: one thread here takes all messages, in batches.
-
-    An executor that waits for a subscription, or only for its events, wakes up and builds its
-    lists anew for every message: most of a processor core at a thousand messages a second.
-    """
-
-    def can_execute(self, entity: Any) -> bool:
-        """Refuse everything."""
-        return False
-
-    def beginning_execution(self, entity: Any) -> bool:
-        """Refuse everything."""
-        return False
-
-    def ending_execution(self, entity: Any) -> None:
-        """Nothing is locked."""
 
 
 @dataclass

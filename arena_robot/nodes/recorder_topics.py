@@ -11,14 +11,14 @@ from typing import Any
 
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.exceptions import InvalidHandle
-from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import RecordingError
+from arena_robot.nodes.listener import Unspun, take_events
 from arena_robot.nodes.recorder_qos import offered, wanted
-from arena_robot.nodes.recorder_tap import Polled, Tap
+from arena_robot.nodes.recorder_tap import Tap
 from arena_robot.recording.base import IMAGE_TYPES, Message, Topic
 from arena_robot.recording.definitions import read_definition, share_folders
 
@@ -70,7 +70,7 @@ class TopicTaps:
         self._announce = announce
         self._losses = losses
         self._overrides = overrides or {}
-        self._group = Polled()
+        self._group = Unspun()
         self._taps: dict[str, Tap] = {}
         self._stop = threading.Event()
         self._hurry = threading.Event()
@@ -190,22 +190,11 @@ class TopicTaps:
         events: list[Any] = []
         for tap in self._taps.values():
             events += tap.subscription.event_handlers  # type: ignore[arg-type]
-        if events:
-            self._take_events(events)
+        take_events(self._node.context, events)
         for tap in self._taps.values():
             fresh = tap.new_losses()
             if fresh > 0:
                 self._losses(tap.topic.name, fresh)
-
-    def _take_events(self, events: list[Any]) -> None:
-        waits = _rclpy.WaitSet(0, 0, 0, 0, 0, len(events), self._node.context.handle)
-        waits.clear_entities()
-        for handler in events:
-            handler.add_to_wait_set(waits)
-        waits.wait(0)
-        for handler in events:
-            if handler.is_ready(waits):
-                handler.callback(handler.take_data())
 
     def _renew(self) -> None:
         """Follow publishers that come and go; subscribe anew when they offer something else."""

@@ -81,7 +81,7 @@ class RemotePart(Opened):
     def _subscribe(self, kind: type, topic: str, callback: Callable[[Any], None],
                    profile: Any = qos.SENSOR) -> None:
         subscription = qos.subscription(self._node, kind, f'{self._name}/{topic}', callback,
-                                        profile, self._group)
+                                        profile)
         self._made.append(lambda: self._node.destroy_subscription(subscription))
 
     def _publisher(self, kind: type, topic: str) -> Any:

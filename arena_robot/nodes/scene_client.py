@@ -7,13 +7,13 @@ from types import TracebackType
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.node import Node
 from std_msgs.msg import Float64, String
 from std_srvs.srv import Trigger
 from typing_extensions import Self
 
 from arena_robot.core.errors import DriverError, NotConnected
 from arena_robot.nodes import qos
+from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.remote_part import result
 from arena_robot.nodes.spin import Spin
 
@@ -40,7 +40,7 @@ class SceneClient:
     def open(self) -> None:
         """Find the simulator; NotConnected when it does not answer in time."""
         self._spin.__enter__()
-        node = Node(f'scene_{uuid.uuid4().hex[:8]}', context=self._spin.context)
+        node = Listening(f'scene_{uuid.uuid4().hex[:8]}', context=self._spin.context)
         group = ReentrantCallbackGroup()
         self._clients = {name: node.create_client(Trigger, f'{self._name}/{name}',
                                                   callback_group=group)
@@ -48,10 +48,9 @@ class SceneClient:
         self._set = node.create_client(SetParametersAtomically,
                                        f'{self._name}/set_parameters_atomically',
                                        callback_group=group)
-        qos.subscription(node, Float64, f'{self._name}/progress', self._on_progress, qos.STREAM,
-                         group)
+        qos.subscription(node, Float64, f'{self._name}/progress', self._on_progress, qos.STREAM)
         qos.subscription(node, String, f'{self._name}/instruction', self._on_instruction,
-                         qos.LATCHED, group)
+                         qos.LATCHED)
         self._spin.add(node, threads=2)
         with self._heard:
             if not self._heard.wait_for(lambda: self._count > 0, self._patience_s):

@@ -8,9 +8,8 @@ from types import TracebackType
 from typing import Any
 
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage
-from std_msgs.msg import Float64, String
+from std_msgs.msg import Empty, Float64, String
 from std_srvs.srv import Trigger
 from typing_extensions import Self
 
@@ -31,12 +30,14 @@ from arena_robot.nodes import qos
 from arena_robot.nodes.action_client import ThreadedActionClient
 from arena_robot.nodes.camera_node import STYLES
 from arena_robot.nodes.convert import stamp_of
+from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.remote_part import result
 from arena_robot.nodes.session_messages import desk_state
 from arena_robot.nodes.spin import Spin
 from arena_robot.session.desk import Button, DeskState, RunView, Verdict
 
 FIND_S, QUICK_S, SLOW_S = 5.0, 10.0, 60.0
+WATCH_S, PATIENCE_S = 0.25, 3.0
 CAMERAS = tuple(f'{role}_camera' for role in ROLES)
 SLOW = (Button.PHOTOGRAPH, Button.PREPARE_RESET, Button.CONFIRM_RESET, Button.CHECK, Button.RETRY)
 SERVICES = {'open_session': OpenSession, 'submit_feedback': SubmitFeedback,
@@ -69,11 +70,12 @@ class SessionClient:
         self._frames: dict[str, bytes] = {}
         self._references: dict[str, bytes] = {}
         self.oracle: dict[str, float | str] = {}
+        self.attended: Callable[[], bool] = lambda: True
 
     def open(self) -> None:
         """Find the session node; NotConnected when it does not answer in time."""
         self._spin.__enter__()
-        node = Node(f'desk_{uuid.uuid4().hex[:8]}', context=self._spin.context,
+        node = Listening(f'desk_{uuid.uuid4().hex[:8]}', context=self._spin.context,
                     namespace=self._namespace or None)
         self._node = node
         self._group = ReentrantCallbackGroup()
@@ -82,6 +84,7 @@ class SessionClient:
                          for name, kind in SERVICES.items()}
         self._action = ThreadedActionClient(node, RunEpisode, f'{self._session}/run_episode',
                                     callback_group=self._group)
+        self._watching = qos.publisher(node, Empty, f'{self._session}/watching')
         self.hear(SessionState, f'{self._session}/state', self._on_state, qos.LATCHED)
         self.hear(EpisodeInfo, f'{self._session}/episode_info', self._on_episode, qos.LATCHED)
         self.hear(StepRecord, f'{self._session}/step', self._on_step)
@@ -194,12 +197,13 @@ class SessionClient:
         before = self.state()
         if not self._action.wait_for_server(FIND_S):
             raise SessionError('the session node does not offer rollouts')
-        goal = RunEpisode.Goal(slot=slot.value, control=self._token)
+        goal = RunEpisode.Goal(slot=slot.value, control=self._token, patience=PATIENCE_S)
         handle = self._patient(self._action.send_goal_async(goal), QUICK_S, 'run_episode')
         if not handle.accepted:
             raise SessionError(f'{slot.value} was refused: somebody else is in control')
         future = handle.get_result_async()
         future.add_done_callback(lambda _: self._wake())
+        threading.Thread(target=self._watch, args=(future,), name='watching', daemon=True).start()
         with self._changed:
             self._changed.wait_for(
                 lambda: future.done() or self.state().state is not before.state, SLOW_S)
@@ -258,12 +262,19 @@ class SessionClient:
     def hear(self, kind: type, topic: str, heard: Callable[[Any], None],
              profile: Any = qos.STREAM) -> None:
         """Call ``heard`` with every message of a topic from now on."""
-        qos.subscription(self._node, kind, topic, heard, profile, self._group)
+        qos.subscription(self._node, kind, topic, heard, profile)
 
     def _keeper(self, kept: dict[str, bytes], name: str) -> Callable[[CompressedImage], None]:
         def keep(message: CompressedImage) -> None:
             kept[name] = bytes(message.data)
         return keep
+
+    def _watch(self, rollout: Any) -> None:
+        """Tell the session node that somebody looks on, until the rollout has ended."""
+        while not rollout.done() and self._spin.context.ok():
+            if self.attended():
+                self._watching.publish(Empty())
+            time.sleep(WATCH_S)
 
     def _wake(self) -> None:
         with self._changed:

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.node import Node
-from rclpy.parameter import Parameter
 
 from arena_robot.core.errors import ArenaError, DriverError, ServerError
 from arena_robot.drivers.base import Part
 from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.convert import robot_name
+from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.parameters import declare, refuse_unknown
 from arena_robot.nodes.remote import RemoteArm, RemoteCamera, RemoteGripper
 from arena_robot.nodes.session_audience import RosAudience
@@ -43,7 +42,7 @@ SWITCH_S = 0.0005
 CALL_S = 5.0
 
 
-class SessionNode(Node):
+class SessionNode(Listening):
     """Owns the conductor; everything it can do is a service, everything it knows a topic."""
 
     def __init__(self, name: str = 'session_node', **options: Any) -> None:
@@ -58,11 +57,10 @@ class SessionNode(Node):
         self.audience = RosAudience(self, clock, f'{robot_name(robot)}_link0', {
             'station': v['station'], 'robot_type': robot, 'backend': v['backend'],
             'control_rate_hz': v['control_rate'], 'max_steps': v['max_steps']})
-        self.parts_node = self._make_parts_node()
         self.parts = Parts(
-            RemoteArm(self.parts_node, v['arm'], CALL_S),
-            RemoteGripper(self.parts_node, v['gripper'], CALL_S),
-            {role: RemoteCamera(self.parts_node, camera, CALL_S, v['topic_style'],
+            RemoteArm(self, v['arm'], CALL_S),
+            RemoteGripper(self, v['gripper'], CALL_S),
+            {role: RemoteCamera(self, camera, CALL_S, v['topic_style'],
                                 tuple(v['eyes']))
              for role, camera in zip(v['roles'], v['cameras'], strict=True)},
             Ages(image_s=v['max_image_age']))
@@ -104,14 +102,6 @@ class SessionNode(Node):
         self.conductor.close()
         if hasattr(self.arena, 'close'):
             self.arena.close()
-
-    def _make_parts_node(self) -> Node:
-        # An rclpy executor with several threads spends a third of a core on six image streams
-        # and delays them; with one thread, of their own, they cost a tenth of that.
-        sim_time = Parameter('use_sim_time', value=self.get_parameter('use_sim_time').value)
-        return Node(f'{self.get_name()}_parts', context=self.context,
-                    namespace=self.get_namespace(), use_global_arguments=False,
-                    parameter_overrides=[sim_time])
 
     # -- chores --------------------------------------------------------------------------------
 
@@ -164,7 +154,7 @@ class SessionNode(Node):
         shown = self.reception.shown()
         level = diagnostics.WARN if shown.notice else diagnostics.OK
         self._reports.publish(diagnostics.report(
-            RosClock(self.get_clock()).now_ns(), diagnostics.status(
+            RosClock(self.get_clock(), self.context).now_ns(), diagnostics.status(
                 f'{self.get_name()}: session', self.values['station'], level,
                 shown.state.value, {'doing': shown.doing, 'notice': shown.notice,
                                     'waiting for the arena': shown.waiting})))
@@ -189,7 +179,6 @@ def compose(spin: Spin) -> SessionNode:
     sys.setswitchinterval(SWITCH_S)
     node = SessionNode(context=spin.context)
     spin.add(node, threads=THREADS)
-    spin.add(node.parts_node, threads=1)
     node.open()
     return node
 

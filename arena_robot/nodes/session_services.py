@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
+from std_msgs.msg import Empty
 from std_srvs.srv import Trigger
 
 from arena_msgs.action import RunEpisode
@@ -20,8 +22,9 @@ from arena_msgs.srv import (
     SubmitFeedback,
     TakeControl,
 )
-from arena_robot.core.episode import Episode, Slot
+from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import ArenaError, SessionError
+from arena_robot.nodes import qos
 from arena_robot.nodes.session_audience import RosAudience
 from arena_robot.nodes.session_messages import state_message
 from arena_robot.session.blind import coarse
@@ -51,6 +54,8 @@ class SessionServices:
                 (Trigger, 'e_stop', self._stop), (Trigger, 'abort', self._abort)):
             node.create_service(kind, f'~/{name}', answering(name, work), callback_group=group)
         node.create_service(ListSessions, '~/list_sessions', self._list, callback_group=group)
+        self._heard_s = 0.0
+        qos.subscription(node, Empty, '~/watching', self._on_watching, qos.STREAM)
         self._action = ActionServer(
             node, RunEpisode, '~/run_episode', self._run, callback_group=group,
             goal_callback=self._may_run, cancel_callback=self._cancel)
@@ -123,9 +128,15 @@ class SessionServices:
 
     # -- the rollout ---------------------------------------------------------------------------
 
+    def _on_watching(self, _: Empty) -> None:
+        self._heard_s = time.monotonic()
+
     def _may_run(self, goal: RunEpisode.Goal) -> GoalResponse:
         try:
             self._reception.may_run(goal.control, goal.slot)
+            if goal.prompt and goal.prompt != self._conductor.record.prompt:
+                raise SessionError(f"the session's instruction is "
+                                   f"'{self._conductor.record.prompt}', not '{goal.prompt}'")
         except ArenaError as error:
             log.warning('a rollout was refused: %s', error)
             return GoalResponse.REJECT
@@ -138,10 +149,11 @@ class SessionServices:
 
     def _run(self, handle: ServerGoalHandle) -> RunEpisode.Result:
         over = threading.Event()
+        goal, result = handle.request, RunEpisode.Result()
+        self._heard_s = time.monotonic()
         threading.Thread(target=self._tell, args=(handle, over), daemon=True).start()
-        result = RunEpisode.Result()
         try:
-            episode = self._conductor.run(Slot(handle.request.slot))
+            episode = self._conductor.run(Slot(goal.slot), goal.max_steps)
         except ArenaError as error:
             result.end_reason, result.detail = '', str(error)
             handle.abort()
@@ -158,6 +170,7 @@ class SessionServices:
     def _tell(self, handle: ServerGoalHandle, over: threading.Event) -> None:
         started_ns = 0
         while not over.wait(FEEDBACK_S):
+            self._see_who_watches(handle.request.patience)
             step = self._audience.last
             if step is None:
                 continue
@@ -165,6 +178,17 @@ class SessionServices:
             handle.publish_feedback(RunEpisode.Feedback(
                 step=step.index + 1, loop_s=step.loop_s, inference_s=coarse(step.inference_s),
                 elapsed_s=(step.stamp_ns - started_ns) * 1e-9))
+
+
+    def _see_who_watches(self, patience_s: float) -> None:
+        silent_s = time.monotonic() - self._heard_s
+        if 0.0 < patience_s < silent_s:
+            self._heard_s = time.monotonic()
+            try:
+                self._conductor.stop(EndReason.INTERRUPTED, 'nobody looked on for '
+                                     f"{silent_s:.1f} s: the evaluator's page was closed or lost")
+            except ArenaError as error:
+                log.error('the arm could not be stopped: %s', error)
 
 
 def _fill(result: RunEpisode.Result, episode: Episode) -> None:

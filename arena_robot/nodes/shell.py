@@ -23,6 +23,7 @@ from std_srvs.srv import Trigger
 from arena_robot.core.errors import ArenaError, DriverError
 from arena_robot.drivers.base import Part
 from arena_robot.nodes import diagnostics, qos
+from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.parameters import Param, declare, refuse_unknown
 from arena_robot.nodes.timeline import RosClock, SameTime, Timeline
 
@@ -38,7 +39,7 @@ OK = TransitionCallbackReturn.SUCCESS
 FAILED = TransitionCallbackReturn.FAILURE
 
 
-class PartNode(LifecycleNode):
+class PartNode(Listening, LifecycleNode):
     """
     A lifecycle node around one robot part; subclasses say what to make, publish and report.
 

@@ -7,7 +7,6 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
-from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock as ClockMessage
 from std_msgs.msg import Bool, Float64, String
@@ -23,6 +22,7 @@ from arena_robot.nodes import convert, diagnostics, qos
 from arena_robot.nodes.arm_node import ArmNode
 from arena_robot.nodes.camera_node import CameraNode
 from arena_robot.nodes.gripper_node import GripperNode
+from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.parameters import Param, declare, refuse_unknown
 from arena_robot.nodes.shell import PartNode
 from arena_robot.nodes.sim_governor import Governor
@@ -54,7 +54,7 @@ SIM_PARAMS = (
 )
 
 
-class SimStationNode(Node):
+class SimStationNode(Listening):
     """Owns the world: scenes, saved starts, the oracle's progress, and ``/clock``."""
 
     def __init__(self, name: str = 'sim_station', **options: Any) -> None:

@@ -1,5 +1,6 @@
 """The one class that starts, spins and stops rclpy, and the main function of every node."""
 
+import atexit
 import logging
 import os
 import signal
@@ -24,6 +25,7 @@ from rclpy.signals import SignalHandlerOptions
 from typing_extensions import Self
 
 from arena_robot.core.errors import ArenaError, ConfigError
+from arena_robot.nodes.listener import Listening
 
 RCLError = rclpy_implementation.RCLError
 log = logging.getLogger(__name__)
@@ -36,7 +38,8 @@ class Spin:
     """
     rclpy in this process: its context, and one executor with its threads per node.
 
-    A node's callbacks never wait for another node's. ``with`` starts; leaving it closes the nodes
+    A node's callbacks never wait for another node's; subscriptions of a Listening node have a
+    thread besides. ``with`` starts; leaving it closes the nodes
     (``close()`` where they have one), within STOP_S each.
     """
 
@@ -50,6 +53,8 @@ class Spin:
     def __enter__(self) -> Self:
         if not any(name in os.environ for name in PROFILE_VARIABLES):
             os.environ[PROFILE_VARIABLES[0]] = str(Path(__file__).with_name('fastdds.xml'))
+        # A thread that is inside rclpy when the interpreter ends would abort the process.
+        atexit.register(self.close)
         rclpy.init(args=None if self._args is None else list(self._args), context=self.context,
                    signal_handler_options=SignalHandlerOptions.NO)
         return self
@@ -68,6 +73,8 @@ class Spin:
                                   name=f'spin {node.get_name()}')
         self._nodes.append((node, executor, thread))
         thread.start()
+        if isinstance(node, Listening):
+            node.listen()
 
     def catch_signals(self) -> None:
         """Let SIGINT and SIGTERM end :meth:`wait`; for the main thread only."""
@@ -99,6 +106,7 @@ class Spin:
             node.destroy_node()
         self._nodes.clear()
         self.context.try_shutdown()
+        atexit.unregister(self.close)
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
         self._before.clear()

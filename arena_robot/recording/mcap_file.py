@@ -7,6 +7,7 @@ fly. Readers put the lanes in order again by the chunks' time ranges. :meth:`Mca
 closes both lanes, so what a killed process loses is bounded by the time between two flushes.
 """
 
+import fcntl
 import os
 import struct
 import zlib
@@ -113,9 +114,10 @@ class McapFile:
         self._file: IO[bytes] | None = None
 
     def open(self) -> None:
-        """Create the file; one that exists is never touched."""
+        """Create the file and lock it while it grows; one that exists is never touched."""
         try:
             self._file = self.path.open('xb', buffering=2**18)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise RecordingError(f'cannot create {self.path}: {error.strerror}') from error
         self._put([MAGIC])

@@ -5,7 +5,11 @@ The damaged files are never changed: the copy is made beside them, or takes thei
 they move to ``<folder>_damaged``.
 """
 
+import fcntl
 import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +35,30 @@ class Recovery:
     end_ns: int
 
 
+def cut_off(sessions: Path) -> list[Path]:
+    """Return the episodes below a folder of sessions that nobody finished and nobody writes."""
+    return [folder for folder in sorted(sessions.glob('*/[AB]'))
+            if not (folder / 'metadata.yaml').exists()
+            and (files := list(folder.glob('*.mcap'))) and not any(map(is_growing, files))]
+
+
+def underived(sessions: Path, younger_s: float) -> list[Path]:
+    """Return the finished episodes of the last ``younger_s`` from which nothing was made yet."""
+    since_s = time.time() - younger_s
+    return [path.parent for path in sorted(sessions.glob('*/[AB]/metadata.yaml'))
+            if path.stat().st_mtime > since_s and not (path.parent / 'episode.json').exists()]
+
+
+def is_growing(file: Path) -> bool:
+    """Whether somebody writes or mends the file."""
+    with file.open('rb') as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 def is_complete(folder: Path) -> bool:
     """Whether a bag can be opened as it is."""
     try:
@@ -45,13 +73,32 @@ def recover(folder: Path, output: Path | None = None) -> Recovery:
     Copy what can be read of the bag in ``folder`` into a complete bag.
 
     Without ``output`` the copy takes the folder's place and the damaged files are kept in
-    ``<folder>_damaged`` (``_damaged_2`` …). Raises RecordingError when there is no file, nothing
-    in it can be read, or ``output`` exists.
+    ``<folder>_damaged`` (``_damaged_2`` …). Raises RecordingError when there is no file, a
+    recorder still writes it, nothing in it can be read, or ``output`` exists.
     """
     folder = folder.absolute()
     files = sorted(folder.glob('*.mcap'), key=_number)
     if not files:
         raise RecordingError(f'{folder} holds no .mcap file; name the folder of an episode')
+    with _held(files):
+        return _recover(folder, files, output)
+
+
+@contextmanager
+def _held(files: list[Path]) -> Iterator[None]:
+    """Keep others from the bag; RecordingError when somebody writes or mends it already."""
+    with ExitStack() as stack:
+        for path in files:
+            opened = stack.enter_context(path.open('rb'))
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RecordingError(f'{path.parent} is being recorded or mended by another '
+                                     'process; wait until that has ended') from None
+        yield
+
+
+def _recover(folder: Path, files: list[Path], output: Path | None) -> Recovery:
     target = output.absolute() if output else _free(folder, '_recovering')
     if target.exists():
         raise RecordingError(f'{target} exists already; recordings are never overwritten')

@@ -27,6 +27,7 @@ from arena_robot.session.submission import Submissions
 
 log = logging.getLogger(__name__)
 TICK_S = 1.0
+FIND_RECORDER = 4
 START, RESET = 'start', 'reset'
 
 
@@ -71,8 +72,10 @@ class Conductor:
             self._session = pick_up(self._store, self._arena, self._submissions)
             if self._session:
                 self.stage.remember(self._session.folder / START)
-        with suppress(RecordingError):    # mostly there is nothing to stop
-            self._recorder.stop(EndReason.INTERRUPTED, 'the station restarted')
+        # What was being recorded goes on until it is told. Both have only just met.
+        if any(self._recorder.check().ok for _ in range(FIND_RECORDER)):
+            with suppress(RecordingError):    # mostly there is nothing to stop
+                self._recorder.stop(EndReason.INTERRUPTED, 'the station restarted')
         self._audience.changed()
 
     def close(self) -> None:
@@ -115,14 +118,18 @@ class Conductor:
         self._scene.keep()
         return self._told(session.photographed(self.stage.start_photos))
 
-    def run(self, slot: Slot) -> Episode:
-        """Run a slot's policy to its end; blocks for as long as that takes."""
+    def run(self, slot: Slot, max_steps: int = 0) -> Episode:
+        """
+        Run a slot's policy to its end; blocks for as long as that takes.
+
+        ``max_steps`` may shorten it; 0 leaves the station's own.
+        """
         session = self._ready_to_run(slot)
         job = Job(session.record.session_id, slot, session.record.prompt)
         policy = self._arena.policy(job.session_id, slot)
         self._recorder.start(job.session_id, slot)
         try:
-            with self.stage.rollout(job, policy, self._audience) as rollout:
+            with self.stage.rollout(job, policy, self._audience, max_steps) as rollout:
                 self._audience.episode(job, None)
                 self._told(session.started(slot))
                 over = self._watch(session)
@@ -137,13 +144,14 @@ class Conductor:
         with self._lock:
             if session.state.running is slot:
                 session.ended(episode)
+        self._told(session.record)
         self._stop_recorder(episode.end, episode.detail)
         self._told(session.record)
         return episode
 
-    def stop(self, reason: EndReason = EndReason.STOPPED) -> None:
+    def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
         """Bring the arm to rest now; a running rollout ends with ``reason``."""
-        self.stage.stop(reason)
+        self.stage.stop(reason, detail)
 
     def score(self, slot: Slot, progress: float, notes: str = '') -> SessionRecord:
         """Keep how far a slot's policy came, 0 to 1."""
@@ -269,7 +277,7 @@ class Conductor:
         return result if isinstance(result, dict) else {}
 
     def _watch(self, session: KeptSession) -> threading.Event:
-        """Write the step count once a second, off the control loop's thread."""
+        """Once a second keep the step count and see that it is recorded, off the loop's thread."""
         over = threading.Event()
 
         def watch() -> None:
@@ -277,8 +285,15 @@ class Conductor:
                 with self._lock:
                     if not over.is_set() and session.state.running:
                         session.ticked(self.stage.steps)
+                lost = self._recorder.lost()
+                if lost:
+                    self._interrupt(lost)
+                    return
         threading.Thread(target=watch, name='journal ticks', daemon=True).start()
         return over
+
+    def _interrupt(self, why: str) -> None:
+        self._try(lambda: self.stage.stop(EndReason.INTERRUPTED, why), 'the arm goes on moving')
 
     def _stop_recorder(self, end: EndReason, detail: str) -> None:
         try:

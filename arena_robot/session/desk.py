@@ -4,7 +4,7 @@ What an evaluator sees and presses, the same for the web page and the terminal.
 A :class:`Desk` is either in the station's own process or talks to its session node.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -122,7 +122,14 @@ class RunView:
 
 
 class Desk(Protocol):
-    """An evaluator's place. Methods raise an ArenaError that says what to do."""
+    """
+    An evaluator's place. Methods raise an ArenaError that says what to do.
+
+    While a rollout that was started here runs, ``attended`` is asked several times a second; the
+    arm is stopped some seconds after it last said True, or after this process was last heard of.
+    """
+
+    attended: Callable[[], bool]
 
     def state(self) -> DeskState:
         """Return the newest state."""

@@ -32,6 +32,9 @@ class Recorder(Protocol):
     def start(self, session_id: str, slot: Slot) -> None:
         """Start recording; RecordingError when it refuses, for want of disk space for instance."""
 
+    def lost(self) -> str:
+        """Tell why what was started is no longer being recorded; empty while it is."""
+
     def stop(self, end: EndReason, detail: str) -> None:
         """Finish the recording; RecordingError when that fails. Nothing to stop is fine."""
 
@@ -72,6 +75,10 @@ class NoRecorder:
     def start(self, session_id: str, slot: Slot) -> None:
         """Make the episode's folder."""
         (self._sessions / session_id / slot.value).mkdir(parents=True, exist_ok=True)
+
+    def lost(self) -> str:
+        """Nothing can be lost."""
+        return ''
 
     def stop(self, end: EndReason, detail: str) -> None:
         """Nothing to do."""

@@ -87,7 +87,7 @@ class Rollout:
         self._tap = Tap(policy)
         self._asker = Asker(ChunkExecutor(self._tap, timeout_s=config.inference_timeout_s),
                             job.token)
-        self._wanted: EndReason | None = None
+        self._wanted: tuple[EndReason, str] | None = None
         self._gate = threading.Lock()
         self._chunks = 0
         self._steps = 0
@@ -103,10 +103,10 @@ class Rollout:
         """Return how well the rate was held so far."""
         return timing(self._ticks, 1.0 / self._config.control_rate_hz)
 
-    def stop(self, reason: EndReason = EndReason.STOPPED) -> None:
+    def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
         """Bring the arm to rest now and end the episode; the first reason counts."""
         with self._gate:
-            self._wanted = self._wanted or reason
+            self._wanted = self._wanted or (reason, detail)
             try:
                 self._parts.arm.stop()
             finally:
@@ -133,7 +133,7 @@ class Rollout:
         try:
             self._loop()
         except _Stopped:
-            return self._wanted or EndReason.STOPPED, ''
+            return self._wanted or (EndReason.STOPPED, '')
         except PolicyError as error:
             return EndReason.POLICY_ERROR, str(error)
         except SafetyError as error:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,12 +51,12 @@ class Stage:
         """Return the start photographs by view, RGB."""
         return dict(self._start)
 
-    def stop(self, reason: EndReason = EndReason.STOPPED) -> None:
+    def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
         """Bring the arm to rest now, whatever it does; a running rollout ends with ``reason``."""
         self._stopped.set()
         rollout = self._rollout
         if rollout is not None:
-            rollout.stop(reason)
+            rollout.stop(reason, detail)
         else:
             self.parts.arm.stop()
 
@@ -86,11 +87,14 @@ class Stage:
             return compare_views(self._start, keep_photos(folder, self._look()), self._leave_out)
 
     @contextmanager
-    def rollout(self, job: Job, policy: Policy, sink: StepSink) -> Iterator[Rollout]:
+    def rollout(self, job: Job, policy: Policy, sink: StepSink,
+                max_steps: int = 0) -> Iterator[Rollout]:
         """Hand out a rollout that :meth:`stop` reaches, and that moves the arm alone."""
+        config = self._config.rollout
+        if max_steps:
+            config = replace(config, max_steps=min(max_steps, config.max_steps))
         with self._alone(f'{job.slot.value} is running'):
-            rollout = Rollout(job, self.parts, policy, self._safety, self._clock, sink,
-                              self._config.rollout)
+            rollout = Rollout(job, self.parts, policy, self._safety, self._clock, sink, config)
             self._rollout = rollout
             try:
                 yield rollout

@@ -2,12 +2,14 @@
 The evaluator console: a page over a :class:`arena_robot.session.desk.Desk`.
 
 Serves three static files and a small JSON interface. Watching needs no control; commands need the
-browser's seat, which one browser has at a time. STOP is open to everybody who sees the page.
+browser's seat, which one browser has at a time. STOP is open to everybody who sees the page. The
+arm is stopped when the page in the seat is closed or cannot be reached while it moves.
 """
 
 import dataclasses
 import hmac
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from pathlib import Path
@@ -34,6 +36,7 @@ COOKIE = 'arena_console'
 SEAT = 'X-Seat'
 NAME = 'web page'
 LONGEST_WAIT_S = 15.0
+ATTENDED_S = 5.0
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -44,6 +47,8 @@ class Console:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.seats = Control()
+        self._seen_s = 0.0
+        desk.attended = self.attended
 
     def shown(self, request: Request) -> dict[str, Any]:
         """Return the state as the page draws it for the browser that asks."""
@@ -51,7 +56,18 @@ class Console:
         run = self.desk.running()
         return {**plain(state), 'ready': state.ready, 'running': plain(run) if run else None,
                 'seat': self.seats.holder, 'mine': state.control == NAME,
-                'seated': self.seats.holds(request.headers.get(SEAT, ''))}
+                'seated': self.holds(request)}
+
+    def attended(self) -> bool:
+        """Tell whether the page in the seat asked for something in the last seconds."""
+        return time.monotonic() - self._seen_s < ATTENDED_S
+
+    def holds(self, request: Request) -> bool:
+        """Tell whether a browser has the seat, and note that it is there."""
+        seated = self.seats.holds(request.headers.get(SEAT, ''))
+        if seated:
+            self._seen_s = time.monotonic()
+        return seated
 
     def sit(self, who: str, take_over: bool) -> str:
         """Give a browser the seat, and this console the control of the session."""
@@ -68,6 +84,7 @@ class Console:
         if not self.seats.holder:
             raise Conflict('take control first')
         self.seats.check(seat)
+        self._seen_s = time.monotonic()
         return self.desk
 
 

@@ -26,7 +26,7 @@ POOLS: dict[str, tuple[Entry, ...]] = {
         Entry('vision', 'vision', 'looks, grasps, checks, tries again'),
         Entry('vision-noisy', 'vision_noisy', 'misjudges where things are by centimetres'),
         Entry('vision-drops', 'vision_drops', 'often lets go on the way', protocol='openpi'),
-        Entry('vision-slow', 'vision_slow', 'moves at four tenths of the speed'),
+        Entry('vision-slow', 'vision_slow', 'moves at a quarter of the speed'),
         Entry('random-walk', 'random_walk', 'wanders'),
         Entry('frozen', 'frozen', 'holds still'),
     ),

@@ -111,10 +111,10 @@ class Button:
     def build(self, root: Node, world: Node) -> None:
         """Add housing and cap."""
         base = world.add('body', name=f'{self.name}_base', pos=(self.x, self.y, 0))
-        base.add('geom', class_='fixed', type='box', size=(0.045, 0.045, 0.016), pos=(0, 0, 0.016),
+        base.add('geom', class_='fixed', type='box', size=(0.045, 0.045, 0.012), pos=(0, 0, 0.012),
                  rgba=(0.88, 0.80, 0.25, 1))
         base.add('geom', class_='visual', type='cylinder', size=(0.033, 0.004),
-                 pos=(0, 0, 0.034), material='dark')
+                 pos=(0, 0, 0.026), material='dark')
         cap = base.add('body', name=self.name, pos=(0, 0, 0.04), gravcomp=1)
         cap.add('joint', name=f'{self.name}_cap', type='slide', axis=(0, 0, 1),
                 range=(-self.TRAVEL_M, 0), stiffness=900, damping=8)

@@ -1,0 +1,158 @@
+"""
+Subscriptions served by one thread per node, in the order of arrival.
+
+An rclpy executor builds its lists of all that a node offers twice for every message. In a node
+with services that is a millisecond of processor time: at the rates of a station most of a core,
+and more threads also let a newer command overtake an older one. Here a wait set of nothing but
+subscriptions is built once, and the executor is left with services, actions and timers.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import Any
+
+from rclpy.callback_groups import CallbackGroup
+from rclpy.exceptions import InvalidHandle
+from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
+from rclpy.node import Node
+from rclpy.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+LOOK_NS = 250_000_000
+EVENTS_S = 1.0
+AT_ONCE = 32
+JOIN_S = 2.0
+
+
+class Unspun(CallbackGroup):
+    """Keeps an executor away from what somebody else takes care of."""
+
+    def can_execute(self, entity: Any) -> bool:
+        """Refuse everything."""
+        return False
+
+    def beginning_execution(self, entity: Any) -> bool:
+        """Refuse everything."""
+        return False
+
+    def ending_execution(self, entity: Any) -> None:
+        """Nothing is locked."""
+
+
+class Listening(Node):  # type: ignore[misc]  # rclpy has no types
+    """
+    A node whose subscriptions are served by a thread of its own, begun by :meth:`listen`.
+
+    A callback must be quick, and must not wait for another message. A subscription that is made
+    with a callback group is left to the executor.
+    """
+
+    _listener: threading.Thread | None = None
+    _news: Any = None
+    _deaf = False
+
+    def create_subscription(self, msg_type: Any, topic: str, callback: Any, qos_profile: Any, *,
+                            callback_group: CallbackGroup | None = None,
+                            **options: Any) -> Subscription:
+        """Subscribe; see the class for who calls back."""
+        if callback_group is None:
+            callback_group = self.__dict__.setdefault('_unspun', Unspun())
+        made = super().create_subscription(msg_type, topic, callback, qos_profile,
+                                           callback_group=callback_group, **options)
+        self._tell()
+        return made
+
+    def destroy_subscription(self, subscription: Subscription) -> bool:
+        """Unsubscribe; a message may still be on its way to the callback."""
+        gone = super().destroy_subscription(subscription)
+        self._tell()
+        return bool(gone)
+
+    def listen(self) -> None:
+        """Begin to call back."""
+        self._news = _rclpy.GuardCondition(self.context.handle)
+        self._listener = threading.Thread(target=self._listen, daemon=True,
+                                          name=f'listen {self.get_name()}')
+        self._listener.start()
+
+    def destroy_node(self) -> None:
+        """Stop to listen, and let go of everything."""
+        self._deaf = True
+        self._tell()
+        if self._listener is not None:
+            self._listener.join(JOIN_S)
+            self._listener = None
+        if self._news is not None:
+            self._news, news = None, self._news
+            news.destroy_when_not_in_use()
+        super().destroy_node()
+
+    def _tell(self) -> None:
+        """Wake the listener up: there are more subscriptions, or fewer."""
+        news = self._news
+        if news is not None:
+            with suppress(InvalidHandle), news:
+                news.trigger_guard_condition()
+
+    def _listen(self) -> None:
+        while not self._deaf and self.context.ok():
+            mine = self._mine()
+            try:
+                with ExitStack() as held:
+                    for handle in (self.context.handle, self._news, *(m.handle for m in mine)):
+                        held.enter_context(handle)
+                    self._serve(mine)
+                    for one in mine:
+                        take_events(self.context, list(one.event_handlers))  # type: ignore[call-overload]
+            except (InvalidHandle, AttributeError):
+                continue  # one was destroyed in between: look again at what there is
+
+    def _mine(self) -> list[Subscription]:
+        group = self.__dict__.get('_unspun')
+        return [one for one in self.subscriptions if one.callback_group is group]
+
+    def _serve(self, mine: list[Subscription]) -> None:
+        """Take messages until there are other subscriptions, or it is time to look at events."""
+        waits = _rclpy.WaitSet(len(mine), 1, 0, 0, 0, 0, self.context.handle)
+        by_pointer = {one.handle.pointer: one for one in mine}
+        end_s = time.monotonic() + EVENTS_S
+        while not self._deaf and self.context.ok() and time.monotonic() < end_s:
+            waits.clear_entities()
+            for one in mine:
+                waits.add_subscription(one.handle)
+            waits.add_guard_condition(self._news)
+            waits.wait(LOOK_NS)
+            for pointer in waits.get_ready_entities('subscription'):
+                take_messages(by_pointer[pointer])
+            if waits.get_ready_entities('guard_condition'):
+                return
+
+
+def take_messages(subscription: Subscription) -> None:
+    """Call back for what has arrived; a callback that fails is logged."""
+    for _ in range(AT_ONCE):
+        taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
+        if taken is None:
+            return
+        try:
+            subscription.callback(taken[0])
+        except Exception:
+            log.exception('%s: a callback failed', subscription.topic)
+
+
+def take_events(context: Any, handlers: Sequence[Any]) -> None:
+    """Call back for what the middleware has to tell, such as a publisher of another QoS."""
+    if not handlers:
+        return
+    waits = _rclpy.WaitSet(0, 0, 0, 0, 0, len(handlers), context.handle)
+    waits.clear_entities()
+    for handler in handlers:
+        handler.add_to_wait_set(waits)
+    waits.wait(0)
+    for handler in handlers:
+        if handler.is_ready(waits):
+            handler.callback(handler.take_data())

@@ -1,0 +1,255 @@
+"""kill -9 of session node, recorder or evaluator's page, at every state of a session."""
+
+import json
+import socket
+import time
+
+import httpx
+import pytest
+from session_rig import Rig, until
+
+from arena_robot.core.episode import Slot
+from arena_robot.nodes.remote import RemoteArm
+from arena_robot.recording.reader import BagReader
+from arena_robot.recording.recover import is_complete
+from arena_robot.session.desk import Verdict
+from arena_robot.session.states import State
+
+TASK = 'put the yellow cube in the bowl'
+AT_REST = 0.05
+
+
+class SessionNode:
+    """The session node as the victim; the evaluator's desk finds the new one."""
+
+    told = 'interrupted'
+    kept_steps = 25
+
+    def __init__(self, rig):
+        self.rig = rig
+        self.desk = rig.desk()
+        self.desk.open()
+        self.desk.take('tester')
+
+    def close(self):
+        self.desk.close()
+
+    def die(self):
+        self.rig.kill()
+        self.rig.again()
+        self.desk._token = ''
+        self.desk.close()
+        time.sleep(0.5)
+        self.desk = self.rig.desk()
+        self.desk.open()
+
+    def come_back(self):
+        until(self.desk, lambda s: 'interrupted' in s.notice, 'nobody is told', 40.0)
+        self.desk.take('tester')
+        return self.desk.state()
+
+
+class Recorder:
+    """The recorder as the victim; a rollout that nobody records ends."""
+
+    told = 'recorder_node'
+    kept_steps = 10
+
+    def __init__(self, rig):
+        self.rig = rig
+        self.desk = rig.desk()
+        self.desk.open()
+        self.desk.take('tester')
+
+    def close(self):
+        self.desk.close()
+
+    def die(self):
+        self.rig.kill('recorder_node')
+
+    def come_back(self):
+        if self.desk.state().state.running:
+            until(self.desk, lambda s: not s.state.running, 'the rollout goes on')
+        before = self.desk.state()
+        self.rig.again('recorder_node')
+        return before
+
+
+class ConsolePage:
+    """The evaluator's page as the victim; its commands go through the page's own interface."""
+
+    told = 'nobody looked on'
+    kept_steps = 25
+
+    def __init__(self, rig):
+        self.rig = rig
+        with socket.create_server(('127.0.0.1', 0)) as free:
+            self.port = free.getsockname()[1]
+        rig.commands['console'] = ('-m', 'arena_robot.cli.main', 'console', '--port',
+                                   str(self.port), '--namespace', rig.namespace)
+        self.watcher = rig.desk()
+        self.watcher.open()
+        self.desk = self
+        self.come_back()
+
+    def close(self):
+        self.web.close()
+        self.watcher.close()
+
+    def die(self):
+        self.rig.kill('console')
+        if self.watcher.state().state.running:
+            until(self.watcher, lambda s: not s.state.running, 'the arm moves on unwatched')
+
+    def come_back(self):
+        self.rig.again('console')
+        self.web = httpx.Client(base_url=f'http://127.0.0.1:{self.port}/api/', timeout=60.0)
+        end_s = time.monotonic() + 60.0
+        while True:
+            try:
+                self.web.get('state').raise_for_status()
+                break
+            except httpx.TransportError:
+                assert time.monotonic() < end_s, 'the page does not come back'
+                time.sleep(0.2)
+        self.take('tester')
+        return self.state()
+
+    def _post(self, what, **words):
+        answer = self.web.post(what, json=words)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    # What the other victims' desks do, by the page.
+
+    def state(self):
+        page = self.web.get('state').json()
+        state = self.watcher.state()
+        assert (page['session_id'], page['draft_instruction']) == (
+            state.session_id, state.draft_instruction)
+        return state
+
+    def wait_change(self, seen, timeout_s):
+        return self.watcher.wait_change(seen, timeout_s)
+
+    def running(self):
+        return self.watcher.running()
+
+    def take(self, name):
+        seat = self._post('sit', name=name, take_over=True)['seat']
+        self.web.headers['X-Seat'] = seat
+
+    def press(self, button):
+        self._post('press', button=button)
+
+    def open_session(self, evaluator, instruction):
+        self._post('open', evaluator=evaluator, instruction=instruction)
+
+    def start(self, slot):
+        self._post('start', slot=slot.value)
+
+    def draft(self, verdict):
+        for slot, progress in verdict.progress.items():
+            self._post('draft', slot=slot.value, progress=100 * progress)
+        if verdict.explanation:
+            self._post('draft', explanation=verdict.explanation)
+
+    def score(self, slot, progress):
+        self._post('score', slot=slot.value, progress=100 * progress)
+
+    def judge(self, preference, explanation):
+        self._post('judge', preference=preference, explanation=explanation)
+
+    def submit(self):
+        self._post('submit')
+
+
+@pytest.mark.parametrize('victim', [SessionNode, Recorder, ConsolePage])
+def test_killed_at_every_state(victim, processes, tmp_path, client):
+    # Ended in order, so that no video is being made any more when the folder goes.
+    with Rig(processes, tmp_path) as rig:
+        one = victim(rig)
+        try:
+            through_the_session(rig, one, client)
+        finally:
+            one.close()
+
+
+def killed(victim):
+    victim.die()
+    return victim.come_back()
+
+
+def through_the_session(rig, victim, client):
+    victim.desk.press('check')
+    assert killed(victim).state is State.PREFLIGHT
+    victim.desk.press('check')
+    victim.desk.open_session('ada', TASK)
+    state = killed(victim)
+    assert (state.state, state.instruction, state.evaluator) == (State.ASSIGNED, TASK, 'ada')
+    promise = state.commitment
+    victim.desk.press('photograph')
+    assert killed(victim).state is State.START_PHOTOGRAPHED
+    with RemoteArm(client, f'/{rig.namespace}/arm_node') as arm:
+        for slot, after in ((Slot.A, State.SCORING_A), (Slot.B, State.SCORING_B)):
+            wait_for_recorder(victim)
+            victim.desk.start(slot)
+            until(victim.desk, lambda s: (r := victim.desk.running()) and r.steps > 25, 'no steps')
+            died_ns = time.time_ns()
+            victim.die()
+            state = victim.come_back()
+            assert state.state is after
+            assert max(abs(arm.state(1.0).dq)) < AT_REST
+            one = state.slots[0 if slot is Slot.A else 1]
+            assert one.end == 'interrupted'
+            assert one.steps > 1
+            assert victim.told in state.notice + one.detail
+            check_recording(rig, slot, victim, died_ns)
+            if slot is Slot.A:
+                victim.desk.draft(Verdict(progress={slot: 0.4}))
+                assert killed(victim).draft.progress == {slot: pytest.approx(0.4)}
+            victim.desk.score(slot, 0.4)
+            if slot is Slot.A:
+                assert killed(victim).state is State.RESET
+                wait_for_recorder(victim)
+                victim.desk.press('prepare_reset')
+                victim.desk.press('confirm_reset')
+    victim.desk.draft(Verdict(explanation='A was fas'))
+    state = killed(victim)
+    assert (state.state, state.draft.explanation) == (State.PREFERENCE, 'A was fas')
+    victim.desk.judge('A', 'A was faster than B')
+    state = killed(victim)
+    assert (state.state, state.verdict.explanation) == (State.REVIEW, 'A was faster than B')
+    victim.desk.submit()
+    victim.die()
+    if isinstance(victim, Recorder):
+        rig.again('recorder_node')
+    # It is sent once the videos are made; the next session may begin.
+    with rig.desk() as desk:
+        until(desk, lambda s: s.state is State.DONE or s.waiting == 1, 'the session is lost')
+        assert desk.today()[0].commitment == promise
+    [folder] = (rig.data / 'sessions').glob('*/session.json')
+    data = json.loads(folder.read_text())
+    assert data['state'] in ('submitting', 'done')
+    for slot in 'AB':
+        with BagReader(folder.parent / slot) as bag:
+            steps = list(bag.messages([f'/{rig.namespace}/session_node/step']))
+        assert len(steps) >= min(data['slots'][slot]['steps'], victim.kept_steps) > 0
+
+
+def wait_for_recorder(victim):
+    """Check the station until the recorder that was just started answers."""
+    if isinstance(victim, Recorder):
+        time.sleep(3.0)
+
+
+def check_recording(rig, slot, victim, died_ns):
+    """See that an episode is complete in the end, and reaches to a second before the kill."""
+    [folder] = (rig.data / 'sessions').glob(f'*/{slot.value}')
+    end_s = time.monotonic() + 30.0
+    while not is_complete(folder):
+        assert time.monotonic() < end_s, f'{folder} is not mended'
+        time.sleep(0.2)
+    with BagReader(folder) as bag:
+        last_ns = max(message.log_ns for message in bag.messages())
+    assert last_ns > died_ns - 1_000_000_000, victim
