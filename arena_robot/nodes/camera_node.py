@@ -108,9 +108,14 @@ class CameraNode(PartNode):
         late = stamp_ns - self._next_ns > period_ns
         self._next_ns = (stamp_ns if late else self._next_ns) + period_ns
         self.rate.tick()
-        for eye, image in (('left', frame.left), ('right', frame.right)):
-            if image.pixels.size:
-                self._publish(self.eyes[eye], image.pixels, stamp_ns)
+        pictures = [(self.eyes[eye], self._resized(image.pixels))
+                    for eye, image in (('left', frame.left), ('right', frame.right))
+                    if image.pixels.size]
+        # A control loop waits for the pictures, nobody waits for the JPEGs, which take longer.
+        for eye, pixels in pictures:
+            self._publish(eye, pixels, stamp_ns)
+        for eye, pixels in pictures:
+            self._publish_jpeg(eye, pixels, stamp_ns)
 
     def report(self) -> Sequence[diagnostics.DiagnosticStatus]:
         """Return the status of the stream."""
@@ -132,15 +137,19 @@ class CameraNode(PartNode):
                    self.keep(qos.publisher(self, CompressedImage, f'{image}/compressed')),
                    convert.camera_info_message(info, 0, frame))
 
+    def _resized(self, pixels: Pixels) -> Pixels:
+        if not self.size or pixels.shape[1::-1] == self.size:
+            return pixels
+        return np.asarray(cv2.resize(pixels, self.size, interpolation=cv2.INTER_AREA), np.uint8)
+
     def _publish(self, eye: Eye, pixels: Pixels, stamp_ns: int) -> None:
-        if self.size and pixels.shape[1::-1] != self.size:
-            pixels = np.asarray(cv2.resize(pixels, self.size, interpolation=cv2.INTER_AREA),
-                                np.uint8)
         eye.geometry.header.stamp = convert.time_of(stamp_ns)
         eye.info.publish(eye.geometry)
         if eye.image.get_subscription_count():
             eye.image.publish(convert.image_message(pixels, stamp_ns, eye.frame_id,
                                                     self.values['encoding']))
+
+    def _publish_jpeg(self, eye: Eye, pixels: Pixels, stamp_ns: int) -> None:
         if eye.compressed.get_subscription_count():
             eye.compressed.publish(jpeg_message(pixels, stamp_ns, eye.frame_id,
                                                 self.values['jpeg_quality']))

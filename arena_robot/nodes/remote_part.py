@@ -16,6 +16,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DriverError, NotConnected, ReadTimeout, StaleData
 from arena_robot.drivers.part import Opened
 from arena_robot.nodes import qos
+from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.timeline import RosClock
 
 T = TypeVar('T')
@@ -80,8 +81,9 @@ class RemotePart(Opened):
 
     def _subscribe(self, kind: type, topic: str, callback: Callable[[Any], None],
                    profile: Any = qos.SENSOR) -> None:
+        group = None if isinstance(self._node, Listening) else self._group
         subscription = qos.subscription(self._node, kind, f'{self._name}/{topic}', callback,
-                                        profile)
+                                        profile, group)
         self._made.append(lambda: self._node.destroy_subscription(subscription))
 
     def _publisher(self, kind: type, topic: str) -> Any:

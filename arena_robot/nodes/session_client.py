@@ -194,7 +194,6 @@ class SessionClient:
 
     def start(self, slot: Slot) -> None:
         """Start a slot's rollout; returns once it runs, or ended at once."""
-        before = self.state()
         if not self._action.wait_for_server(FIND_S):
             raise SessionError('the session node does not offer rollouts')
         goal = RunEpisode.Goal(slot=slot.value, control=self._token, patience=PATIENCE_S)
@@ -206,7 +205,7 @@ class SessionClient:
         threading.Thread(target=self._watch, args=(future,), name='watching', daemon=True).start()
         with self._changed:
             self._changed.wait_for(
-                lambda: future.done() or self.state().state is not before.state, SLOW_S)
+                lambda: future.done() or self.state().state.running is slot, SLOW_S)
         if future.done() and not future.result().result.end_reason:
             raise SessionError(future.result().result.detail)
 

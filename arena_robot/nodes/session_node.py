@@ -38,7 +38,6 @@ log = logging.getLogger(__name__)
 
 THREADS = 8
 LOOK_S, DELIVER_S, AGAIN_S, HEARTBEAT_S = 0.5, 0.5, 5.0, 15.0
-SWITCH_S = 0.0005
 CALL_S = 5.0
 
 
@@ -175,8 +174,6 @@ class SessionNode(Listening):
 
 def compose(spin: Spin) -> SessionNode:
     """Build the node, spin it, open it."""
-    # The control loop shares the interpreter with the image streams: let it in quickly.
-    sys.setswitchinterval(SWITCH_S)
     node = SessionNode(context=spin.context)
     spin.add(node, threads=THREADS)
     node.open()

@@ -144,7 +144,8 @@ class Conductor:
         with self._lock:
             if session.state.running is slot:
                 session.ended(episode)
-        self._told(session.record)
+        if self._recorder.lost():
+            self._told(session.record)    # now, and not after waiting for its answer
         self._stop_recorder(episode.end, episode.detail)
         self._told(session.record)
         return episode

@@ -26,7 +26,7 @@ from arena_robot.session.parts import Parts
 
 log = logging.getLogger(__name__)
 
-AFTER_FRAME_NS = 8_000_000
+LOOKS, AFTER_FRAME_NS = 4, 12_000_000
 
 
 class Gate(Protocol):
@@ -148,19 +148,35 @@ class Rollout:
         return EndReason.TIMEOUT, f'{self._config.max_steps} steps were made'
 
     def _loop(self) -> None:
-        # Cameras and loop have one rate: begun just after a frame, every step sees a fresh one.
-        self._parts.look()
-        self._clock.sleep_until_ns(self._clock.now_ns() + AFTER_FRAME_NS)
+        self._clock.sleep_until_ns(self._after_a_frame())
         pacer = Pacer(self._config.control_rate_hz, self._clock)
         for index in range(self._config.max_steps):
             tick = pacer.wait()
             self._ticks.append(tick)
             self._go_on()
-            self._step(index, tick)
+            seen = self._step(index, tick)
+            if seen.images:
+                oldest_ns = min(image.stamp_ns for image in seen.images.values())
+                pacer.saw(tick.start_ns - oldest_ns)
         pacer.wait()
         self._go_on()
 
-    def _step(self, index: int, tick: Tick) -> None:
+    def _after_a_frame(self) -> int:
+        """
+        Return when to begin, so that every step sees a fresh picture.
+
+        Cameras and loop have one rate: that is just after the latest of some pictures has come.
+        """
+        period_ns, stamp_ns, latest_ns = round(1e9 / self._config.control_rate_hz), 0, 0
+        for _ in range(LOOKS):
+            images = self._parts.look()
+            self._go_on()
+            stamp_ns = max((image.stamp_ns for image in images.values()), default=0)
+            latest_ns = max(latest_ns, min(self._clock.now_ns() - stamp_ns, period_ns))
+        begin_ns = stamp_ns + latest_ns + AFTER_FRAME_NS
+        return begin_ns if stamp_ns else self._clock.now_ns()
+
+    def _step(self, index: int, tick: Tick) -> Observation:
         seen = self._parts.observe(tick.start_ns, self.job.prompt, index)
         taken = self._next_action(seen)
         # The policy may have thought for long: what it asks is judged by where the arm is now.
@@ -177,6 +193,7 @@ class Rollout:
             index, tick.start_ns, seen.arm.stamp_ns, seen.gripper.stamp_ns, stamps,
             taken.requested, q_sent, grip, taken.chunk_index, taken.chunk_step, safe.clamps,
             tick.loop_s, tick.late_s, coarse(taken.inference_s)), seen)
+        return seen
 
     def _next_action(self, seen: Observation) -> ChunkStep:
         taken = self._asker.ask(seen, self._config.inference_timeout_s)

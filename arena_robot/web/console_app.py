@@ -48,7 +48,6 @@ class Console:
         self.desk = desk
         self.seats = Control()
         self._seen_s = 0.0
-        desk.attended = self.attended
 
     def shown(self, request: Request) -> dict[str, Any]:
         """Return the state as the page draws it for the browser that asks."""
@@ -76,6 +75,8 @@ class Console:
                            'take over')
         seat = self.seats.take(who, take_over)
         self.desk.take(NAME, True)
+        self._seen_s = time.monotonic()
+        self.desk.attended = self.attended
         return seat
 
     def command(self, request: Request) -> Desk:
