@@ -46,12 +46,15 @@ class Pacer:
         self._index = 0
         self._due_ns = 0
         self._last_ns = 0
+        self._moved_ns = 0
         self._ages_ns: deque[int] = deque(maxlen=REMEMBERED)
 
     def saw(self, age_ns: int) -> None:
         """Take the age of the oldest picture at this beat."""
         missed = self._ages_ns and age_ns > min(self._ages_ns) + self.period_ns // 2
-        self._due_ns += LATER_NS if missed else -EARLIER_NS
+        change_ns = LATER_NS if missed else -min(EARLIER_NS, self._moved_ns)
+        self._moved_ns += change_ns
+        self._due_ns += change_ns
         self._ages_ns.append(age_ns)
 
     def wait(self) -> Tick:

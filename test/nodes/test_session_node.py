@@ -31,6 +31,16 @@ def test_stop_control_refusals_and_a_script(processes, client, tmp_path):
         desk.press('photograph')
         with pytest.raises(SessionError, match='refused'):
             other.start(Slot.A)
+        desk.attended = lambda: False  # nobody is seen at the page
+        desk.start(Slot.A)
+        until(desk, lambda s: s.state is State.SCORING_A, 'the arm moves on unwatched')
+        one = desk.state().slots[0]
+        assert (one.end, one.detail.partition(' for')[0]) == ('interrupted', 'nobody looked on')
+        desk.attended = lambda: True
+        desk.press('abort', 'a test')
+        desk.press('check')
+        desk.open_session('ada', TASK)
+        desk.press('photograph')
         desk.start(Slot.A)
         until(desk, lambda s: (desk.running() or s) and desk.running().steps > 5, 'no steps')
         begin_s = time.monotonic()

@@ -13,7 +13,7 @@ from arena_robot.recording.check import Level, Limits, check
 from arena_robot.recording.derive import derive
 from arena_robot.recording.folders import episodes
 from arena_robot.recording.reader import BagReader
-from arena_robot.recording.recover import is_complete, recover
+from arena_robot.recording.recover import cut_off, is_complete, recover, underived
 
 
 def rewrite(pristine, folder, change=lambda m: m, custom=None):
@@ -174,6 +174,24 @@ def test_recovery_elsewhere_leaves_the_folder_alone(episode, tmp_path):
     assert not (episode / 'metadata.yaml').exists()
     with pytest.raises(RecordingError, match='never overwritten'):
         recover(episode, tmp_path / 'mended')
+
+
+def test_what_nobody_finished_is_found_and_what_is_being_written_is_left_alone(episode, tmp_path):
+    sessions = tmp_path / 'sessions'
+    for name in ('s-1', 's-2', 's-3'):
+        shutil.copytree(episode, sessions / name / 'A')
+    (sessions / 's-1' / 'A' / 'metadata.yaml').unlink()
+    (sessions / 's-2' / 'A' / 'episode.json').unlink(missing_ok=True)
+    (sessions / 's-3' / 'A' / 'episode.json').write_text('{}')
+    growing = BagWriter(sessions / 's-4' / 'A', {})
+    growing.open()
+    assert cut_off(sessions) == [sessions / 's-1' / 'A']
+    assert underived(sessions, 3600.0) == [sessions / 's-2' / 'A']
+    assert underived(sessions, -3600.0) == []
+    with pytest.raises(RecordingError, match='being recorded or mended'):
+        recover(sessions / 's-4' / 'A')
+    growing.close()
+    assert cut_off(sessions / 'none') == []
 
 
 def test_nothing_to_recover_is_said(tmp_path):

@@ -17,6 +17,7 @@ from arena_robot.core.errors import (
     SessionError,
     StaleData,
 )
+from arena_robot.session import conductor as conductor_module
 from arena_robot.session.base import StationInfo
 from arena_robot.session.conductor import Conductor
 from arena_robot.session.control import Control
@@ -51,7 +52,10 @@ class Hall(Sink):
 class Recorder(NoRecorder):
     def __init__(self, sessions):
         super().__init__(sessions)
-        self.log, self.fail, self.complete = [], {}, True
+        self.log, self.fail, self.complete, self.gone = [], {}, True, ''
+
+    def lost(self):
+        return self.gone
 
     def ready(self, folder):
         return self.complete
@@ -384,3 +388,26 @@ def test_one_evaluator_at_a_time():
     assert control.holder == 'page'
     control.release(other)
     assert control.holder == ''
+
+
+def test_a_rollout_that_nobody_records_ends_and_the_evaluator_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(conductor_module, 'TICK_S', 0.01)
+    station = Station(tmp_path, steps=100_000)
+    go(station.conductor, State.START_PHOTOGRAPHED)
+    station.recorder.gone = 'recorder_node has said nothing for 4.0 s'
+    episode = station.conductor.run(Slot.A)
+    assert (episode.end, episode.detail) == (EndReason.INTERRUPTED, station.recorder.gone)
+    assert station.arm.log[-1][0] == 'stop'
+    assert station.conductor.record.state is State.SCORING_A
+    assert station.conductor.record.slots[Slot.A].detail == station.recorder.gone
+
+
+def test_a_rollout_may_be_made_shorter_but_not_longer(tmp_path):
+    station = Station(tmp_path, steps=20)
+    go(station.conductor, State.START_PHOTOGRAPHED)
+    assert station.conductor.run(Slot.A, max_steps=7).steps == 7
+    go_on = station.conductor
+    go_on.score(Slot.A, 0.5)
+    go_on.prepare_reset()
+    go_on.confirm_reset()
+    assert go_on.run(Slot.B, max_steps=700).steps == 20

@@ -235,3 +235,33 @@ def test_an_arm_that_is_held_back_is_told():
     with pytest.raises(DriverError, match='did not reach its reset pose'):
         move_to_reset(bench.parts, bench.clock)
     assert bench.arm.log[-1][0] == 'stop'
+
+
+def test_a_beat_that_missed_the_newest_picture_moves_the_grid_and_it_creeps_back():
+    clock = LoopClock()
+    pacer = Pacer(15.0, clock)
+    loops_s = []
+    for index in range(1000):
+        loops_s.append(pacer.wait().loop_s)
+        pacer.saw(50_000_000 + (pacer.period_ns if index == 20 else 0))
+    moved_s = np.array(loops_s[1:]) - pacer.period_ns * 1e-9
+    assert moved_s[20] == pytest.approx(0.004)
+    assert np.all(moved_s[:20] == pytest.approx(0.0))
+    assert np.all(np.abs(moved_s[21:]) < 0.0001)
+    assert moved_s.sum() == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_grid_that_missed_nothing_stays():
+    clock = LoopClock()
+    pacer = Pacer(15.0, clock)
+    for index in range(30):
+        tick = pacer.wait()
+        assert index == 0 or tick.loop_s == pytest.approx(1 / 15, abs=1e-9)
+        pacer.saw(50_000_000 + index % 3 * 2_000_000)
+
+
+def test_a_reason_given_with_the_stop_is_kept():
+    bench = Bench()
+    bench.rollout.stop(EndReason.INTERRUPTED, 'nobody records')
+    episode = bench.rollout.run()
+    assert (episode.end, episode.detail) == (EndReason.INTERRUPTED, 'nobody records')

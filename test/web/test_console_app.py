@@ -1,6 +1,7 @@
 """The console's interface: what is shown, who may command, what is refused."""
 
 import dataclasses
+import time
 
 import httpx
 import pytest
@@ -9,6 +10,7 @@ from arena_robot.core.episode import Slot
 from arena_robot.core.errors import Conflict, NotConnected, SessionError
 from arena_robot.session.desk import DeskState, RunView, SlotView, Verdict
 from arena_robot.session.states import State
+from arena_robot.web import console_app
 from arena_robot.web.console_server import ConsoleServer
 
 
@@ -188,3 +190,14 @@ def test_a_server_of_its_own(desk):
             ConsoleServer(desk, port=port).open()
     with ConsoleServer(desk, '0.0.0.0', 0) as server:
         assert '?token=' in server.url
+
+
+def test_the_desk_is_attended_while_the_page_in_the_seat_asks(web, desk, monkeypatch):
+    monkeypatch.setattr(console_app, 'ATTENDED_S', 0.2)
+    seat = web.post('/api/sit', json={}).json()['seat']
+    assert desk.attended()
+    time.sleep(0.3)
+    web.get('/api/state')
+    assert not desk.attended()  # somebody else's page
+    web.get('/api/state', headers={'X-Seat': seat})
+    assert desk.attended()
