@@ -32,6 +32,8 @@ METHODS: Mapping[str, Callable[..., Method]] = {
     'bt_robust': RobustBradleyTerry,
 }
 NEEDS_SCORES = frozenset({'task_partial', 'progress', 'progress_gls'})
+EXACT = frozenset({'bt', 'davidson'})
+RIDGE = 0.1
 SEEDED = frozenset({'elo', 'elo_online', 'task', 'task_davidson', 'task_paper', 'task_partial'})
 UNITS: Mapping[str, str] = {
     'elo': 'Elo points', 'elo_online': 'Elo points', 'bt': 'log-odds of winning',
@@ -91,7 +93,7 @@ def placeable(comparisons: Comparisons, method_name: str) -> tuple[list[str], li
             scored |= set(policy[np.isfinite(score)].tolist())
         kept = {comparisons.items[k] for k in scored}
     else:
-        found = groups(count_pairs(comparisons), beaten=method_name in ('bt', 'davidson'))
+        found = groups(count_pairs(comparisons), beaten=method_name in EXACT)
         kept = set(found[0]) if found else set()
     return ([name for name in comparisons.items if name in kept],
             [name for name in comparisons.items if name not in kept])
@@ -102,19 +104,32 @@ def rank_comparable(comparisons: Comparisons, method_name: str = 'bt', *, interv
     """
     Rank the policies that the method can rank together; return them and the names left over.
 
+    A policy that won or lost everything has no finite maximum-likelihood strength: Bradley–Terry
+    and Davidson then take a ridge of RIDGE comparisons, and a warning tells it.
+
     :raises RankingError: no two policies can be compared, or the method is unknown.
     """
     method(method_name)
     kept, left_out = placeable(comparisons, method_name)
+    warnings: tuple[str, ...] = ()
+    if method_name in EXACT and 'l2' not in options:
+        chained, apart = placeable(comparisons, 'elo')
+        if one_sided := [name for name in chained if name not in kept]:
+            kept, left_out, options = chained, apart, {**options, 'l2': RIDGE}
+            warnings = (f'{", ".join(one_sided)}: won or lost everything against the others so '
+                        f'far; strengths are held by a ridge of {RIDGE:g} comparisons',)
     if len(kept) < 2:
         raise RankingError(f'no two of {comparisons.n} policies can be compared by '
                            f'{method_name} yet; {len(comparisons)} verdicts count so far')
-    return rank(comparisons.only(kept), method_name, intervals=intervals, seed=seed,
-                **options), left_out
+    found = rank(comparisons.only(kept), method_name, intervals=intervals, seed=seed, **options)
+    if warnings:
+        found = replace(found, diagnostics=replace(
+            found.diagnostics, warnings=(*found.diagnostics.warnings, *warnings)))
+    return found, left_out
 
 
 def shrunk(fitter: Method) -> Method:
     """Return the method with a ridge where its exact maximum may be infinite, else itself."""
     if isinstance(fitter, BradleyTerry | Davidson | RobustBradleyTerry) and fitter.l2 == 0:
-        return replace(fitter, l2=0.1)
+        return replace(fitter, l2=RIDGE)
     return fitter

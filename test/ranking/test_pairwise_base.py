@@ -5,7 +5,15 @@ from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, competition_ranks, standings
 from arena_robot.ranking.counts import count_pairs, groups, require_connected, require_finite
-from arena_robot.ranking.methods import METHODS, NEEDS_SCORES, UNITS, method, placeable, rank
+from arena_robot.ranking.methods import (
+    METHODS,
+    NEEDS_SCORES,
+    UNITS,
+    method,
+    placeable,
+    rank,
+    rank_comparable,
+)
 
 
 def made(rows, n=None, **more):
@@ -145,3 +153,16 @@ def test_placeable_leaves_out_what_the_method_cannot_place():
     assert placeable(votes, 'bt') == (['p0', 'p1'], ['p2'])
     assert placeable(votes, 'elo') == (['p0', 'p1', 'p2'], [])
     assert placeable(votes, 'progress') == (['p0', 'p1'], ['p2'])
+
+
+@pytest.mark.parametrize('name', ['bt', 'davidson'])
+def test_who_won_everything_is_held_by_a_ridge_and_told(name):
+    votes = made([(0, 1, 1), (1, 0, 1), (2, 0, 1), (2, 1, 1), (3, 4, 1)])
+    found, others = rank_comparable(votes, name, intervals=50)
+    assert others == ['p3', 'p4']
+    assert found.items[found.order[0]] == 'p2'
+    assert np.all(np.isfinite([found.scores, found.low, found.high]))
+    assert 'p2: won or lost everything' in found.diagnostics.warnings[-1]
+    exact, _ = rank_comparable(made([(0, 1, 1), (1, 0, 1)]), name)
+    assert not any('ridge' in text for text in exact.diagnostics.warnings)
+    assert rank_comparable(votes, name, l2=0.0)[1] == ['p2', 'p3', 'p4']

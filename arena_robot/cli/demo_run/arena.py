@@ -42,7 +42,7 @@ class DemoArena:
         self._server: Process | None = None
         self._serving: list[Process] = []
         # Ten sessions leave policies that never lost: the exact methods cannot place those.
-        self.site = f'http://{HOST}:{ports.site}/?method=elo'
+        self.site = f'http://{HOST}:{ports.site}/'
 
     @property
     def target(self) -> str:

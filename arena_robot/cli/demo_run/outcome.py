@@ -11,12 +11,12 @@ from arena_robot.cli.demo_run.plan import Plan
 from arena_robot.cli.demo_run.pool import Entry
 from arena_robot.core.errors import DataError, RankingError
 from arena_robot.ranking.base import Comparisons, Standings
-from arena_robot.ranking.methods import UNITS, method, rank
+from arena_robot.ranking.methods import RIDGE, UNITS, method, rank
 from arena_robot.ranking.uncertainty import bootstrap
 from arena_robot.reports.tournament import Gap, Tournament, mean_progress, write_report
 from arena_robot.reports.tournament_records import Record, read_record
 
-METHOD, RIDGE = 'bt', 0.1
+METHOD = 'bt'
 REPLICATES, SEED, LEVEL = 1000, 0, 0.95
 TITLE = 'A tournament on a simulated DROID station'
 
