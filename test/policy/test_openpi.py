@@ -1,7 +1,7 @@
 """The openpi protocol as others speak it: plain clients, reference servers."""
 
-import traceback
 import time
+import traceback
 import urllib.request
 
 import msgpack
