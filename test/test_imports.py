@@ -1,6 +1,8 @@
 """The rooms import only downwards, and each outside library has one home."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,12 @@ def test_each_outside_library_has_one_home(path):
         homes = HOMES.get(name.split('.')[0])
         if homes:
             assert where.startswith(homes), f'{where} imports {name}; its home is {homes}'
+
+
+@pytest.mark.parametrize('module', ['arena_robot.nodes.session_node', 'arena_robot.server.client'])
+def test_a_station_loads_no_database(module):
+    code = (f'import sys, {module}\n'
+            'print(*{"sqlalchemy", "alembic", "fsspec"} & set(sys.modules))')
+    found = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
+                           timeout=60, check=True)
+    assert found.stdout.split() == []

@@ -17,15 +17,16 @@ class Deriver:
     """
     Runs ``arena episode derive`` or ``recover`` for folder after folder, at the lowest priority.
 
-    ``hold`` freezes the running one and ``release`` lets it go on. What is cut off by ``close``
-    can be derived again by hand: files appear whole or not at all.
+    ``hold`` ends the running one, which begins anew after ``release``: one that is only frozen
+    would stay so for ever if this process were killed. What is cut off by ``close`` can be derived
+    again by hand: files appear whole or not at all.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[str, Path]] = deque()
         self._process: subprocess.Popen[bytes] | None = None
         self._job = ('', Path())
-        self._held = False
+        self._held = self._cut = False
         self._guard = threading.RLock()
 
     def add(self, folder: Path, verb: str = 'derive') -> None:
@@ -38,13 +39,15 @@ class Deriver:
         """Stop working until :meth:`release`."""
         with self._guard:
             self._held = True
-            self._signal(signal.SIGSTOP)
+            if self._process is not None and self._process.poll() is None and not self._cut:
+                self._cut = True
+                self._waiting.appendleft(self._job)
+                self._process.send_signal(signal.SIGINT)
 
     def release(self) -> None:
         """Work again."""
         with self._guard:
             self._held = False
-            self._signal(signal.SIGCONT)
         self.step()
 
     def step(self) -> None:
@@ -54,7 +57,7 @@ class Deriver:
                 code = self._process.poll()
                 if code is None:
                     return
-                if code:
+                if code and not self._cut:
                     log.error('arena episode %s %s failed with exit code %d; run it by hand '
                               'to see why', *self._job, code)
                 self._process = None
@@ -73,8 +76,7 @@ class Deriver:
         with self._guard:
             self._waiting.clear()
             if self._process is not None:
-                self._signal(signal.SIGCONT)
-                self._signal(signal.SIGTERM)
+                self._process.terminate()
                 try:
                     self._process.wait(timeout=2.0)
                 except subprocess.TimeoutExpired:
@@ -83,7 +85,7 @@ class Deriver:
                 self._process = None
 
     def _begin(self, verb: str, folder: Path) -> None:
-        self._job = (verb, folder)
+        self._job, self._cut = (verb, folder), False
         self._process = subprocess.Popen(
             [sys.executable, '-m', 'arena_robot.cli.main', 'episode', verb, str(folder)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -91,7 +93,3 @@ class Deriver:
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _LOWEST)
         except OSError as error:
             log.warning('the priority of deriving cannot be lowered: %s', error)
-
-    def _signal(self, number: int) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(number)

@@ -15,15 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from arena_robot.core.errors import ServerError
+from arena_robot.server.base import NoPair
 
 Floats = NDArray[np.float64]
-
-
-class NoPair(ServerError):
-    """Fewer than two policies can be compared on this station now."""
-
-    code = 'no_pair'
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,18 @@ class UnknownSession(ServerError):
     code = 'unknown_session'
 
 
+class NoPair(ServerError):
+    """Fewer than two policies can be compared on this station now."""
+
+    code = 'no_pair'
+
+
+class TooManyCalls(ServerError):
+    """The caller asks faster than the server's limits allow."""
+
+    code = 'too_many_calls'
+
+
 class Role(str, Enum):
     """What the holder of a token may do."""
 

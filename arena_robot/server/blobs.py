@@ -1,6 +1,5 @@
 """Where uploaded files end up: a folder, or anything else that fsspec names by URL (S3…)."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -8,17 +7,9 @@ from typing import BinaryIO, cast
 import fsspec
 
 from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.server.files import checked_path
 
 COPY_BYTES = 1 << 22
-_PART = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}')
-
-
-def checked_path(path: str) -> str:
-    """Return ``path`` when it is a plain relative one; DataError otherwise."""
-    parts = path.split('/')
-    if len(path) > 300 or len(parts) > 8 or not all(_PART.fullmatch(p) for p in parts):
-        raise DataError(f'a file is named by a plain relative path, found {path!r:.80}')
-    return path
 
 
 class Blobs:

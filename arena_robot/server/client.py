@@ -30,9 +30,7 @@ from arena_robot.policy.connect import connect
 from arena_robot.policy.options import MIB, CallOptions
 from arena_robot.policy.resizing import Resizing
 from arena_robot.server import wire
-from arena_robot.server.assignment import NoPair
-from arena_robot.server.base import UnknownSession
-from arena_robot.server.gate import TooManyCalls
+from arena_robot.server.base import NoPair, TooManyCalls, UnknownSession
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.proto import arena_server_pb2_grpc as pb_grpc
 

@@ -19,7 +19,7 @@ from arena_robot.core.errors import (
     Unauthorised,
 )
 from arena_robot.policy.codes import CODE_KEY, status_of
-from arena_robot.server.base import Caller, Role
+from arena_robot.server.base import Caller, Role, TooManyCalls
 from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.audit import Audit
 
@@ -30,12 +30,6 @@ _STATUS = {Unauthorised: grpc.StatusCode.PERMISSION_DENIED, Conflict: grpc.Statu
            DataError: grpc.StatusCode.INVALID_ARGUMENT,
            ServerUnavailable: grpc.StatusCode.UNAVAILABLE}
 _BUCKETS = 10_000
-
-
-class TooManyCalls(ServerError):
-    """The caller asks faster than the server's limits allow."""
-
-    code = 'too_many_calls'
 
 
 class RateLimit:

@@ -8,44 +8,18 @@ it enters the blob store, under ``<session>/<slot>/<path>``.
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import Conflict, DataError
-from arena_robot.server.blobs import Blobs, checked_path
+from arena_robot.server.blobs import Blobs
+from arena_robot.server.files import FileId, FileRecord
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import files
 
 SLOTS = ('A', 'B', '-')
-
-
-@dataclass(frozen=True)
-class FileId:
-    """A file of a session: slot ``A``, ``B``, or ``-`` for the session's own."""
-
-    session_id: str
-    slot: str
-    path: str
-
-    @property
-    def key(self) -> str:
-        """Return the key in the blob store."""
-        folder = 'session' if self.slot == '-' else self.slot
-        return f'{self.session_id}/{folder}/{checked_path(self.path)}'
-
-
-@dataclass(frozen=True)
-class FileRecord:
-    """What the server has of a file; ``received`` bytes of ``size``."""
-
-    file: FileId
-    size: int
-    sha256: str
-    received: int
-    complete: bool
 
 
 class Uploads:

@@ -7,8 +7,8 @@ from arena_robot.core.config import nearest
 from arena_robot.core.episode import EndReason, Episode, Feedback, Preference, Slot
 from arena_robot.core.errors import DataError
 from arena_robot.server.base import PolicyRecord
+from arena_robot.server.files import FileId, FileRecord
 from arena_robot.server.proto import arena_server_pb2 as pb
-from arena_robot.server.uploads import FileId, FileRecord
 
 E = TypeVar('E', bound=Enum)
 

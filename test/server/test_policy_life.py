@@ -97,7 +97,7 @@ def test_addresses_that_the_server_will_not_call(setting, address, words):
 def test_a_dead_policy_is_not_assigned(setting, tmp_path):
     setting.server.pool._probe = lambda address: 'nobody answers'
     setting.server.pool.probe()
-    from arena_robot.server.assignment import NoPair
+    from arena_robot.server.base import NoPair
     with pytest.raises(NoPair, match='fewer than two'):
         setting.arena().assign(STATION, 'ada', PROMPT)
 

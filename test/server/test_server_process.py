@@ -21,11 +21,11 @@ from arena_robot.policy.examples.frozen import Frozen
 from arena_robot.policy.grpc_server import GrpcPolicyServer
 from arena_robot.policy.openpi_server import OpenpiPolicyServer
 from arena_robot.server.client import Calls, RemoteArena, ServerAddress
+from arena_robot.server.files import FileId
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.sessions import Sessions
-from arena_robot.server.uploads import FileId
 from arena_robot.session.contract import PROMPT, VERDICT, observation
 
 STATION = StationInfo('bench', 'fr3')

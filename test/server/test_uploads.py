@@ -5,8 +5,9 @@ import sqlalchemy as sa
 
 from arena_robot.core.errors import Conflict, DataError
 from arena_robot.server.blobs import Blobs
+from arena_robot.server.files import FileId
 from arena_robot.server.store.schema import accounts, policies, sessions, stations
-from arena_robot.server.uploads import FileId, Uploads
+from arena_robot.server.uploads import Uploads
 
 CONTENT = bytes(range(256)) * 40
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
