@@ -75,6 +75,20 @@ def processes():
         process.kill()
 
 
+stations = []
+
+
+def end_stations():
+    while stations:
+        stations.pop().end()
+
+
+def pytest_runtest_teardown(item, nextitem):
+    """End the shared station with the last test here: it takes most of a core."""
+    if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+        end_stations()
+
+
 @pytest.fixture(scope='session')
 def spin():
     from arena_robot.nodes.spin import Spin
@@ -90,8 +104,9 @@ def station_namespace():
 @pytest.fixture(scope='session')
 def station_process(station_namespace):
     process = Process(*sim_command(station_namespace))
+    stations.append(process)
     yield process
-    process.end()
+    end_stations()
 
 
 @pytest.fixture(scope='session')
