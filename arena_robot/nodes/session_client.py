@@ -71,6 +71,8 @@ class SessionClient:
         self._references: dict[str, bytes] = {}
         self.oracle: dict[str, float | str] = {}
         self.attended: Callable[[], bool] = lambda: True
+        self._over = threading.Event()
+        self._watcher: threading.Thread | None = None
 
     def open(self) -> None:
         """Find the session node; NotConnected when it does not answer in time."""
@@ -98,6 +100,9 @@ class SessionClient:
 
     def close(self) -> None:
         """Let go of control and of ROS."""
+        self._over.set()
+        if self._watcher is not None:
+            self._watcher.join(1.0)
         if self._token:
             self.release()
         self._spin.close()
@@ -202,7 +207,9 @@ class SessionClient:
             raise SessionError(f'{slot.value} was refused: somebody else is in control')
         future = handle.get_result_async()
         future.add_done_callback(lambda _: self._wake())
-        threading.Thread(target=self._watch, args=(future,), name='watching', daemon=True).start()
+        self._watcher = threading.Thread(target=self._watch, args=(future,), name='watching',
+                                         daemon=True)
+        self._watcher.start()
         with self._changed:
             self._changed.wait_for(
                 lambda: future.done() or self.state().state.running is slot, SLOW_S)
@@ -270,10 +277,10 @@ class SessionClient:
 
     def _watch(self, rollout: Any) -> None:
         """Tell the session node that somebody looks on, until the rollout has ended."""
-        while not rollout.done() and self._spin.context.ok():
+        while not rollout.done() and not self._over.is_set():
             if self.attended():
                 self._watching.publish(Empty())
-            time.sleep(WATCH_S)
+            self._over.wait(WATCH_S)
 
     def _wake(self) -> None:
         with self._changed:

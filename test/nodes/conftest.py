@@ -110,6 +110,15 @@ def station_process(station_namespace):
 
 
 @pytest.fixture(scope='session')
+def observer(spin):
+    """Return a node that spins, for tests with stations of their own."""
+    from rclpy.node import Node
+    node = Node('observer', context=spin.context)
+    spin.add(node, threads=3)
+    return node
+
+
+@pytest.fixture(scope='session')
 def client(spin, station_namespace, station_process):
     """Return a node in the station's namespace, spinning."""
     from rclpy.node import Node

@@ -150,12 +150,12 @@ def pages(url):
     return kept
 
 
-def test_nothing_names_a_policy(processes, client, servers, tmp_path):
+def test_nothing_names_a_policy(processes, observer, servers, tmp_path):
     addresses = {name: server.address for name, server in servers.items()}
     rig = Rig(processes, tmp_path, addresses, max_steps=40)
     secrets = (*NAMES, *(address.removeprefix('grpc://') for address in addresses.values()),
                *MARKS)
-    spy = Spy(client, rig.namespace)
+    spy = Spy(observer, rig.namespace)
 
     def kept():
         with ConsoleServer(desk, port=0) as console:

@@ -165,12 +165,12 @@ class ConsolePage:
 
 
 @pytest.mark.parametrize('victim', [SessionNode, Recorder, ConsolePage])
-def test_killed_at_every_state(victim, processes, tmp_path, client):
+def test_killed_at_every_state(victim, processes, tmp_path, observer):
     # Ended in order, so that no video is being made any more when the folder goes.
     with Rig(processes, tmp_path) as rig:
         one = victim(rig)
         try:
-            through_the_session(rig, one, client)
+            through_the_session(rig, one, observer)
         finally:
             one.close()
 
@@ -183,7 +183,7 @@ def killed(victim, state):
     return until(victim.desk, lambda s: s.state is state, f'{state} was left')
 
 
-def through_the_session(rig, victim, client):
+def through_the_session(rig, victim, observer):
     victim.desk.press('check')
     killed(victim, State.PREFLIGHT)
     victim.desk.press('check')
@@ -193,7 +193,7 @@ def through_the_session(rig, victim, client):
     promise = state.commitment
     victim.desk.press('photograph')
     killed(victim, State.START_PHOTOGRAPHED)
-    with RemoteArm(client, f'/{rig.namespace}/arm_node') as arm:
+    with RemoteArm(observer, f'/{rig.namespace}/arm_node') as arm:
         for slot, after in ((Slot.A, State.SCORING_A), (Slot.B, State.SCORING_B)):
             wait_for_recorder(victim)
             victim.desk.start(slot)

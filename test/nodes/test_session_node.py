@@ -13,7 +13,7 @@ from arena_robot.session.states import State
 TASK = 'put the yellow cube in the bowl'
 
 
-def test_stop_control_refusals_and_a_script(processes, client, tmp_path):
+def test_stop_control_refusals_and_a_script(processes, tmp_path):
     with Rig(processes, tmp_path, record=False) as rig, rig.desk() as desk, rig.desk() as other:
         desk.take('page')
         with pytest.raises(SessionError, match="'page' controls"):
