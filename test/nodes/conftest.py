@@ -83,6 +83,7 @@ def end_stations():
         stations.pop().end()
 
 
+@pytest.hookimpl(trylast=True)  # once the test's own fixtures are gone
 def pytest_runtest_teardown(item, nextitem):
     """End the shared station with the last test here: it takes most of a core."""
     if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
