@@ -65,7 +65,8 @@ def picture(record: Record, films: dict[str, list[Image.Image]], index: int,
         now_s = min(index * FASTER / FRAMES_PER_S, rollout.steps / FILM_HZ)
         below = HEAD + HEIGHT
         draw.rectangle((left, below, left + WIDTH, below + 5), fill=(225, 225, 222))
-        share = (rollout.progress or 0.0) if verdict else now_s * FILM_HZ / 150.0
+        longest = max(one.steps for one in record.rollouts)
+        share = (rollout.progress or 0.0) if verdict else now_s * FILM_HZ / longest
         draw.rectangle((left, below, left + WIDTH * min(share, 1.0), below + 5),
                        fill=colour if verdict else PALE)
         words = f'{now_s:4.1f} s' + (f' · {rollout.end}' if over else ' · running')

@@ -18,6 +18,7 @@ from arena_robot.drivers.sim.render import Renderer, Shot
 from arena_robot.drivers.sim.world import SimWorld
 
 log = logging.getLogger(__name__)
+WAITING = 1  # frames that may wait while a slow one is drawn; more are lost
 _EARLY_NS = 4_000_000  # a 15 Hz loop over 1 ms steps asks now after 66 ms, now after 67
 _NOTHING: Pixels = np.zeros((0, 0, 3), np.uint8)
 
@@ -141,7 +142,7 @@ class Studio:
         self._world = world
         self._renderer = Renderer()
         self._cameras: list[SimCamera] = []
-        self._pending: Future[list[Pixels]] | None = None
+        self._pending: list[Future[list[Pixels]]] = []
         world.on_tick.append(self._on_tick)
         self._next_ns: dict[SimCamera, int] = {}
 
@@ -187,7 +188,8 @@ class Studio:
             return
         for camera in due:
             self._next_ns[camera] = (now_ns // camera.period_ns + 1) * camera.period_ns
-        if self._pending is not None and not self._pending.done():
+        self._pending = [future for future in self._pending if not future.done()]
+        if len(self._pending) > WAITING:
             for camera in due:
                 camera.miss()
             return
@@ -196,8 +198,9 @@ class Studio:
         if not shots:
             return
         snapshot = self._world.snapshot()
-        self._pending = self._renderer.submit(snapshot, shots)
-        self._pending.add_done_callback(lambda future: _deliver(future, due, snapshot.stamp_ns))
+        future = self._renderer.submit(snapshot, shots)
+        self._pending.append(future)
+        future.add_done_callback(lambda done: _deliver(done, due, snapshot.stamp_ns))
 
 
 def _deliver(future: 'Future[list[Pixels]]', cameras: Sequence[SimCamera], stamp_ns: int) -> None:
