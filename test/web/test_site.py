@@ -208,6 +208,8 @@ def test_a_reader_goes_through_the_site_in_a_browser(place, browser):
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import Select, WebDriverWait
 
+    browser.get('about:blank')
+    time.sleep(0.5)
     browser.get_log('browser')  # what the pages of other tests said
     browser.get(place.web.address)
     assert len(browser.find_elements(By.CSS_SELECTOR, '.board tbody tr')) == 2
