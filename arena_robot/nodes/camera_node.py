@@ -157,7 +157,8 @@ class CameraNode(PartNode):
 
 def jpeg_message(pixels: Pixels, stamp_ns: int, frame_id: str, quality: int) -> CompressedImage:
     """Return (H, W, 3) RGB pixels as JPEG, with the format text of image_transport."""
-    _, data = cv2.imencode('.jpg', pixels[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
+    bgr = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
+    _, data = cv2.imencode('.jpg', bgr, [cv2.IMWRITE_JPEG_QUALITY, quality])
     return CompressedImage(header=convert.header(stamp_ns, frame_id),
                            format='rgb8; jpeg compressed bgr8', data=array('B', data.tobytes()))
 

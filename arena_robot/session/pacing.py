@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from arena_robot.core.clock import Clock
 
 SLACK = 0.25
-LATER_NS, EARLIER_NS = 4_000_000, 10_000
+LATER_NS, EARLIER_NS, BACK_NS = 8_000_000, 10_000, 250_000
+OLDEST_NS = 76_000_000
 REMEMBERED = 15
 
 
@@ -34,8 +35,10 @@ class Pacer:
     closer together than three quarters of a period, as a burst would jerk the arm.
 
     Cameras of the same rate are not at the same phase, and their clocks drift. A beat that found
-    only the picture before the newest one, as :meth:`saw` is told, moves the grid a little later;
-    it creeps back by a hundredth of a millisecond a beat.
+    only the picture before the newest one, as :meth:`saw` is told, moves the grid a little later,
+    as long as pictures are not older than OLDEST_NS for it;
+    it creeps back by a hundredth of a millisecond a beat. A grid that started anew is led back to
+    where it was against the pictures by a quarter of a millisecond a beat.
     """
 
     def __init__(self, rate_hz: float, clock: Clock) -> None:
@@ -46,15 +49,20 @@ class Pacer:
         self._index = 0
         self._due_ns = 0
         self._last_ns = 0
-        self._moved_ns = 0
+        self._moved_ns = self._late_ns = 0
         self._ages_ns: deque[int] = deque(maxlen=REMEMBERED)
 
     def saw(self, age_ns: int) -> None:
         """Take the age of the oldest picture at this beat."""
-        missed = self._ages_ns and age_ns > min(self._ages_ns) + self.period_ns // 2
-        change_ns = LATER_NS if missed else -min(EARLIER_NS, self._moved_ns)
+        if self._ages_ns and age_ns > min(self._ages_ns) + self.period_ns // 2:
+            newest_ns = age_ns - self.period_ns
+            change_ns = max(min(LATER_NS, OLDEST_NS - newest_ns), 0)
+        else:
+            change_ns = -min(EARLIER_NS, self._moved_ns)
         self._moved_ns += change_ns
-        self._due_ns += change_ns
+        back_ns = min(BACK_NS, self._late_ns)
+        self._late_ns -= back_ns
+        self._due_ns += change_ns - back_ns
         self._ages_ns.append(age_ns)
 
     def wait(self) -> Tick:
@@ -68,6 +76,7 @@ class Pacer:
                     late_ns // self.period_ns)
         if late_ns > SLACK * self.period_ns:
             self._due_ns = start_ns
+            self._late_ns = (self._late_ns + late_ns) % self.period_ns
         self._due_ns += self.period_ns
         self._last_ns = start_ns
         self._index += 1

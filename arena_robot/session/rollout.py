@@ -26,7 +26,7 @@ from arena_robot.session.parts import Parts
 
 log = logging.getLogger(__name__)
 
-LOOKS, AFTER_FRAME_NS = 4, 12_000_000
+LOOKS, AFTER_FRAME_NS, AGE_NS = 5, 12_000_000, 60_000_000
 
 
 class Gate(Protocol):
@@ -166,15 +166,18 @@ class Rollout:
         Return when to begin, so that every step sees a fresh picture.
 
         Cameras and loop have one rate: that is just after the latest of some pictures has come.
+        One that came much later than the others does not make all steps see older pictures.
         """
-        period_ns, stamp_ns, latest_ns = round(1e9 / self._config.control_rate_hz), 0, 0
+        period_ns, stamp_ns = round(1e9 / self._config.control_rate_hz), 0
+        came_ns: list[int] = []
         for _ in range(LOOKS):
             images = self._parts.look()
             self._go_on()
             stamp_ns = max((image.stamp_ns for image in images.values()), default=0)
-            latest_ns = max(latest_ns, min(self._clock.now_ns() - stamp_ns, period_ns))
-        begin_ns = stamp_ns + latest_ns + AFTER_FRAME_NS
-        return begin_ns if stamp_ns else self._clock.now_ns()
+            came_ns.append(min(self._clock.now_ns() - stamp_ns, period_ns))
+        usual_ns = sorted(came_ns)[len(came_ns) // 2]
+        latest_ns = min(max(came_ns), max(usual_ns, AGE_NS - AFTER_FRAME_NS))
+        return stamp_ns + latest_ns + AFTER_FRAME_NS if stamp_ns else self._clock.now_ns()
 
     def _step(self, index: int, tick: Tick) -> Observation:
         seen = self._parts.observe(tick.start_ns, self.job.prompt, index)

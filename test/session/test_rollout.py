@@ -245,10 +245,55 @@ def test_a_beat_that_missed_the_newest_picture_moves_the_grid_and_it_creeps_back
         loops_s.append(pacer.wait().loop_s)
         pacer.saw(50_000_000 + (pacer.period_ns if index == 20 else 0))
     moved_s = np.array(loops_s[1:]) - pacer.period_ns * 1e-9
-    assert moved_s[20] == pytest.approx(0.004)
+    assert moved_s[20] == pytest.approx(0.008)
     assert np.all(moved_s[:20] == pytest.approx(0.0))
     assert np.all(np.abs(moved_s[21:]) < 0.0001)
     assert moved_s.sum() == pytest.approx(0.0, abs=1e-6)
+
+
+def test_late_pictures_do_not_move_the_grid_to_old_ones():
+    clock = LoopClock()
+    pacer = Pacer(15.0, clock)
+    starts = []
+    for index in range(100):
+        starts.append(pacer.wait().start_ns)
+        age_ns = 50_000_000 + (starts[-1] - starts[0]) % pacer.period_ns
+        pacer.saw(age_ns + (pacer.period_ns if index % 9 == 0 and index else 0))
+    shift_ns = [(start - starts[0]) % pacer.period_ns for start in starts]
+    assert 25_500_000 < max(shift_ns) <= 26_000_000
+
+
+@pytest.mark.parametrize(('late_ms', 'age_ms'), [(0, 42), (6, 48), (20, 60), (36, 60)])
+def test_one_late_picture_before_the_first_step_does_not_make_all_steps_see_old_ones(
+        late_ms, age_ms):
+    bench = Bench(steps=1)
+    came_ms, stamps_ns = [30, 30, 30 + late_ms, 30, 30], []
+
+    def wait_frame(timeout_s):
+        bench.clock.now += 100_000_000
+        frame = bench.camera.frame()
+        bench.clock.now = frame.left.stamp_ns + came_ms[len(stamps_ns)] * 1_000_000
+        stamps_ns.append(frame.left.stamp_ns)
+        return frame
+
+    bench.camera.wait_frame = wait_frame
+    bench.rollout.run()
+    assert (bench.sink.steps[0].stamp_ns - stamps_ns[-1]) / 1e6 == pytest.approx(age_ms)
+
+
+def test_a_grid_that_started_anew_is_led_back_to_where_it_was():
+    clock = LoopClock()
+    pacer = Pacer(15.0, clock)
+    starts = []
+    for index in range(150):
+        starts.append(pacer.wait().start_ns)
+        clock.now += 90_000_000 if index == 20 else 0
+        pacer.saw(50_000_000)
+    shift_ns = np.array([(start - starts[0]) % pacer.period_ns for start in starts])
+    late_ns = 90_000_000 - pacer.period_ns
+    assert shift_ns[21] == late_ns
+    assert np.all(np.diff(shift_ns[21:]) >= -250_000)
+    assert shift_ns[-1] == 0
 
 
 def test_a_grid_that_missed_nothing_stays():

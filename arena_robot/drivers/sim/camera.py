@@ -15,7 +15,7 @@ from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.part import Opened
 from arena_robot.drivers.sim.eyes import NATIVE_SIZE, SERIALS, camera_info
 from arena_robot.drivers.sim.render import Renderer, Shot
-from arena_robot.drivers.sim.world import SimWorld
+from arena_robot.drivers.sim.world import SimWorld, Snapshot
 
 log = logging.getLogger(__name__)
 WAITING = 1  # frames that may wait while a slow one is drawn; more are lost
@@ -109,12 +109,14 @@ class SimCamera(Opened):
 
     def shots(self) -> list[Shot]:
         """Return what to draw for one frame."""
-        return [Shot(view(self.role, eye), *self.size) for eye in self.eyes]
+        return [self._shot(eye) for eye in self.eyes]
 
-    def take(self, pictures: Mapping[str, Pixels], stamp_ns: int) -> None:
-        """Accept the pictures of one grab, keyed by view."""
-        left, right = (Image(pictures.get(view(self.role, eye), _NOTHING), stamp_ns)
-                       for eye in EYES)
+    def _shot(self, eye: str) -> Shot:
+        return Shot(view(self.role, eye), *self.size)
+
+    def take(self, pictures: Mapping[Shot, Pixels], stamp_ns: int) -> None:
+        """Accept the pictures of one grab."""
+        left, right = (Image(pictures.get(self._shot(eye), _NOTHING), stamp_ns) for eye in EYES)
         with self._new:
             self._sequence += 1
             self._frame = StereoFrame(left, right, self._sequence, self._dropped)
@@ -142,7 +144,7 @@ class Studio:
         self._world = world
         self._renderer = Renderer()
         self._cameras: list[SimCamera] = []
-        self._pending: list[Future[list[Pixels]]] = []
+        self._pending: list[Future[None]] = []
         world.on_tick.append(self._on_tick)
         self._next_ns: dict[SimCamera, int] = {}
 
@@ -162,14 +164,11 @@ class Studio:
     def draw(self, camera: SimCamera) -> None:
         """Draw one frame of ``camera`` now."""
         snapshot = self._world.snapshot()
-        shots = camera.shots()
-        pictures = self._renderer.draw(snapshot, shots)
-        camera.take({s.camera: p for s, p in zip(shots, pictures, strict=True)},
-                    snapshot.stamp_ns)
+        camera.take(self._renderer.draw(snapshot, camera.shots()), snapshot.stamp_ns)
 
     def picture(self, shot: Shot) -> Pixels:
         """Return (H, W, 3) of the present instant from any camera of the scene."""
-        return self._renderer.draw(self._world.snapshot(), [shot])[0]
+        return self._renderer.draw(self._world.snapshot(), [shot])[shot]
 
     def close(self) -> None:
         """End the drawing thread."""
@@ -194,19 +193,28 @@ class Studio:
                 camera.miss()
             return
         due = [camera for camera in due if not camera.dead]
-        shots = [shot for camera in due for shot in camera.shots()]
-        if not shots:
+        if not due:
             return
-        snapshot = self._world.snapshot()
-        future = self._renderer.submit(snapshot, shots)
+        grab = _Grab(due, self._world.snapshot())
+        future = self._renderer.submit(grab.snapshot, grab.shots, grab.take)
         self._pending.append(future)
-        future.add_done_callback(lambda done: _deliver(done, due, snapshot.stamp_ns))
+        future.add_done_callback(grab.over)
 
 
-def _deliver(future: 'Future[list[Pixels]]', cameras: Sequence[SimCamera], stamp_ns: int) -> None:
-    if (error := future.exception()) is not None:
-        log.error('no frame at %d ns: %s', stamp_ns, error)
-        return
-    pictures = iter(future.result())
-    for camera in cameras:
-        camera.take({shot.camera: next(pictures) for shot in camera.shots()}, stamp_ns)
+class _Grab:
+    """One instant drawn for several cameras; each has its frame as soon as it is complete."""
+
+    def __init__(self, cameras: Sequence[SimCamera], snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.shots = [shot for camera in cameras for shot in camera.shots()]
+        self._last = {camera.shots()[-1]: camera for camera in cameras}
+        self._pictures: dict[Shot, Pixels] = {}
+
+    def take(self, shot: Shot, pixels: Pixels) -> None:
+        self._pictures[shot] = pixels
+        if (camera := self._last.get(shot)) is not None:
+            camera.take(self._pictures, self.snapshot.stamp_ns)
+
+    def over(self, future: 'Future[None]') -> None:
+        if (error := future.exception()) is not None:
+            log.error('no frame at %d ns: %s', self.snapshot.stamp_ns, error)

@@ -5,7 +5,8 @@ Works on snapshots in a MjData of its own, so drawing never holds up physics.
 """
 
 import os
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -19,7 +20,8 @@ from arena_robot.drivers.sim.scene import Scene
 from arena_robot.drivers.sim.world import Snapshot
 
 MAX_WIDTH, MAX_HEIGHT = 1280, 720
-_PLAIN = ((256, 12, 6), (480, 18, 9), (MAX_HEIGHT, 28, 14))  # up to height: slices, stacks
+_PLAIN = ((256, 12, 3), (480, 16, 4), (MAX_HEIGHT, 28, 8))  # up to height: slices, stacks
+_OFFSCREEN = mujoco.mjtFramebuffer.mjFB_OFFSCREEN
 
 
 @dataclass(frozen=True)
@@ -30,47 +32,66 @@ class Shot:
     width: int
     height: int
 
+    def area(self) -> 'mujoco.MjrRect':
+        """Return where in a buffer it is drawn."""
+        return mujoco.MjrRect(0, 0, self.width, self.height)
+
 
 class Canvas:
-    """An OpenGL context with one scene's model loaded; belongs to the thread that made it."""
+    """
+    An OpenGL context with one scene's model loaded; belongs to the thread that made it.
 
-    def __init__(self, gl: 'mujoco.GLContext', scene: Scene, height: int) -> None:
-        self.scene, self.height = scene, height
+    Mesa draws pixels in threads of its own. It has two buffers to draw to, so that the geometry
+    of a picture is prepared while the pixels of the one before are drawn.
+    """
+
+    BUFFERS = 2
+
+    def __init__(self, gl: 'mujoco.GLContext', scene: Scene, width: int, height: int) -> None:
+        self.scene, self.width, self.height = scene, width, height
         model = self.model = scene.model
         slices, stacks = (48, 24) if scene.spec.beauty else next(
             (s, t) for h, s, t in _PLAIN if height <= h)
         model.vis.quality.numslices, model.vis.quality.numstacks = slices, stacks
         model.vis.quality.numquads = 4 if scene.spec.beauty else 1
+        # No larger than the pictures: clearing and keeping the rest costs time.
+        model.vis.global_.offwidth, model.vis.global_.offheight = width, height
         gl.make_current()
         self.data = mujoco.MjData(model)
         self._picture = mujoco.MjvScene(model, maxgeom=1000)
-        self._picture.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = scene.spec.beauty
+        for effect in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_SKYBOX):
+            self._picture.flags[effect] = scene.spec.beauty
         self._picture.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = False
-        self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50)
-        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
+        self._contexts = [mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50)
+                          for _ in range(1 if scene.spec.beauty else self.BUFFERS)]
         self._option, self._camera = mujoco.MjvOption(), mujoco.MjvCamera()
         self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
         self._posed: Snapshot | None = None
         self._bars, self._sight = _Bars(model), _Sight(model)
 
-    def draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> list[Pixels]:
-        """Return one (H, W, 3) uint8 RGB picture per shot."""
+    def draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> Iterator[Pixels]:
+        """Yield one (H, W, 3) uint8 RGB picture per shot."""
         if snapshot is not self._posed:
             self._pose(snapshot)
-        pictures = []
-        for shot in shots:
-            self._camera.fixedcamid = mujoco.mj_name2id(
-                self.model, mujoco.mjtObj.mjOBJ_CAMERA, shot.camera)
-            self._sight.hide(self.data, self._camera.fixedcamid, shot.width / shot.height)
-            mujoco.mjv_updateScene(self.model, self.data, self._option, None, self._camera,
-                                   mujoco.mjtCatBit.mjCAT_ALL, self._picture)
-            self._sight.restore()
-            area = mujoco.MjrRect(0, 0, shot.width, shot.height)
-            mujoco.mjr_render(area, self._picture, self._context)
-            pixels = np.empty((shot.height, shot.width, 3), np.uint8)
-            mujoco.mjr_readPixels(pixels, None, area, self._context)
-            pictures.append(np.ascontiguousarray(pixels[::-1]))
-        return pictures
+        begun: deque[tuple[Shot, mujoco.MjrContext]] = deque()
+        for number, shot in enumerate(shots):
+            if len(begun) == len(self._contexts):
+                yield _read(*begun.popleft())
+            context = self._contexts[number % len(self._contexts)]
+            self._begin(shot, context)
+            begun.append((shot, context))
+        while begun:
+            yield _read(*begun.popleft())
+
+    def _begin(self, shot: Shot, context: 'mujoco.MjrContext') -> None:
+        self._camera.fixedcamid = mujoco.mj_name2id(
+            self.model, mujoco.mjtObj.mjOBJ_CAMERA, shot.camera)
+        self._sight.hide(self.data, self._camera.fixedcamid, shot.width / shot.height)
+        mujoco.mjv_updateScene(self.model, self.data, self._option, None, self._camera,
+                               mujoco.mjtCatBit.mjCAT_ALL, self._picture)
+        self._sight.restore()
+        mujoco.mjr_setBuffer(_OFFSCREEN, context)
+        mujoco.mjr_render(shot.area(), self._picture, context)
 
     def _pose(self, snapshot: Snapshot) -> None:
         self.data.qpos[:] = snapshot.qpos
@@ -83,8 +104,16 @@ class Canvas:
         self._posed = snapshot
 
     def free(self) -> None:
-        """Release what the context holds on the graphics side."""
-        self._context.free()
+        """Release what the contexts hold on the graphics side."""
+        for context in self._contexts:
+            context.free()
+
+
+def _read(shot: Shot, context: 'mujoco.MjrContext') -> Pixels:
+    pixels = np.empty((shot.height, shot.width, 3), np.uint8)
+    mujoco.mjr_setBuffer(_OFFSCREEN, context)
+    mujoco.mjr_readPixels(pixels, None, shot.area(), context)
+    return np.ascontiguousarray(pixels[::-1])
 
 
 def _make_context() -> 'mujoco.GLContext':
@@ -157,29 +186,41 @@ class Renderer:
         self._gl: mujoco.GLContext | None = None
         self._canvas: Canvas | None = None
 
-    def submit(self, snapshot: Snapshot, shots: Sequence[Shot]) -> 'Future[list[Pixels]]':
-        """Draw soon; the future holds one picture per shot."""
-        return self._thread.submit(self._draw, snapshot, tuple(shots))
+    def submit(self, snapshot: Snapshot, shots: Sequence[Shot],
+               ready: Callable[[Shot, Pixels], None]) -> 'Future[None]':
+        """Draw soon; ``ready`` takes each (H, W, 3) picture once it is drawn, on the thread."""
+        return self._thread.submit(self._draw, snapshot, tuple(shots), ready)
 
-    def draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> list[Pixels]:
+    def draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> dict[Shot, Pixels]:
         """Draw now and return one (H, W, 3) picture per shot."""
-        return self.submit(snapshot, shots).result(timeout=60.0)
+        pictures: dict[Shot, Pixels] = {}
+        self.submit(snapshot, shots, pictures.__setitem__).result(timeout=60.0)
+        return pictures
 
     def close(self) -> None:
         """Free the context; can be called twice."""
         self._thread.submit(self._free)
         self._thread.shutdown(wait=True)
 
-    def _draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> list[Pixels]:
-        height = max(shot.height for shot in shots)
+    def _draw(self, snapshot: Snapshot, shots: Sequence[Shot],
+              ready: Callable[[Shot, Pixels], None]) -> None:
+        canvas = self._fitting(snapshot.scene, max(shot.width for shot in shots),
+                               max(shot.height for shot in shots))
+        for shot, pixels in zip(shots, canvas.draw(snapshot, shots), strict=True):
+            ready(shot, pixels)
+
+    def _fitting(self, scene: Scene, width: int, height: int) -> Canvas:
+        """Return a canvas of ``scene`` that is large enough; it only grows."""
         canvas = self._canvas
-        if canvas is None or canvas.scene is not snapshot.scene or canvas.height < height:
-            if self._gl is None:
-                self._gl = _make_context()
-            if canvas is not None:
-                canvas.free()
-            canvas = self._canvas = Canvas(self._gl, snapshot.scene, height)
-        return canvas.draw(snapshot, shots)
+        if canvas is not None:
+            if canvas.scene is scene and canvas.width >= width and canvas.height >= height:
+                return canvas
+            width, height = max(width, canvas.width), max(height, canvas.height)
+            canvas.free()
+        if self._gl is None:
+            self._gl = _make_context()
+        self._canvas = Canvas(self._gl, scene, width, height)
+        return self._canvas
 
     def _free(self) -> None:
         if self._canvas is not None:

@@ -53,8 +53,10 @@ def add_room(world: Node, look: Look) -> None:
     _furniture(room)
     for x, y, sx, sy in ((-2.2, 0, 0.05, 6), (0, 2.6, 6, 0.05), (0, -2.6, 6, 0.05),
                          (3.2, 0, 0.05, 6)):
-        room.add('geom', class_='visual', type='box', material='wall', size=(sx, sy, 1.7),
-                 pos=(x, y, FLOOR_Z + 1.7))
+        room.add('geom', class_='visual', type='box', material='wall', size=(sx, sy, 1.9),
+                 pos=(x, y, FLOOR_Z + 1.9))
+    room.add('geom', class_='visual', type='box', material='wall', size=(6, 6, 0.05),
+             pos=(0, 0, FLOOR_Z + 3.8))
     room.add('geom', class_='fixed', name='floor', type='plane', material='floor',
              size=(6, 6, 4), pos=(0, 0, FLOOR_Z))
     position = np.array([1.75, -1.05, 0.92])
