@@ -1,6 +1,7 @@
 """Zero-sum matrix games: all equilibria summed up, and the one of largest entropy."""
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,7 +75,8 @@ def solve_symmetric(payoffs: ArrayLike) -> Strategies:
     """
     Return the optimal strategies of the symmetric zero-sum game M = −Mᵀ, whose value is 0.
 
-    A strategy that beats all others needs no LP. Otherwise a vertex comes from one LP; where it
+    A strategy that beats all others needs no LP, nor do those that draw with each other and beat
+    all others, nor most cycles of three. Otherwise a vertex comes from one LP; where it
     is not strictly complementary there are several, and a second LP finds the essential set.
     """
     M = antisymmetric(payoffs)
@@ -83,13 +85,13 @@ def solve_symmetric(payoffs: ArrayLike) -> Strategies:
     if len(wins):
         return Strategies(np.eye(m)[wins[0]], (int(wins[0]),), unique=True)
     M = M / max(float(np.abs(M).max()), 1e-300)
-    total = np.ones((1, m))
+    guess = _small(M)
+    if guess is not None:
+        return _largest_entropy(M, guess, guess > 0, guess > 0)
     p = _polished(M, _vertex(M))
     slack = p @ M
     if (p + slack).min() <= ZERO:
-        rows = np.block([[-M.T, np.zeros((m, 1))], [-np.eye(m) - M.T, np.ones((m, 1))]])
-        p = _linear(np.r_[np.zeros(m), -1.], rows, np.zeros(2 * m), np.c_[total, 0.],
-                    np.ones(1), [(0, None)] * m + [(None, None)])[:m]
+        p = (p + _complement(M, np.flatnonzero(slack <= ZERO))) / 2
         slack = p @ M
     played = p > slack
     return _largest_entropy(M, p, played, played)
@@ -144,6 +146,48 @@ def _vertex(M: Floats) -> Floats:
         if not len(worst):
             return p
         inside = np.union1d(inside, worst)
+
+
+def _small(M: Floats) -> Floats | None:
+    """
+    Return a strictly complementary strategy, shape (m,), of draws or of a cycle of three.
+
+    None where neither is one. In a cycle each is played as often as the other two differ.
+    """
+    m = len(M)
+    tries = np.zeros((1, m))
+    tries[0, (M >= 0).all(axis=1)] = 1.
+    if m >= 3:
+        top = np.argsort(-(M > 0).sum(axis=1), kind='stable')[:FEW // 2]
+        i, j, k = top[np.array(list(combinations(range(len(top)), 3))).T]
+        share = np.stack([M[j, k], M[k, i], M[i, j]], axis=1)
+        cycle = (share > 0).all(axis=1) | (share < 0).all(axis=1)
+        cycles = np.zeros((int(cycle.sum()), m))
+        who = np.stack([i, j, k], axis=1)[cycle]
+        np.put_along_axis(cycles, who, np.abs(share[cycle]), axis=1)
+        tries = np.vstack([tries, cycles])
+    total = tries.sum(axis=1, keepdims=True)
+    tries = tries / np.where(total > 0, total, 1.)
+    slack = tries @ M
+    good = (slack.min(axis=1) > -ZERO) & (np.maximum(tries, slack).min(axis=1) > ZERO)
+    return tries[np.flatnonzero(good)[0]] if good.any() else None
+
+
+def _complement(M: Floats, tight: NDArray[np.int64]) -> Floats:
+    """
+    Return an optimal strategy, shape (m,), that plays or answers each of ``tight`` as it can.
+
+    tight: who draws with some optimal strategy; nobody else is played by any. The smallest of
+    "played or beaten" over them is made as large as possible.
+    """
+    k = len(tight)
+    rows = np.block([[-M[tight].T, np.zeros((len(M), 1))],
+                     [-np.eye(k) - M[np.ix_(tight, tight)].T, np.ones((k, 1))]])
+    q = np.zeros(len(M))
+    q[tight] = _linear(np.r_[np.zeros(k), -1.], rows, np.zeros(len(rows)),
+                       np.r_[np.ones(k), 0.][None], np.ones(1),
+                       [(0, None)] * k + [(None, None)])[:k]
+    return q
 
 
 def _polished(M: Floats, p: Floats) -> Floats:

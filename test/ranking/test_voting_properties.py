@@ -209,3 +209,16 @@ def test_stv_elects_at_most_the_seats_in_each_way_of_counting(profile, seats):
         assert len(result.winners) <= seats
         assert result.tiers is None or sorted(x for t in result.tiers for x in t) == list(
             range(len(profile.names)))
+
+
+@pytest.mark.parametrize('method', [*SCORING, 'stv'])
+@quick
+@given(profile=profiles(strict=True))
+def test_complete_strict_ballots_count_as_ballots_with_ties_are_counted(method, profile):
+    assert profile.strict
+    slow = Profile(profile.names, profile.ranks, profile.weights)
+    slow.__dict__['strict'] = False  # as if there were ties: the way for ballots of any kind
+    fast, general = outcome(profile, method), outcome(slow, method)
+    assert (fast.winners, fast.tiers) == (general.winners, general.tiers)
+    if fast.scores is not None:
+        np.testing.assert_allclose(fast.scores, general.scores, rtol=1e-12, atol=1e-9)

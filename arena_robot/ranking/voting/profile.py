@@ -1,5 +1,6 @@
 """Ballots as arrays: weak orders, weights, partial lists, preference counts and margins."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -59,6 +60,11 @@ class Profile:
             return self.ranks
         bottom = self.ranks.max(axis=1, keepdims=True) + 1
         return np.where(self.ranks == UNLISTED, bottom, self.ranks)
+
+    @cached_property
+    def strict(self) -> bool:
+        """Whether every ballot puts all alternatives in order, without ties."""
+        return bool((self.ranks.max(axis=1) == len(self.names) - 1).all())
 
     @cached_property
     def decimals(self) -> int | None:
@@ -132,8 +138,8 @@ def check_names(names: Sequence[str]) -> None:
     bad = [n for n in names if not isinstance(n, str) or not n]
     if bad:
         raise DataError(f'alternative {bad[0]!r} is not a name; names are non-empty strings')
-    twice = sorted({n for n in names if list(names).count(n) > 1})
-    if twice:
+    if len(set(names)) < len(names):
+        twice = sorted(name for name, times in Counter(names).items() if times > 1)
         raise DataError(f'alternatives named twice: {", ".join(twice)}')
     if len(names) < 2:
         raise DataError(f'there are {len(names)} alternatives; a ranking needs at least two')

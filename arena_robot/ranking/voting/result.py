@@ -1,6 +1,7 @@
 """What a voting rule answers, and how ties become tiers."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,8 @@ def tiers_of(scores: NDArray[np.float64], resolution: float = 1e-9) -> Tiers:
     """Sort by falling score, shape (m,); scores closer than ``resolution`` share a tier."""
     order = np.argsort(-scores, kind='stable')
     cuts = np.flatnonzero(-np.diff(scores[order]) > resolution) + 1
-    return tuple(tuple(sorted(part.tolist())) for part in np.split(order, cuts))
+    edges, by_score = [0, *cuts.tolist(), len(order)], order.tolist()
+    return tuple(tuple(sorted(by_score[start:end])) for start, end in pairwise(edges))
 
 
 def layers_of(above: NDArray[np.bool_]) -> Tiers:

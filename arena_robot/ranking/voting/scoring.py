@@ -42,6 +42,8 @@ def approval(profile: Profile, k: int = 1) -> VoteResult:
     if not 1 <= k <= m:
         raise DataError(f'approval of the top {k}: there are {m} alternatives; '
                         f'choose k from 1 to {m}')
+    if profile.strict:
+        return by_score(profile, 'approval', profile.tidy(profile.weights @ (profile.ranks < k)))
     above, size = tie_sizes(profile.ranks)
     points = np.clip(k - above, 0, size) / np.maximum(size, 1)
     return by_score(profile, 'approval', profile.tidy(profile.weights @ points))
@@ -61,6 +63,9 @@ def borda(profile: Profile) -> VoteResult:
     unlisted ones are a last tier, so every ballot has length m.
     """
     ranks = profile.compared
+    if profile.strict:
+        earned = profile.weights.sum() * (len(profile.names) - 1) - profile.weights @ ranks
+        return by_score(profile, 'borda', profile.tidy(earned))
     above, size = tie_sizes(ranks)
     length = (ranks != UNLISTED).sum(axis=1, keepdims=True)
     points = np.where(ranks != UNLISTED, length - above - size + (size - 1) / 2, 0.)

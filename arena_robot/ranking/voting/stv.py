@@ -1,5 +1,6 @@
 """Single transferable vote: Droop quota, fractional transfer, ties followed both ways."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,7 @@ TIE_LIMIT = 6
 STATE_LIMIT = 200
 WORK_LIMIT = 2_000_000
 Floats = NDArray[np.float64]
+Spend = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,10 +104,10 @@ def _count_all(profile: Profile, seats: int, quota: float) -> list[Count]:
 def _count_joint(profile: Profile, start: Count, seats: int, quota: float) -> Count:
     now = start
     while now.running.any():
-        share, votes = _tally(profile, now)
+        spend, votes = _tally(profile, now)
         tied = _lowest(profile, now, votes)
         if _reach(profile, now, votes, seats, quota).any():
-            now = _elect(profile, now, share, votes, seats, quota)
+            now = _elect(profile, now, spend, votes, seats, quota)
             continue
         last = len(tied) == now.running.sum() and votes[list(tied)].max() > 0
         if last and len(now.winners) < seats:
@@ -119,9 +121,9 @@ def _count_joint(profile: Profile, start: Count, seats: int, quota: float) -> Co
 
 def _round(profile: Profile, now: Count, seats: int, quota: float) -> list[Count]:
     """Return the counts after one more round; none where a tie is too large to follow."""
-    share, votes = _tally(profile, now)
+    spend, votes = _tally(profile, now)
     if _reach(profile, now, votes, seats, quota).any():
-        return [_elect(profile, now, share, votes, seats, quota)]
+        return [_elect(profile, now, spend, votes, seats, quota)]
     tied = _lowest(profile, now, votes)
     if votes[list(tied)].max() == 0:
         return [_eliminate(now, tied, votes)]
@@ -130,17 +132,28 @@ def _round(profile: Profile, now: Count, seats: int, quota: float) -> list[Count
     return [_eliminate(now, (x,), votes) for x in tied]
 
 
-def _tally(profile: Profile, now: Count) -> tuple[Floats, Floats]:
-    """Return each ballot's vote, shape (n, m), and the votes, shape (m,)."""
+def _tally(profile: Profile, now: Count) -> tuple[Spend, Floats]:
+    """
+    Return what is left of the ballots, shape (n,), by what each alternative keeps, and the votes.
+
+    Both what it keeps and the votes have shape (m,).
+    """
+    if profile.strict:
+        first = np.where(now.running, profile.ranks, len(now.running)).argmin(axis=1)
+        votes = np.bincount(first, now.weights, len(now.running)).astype(float)
+        return lambda keep: now.weights * keep[first], profile.tidy(np.round(votes, 9))
     who = np.flatnonzero(now.running)
     nowhere = profile.ranks.shape[1]
     ranks = profile.ranks[:, who]
     ranks[ranks == UNLISTED] = nowhere
     best = ranks.min(axis=1, keepdims=True)
     choice = (ranks == best) & (best < nowhere)
-    share = np.zeros(profile.ranks.shape)
-    share[:, who] = choice * (now.weights / np.maximum(choice.sum(axis=1), 1))[:, None]
-    return share, profile.tidy(np.round(share.sum(axis=0), 9))
+    share = choice * (now.weights / np.maximum(choice.sum(axis=1), 1))[:, None]
+    votes = np.zeros(nowhere)
+    votes[who] = share.sum(axis=0)
+    exhausted = np.where(choice.any(axis=1), 0., now.weights)
+    return (lambda keep: np.maximum(share @ keep[who], 0.) + exhausted,
+            profile.tidy(np.round(votes, 9)))
 
 
 def _reach(profile: Profile, now: Count, votes: Floats, seats: int,
@@ -155,15 +168,14 @@ def _lowest(profile: Profile, now: Count, votes: Floats) -> tuple[int, ...]:
     return tuple(np.flatnonzero(now.running & (votes <= least + profile.resolution)).tolist())
 
 
-def _elect(profile: Profile, now: Count, share: Floats, votes: Floats, seats: int,
+def _elect(profile: Profile, now: Count, spend: Spend, votes: Floats, seats: int,
            quota: float) -> Count:
     reach = _reach(profile, now, votes, seats, quota)
     keep = np.where(reach, (votes - quota) / np.where(reach, votes, 1.), 1.)
-    exhausted = np.where(share.any(axis=1), 0., now.weights)
     tiers = sorted({float(v) for v in votes[reach]}, reverse=True)
     elected = tuple((tuple(np.flatnonzero(reach & (votes == v)).tolist()), v) for v in tiers)
-    return replace(now, weights=np.maximum(share @ keep, 0.) + exhausted,
-                   running=now.running & ~reach, elected=(*now.elected, *elected))
+    return replace(now, weights=spend(keep), running=now.running & ~reach,
+                   elected=(*now.elected, *elected))
 
 
 def _eliminate(now: Count, who: tuple[int, ...], votes: Floats) -> Count:
