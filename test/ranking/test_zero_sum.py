@@ -56,6 +56,25 @@ def test_the_mixture_is_optimal_and_of_largest_entropy(seed):
     assert entropy >= -best.fun - 1e-6
 
 
+def test_an_entropy_that_is_largest_where_a_free_constraint_is_just_met():
+    M = np.array([[0, 1, 0, -1, -1, 0, 1], [-1, 0, 0, -1, 1, 0, 1], [0, 0, 0, 1, 0, 0, 0],
+                  [1, 1, -1, 0, 1, 1, 0], [1, -1, 0, -1, 0, -1, 0], [0, 0, 0, -1, 1, 0, 0],
+                  [-1, -1, 0, 0, 0, 0, 0]])
+    for found in (solve_symmetric(M), solve(M).row):
+        assert found.essential == (0, 2, 5)
+        np.testing.assert_allclose(found.mixed, [.25, 0, .5, 0, 0, .25, 0], atol=1e-7)
+
+
+@pytest.mark.parametrize('seed', range(150))
+def test_the_symmetric_way_and_the_general_one_agree(seed):
+    rng = np.random.default_rng(seed)
+    size, most = 2 + seed % 7, 1 + seed % 3
+    M = np.triu(rng.integers(-most, most + 1, (size, size)), 1)
+    own, general = solve_symmetric(M - M.T), solve(M - M.T).row
+    assert (own.essential, own.unique) == (general.essential, general.unique)
+    np.testing.assert_allclose(own.mixed, general.mixed, atol=1e-6)
+
+
 @pytest.mark.parametrize('seed', range(10))
 def test_the_essential_set_is_every_strategy_that_some_optimum_plays(seed):
     from scipy.optimize import linprog
