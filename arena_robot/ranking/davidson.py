@@ -111,20 +111,24 @@ def log_likelihood(point: Floats, counts: PairCounts, l2: float = 0.0) -> float:
 
 def gradient(point: Floats, counts: PairCounts, l2: float = 0.0) -> Floats:
     """Return (n+1,) the derivative of ℓ by (θ, log κ)."""
-    theta = point[:-1]
-    win, tie, _ = outcome_probabilities(theta[counts.low] - theta[counts.high],
-                                        float(np.exp(point[-1])))
-    surplus = counts.wins + counts.ties / 2 - counts.total * (win + tie / 2)
-    return np.append(scatter(counts, surplus) - l2 * theta,
+    share, tie = _chances(point, counts)
+    surplus = counts.wins + counts.ties / 2 - counts.total * share
+    return np.append(scatter(counts, surplus) - l2 * point[:-1],
                      counts.ties.sum() - counts.total @ tie)
 
 
-def _curvature(point: Floats, counts: PairCounts) -> tuple[Floats, Floats, float]:
-    theta, total = point[:-1], counts.total
+def _chances(point: Floats, counts: PairCounts) -> tuple[Floats, Floats]:
+    """Return per pair (P,) what the lower index expects, a tie counting half, and P(tie)."""
+    theta = point[:-1]
     win, tie, _ = outcome_probabilities(theta[counts.low] - theta[counts.high],
                                         float(np.exp(point[-1])))
-    share = win + tie / 2
-    return (total * (win + tie / 4 - share ** 2), scatter(counts, total * tie * (0.5 - share)),
+    return win + tie / 2, tie
+
+
+def _curvature(point: Floats, counts: PairCounts) -> tuple[Floats, Floats, float]:
+    share, tie = _chances(point, counts)
+    total = counts.total
+    return (total * (share - tie / 4 - share ** 2), scatter(counts, total * tie * (0.5 - share)),
             float(total @ (tie * (1 - tie))))
 
 
@@ -139,8 +143,7 @@ def newton_step(point: Floats, counts: PairCounts, l2: float) -> Floats:
     """Return the Newton step in (θ, log κ), the abilities eliminated through their Laplacian."""
     weight, border, corner = _curvature(point, counts)
     slope = gradient(point, counts, l2)
-    ahead = solve_laplacian(counts, weight, slope[:-1], l2)
-    across = solve_laplacian(counts, weight, border, l2)
+    ahead, across = solve_laplacian(counts, weight, np.column_stack([slope[:-1], border]), l2).T
     last = (slope[-1] - border @ ahead) / (corner - border @ across)
     return np.append(ahead - across * last, last)
 

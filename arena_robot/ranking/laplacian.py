@@ -34,7 +34,8 @@ def solve_laplacian(counts: PairCounts, weight: Floats, right: Floats, ridge: fl
     """
     Solve (L + ridge I) x = right; without a ridge, x with mean 0 where ``right`` sums to 0.
 
-    Dense Cholesky up to 1500 policies, beyond that conjugate gradients on the sparse graph.
+    ``right`` (n,) or (n, k). Dense Cholesky up to 1500 policies, beyond that conjugate gradients
+    on the sparse graph.
     """
     n = counts.n
     if n <= DENSE_POLICIES:
@@ -44,7 +45,9 @@ def solve_laplacian(counts: PairCounts, weight: Floats, right: Floats, ridge: fl
         matrix.flat[::n + 1] += ridge
         return np.asarray(cho_solve(cho_factor(matrix, check_finite=False), right,
                                     check_finite=False))
-    return _solve_sparse(counts, weight, right, ridge)
+    if right.ndim == 1:
+        return _solve_sparse(counts, weight, right, ridge)
+    return np.stack([_solve_sparse(counts, weight, one, ridge) for one in right.T], axis=1)
 
 
 def _solve_sparse(counts: PairCounts, weight: Floats, right: Floats, ridge: float) -> Floats:
