@@ -155,9 +155,7 @@ class Browse:
     def _clauses(self, wanted: Filter) -> Sequence[sa.ColumnElement[bool]]:
         clauses: list[sa.ColumnElement[bool]] = []
         if wanted.text:
-            # The text is a parameter and its wildcards are escaped: it is only text.
-            clauses.append(sa.func.lower(sessions.c.prompt).contains(
-                wanted.text.lower()[:200], autoescape=True))
+            clauses.append(self._holds(wanted.text[:200]))
         if wanted.institution:
             clauses.append(sessions.c.institution == wanted.institution)
         if wanted.category:
@@ -171,6 +169,12 @@ class Browse:
         if wanted.before:
             clauses.append(_older(wanted.before))
         return clauses
+
+    def _holds(self, text: str) -> sa.ColumnElement[bool]:
+        # The text is a parameter and its wildcards are escaped: it is only text.
+        if self._database.is_sqlite:  # LIKE takes capitals for small letters there
+            return sessions.c.prompt.contains(text, autoescape=True)
+        return sa.func.lower(sessions.c.prompt).contains(text.lower(), autoescape=True)
 
     def _policy_id(self, name: str) -> int:
         with self._database.read() as connection:

@@ -163,4 +163,4 @@ def test_tables_database_and_site_give_the_same_verdicts(tmp_path):
                 s.close()
     assert verdicts[0] == verdicts[1] == verdicts[2]
     with Database(f'sqlite:///{tmp_path}/arena.db') as database:
-        assert database.version() == '0001'
+        assert database.version() == '0002'

@@ -54,7 +54,7 @@ def test_a_session_is_kept_whole(setting, folder):
     assert kept == (folder / 'A_0.mcap').read_bytes()
     verdict, = setting.server.results.comparisons()
     assert {verdict.a, verdict.b} < set(NAMES)
-    assert setting.server.database.version() == '0001'
+    assert setting.server.database.version() == '0002'
 
 
 def test_a_session_comes_out_of_the_server_as_a_station_keeps_it(setting, folder, tmp_path):

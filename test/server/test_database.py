@@ -1,24 +1,48 @@
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
 from arena_robot.core.errors import ConfigError, ServerError
+from arena_robot.server.base import Role
+from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.audit import Audit
-from arena_robot.server.store.database import Database
-from arena_robot.server.store.schema import audit, metadata
+from arena_robot.server.store.database import Database, alembic_config
+from arena_robot.server.store.schema import NEWEST, audit, metadata
 
 
 def test_the_migrations_lead_to_the_schema(database):
+    def is_here(item, name, kind, reflected, other):
+        return name not in NEWEST or NEWEST[name][0] == connection.dialect.name
+
     with database.read() as connection:
-        difference = compare_metadata(MigrationContext.configure(connection), metadata)
+        difference = compare_metadata(MigrationContext.configure(
+            connection, opts={'include_object': is_here}), metadata)
+        names = {index['name'] for index in sa.inspect(connection).get_indexes('sessions')}
     assert difference == []
+    assert {name for name in NEWEST if name in names} == {
+        name for name, (dialect, _) in NEWEST.items() if dialect == connection.dialect.name}
+
+
+def test_a_database_of_the_first_schema_is_migrated_with_what_it_holds(database_url, clock):
+    with Database(database_url) as database:
+        Accounts(database, clock).add_account('ada', 'lab', [Role.EVALUATOR])
+        config = alembic_config()
+        with database.write() as connection:
+            config.attributes['connection'] = connection
+            command.downgrade(config, '0001')
+        assert database.version() == '0001'
+    with Database(database_url) as database:
+        assert database.version() == '0002'
+        assert Accounts(database, clock).account('ada').institution == 'lab'
+        test_the_migrations_lead_to_the_schema(database)
 
 
 def test_opening_again_migrates_nothing(database_url):
     for _ in range(2):
         with Database(database_url) as database:
-            assert database.version() == '0001'
+            assert database.version() == '0002'
 
 
 @pytest.mark.parametrize('url', ['sqlite:////proc/nowhere/x.db', 'nonsense',

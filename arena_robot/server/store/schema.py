@@ -79,6 +79,9 @@ policies = Table(
     Column('created_ns', BigInteger, nullable=False),
     Column('updated_ns', BigInteger, nullable=False))
 
+# A search on SQLite reads the prompts in the index; see migration 0002.
+NEWEST = {'ix_sessions_state_created_ns_id': ('postgresql', ()),
+          'ix_sessions_state_created_ns_id_prompt': ('sqlite', ('prompt',))}
 sessions = Table(
     'sessions', metadata,
     Column('id', String(36), primary_key=True),
@@ -109,7 +112,8 @@ sessions = Table(
     Column('invalid_reason', Text, nullable=False),
     Column('notes', Text, nullable=False),
     Column('imported', Boolean, nullable=False),
-    Index('ix_sessions_state_created_ns_id', 'state', 'created_ns', 'id'),
+    *(Index(name, 'state', 'created_ns', 'id', *more).ddl_if(dialect)
+      for name, (dialect, more) in NEWEST.items()),
     Index('ix_sessions_state_seen_ns', 'state', 'seen_ns'),
     Index('ix_sessions_policy_a_id_created_ns_id', 'policy_a_id', 'created_ns', 'id'),
     Index('ix_sessions_policy_b_id_created_ns_id', 'policy_b_id', 'created_ns', 'id'),
