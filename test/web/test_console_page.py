@@ -18,12 +18,12 @@ WHY = 'A moved towards the cube, B stood still'
 WAIT_S = 30.0
 
 
-@pytest.fixture(scope='module')
-def desk(tmp_path_factory):
+@pytest.fixture
+def desk(tmp_path):
     from arena_robot.nodes.session_client import SessionClient
     from arena_robot.nodes.session_station import SimulatedStation
     os.environ.setdefault('MUJOCO_GL', 'egl')
-    data = tmp_path_factory.mktemp('station')
+    data = tmp_path / 'station'
     with SimulatedStation(data=data, seed=0, max_steps=400), \
             SessionClient(patience_s=60.0) as desk:
         desk.watch_views()
@@ -74,7 +74,7 @@ class Page:
             self.browser.save_screenshot(str(Path(folder) / f'console_{name}.png'))
 
 
-@pytest.fixture(scope='module')
+@pytest.fixture
 def page(browser, desk):
     from arena_robot.web.console_server import ConsoleServer
     with ConsoleServer(desk, port=0) as server:
@@ -82,6 +82,7 @@ def page(browser, desk):
 
 
 def test_a_session_by_hand(page, desk):
+    from arena_robot.web.console_app import NAME
     page.state('idle')
     page.press('#seat')
     page.press()
@@ -90,6 +91,12 @@ def test_a_session_by_hand(page, desk):
     page.type('#instruction', 'grasp')
     page.until(lambda: 'one word' in page.find('#instruction-hint').text, 'no hint')
     page.type('#instruction', TASK)
+    for who, watching in (('somebody else', True), (NAME, False)):
+        desk.take(who, True)
+        page.until(lambda watching=watching: (
+            'You are watching' in page.find('#panel').text) == watching, f'{who} took over')
+    assert page.find('#instruction').get_attribute('value') == TASK, 'what was typed is gone'
+    assert page.browser.switch_to.active_element.get_attribute('id') == 'instruction'
     page.until(lambda: page.find('#instruction-hint').text == 'Good.', 'no praise')
     page.photo('1_task')
     page.press()

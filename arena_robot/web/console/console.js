@@ -16,6 +16,7 @@ let state;
 let panel = {};
 let shown = '';
 let busy = 0;
+let shows = 0;
 
 async function main() {
   options = await get('options');
@@ -62,6 +63,7 @@ function tell(text, isLost = false) {
 }
 
 function show(found) {
+  shows += 1;
   state = {...found, inControl: found.mine && found.seated};
   const wanted = panelKey(state);
   byId('state').textContent = LABELS[state.state];
@@ -83,9 +85,10 @@ function show(found) {
       : 'take control';
   views.update(state);
   if (wanted !== shown) {
+    const same = stepKey(wanted) === stepKey(shown);
     shown = wanted;
     if (!busy) tell('');
-    enter();
+    enter(same);
   }
   panel.update?.(state);
   lock();
@@ -98,11 +101,28 @@ function panelKey(now) {
   return JSON.stringify([now.state, now.session_id, now.inControl, more]);
 }
 
-function enter() {
+const stepKey = (key) => key && JSON.stringify(JSON.parse(key).slice(0, 2));
+
+// A new panel of the same step keeps what was typed, and where.
+function enter(same) {
+  const typed = same ? words() : new Map();
+  const at = document.activeElement?.id;
   panel = panelFor(state, {options, act, tell});
   byId('panel').replaceChildren(...panel.nodes);
   if (['done', 'aborted'].includes(state.state)) showToday();
   panel.focus?.focus({preventScroll: true});
+  for (const [id, value] of words()) {
+    if (typed.get(id) && typed.get(id) !== value) {
+      byId(id).value = typed.get(id);
+      byId(id).dispatchEvent(new Event('input'));
+    }
+  }
+  if (typed.has(at)) byId(at)?.focus({preventScroll: true});
+}
+
+function words() {
+  return new Map([...byId('panel').querySelectorAll('input[type=text], textarea')]
+    .filter((node) => node.id).map((node) => [node.id, node.value]));
 }
 
 function lock() {
@@ -145,7 +165,9 @@ async function takeSeat() {
     if (taken && await ask(`Take control away from ${state.seat || state.control}?`,
       {yes: 'Take over'}) === null) return;
     await sit(Boolean(taken));
-    show(await get('state'));
+    const before = shows;
+    const found = await get('state');
+    if (shows === before) show(found);    // else something newer is there already
   } catch (error) {
     tell(error.message);
   }
