@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 import warnings
@@ -33,25 +34,34 @@ os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
 
 
 class Process:
-    """A program under test; ``end`` returns its exit code and how long it took."""
+    """
+    A program under test; ``end`` returns its exit code and how long it took.
+
+    What it says goes to a file: a pipe that nobody reads would stop it once it is full.
+    """
 
     def __init__(self, *command, **environment):
-        self.log = ''
+        self._said = tempfile.TemporaryFile('a+')  # noqa: SIM115
         self.popen = subprocess.Popen(
             [sys.executable, *command], cwd=ROOT, env={**os.environ, **environment},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            stdout=self._said, stderr=subprocess.STDOUT, text=True)
+
+    @property
+    def log(self):
+        self._said.seek(0)
+        return self._said.read()
 
     def end(self, number=signal.SIGINT, timeout_s=10.0):
         begin_s = time.monotonic()
         if self.popen.poll() is None:
             self.popen.send_signal(number)
-        self.log += self.popen.communicate(timeout=timeout_s)[0]
+        self.popen.wait(timeout=timeout_s)
         return self.popen.returncode, time.monotonic() - begin_s
 
     def kill(self):
         if self.popen.poll() is None:
             self.popen.kill()
-        self.popen.communicate(timeout=5.0)
+        self.popen.wait(timeout=5.0)
 
 
 def sim_command(namespace, parameters=None, config=SIM):
@@ -81,6 +91,14 @@ stations = []
 def end_stations():
     while stations:
         stations.pop().end()
+
+
+@pytest.fixture(autouse=True)
+def the_shared_station_lives():
+    yield
+    for station in stations:
+        assert station.popen.poll() is None, (
+            f'the station ended with {station.popen.returncode}:\n{station.log[-5000:]}')
 
 
 @pytest.hookimpl(trylast=True)  # once the test's own fixtures are gone

@@ -269,4 +269,4 @@ def test_a_bad_override_file_ends_the_node(rig, tmp_path):
     overrides.write_text('/x: {reliabilty: best_effort}\n')
     r = rig(f'qos_profile_overrides_path:={overrides}')
     assert r.process.popen.wait(timeout=15) == 2
-    assert "Did you mean 'reliability'" in r.process.popen.stdout.read()
+    assert "Did you mean 'reliability'" in r.process.log

@@ -10,7 +10,6 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
-from rclpy.action import ActionClient
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -18,6 +17,7 @@ from arena_msgs.action import GripperCommand, MoveToJoints
 from arena_robot.core.action import GripperCommand as Grip
 from arena_robot.core.errors import DriverError
 from arena_robot.nodes import convert, qos
+from arena_robot.nodes.action_client import ThreadedActionClient
 from arena_robot.nodes.remote_part import result
 from arena_robot.safety.kinematics import flange_pose
 from arena_robot.safety.limits import RESET_JOINTS
@@ -34,7 +34,7 @@ def turned(joint, angle):
 
 @pytest.fixture
 def home(client):
-    action = ActionClient(client, MoveToJoints, 'arm_node/go_home')
+    action = ThreadedActionClient(client, MoveToJoints, 'arm_node/go_home')
     assert action.wait_for_server(5.0)
     yield action
     action.destroy()
@@ -142,7 +142,7 @@ def test_the_gripper_closes_and_opens(client, gripper):
     while gripper.state(1.0).position < 0.9:
         assert time.monotonic() < end_s, gripper.state(1.0)
         time.sleep(0.02)
-    action = ActionClient(client, GripperCommand, 'gripper_node/gripper_cmd')
+    action = ThreadedActionClient(client, GripperCommand, 'gripper_node/gripper_cmd')
     assert action.wait_for_server(5.0)
     goal = GripperCommand.Goal()
     goal.command.position = 0.0
@@ -212,3 +212,12 @@ def test_an_inactive_arm_node_holds_and_refuses(client, arm):
         assert change(Transition.TRANSITION_ACTIVATE)
     arm.wait_state(5.0)
     time.sleep(arm.move_to(turned(1, 0.1), 1.0))
+
+
+def test_an_action_client_that_is_gone_takes_nothing_of_what_still_comes(client):
+    action = ThreadedActionClient(client, MoveToJoints, 'nobody/go_home')
+    for kind in ('goal_response', 'cancel_response', 'result_response', 'feedback', 'status'):
+        setattr(action, f'_is_{kind}_ready', kind == 'feedback')
+    assert action.take_data() == {}
+    action.destroy()
+    assert action.take_data() == {}
