@@ -42,7 +42,8 @@ from arena_robot.session.contract import PROMPT, observation
 STATIONS = 50
 RATE_HZ = 2.0
 LIMITS = {'assignment p99': 100.0, 'relay overhead p50': 2.0, 'relay overhead p99': 10.0,
-          'site p95': 100.0}
+          'site p95': 100.0, 'snapshot to leaderboard': 5.0}
+REAL = Path(__file__).parents[2] / 'shared' / 'data' / 'roboarena'
 
 
 def start(*arguments, ready):
@@ -197,6 +198,29 @@ def pages(address, rounds):
     return np.concatenate(list(spent.values())), worst, spent[worst]
 
 
+def snapshot(tables):
+    """Seconds that a new server needs from a snapshot's tables to its leaderboard, by parts."""
+    with tempfile.TemporaryDirectory(prefix='arena-bench-') as folder:
+        started = time.perf_counter()
+        subprocess.run([sys.executable, '-m', 'arena_robot.cli.main', 'import', tables,
+                        '--output', f'{folder}/records', '--server-data', folder],
+                       check=True, stdout=subprocess.DEVNULL)
+        imported = time.perf_counter()
+        config = Path(folder, 'server.yaml')
+        config.write_text(f'data: {folder}\nport: 0\nsite_port: 0\n')
+        process, text = start('server', '--config', config, ready='arena server on')
+        ready = time.perf_counter()
+        try:
+            address = [word.rstrip(',') for word in text.split() if ':' in word][1]
+            page = httpx.get(address, timeout=60.0).raise_for_status().text
+        finally:
+            process.terminate()
+            process.wait(30.0)
+    if 'paligemma' not in page:
+        raise SystemExit('the leaderboard does not show the imported policies')
+    return imported - started, ready - imported, time.perf_counter() - ready
+
+
 def line(what, value, unit, limit=None):
     mark = '' if limit is None else f'limit {limit:g} {unit}: ' + (
         'met' if value <= limit else 'MISSED')
@@ -208,6 +232,8 @@ def main():
     parser.add_argument('--seconds', type=float, default=15.0, help='of inference load')
     parser.add_argument('--sessions', type=int, default=100_000)
     parser.add_argument('--megabytes', type=int, default=200, help='per uploading station')
+    parser.add_argument('--snapshot', type=Path, default=REAL,
+                        help='folder with sessions.csv and episodes.csv to import')
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix='arena-bench-'))
     running = []
@@ -229,6 +255,14 @@ def main():
         for process in running:
             process.terminate()
         shutil.rmtree(folder, ignore_errors=True)
+    if not args.snapshot.exists():
+        print(f'no snapshot to import: {args.snapshot} is not there')
+        return
+    parts = snapshot(args.snapshot)
+    for what, seconds in zip(('import', 'start of the server', 'first leaderboard'), parts,
+                             strict=True):
+        line(f'snapshot: {what}', seconds, 's')
+    line('snapshot to leaderboard', sum(parts), 's', LIMITS['snapshot to leaderboard'])
 
 
 def measure(args, folder, target, address, tokens, addresses):

@@ -6,8 +6,10 @@ they are: a dump keeps them as pickled objects, which are never loaded from some
 """
 
 import csv
+import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ SESSION_COLUMNS = ('session_uuid', 'evaluation_type', 'institution', 'evaluator'
 EPISODE_COLUMNS = ('session_uuid', 'policy', 'order', 'instruction', 'binary_success',
                    'partial_success', 'duration_steps', 'camera', 'letter', 'avg_latency_s')
 _PREFERENCES = ('A', 'B', 'TIE')
+WRITERS = 16
 
 
 @dataclass(frozen=True)
@@ -199,15 +202,21 @@ def write_records(sessions: Iterable[ImportedSession], output: Path, origin: str
         if (output / session.session_id / 'session.json').exists():
             raise DataError(f'{output / session.session_id} holds a session already; imports do '
                             'not overwrite, name another --output')
-    for session in kept:
-        folder = output / session.session_id
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(record(session, origin), indent=2, ensure_ascii=False)
-        write_text(folder / 'session.json', text + '\n')
+    # Waiting for the disk once a file is most of the work; many at a time share its waits.
+    with ThreadPoolExecutor(WRITERS) as pool:
+        for _ in pool.map(lambda session: _write_record(session, output, origin), kept):
+            pass
     _write_table(output / 'sessions.csv', SESSION_COLUMNS, map(_session_row, kept))
     _write_table(output / 'episodes.csv', EPISODE_COLUMNS,
                  [_episode_row(s, n, r) for s in kept for n, r in enumerate(s.rollouts, start=1)])
     return len(kept)
+
+
+def _write_record(session: ImportedSession, output: Path, origin: str) -> None:
+    folder = output / session.session_id
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(record(session, origin), indent=2, ensure_ascii=False)
+    write_text(folder / 'session.json', text + '\n')
 
 
 def _session_row(s: ImportedSession) -> dict[str, Any]:
@@ -227,12 +236,11 @@ def _episode_row(s: ImportedSession, order: int, r: ImportedRollout) -> dict[str
 
 
 def _write_table(path: Path, columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
-    partial = path.with_name(f'.{path.name}.tmp')
-    with partial.open('w', newline='', encoding='utf-8') as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(rows)
-    partial.replace(path)
+    lines = io.StringIO(newline='')
+    writer = csv.DictWriter(lines, columns)
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(path, lines.getvalue())
 
 
 def dump_totals(source: Path) -> dict[str, int]:
