@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from arena_robot.cli.policy_trials import Course, Trial
+from arena_robot.cli.trials.trial import Course, Trial
 from arena_robot.policy.examples.vision import Vision
 
 TARGET_MS = 30.0

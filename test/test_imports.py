@@ -66,3 +66,12 @@ def test_a_station_loads_no_database(module):
     found = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
                            timeout=60, check=True)
     assert found.stdout.split() == []
+
+
+def test_the_list_of_verbs_loads_nothing_heavy():
+    code = ('import sys\nfrom arena_robot.cli.main import parser\nparser()\n'
+            'print(*{"mujoco", "grpc", "scipy", "sqlalchemy", "fastapi", "rclpy", "av", '
+            '"matplotlib"} & set(sys.modules))')
+    found = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
+                           timeout=60, check=True)
+    assert found.stdout.split() == []

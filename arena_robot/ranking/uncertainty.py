@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.sparse import csr_array
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Fit, Floats, Method, Standings, competition_ranks
@@ -164,7 +164,7 @@ def analytic(standings: Standings, fit: Fit, level: float = 0.95) -> Standings:
     if fit.covariance is None:
         raise RankingError(f"method '{standings.method}' has no analytic intervals; use the "
                            'bootstrap')
-    reach = norm.ppf((1 + level) / 2)
+    reach = ndtri((1 + level) / 2)
     spread = np.sqrt(np.maximum(np.diag(fit.covariance), 0.0))
     variance = np.diag(fit.covariance)
     gap = variance[:, None] + variance[None, :] - 2 * fit.covariance
@@ -174,4 +174,4 @@ def analytic(standings: Standings, fit: Fit, level: float = 0.95) -> Standings:
     return dataclasses.replace(
         standings, low=fit.scores - reach * spread, high=fit.scores + reach * spread,
         rank_low=1 + (ahead < -reach).sum(axis=1), rank_high=n - (ahead > reach).sum(axis=1),
-        p_better=np.asarray(norm.cdf(ahead)))
+        p_better=np.asarray(ndtr(ahead)))

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from scipy.stats import spearmanr
 
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import DataError, RankingError
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.bradley_terry import fit_counts
 from arena_robot.ranking.counts import count_pairs
+from arena_robot.ranking.quality import spearman
 from arena_robot.server.assignment import Candidate, Posterior, Weights, choose
 from arena_robot.server.results import PRIOR_L2
 
@@ -102,8 +102,7 @@ def _run(truth: Truth, way: str, comparisons: int, rng: np.random.Generator,
         counts[a.id, b.id, outcome] += 1
         if step % EVERY == 0:
             posterior = posterior_of(counts)
-            score = 0.0 if posterior is None else \
-                spearmanr(posterior.mean, truth.abilities).statistic
+            score = 0.0 if posterior is None else spearman(posterior.mean, truth.abilities)
             curve.append(0.0 if np.isnan(score) else float(score))
     return curve
 

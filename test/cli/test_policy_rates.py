@@ -14,9 +14,9 @@ from arena_robot.cli.main import main
 if importlib.util.find_spec('mujoco') is None:
     pytest.skip('mujoco is not installed', allow_module_level=True)
 
-from arena_robot.cli import policy_rates, policy_trials
-from arena_robot.cli.policy_trial_workers import run_all
-from arena_robot.cli.policy_trials import Outcome, Trial, wilson
+from arena_robot.cli import policy_rates
+from arena_robot.cli.trials.trial import Course, Outcome, Trial, wilson
+from arena_robot.cli.trials.workers import run_all
 from arena_robot.core.errors import ArenaError
 
 
@@ -112,7 +112,7 @@ def test_a_served_policy_can_be_rated():
 
     trial = Trial('vision', 'press_button', 2)
     with SERVERS['grpc'](Vision()) as server:
-        course = policy_trials.Course()
+        course = Course()
         try:
             near = course.run(trial)
             far = course.run(Trial(server.address, 'press_button', 2))

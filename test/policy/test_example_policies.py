@@ -248,8 +248,8 @@ def test_the_suite_sees_the_policy_over_the_wire():
 def trials():
     if importlib.util.find_spec('mujoco') is None:
         pytest.skip('mujoco is not installed')
-    from arena_robot.cli import policy_trials
-    return policy_trials
+    from arena_robot.cli.trials import trial
+    return trial
 
 
 @pytest.fixture(scope='module')

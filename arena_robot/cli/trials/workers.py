@@ -1,7 +1,7 @@
 """
 Trials in several processes at once: one line of JSON in for each trial, one out for its outcome.
 
-``python -m arena_robot.cli.policy_trial_workers`` is such a process.
+``python -m arena_robot.cli.trials.workers`` is such a process.
 """
 
 import json
@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from arena_robot.cli.policy_trials import Course, Outcome, Trial
+from arena_robot.cli.trials.trial import Course, Outcome, Trial
 from arena_robot.core.errors import ArenaError
 
 STOP_S = 5.0

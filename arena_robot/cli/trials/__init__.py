@@ -1,0 +1,1 @@
+"""The pieces of `arena policy rates`: one trial, and many in several processes."""
