@@ -3,21 +3,37 @@ What tests of several rooms share: a headless Chromium, and patience with a busy
 
 Tests of these rooms run real processes, threads and sockets in real time. One that fails
 there is run again, at most twice, and shown as rerun: what is broken fails three times.
+
+Stations in real time need a machine to themselves: their tests are marked as alone, and `make
+test` runs them one by one after the others, which share the cores.
 """
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 REAL_TIME = ('nodes/', 'web/', 'drivers/', 'cli/', 'server/', 'policy/', 'recording/', 'session/')
+ALONE = ('nodes/', 'web/test_console_page', 'server/test_two_stations')
 HERE = Path(__file__).parent
 
 
+def pytest_configure(config):
+    # Processes that share the cores do not hear each other's ROS.
+    worker = os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw')
+    domain = int(os.environ.get('ROS_DOMAIN_ID', '64'))
+    os.environ['ROS_DOMAIN_ID'] = str((domain + int(worker)) % 102)
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by marks
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.path.relative_to(HERE).as_posix().startswith(REAL_TIME):
+        where = item.path.relative_to(HERE).as_posix()
+        if where.startswith(REAL_TIME):
             item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=2))
+        if where.startswith(ALONE):
+            item.add_marker(pytest.mark.alone)
 
 
 @pytest.fixture(scope='session')

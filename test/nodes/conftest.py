@@ -29,7 +29,6 @@ except ImportError as error:
     collect_ignore_glob = ['test_*.py']
 
 os.environ.setdefault('MUJOCO_GL', 'egl')
-os.environ.setdefault('ROS_DOMAIN_ID', '64')
 os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
 
 
