@@ -7,7 +7,7 @@ connects, all or nothing; ``close`` can always be called, twice too. Methods may
 any thread.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
@@ -109,3 +109,10 @@ class Camera(Part, Protocol):
 
     def wait_frame(self, timeout_s: float) -> StereoFrame:
         """Return the next new frame; ReadTimeout when none comes within ``timeout_s``."""
+
+    def arrivals(self) -> Sequence[tuple[int, int]]:
+        """
+        Return (stamp_ns, came_ns) of the newest frames since open, oldest first.
+
+        Empty for a camera that has no rate of its own and takes its pictures when asked.
+        """

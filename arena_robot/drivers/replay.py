@@ -7,7 +7,7 @@ age means what it meant then. Commands are checked and kept, but nothing moves f
 
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from arena_robot.core.observation import (
     Image,
     Pixels,
 )
+from arena_robot.drivers.arrivals import KEPT
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.part import Opened
 from arena_robot.drivers.recorded import Recorded, Stamps, Track, views_of
@@ -195,6 +196,13 @@ class ReplayCamera(Opened):
         """Return the next recorded frame."""
         self._require_open(f'the replayed {self.role} camera')
         return self._frame(self._player.next(self._stamps, timeout_s, f'{self.role} frame'))
+
+    def arrivals(self) -> Sequence[tuple[int, int]]:
+        """Return when the newest frames were taken; they come at once."""
+        self._require_open(f'the replayed {self.role} camera')
+        end = self._player.newest(self._stamps) + 1
+        shown = self._stamps[max(end - KEPT, 0):end] + self._player.offset_ns
+        return [(stamp, stamp) for stamp in shown.tolist()]
 
     @property
     def _stamps(self) -> Stamps:

@@ -131,9 +131,18 @@ class ArmNode(PartNode):
         return self.keep(qos.publisher(self, kind, topic, profile))
 
     def _publish(self, state: ArmState, stamp_ns: int) -> None:
+        self._joints.publish(convert.joint_state(stamp_ns, self.base_frame, self.joint_names,
+                                                 state.q, state.dq, state.tau))
+        if stamp_ns >= self._state_due_ns:
+            period_ns = round(1e9 / self.values['arm_state_rate'])
+            late = stamp_ns - self._state_due_ns > period_ns
+            self._state_due_ns = (stamp_ns if late else self._state_due_ns) + period_ns
+            self._state.publish(self._arm_state(state, stamp_ns))
+            self._publish_broadcast(state, stamp_ns)
+
+    def _publish_broadcast(self, state: ArmState, stamp_ns: int) -> None:
+        """Publish what Franka's own state broadcaster does, as far as somebody listens."""
         base, names = self.base_frame, self.joint_names
-        self._joints.publish(
-            convert.joint_state(stamp_ns, base, names, state.q, state.dq, state.tau))
         if self._measured.get_subscription_count():
             self._measured.publish(
                 convert.joint_state(stamp_ns, base, names, state.q, state.dq, state.tau))
@@ -146,11 +155,6 @@ class ArmNode(PartNode):
             self._pose.publish(convert.pose_stamped(stamp_ns, base, state.pose))
         if self._wrench.get_subscription_count():
             self._wrench.publish(convert.wrench(stamp_ns, base, external_wrench(state)))
-        if stamp_ns >= self._state_due_ns:
-            period_ns = round(1e9 / self.values['arm_state_rate'])
-            late = stamp_ns - self._state_due_ns > period_ns
-            self._state_due_ns = (stamp_ns if late else self._state_due_ns) + period_ns
-            self._state.publish(self._arm_state(state, stamp_ns))
 
     def _arm_state(self, state: ArmState, stamp_ns: int) -> ArmStateMessage:
         out = convert.arm_state_message(state, stamp_ns, self.base_frame)

@@ -12,8 +12,9 @@ ARM_PARAMS = (
     Param('robot_ip', '172.16.0.2', 'address of the robot, or of the NUC that drives it'),
     Param('arm_prefix', '', "what comes before joint and frame names, such as 'left'"),
     Param('use_fake_hardware', False, 'use the backend sim whatever backend says'),
-    Param('joint_state_rate', 125.0, 'joint_states and the other streams (Hz)', 1.0, 1000.0),
-    Param('arm_state_rate', 50.0, 'arm_state (Hz)', 1.0, 200.0),
+    Param('joint_state_rate', 125.0, 'joint_states (Hz)', 1.0, 1000.0),
+    Param('arm_state_rate', 50.0, 'arm_state and the topics of '
+          'franka_robot_state_broadcaster (Hz)', 1.0, 200.0),
     Param('command_timeout', 0.5, 'silence (s) after which the arm holds', 0.05, 5.0),
     Param('max_command_age', 0.2, 'age (s) above which a command is refused', 0.01, 5.0),
     Param('max_state_age', 0.1, 'age (s) of a reading above which commands are refused',

@@ -210,14 +210,17 @@ class RecorderNode(Listening):
 
     def _on_stop(self, request: StopRecording.Request, response: StopRecording.Response
                  ) -> StopRecording.Response:
+        busy = self.recorder.is_recording
         try:
             folder, response.written, response.lost, response.bytes = self.stop(
                 request.end_reason, request.detail)
             response.directory = str(folder)
             response.success, response.message = True, 'the recording is complete'
         except ArenaError as error:
-            self._problem = response.message = str(error)
-            self.get_logger().error(str(error))
+            response.message = str(error)
+            if busy:  # a session node that has just started asks in any case
+                self._problem = str(error)
+                self.get_logger().error(str(error))
         return response
 
     def _on_pause(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:

@@ -1,7 +1,7 @@
 """The Camera of a station that runs in other processes: both eyes, paired by their stamp."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from rclpy.node import Node
@@ -10,6 +10,7 @@ from sensor_msgs.msg import Image as ImageMessage
 
 from arena_robot.core.camera import CameraInfo
 from arena_robot.core.observation import EYES, Image
+from arena_robot.drivers.arrivals import Arrivals
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.nodes import convert
 from arena_robot.nodes.camera_node import STYLES
@@ -29,6 +30,7 @@ class RemoteCamera(RemotePart):
         self._infos: dict[str, CameraInfo] = {}
         self._half: dict[str, Image] = {}
         self._sequence = self._dropped = 0
+        self._arrivals = Arrivals()
         self._lock = threading.Lock()
 
     def open(self) -> None:
@@ -57,6 +59,10 @@ class RemoteCamera(RemotePart):
         self._require_open(self._name)
         return self._newest.wait(timeout_s)
 
+    def arrivals(self) -> Sequence[tuple[int, int]]:
+        """Return when the newest frames were taken, and when both eyes were here."""
+        return self._arrivals.pairs()
+
     def _keeper(self, eye: str) -> Callable[[CameraInfoMessage], None]:
         def keep(message: CameraInfoMessage) -> None:
             if eye not in self._infos:
@@ -80,6 +86,7 @@ class RemoteCamera(RemotePart):
             self._sequence += 1
             frame = StereoFrame(pair.get('left', nothing), pair.get('right', nothing),
                                 self._sequence, self._dropped)
+            self._arrivals.note(image.stamp_ns, self._clock.now_ns())
         self._newest.put(frame)
 
 

@@ -1,14 +1,11 @@
 """A fixed rate held against absolute deadlines, with every lateness told."""
 
-from collections import deque
 from dataclasses import dataclass
 
 from arena_robot.core.clock import Clock
 
 SLACK = 0.25
-LATER_NS, EARLIER_NS, BACK_NS = 8_000_000, 10_000, 250_000
-OLDEST_NS = 76_000_000
-REMEMBERED = 15
+MOVE_NS = 3_000_000
 
 
 @dataclass(frozen=True)
@@ -34,50 +31,38 @@ class Pacer:
     After a larger one, such as a slow inference, the grid starts anew: two commands never come
     closer together than three quarters of a period, as a burst would jerk the arm.
 
-    Cameras of the same rate are not at the same phase, and their clocks drift. A beat that found
-    only the picture before the newest one, as :meth:`saw` is told, moves the grid a little later,
-    as long as pictures are not older than OLDEST_NS for it;
-    it creeps back by a hundredth of a millisecond a beat. A grid that started anew is led back to
-    where it was against the pictures by a quarter of a millisecond a beat.
+    The grid can be moved, :meth:`steer`, by MOVE_NS a beat.
     """
 
     def __init__(self, rate_hz: float, clock: Clock) -> None:
         if rate_hz <= 0.0:
             raise ValueError(f'a rate is positive, got {rate_hz} Hz')
         self.period_ns = round(1e9 / rate_hz)
+        self.due_ns = 0
         self._clock = clock
         self._index = 0
-        self._due_ns = 0
         self._last_ns = 0
-        self._moved_ns = self._late_ns = 0
-        self._ages_ns: deque[int] = deque(maxlen=REMEMBERED)
+        self._owed_ns = 0
 
-    def saw(self, age_ns: int) -> None:
-        """Take the age of the oldest picture at this beat."""
-        if self._ages_ns and age_ns > min(self._ages_ns) + self.period_ns // 2:
-            newest_ns = age_ns - self.period_ns
-            change_ns = max(min(LATER_NS, OLDEST_NS - newest_ns), 0)
-        else:
-            change_ns = -min(EARLIER_NS, self._moved_ns)
-        self._moved_ns += change_ns
-        back_ns = min(BACK_NS, self._late_ns)
-        self._late_ns -= back_ns
-        self._due_ns += change_ns - back_ns
-        self._ages_ns.append(age_ns)
+    def steer(self, shift_ns: int) -> None:
+        """Move the grid, seen from the next beat ``due_ns``, little by little from there on."""
+        self._owed_ns = shift_ns
 
     def wait(self) -> Tick:
         """Sleep until the next beat and return it; the first one is now."""
         if self._index == 0:
-            self._due_ns = self._last_ns = self._clock.now_ns()
-        self._clock.sleep_until_ns(self._due_ns)
+            self.due_ns = self._last_ns = self._clock.now_ns()
+        self._clock.sleep_until_ns(self.due_ns)
         start_ns = self._clock.now_ns()
-        late_ns = max(start_ns - self._due_ns, 0)
+        late_ns = max(start_ns - self.due_ns, 0)
         tick = Tick(self._index, start_ns, (start_ns - self._last_ns) * 1e-9, late_ns * 1e-9,
                     late_ns // self.period_ns)
         if late_ns > SLACK * self.period_ns:
-            self._due_ns = start_ns
-            self._late_ns = (self._late_ns + late_ns) % self.period_ns
-        self._due_ns += self.period_ns
+            self.due_ns = start_ns
+            self._owed_ns = 0
+        move_ns = max(-MOVE_NS, min(MOVE_NS, self._owed_ns))
+        self._owed_ns -= move_ns
+        self.due_ns += self.period_ns + move_ns
         self._last_ns = start_ns
         self._index += 1
         return tick

@@ -1,7 +1,7 @@
 """The robot parts a session moves and looks through, however they are wired."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -73,6 +73,10 @@ class Parts:
     def look(self) -> dict[str, Image]:
         """Return an image of every eye taken from now on, by view. Raises DriverError."""
         return self._views(lambda camera: camera.wait_frame(LOOK_TIMEOUT_S))
+
+    def arrivals(self) -> list[Sequence[tuple[int, int]]]:
+        """Return (stamp_ns, came_ns) of each camera's newest frames, oldest first."""
+        return [camera.arrivals() for camera in self.cameras.values()]
 
     def observe(self, stamp_ns: int, prompt: str = '', step: int = 0) -> Observation:
         """Return what the station sees and feels now, the arm last. Raises DriverError."""

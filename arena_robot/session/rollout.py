@@ -21,12 +21,14 @@ from arena_robot.policy.base import Policy, PolicySpec
 from arena_robot.policy.chunks import ChunkExecutor, ChunkStep
 from arena_robot.session.asker import Asker
 from arena_robot.session.blind import coarse
-from arena_robot.session.pacing import Pacer, Tick, Timing, timing
+from arena_robot.session.pacing import SLACK, Pacer, Tick, Timing, timing
 from arena_robot.session.parts import Parts
+from arena_robot.session.phase import best_shift_ns
 
 log = logging.getLogger(__name__)
 
-LOOKS, AFTER_FRAME_NS, AGE_NS = 5, 12_000_000, 60_000_000
+LOOKS = 5
+STEER_EVERY = 15
 
 
 class Gate(Protocol):
@@ -148,38 +150,31 @@ class Rollout:
         return EndReason.TIMEOUT, f'{self._config.max_steps} steps were made'
 
     def _loop(self) -> None:
-        self._clock.sleep_until_ns(self._after_a_frame())
         pacer = Pacer(self._config.control_rate_hz, self._clock)
+        self._clock.sleep_until_ns(self._begin_ns(pacer.period_ns))
+        steered = 0
         for index in range(self._config.max_steps):
             tick = pacer.wait()
             self._ticks.append(tick)
             self._go_on()
-            seen = self._step(index, tick)
-            if seen.images:
-                oldest_ns = min(image.stamp_ns for image in seen.images.values())
-                pacer.saw(tick.start_ns - oldest_ns)
+            self._step(index, tick)
+            late = tick.late_s * self._config.control_rate_hz > SLACK
+            if late or index - steered >= STEER_EVERY:
+                steered = index
+                pacer.steer(best_shift_ns(pacer.due_ns, pacer.period_ns, self._parts.arrivals()))
         pacer.wait()
         self._go_on()
 
-    def _after_a_frame(self) -> int:
-        """
-        Return when to begin, so that every step sees a fresh picture.
-
-        Cameras and loop have one rate: that is just after the latest of some pictures has come.
-        One that came much later than the others does not make all steps see older pictures.
-        """
-        period_ns, stamp_ns = round(1e9 / self._config.control_rate_hz), 0
-        came_ns: list[int] = []
+    def _begin_ns(self, period_ns: int) -> int:
+        """Return when to begin, so that every step sees a fresh picture."""
         for _ in range(LOOKS):
-            images = self._parts.look()
+            self._parts.look()
             self._go_on()
-            stamp_ns = max((image.stamp_ns for image in images.values()), default=0)
-            came_ns.append(min(self._clock.now_ns() - stamp_ns, period_ns))
-        usual_ns = sorted(came_ns)[len(came_ns) // 2]
-        latest_ns = min(max(came_ns), max(usual_ns, AGE_NS - AFTER_FRAME_NS))
-        return stamp_ns + latest_ns + AFTER_FRAME_NS if stamp_ns else self._clock.now_ns()
+        now_ns, arrivals = self._clock.now_ns(), self._parts.arrivals()
+        shift_ns = best_shift_ns(now_ns, period_ns, arrivals)
+        return now_ns + (shift_ns if shift_ns >= 0 else shift_ns + period_ns)
 
-    def _step(self, index: int, tick: Tick) -> Observation:
+    def _step(self, index: int, tick: Tick) -> None:
         seen = self._parts.observe(tick.start_ns, self.job.prompt, index)
         taken = self._next_action(seen)
         # The policy may have thought for long: what it asks is judged by where the arm is now.
@@ -196,7 +191,6 @@ class Rollout:
             index, tick.start_ns, seen.arm.stamp_ns, seen.gripper.stamp_ns, stamps,
             taken.requested, q_sent, grip, taken.chunk_index, taken.chunk_step, safe.clamps,
             tick.loop_s, tick.late_s, coarse(taken.inference_s)), seen)
-        return seen
 
     def _next_action(self, seen: Observation) -> ChunkStep:
         taken = self._asker.ask(seen, self._config.inference_timeout_s)

@@ -27,6 +27,7 @@ class Rig:
     advance: Callable[[float], None]
     trip: Callable[[], None] | None = None
     rate_hz: float = 15.0
+    own_rate: bool = True  # of a camera; else it takes its pictures when asked
 
 
 class PartContract:
@@ -238,6 +239,17 @@ class CameraContract(PartContract):
         with rig.part as camera:
             numbers = [camera.wait_frame(2.0).sequence for _ in range(3)]
         assert np.all(np.diff(numbers) >= 1)
+
+    def test_tells_when_its_frames_came(self, rig):
+        with rig.part as camera:
+            stamps = [camera.wait_frame(2.0).left.stamp_ns for _ in range(4)]
+            pairs = camera.arrivals()
+        if rig.own_rate:
+            assert {*stamps[:-1]} <= {stamp for stamp, _ in pairs}
+        else:
+            assert not pairs
+        assert all(0 <= came - stamp < 1e9 for stamp, came in pairs)
+        assert np.all(np.diff([stamp for stamp, _ in pairs]) > 0)
 
     def test_has_a_serial(self, rig):
         assert isinstance(rig.part.serial, str)

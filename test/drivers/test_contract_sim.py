@@ -31,7 +31,8 @@ def rig_of(station, part, name, trip=None):
         else:
             station.step(seconds)
 
-    return Rig(part, station.clock, lambda: station.world.faults.dead.add(name), advance, trip)
+    return Rig(part, station.clock, lambda: station.world.faults.dead.add(name), advance, trip,
+               own_rate=station.world.running)
 
 
 class TestSimArm(MovingArmContract):

@@ -80,6 +80,9 @@ class FakeCamera:
     def wait_frame(self, timeout_s):
         return self.frame()
 
+    def arrivals(self):
+        return []
+
 
 class FakeSafety:
     fail_at = None

@@ -11,6 +11,7 @@ from arena_robot.core.camera import CameraInfo
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, ReadTimeout, StaleData
 from arena_robot.core.observation import EYES, ROLES, Image, Pixels, view
+from arena_robot.drivers.arrivals import Arrivals
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.part import Opened
 from arena_robot.drivers.sim.eyes import NATIVE_SIZE, SERIALS, camera_info
@@ -51,12 +52,13 @@ class SimCamera(Opened):
         self._frame: StereoFrame | None = None
         self._new = threading.Condition()
         self._sequence = self._dropped = 0
+        self._arrivals = Arrivals()
         self._generation = -1
 
     def open(self) -> None:
         """Draw the first frame."""
         self._sequence = self._dropped = 0
-        self._frame = None
+        self._frame, self._arrivals = None, Arrivals()
         self._studio.draw(self)
         if self.world.running:  # the first drawing also made the graphics context
             self._studio.draw(self)
@@ -102,6 +104,10 @@ class SimCamera(Opened):
         raise ReadTimeout(f'no frame of the {self.role} camera ({self.serial}) within '
                           f'{timeout_s} s; is it plugged in?')
 
+    def arrivals(self) -> Sequence[tuple[int, int]]:
+        """Return when the newest frames were taken, and when they were drawn."""
+        return self._arrivals.pairs()
+
     @property
     def dead(self) -> bool:
         """Whether a test silenced this camera."""
@@ -121,6 +127,8 @@ class SimCamera(Opened):
             self._sequence += 1
             self._frame = StereoFrame(left, right, self._sequence, self._dropped)
             self._generation = self.world.generation
+            if self.world.running:
+                self._arrivals.note(stamp_ns, self.world.now_ns())
             self._new.notify_all()
 
     def miss(self) -> None:
