@@ -11,6 +11,7 @@ import os
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -29,11 +30,15 @@ POOL = {'policies': [{'name': 'one', 'address': 'example:echo'},
 
 
 def look(url, over):
-    """Fetch three views as fast as the page does."""
+    """Fetch three views as fast as the page does, once there are pictures."""
     while not over.wait(0.15):
         for view in ('left_left', 'right_left', 'wrist_left'):
-            with urllib.request.urlopen(f'{url}api/frame/{view}', timeout=5.0) as answer:
-                answer.read()
+            try:
+                with urllib.request.urlopen(f'{url}api/frame/{view}', timeout=5.0) as answer:
+                    answer.read()
+            except urllib.error.HTTPError as error:
+                if error.code != 404:
+                    raise
 
 
 def episode(desk):

@@ -78,7 +78,7 @@ class Deriver:
             if self._process is not None:
                 self._process.terminate()
                 try:
-                    self._process.wait(timeout=2.0)
+                    self._process.wait(timeout=1.0)
                 except subprocess.TimeoutExpired:
                     self._process.kill()
                     self._process.wait()

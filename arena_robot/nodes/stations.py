@@ -110,23 +110,23 @@ class Supervisor:
                     del due[node]
                     running[node] = self._start(node)
         finally:
-            _end(list(running.values()))
+            _end(running)
         return 0 if self.stopped.is_set() else worst
 
     def _start(self, node: NodeProcess) -> 'subprocess.Popen[bytes]':
         return subprocess.Popen(node.command(), start_new_session=True)
 
 
-def _end(processes: 'Sequence[subprocess.Popen[bytes]]') -> None:
+def _end(running: 'Mapping[NodeProcess, subprocess.Popen[bytes]]') -> None:
     """Interrupt all at once; kill what is still there after KILL_S."""
-    for process in processes:
+    for process in running.values():
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
     end_s = time.monotonic() + KILL_S
-    for process in processes:
+    for node, process in running.items():
         try:
             process.wait(max(0.0, end_s - time.monotonic()))
         except subprocess.TimeoutExpired:
-            log.error('process %s did not end by itself: killed', process.pid)
+            log.error('%s did not end within %g s: killed', node.name, KILL_S)
             process.kill()
             process.wait(1.0)
