@@ -16,8 +16,8 @@ Stamps = NDArray[np.int64]
 
 BEATS, FEWEST = 60, 8
 STEP_NS = 1_000_000
-MARGIN_NS = 6_000_000  # a picture that came just in time may come this much later tomorrow
-OLDEST_NS = 75_000_000  # pictures are not made older than this for the sake of late ones
+MARGIN_NS = 5_000_000  # a picture that came just in time may come this much later tomorrow
+OLDEST_NS = 71_000_000  # pictures are not made older than this for the sake of late ones
 MISS = 40  # one step that missed its picture is as bad as this many with pictures a period older
 TOO_OLD = 10
 GAIN_NS = 4_000_000  # a smaller gain is not worth a move
