@@ -10,6 +10,9 @@ PY := .venv/bin/python
 TESTS ?= test
 ARGS ?=
 
+# Containers often set this; every process of a test would then compile what it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup test test-demo lint demo bench proto clean
 

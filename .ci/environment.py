@@ -94,7 +94,7 @@ def install_wheels(*what: object) -> None:
     """
     Install what the words for pip say; pip's own words go to a log.
 
-    Python compiles a module when it is first used; most of what the wheels hold never is.
+    Not compiled: most of what the wheels hold is never used, and :func:`compile_used` does it.
     """
     run([PYTHON, '-m', 'pip', 'install', '--prefer-binary', '--disable-pip-version-check',
          '--progress-bar', 'off', '--no-compile', *what],
@@ -158,6 +158,19 @@ def install_start_up() -> None:
     run([command, '--version'], 'check')
 
 
+def compile_used() -> None:
+    """
+    Import every module of arena_robot, so that Python keeps it, and what it needs, compiled.
+
+    Where PYTHONDONTWRITEBYTECODE is set, as in many containers, nobody else ever would, and
+    every process compiled it all for a second or two when it starts.
+    """
+    code = ('import importlib, pkgutil, arena_robot\n'
+            'for module in pkgutil.walk_packages(arena_robot.__path__, "arena_robot."):\n'
+            '    importlib.import_module(module.name)\n')
+    run([PYTHON, '-c', code], 'compile', environment={**os.environ, 'PYTHONDONTWRITEBYTECODE': ''})
+
+
 def steps() -> list[tuple[str, str, str, Callable[[], None]]]:
     """Return title, stamp, what it depends on, and work of every step, in order."""
     wheels = digest(files(*WHEELS))
@@ -172,6 +185,7 @@ def steps() -> list[tuple[str, str, str, Callable[[], None]]]:
         ('Build of arena_robot', 'arena_robot', package, build_robot),
         ('The arena command', 'command', digest(files('.ci/arena_start.py'), package, ARENA),
          install_start_up),
+        ('Compilation of what is used', 'compiled', digest((), wheels, messages), compile_used),
     ]
 
 
