@@ -5,6 +5,7 @@ import logging
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
+from arena_msgs.msg import StepRecord
 from arena_robot.drivers.sim.world import SimWorld
 from arena_robot.nodes import qos
 from arena_robot.nodes.convert import stamp_of
@@ -12,18 +13,21 @@ from arena_robot.nodes.convert import stamp_of
 log = logging.getLogger(__name__)
 
 LATE_S = 0.06
+OLD_S = 0.12
 SLOWER, FASTER = 0.8, 1.03
 LEAST = 0.1
 
 
 class Governor:
     """
-    Watches how old commands are, in simulated time, when they arrive at the arm.
+    Watches how old things are, in simulated time, when they are used.
 
-    On a machine with time to spare that is a few milliseconds. When the processes of the station
-    wait for each other, simulated time runs away from them, and a policy would be judged by the
-    machine it is tried on: so the world slows down until commands arrive in time again. How long
-    a policy thinks does not matter here, since a command is stamped when it is sent.
+    These are the commands that arrive at the arm, and what a session's steps saw. On a machine
+    with time to spare a command takes a few milliseconds, and a picture less than a period. When
+    the processes of the station wait for each other, simulated time runs away from them, and a
+    policy would be judged by the machine it is tried on: so the world slows down until both are
+    fresh again. How long a policy thinks does not matter here, since a command is stamped when it
+    is sent, and a step sees the newest there is when it begins.
     """
 
     def __init__(self, node: Node, world: SimWorld, asked: float) -> None:
@@ -31,19 +35,24 @@ class Governor:
         self._asked = asked
         self._slowest = asked
         qos.subscription(node, JointState, 'arm_node/target_joint', self._on_command, qos.COMMAND)
+        qos.subscription(node, StepRecord, 'session_node/step', self._on_step, qos.SENSOR)
 
     def _on_command(self, message: JointState) -> None:
-        self.heard((self._world.now_ns() - stamp_of(message.header.stamp)) * 1e-9)
+        age_s = (self._world.now_ns() - stamp_of(message.header.stamp)) * 1e-9
+        self.heard(age_s, LATE_S, 'a command')
 
-    def heard(self, age_s: float) -> None:
-        """Take the age of a command that has just arrived."""
+    def _on_step(self, message: StepRecord) -> None:
+        self.heard(message.observation_age_s, OLD_S, 'what a step saw')
+
+    def heard(self, age_s: float, limit_s: float, what: str) -> None:
+        """Take the age of something that is used, and what it should be at most."""
         factor = self._world.real_time_factor or self._asked
-        if age_s > LATE_S:
+        if age_s > limit_s:
             factor = max(factor * SLOWER, LEAST)
         else:
             factor = min(factor * FASTER, self._asked)
         if factor < self._slowest:
             self._slowest = factor
-            log.info('commands come %.0f ms late: simulated time runs at %.2f now', 1e3 * age_s,
+            log.info('%s was %.0f ms old: simulated time runs at %.2f now', what, 1e3 * age_s,
                      factor)
         self._world.real_time_factor = factor

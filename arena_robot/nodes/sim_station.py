@@ -43,8 +43,8 @@ SIM_PARAMS = (
     Param('beauty', False, 'shadows and smooth edges; slow'),
     Param('real_time_factor', 1.0, 'simulated per real second; 0: as fast as possible', 0.0,
           100.0),
-    Param('give_way', True, 'with /clock: run slower while commands arrive late, as they do when '
-          'the machine is too busy for real_time_factor'),
+    Param('give_way', True, 'with /clock: run slower while commands arrive late or steps see old '
+          'pictures, as when the machine is too busy for real_time_factor'),
     Param('publish_clock', False, 'publish /clock; needed when real_time_factor is not 1'),
     Param('clock_rate', 125.0, 'messages on /clock per simulated second', 1.0, 250.0),
     Param('restore_mm', 0.0, 'how far (mm, standard deviation) ~/restore_start misplaces things',

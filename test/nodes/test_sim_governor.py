@@ -9,10 +9,13 @@ import pytest
 pytest.importorskip('rclpy', reason='ROS 2 is not installed')
 
 from rclpy.action import ActionClient
+from sensor_msgs.msg import JointState
 
+from arena_msgs.msg import StepRecord
 from arena_robot.nodes import sim_governor
 from arena_robot.nodes.action_client import ThreadedActionClient
-from arena_robot.nodes.sim_governor import LATE_S, LEAST, Governor
+from arena_robot.nodes.convert import header
+from arena_robot.nodes.sim_governor import LATE_S, LEAST, OLD_S, Governor
 
 
 @pytest.fixture
@@ -27,21 +30,21 @@ def governor(world, monkeypatch):
 
 
 def test_late_commands_slow_the_world_down_but_never_stop_it(governor, world):
-    governor.heard(LATE_S * 1.5)
+    governor._on_command(JointState(header=header(-round(1.5e9 * LATE_S), '')))
     assert LEAST < world.real_time_factor < 3.0
     for _ in range(100):
-        governor.heard(1.0)
+        governor._on_command(JointState(header=header(-10**9, '')))
     assert world.real_time_factor == LEAST
 
 
-def test_it_runs_as_fast_as_asked_again_once_commands_come_in_time(governor, world):
+def test_it_runs_as_fast_as_asked_again_once_steps_see_fresh_pictures(governor, world):
     for _ in range(10):
-        governor.heard(1.0)
+        governor._on_step(StepRecord(observation_age_s=1.0))
     slow = world.real_time_factor
-    governor.heard(0.001)
+    governor._on_step(StepRecord(observation_age_s=0.5 * OLD_S))
     assert slow < world.real_time_factor
     for _ in range(200):
-        governor.heard(0.001)
+        governor._on_step(StepRecord(observation_age_s=0.5 * OLD_S))
     assert world.real_time_factor == 3.0
 
 

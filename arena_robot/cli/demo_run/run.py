@@ -189,8 +189,8 @@ class Demo:
         outcomes.tell(self._display, found)
         line = self._display.line
         if videos.lossy:
-            line(f'  {len(videos.lossy)} of {2 * len(found.records)} recordings lost messages: '
-                 'this machine was busy; `arena episode check` says which')
+            line(f'  {len(videos.lossy)} of {2 * len(found.records)} recordings have gaps: this '
+                 'machine was busy; `arena episode check` says which')
         line(f'\n  took {minutes(took)}, at most {meter.peak_bytes / GIB:.2f} GiB of memory, '
              f'{sum(meter.cpu_s.values()):.0f} s of processor time, '
              f'{disk_mb(self._folder / "sessions") / max(len(plan.jobs), 1):.0f} MB of disk a '
