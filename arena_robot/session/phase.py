@@ -40,13 +40,12 @@ def best_shift_ns(due_ns: int, period_ns: int,
     beats = beats[beats - half_ns >= max(int(t[0].max()) for t in tables) + MARGIN_NS]
     if len(beats) < FEWEST:
         return 0
-    shifts = np.arange(-half_ns, half_ns + 1, STEP_NS)
-    shifts -= shifts[np.argmin(np.abs(shifts))]
+    far = half_ns // STEP_NS
+    shifts = STEP_NS * np.arange(-far, far + 1)
     cost = _cost(np.stack([_ages(beats[:, None] + shifts, t) for t in tables]).max(axis=0),
                  period_ns)
     best = int(np.lexsort((np.abs(shifts), cost))[0])
-    here = int(np.flatnonzero(shifts == 0)[0])
-    return int(shifts[best]) if cost[here] - cost[best] >= GAIN_NS else 0
+    return int(shifts[best]) if cost[far] - cost[best] >= GAIN_NS else 0
 
 
 def _ages(looks: Stamps, table: Stamps) -> Stamps:
