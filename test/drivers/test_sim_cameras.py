@@ -8,6 +8,7 @@ from arena_robot.core.observation import view
 from arena_robot.drivers.sim.camera import SimCamera
 from arena_robot.drivers.sim.props import COLOURS
 from arena_robot.drivers.sim.station import SimStation
+from arena_robot.drivers.sim.tasks import TASKS
 
 SIZE = (640, 360)
 
@@ -165,3 +166,23 @@ def test_leaving_out_what_is_out_of_sight_changes_no_picture(station, monkeypatc
         assert now.sequence > before.sequence
         apart = np.abs(now.left.pixels.astype(int) - before.left.pixels)
         assert (apart.max(axis=2) > 8).mean() < 2e-3, role
+
+
+@pytest.mark.parametrize('task', TASKS)
+def test_a_backdrop_drawn_once_changes_no_picture(task, monkeypatch):
+    with SimStation.make(task, 3, cameras=('left', 'right')) as station:
+        first = {role: camera.wait_frame(1.0) for role, camera in station.cameras.items()}
+        world = station.world
+        world.data.qpos[world.joint('joint1')[0]] += 0.6  # an arm's length to the side
+        world.rebind()
+        filled = {role: camera.wait_frame(1.0) for role, camera in station.cameras.items()}
+        monkeypatch.setattr('arena_robot.drivers.sim.render.Canvas._backdrop', lambda *_: None)
+        station.restore(station.save())
+        for role, camera in station.cameras.items():
+            assert _apart(filled[role], first[role]) > 500, 'the arm moved'
+            assert _apart(filled[role], camera.frame()) <= 3, role
+
+
+def _apart(one, other):
+    """Count the pixels of the left eyes that differ."""
+    return int((one.left.pixels != other.left.pixels).any(axis=2).sum())

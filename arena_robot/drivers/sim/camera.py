@@ -16,7 +16,7 @@ from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.part import Opened
 from arena_robot.drivers.sim.eyes import NATIVE_SIZE, SERIALS, camera_info
 from arena_robot.drivers.sim.render import Renderer, Shot
-from arena_robot.drivers.sim.world import SimWorld, Snapshot
+from arena_robot.drivers.sim.world import SimWorld
 
 log = logging.getLogger(__name__)
 WAITING = 1  # frames that may wait while a slow one is drawn; more are lost
@@ -152,7 +152,7 @@ class Studio:
         self._world = world
         self._renderer = Renderer()
         self._cameras: list[SimCamera] = []
-        self._pending: list[Future[None]] = []
+        self._pending: list[Future[dict[Shot, Pixels]]] = []
         world.on_tick.append(self._on_tick)
         self._next_ns: dict[SimCamera, int] = {}
 
@@ -203,26 +203,23 @@ class Studio:
         due = [camera for camera in due if not camera.dead]
         if not due:
             return
-        grab = _Grab(due, self._world.snapshot())
-        future = self._renderer.submit(grab.snapshot, grab.shots, grab.take)
+        snapshot = self._world.snapshot()
+        future = self._renderer.submit(snapshot, [shot for camera in due
+                                                  for shot in camera.shots()])
         self._pending.append(future)
-        future.add_done_callback(grab.over)
+        future.add_done_callback(lambda drawn: _hand_out(drawn, due, snapshot.stamp_ns))
 
 
-class _Grab:
-    """One instant drawn for several cameras; each has its frame as soon as it is complete."""
+def _hand_out(drawn: 'Future[dict[Shot, Pixels]]', cameras: Sequence[SimCamera],
+              stamp_ns: int) -> None:
+    """
+    Give every camera its pictures of one grab.
 
-    def __init__(self, cameras: Sequence[SimCamera], snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        self.shots = [shot for camera in cameras for shot in camera.shots()]
-        self._last = {camera.shots()[-1]: camera for camera in cameras}
-        self._pictures: dict[Shot, Pixels] = {}
-
-    def take(self, shot: Shot, pixels: Pixels) -> None:
-        self._pictures[shot] = pixels
-        if (camera := self._last.get(shot)) is not None:
-            camera.take(self._pictures, self.snapshot.stamp_ns)
-
-    def over(self, future: 'Future[None]') -> None:
-        if (error := future.exception()) is not None:
-            log.error('no frame at %d ns: %s', self.snapshot.stamp_ns, error)
+    All at once: who sends a camera's pictures on while others are drawn slows the drawing down by
+    more than is won, and a control loop uses the oldest.
+    """
+    if (error := drawn.exception()) is not None:
+        log.error('no frame at %d ns: %s', stamp_ns, error)
+        return
+    for camera in cameras:
+        camera.take(drawn.result(), stamp_ns)

@@ -6,7 +6,7 @@ Works on snapshots in a MjData of its own, so drawing never holds up physics.
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import Floats, Pixels
+from arena_robot.drivers.sim.backdrop import Backdrop, Depths
 from arena_robot.drivers.sim.gripper_model import BAR_END, BAR_PIVOT, FINGERS
 from arena_robot.drivers.sim.scene import Scene
 from arena_robot.drivers.sim.world import Snapshot
@@ -22,6 +23,7 @@ from arena_robot.drivers.sim.world import Snapshot
 MAX_WIDTH, MAX_HEIGHT = 1280, 720
 _PLAIN = ((256, 12, 3), (480, 16, 4), (MAX_HEIGHT, 28, 8))  # up to height: slices, stacks
 _OFFSCREEN = mujoco.mjtFramebuffer.mjFB_OFFSCREEN
+_STATIC, _MOVING = mujoco.mjtCatBit.mjCAT_STATIC, mujoco.mjtCatBit.mjCAT_DYNAMIC
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Canvas:
     An OpenGL context with one scene's model loaded; belongs to the thread that made it.
 
     Mesa draws pixels in threads of its own. It has two buffers to draw to, so that the geometry
-    of a picture is prepared while the pixels of the one before are drawn.
+    of a picture is prepared while the pixels of the one before are drawn. What stands still
+    before a camera that stands still is drawn once; see :class:`Backdrop`.
     """
 
     BUFFERS = 2
@@ -68,30 +71,46 @@ class Canvas:
         self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
         self._posed: Snapshot | None = None
         self._bars, self._sight = _Bars(model), _Sight(model)
+        self._backdrops: dict[Shot, Backdrop] = {}
 
     def draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> Iterator[Pixels]:
         """Yield one (H, W, 3) uint8 RGB picture per shot."""
         if snapshot is not self._posed:
             self._pose(snapshot)
-        begun: deque[tuple[Shot, mujoco.MjrContext]] = deque()
+        begun: deque[_Begun] = deque()
         for number, shot in enumerate(shots):
             if len(begun) == len(self._contexts):
-                yield _read(*begun.popleft())
-            context = self._contexts[number % len(self._contexts)]
-            self._begin(shot, context)
-            begun.append((shot, context))
+                yield begun.popleft().finish()
+            begun.append(self._begin(shot, self._contexts[number % len(self._contexts)]))
         while begun:
-            yield _read(*begun.popleft())
+            yield begun.popleft().finish()
 
-    def _begin(self, shot: Shot, context: 'mujoco.MjrContext') -> None:
-        self._camera.fixedcamid = mujoco.mj_name2id(
-            self.model, mujoco.mjtObj.mjOBJ_CAMERA, shot.camera)
+    def _begin(self, shot: Shot, context: 'mujoco.MjrContext') -> '_Begun':
+        backdrop = self._backdrop(shot, context)
+        self._render(shot, context, _MOVING if backdrop else _STATIC | _MOVING)
+        return _Begun(shot, context, backdrop)
+
+    def _backdrop(self, shot: Shot, context: 'mujoco.MjrContext') -> Backdrop | None:
+        """Return what does not move in a shot; None where everything has to be drawn anew."""
+        body = self.model.cam_bodyid[self._id(shot)]
+        if self.scene.spec.beauty or self.model.body_weldid[body]:
+            return None  # shadows fall on what stands still; a camera on the arm moves
+        if shot not in self._backdrops:
+            self._render(shot, context, _STATIC)
+            self._backdrops[shot] = Backdrop(*_read(shot, context))
+        return self._backdrops[shot]
+
+    def _render(self, shot: Shot, context: 'mujoco.MjrContext', what: int) -> None:
+        self._camera.fixedcamid = self._id(shot)
         self._sight.hide(self.data, self._camera.fixedcamid, shot.width / shot.height)
-        mujoco.mjv_updateScene(self.model, self.data, self._option, None, self._camera,
-                               mujoco.mjtCatBit.mjCAT_ALL, self._picture)
+        mujoco.mjv_updateScene(self.model, self.data, self._option, None, self._camera, what,
+                               self._picture)
         self._sight.restore()
         mujoco.mjr_setBuffer(_OFFSCREEN, context)
         mujoco.mjr_render(shot.area(), self._picture, context)
+
+    def _id(self, shot: Shot) -> int:
+        return int(mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_CAMERA, shot.camera))
 
     def _pose(self, snapshot: Snapshot) -> None:
         self.data.qpos[:] = snapshot.qpos
@@ -109,11 +128,32 @@ class Canvas:
             context.free()
 
 
-def _read(shot: Shot, context: 'mujoco.MjrContext') -> Pixels:
+@dataclass(frozen=True)
+class _Begun:
+    """A picture that is being drawn."""
+
+    shot: Shot
+    context: 'mujoco.MjrContext'
+    backdrop: Backdrop | None
+
+    def finish(self) -> Pixels:
+        """Wait for the picture and return it, first row on top."""
+        if self.backdrop is None:
+            pixels = np.empty((self.shot.height, self.shot.width, 3), np.uint8)
+            mujoco.mjr_setBuffer(_OFFSCREEN, self.context)
+            mujoco.mjr_readPixels(pixels, None, self.shot.area(), self.context)
+        else:
+            pixels = self.backdrop.behind(*_read(self.shot, self.context))
+        return np.ascontiguousarray(pixels[::-1])
+
+
+def _read(shot: Shot, context: 'mujoco.MjrContext') -> tuple[Pixels, Depths]:
+    """Return the pixels and how far away they are, as OpenGL has them: first row at the bottom."""
     pixels = np.empty((shot.height, shot.width, 3), np.uint8)
+    depth = np.empty((shot.height, shot.width), np.float32)
     mujoco.mjr_setBuffer(_OFFSCREEN, context)
-    mujoco.mjr_readPixels(pixels, None, shot.area(), context)
-    return np.ascontiguousarray(pixels[::-1])
+    mujoco.mjr_readPixels(pixels, depth, shot.area(), context)
+    return pixels, depth
 
 
 def _make_context() -> 'mujoco.GLContext':
@@ -186,28 +226,23 @@ class Renderer:
         self._gl: mujoco.GLContext | None = None
         self._canvas: Canvas | None = None
 
-    def submit(self, snapshot: Snapshot, shots: Sequence[Shot],
-               ready: Callable[[Shot, Pixels], None]) -> 'Future[None]':
-        """Draw soon; ``ready`` takes each (H, W, 3) picture once it is drawn, on the thread."""
-        return self._thread.submit(self._draw, snapshot, tuple(shots), ready)
+    def submit(self, snapshot: Snapshot, shots: Sequence[Shot]) -> 'Future[dict[Shot, Pixels]]':
+        """Draw soon: one (H, W, 3) picture per shot."""
+        return self._thread.submit(self._draw, snapshot, tuple(shots))
 
     def draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> dict[Shot, Pixels]:
         """Draw now and return one (H, W, 3) picture per shot."""
-        pictures: dict[Shot, Pixels] = {}
-        self.submit(snapshot, shots, pictures.__setitem__).result(timeout=60.0)
-        return pictures
+        return self.submit(snapshot, shots).result(timeout=60.0)
 
     def close(self) -> None:
         """Free the context; can be called twice."""
         self._thread.submit(self._free)
         self._thread.shutdown(wait=True)
 
-    def _draw(self, snapshot: Snapshot, shots: Sequence[Shot],
-              ready: Callable[[Shot, Pixels], None]) -> None:
+    def _draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> dict[Shot, Pixels]:
         canvas = self._fitting(snapshot.scene, max(shot.width for shot in shots),
                                max(shot.height for shot in shots))
-        for shot, pixels in zip(shots, canvas.draw(snapshot, shots), strict=True):
-            ready(shot, pixels)
+        return dict(zip(shots, canvas.draw(snapshot, shots), strict=True))
 
     def _fitting(self, scene: Scene, width: int, height: int) -> Canvas:
         """Return a canvas of ``scene`` that is large enough; it only grows."""
