@@ -2,5 +2,6 @@
 
 import os
 
-# Seven joints need no threads of OpenBLAS, which spin while they wait for the next matrix.
+# Seven joints and small pictures need no helper threads, which spin while they wait for work.
 os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+os.environ.setdefault('OPENCV_FOR_THREADS_NUM', '1')

@@ -104,9 +104,9 @@ class ArmControl:
         external = data.qfrc_constraint[self.impedance.dofs]
         self.tau_ext += _FILTER * (external - self.tau_ext)
         if self.mode in (RobotMode.IDLE, RobotMode.MOVE):
-            worst = int(np.argmax(np.abs(self.tau_ext)))
-            if abs(self.tau_ext[worst]) > self.collision_nm:
-                self.trip(RobotMode.REFLEX, f'joint{worst + 1}_collision')
+            size = np.abs(self.tau_ext)
+            if size.max() > self.collision_nm:
+                self.trip(RobotMode.REFLEX, f'joint{size.argmax() + 1}_collision')
         lead = None
         silence_s = (now_ns - self._command_ns) * 1e-9
         if self.phase is Phase.TRACK and silence_s > self.command_timeout_s:

@@ -66,10 +66,9 @@ class GripperControl:
         """Advance the ramp by ``dt`` seconds and judge what the fingers met."""
         self._read(data)
         rate = SPEED_M_S[0] + self.speed * (SPEED_M_S[1] - SPEED_M_S[0])
-        step = float(np.clip(self.requested_m - self._ramp_m, -rate * dt, rate * dt))
-        ahead = self.width_m + np.clip(self._ramp_m + step - self.width_m,
-                                       -_SQUEEZE_M, _SQUEEZE_M)
-        self._ramp_m = float(ahead)
+        step = max(-rate * dt, min(rate * dt, self.requested_m - self._ramp_m))
+        ahead = self._ramp_m + step - self.width_m
+        self._ramp_m = self.width_m + max(-_SQUEEZE_M, min(_SQUEEZE_M, ahead))
         data.ctrl[self._servos] = self._ramp_m / 2
         self._judge(dt)
 

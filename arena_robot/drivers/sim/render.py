@@ -4,6 +4,7 @@ Pictures of a world, drawn by one thread that owns the OpenGL context.
 Works on snapshots in a MjData of its own, so drawing never holds up physics.
 """
 
+import math
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ import mujoco
 import numpy as np
 
 from arena_robot.core.errors import DriverError
-from arena_robot.core.observation import Floats, Pixels
+from arena_robot.core.observation import Pixels
 from arena_robot.drivers.sim.backdrop import Backdrop, Depths
 from arena_robot.drivers.sim.gripper_model import BAR_END, BAR_PIVOT, FINGERS
 from arena_robot.drivers.sim.scene import Scene
@@ -72,6 +73,7 @@ class Canvas:
         self._posed: Snapshot | None = None
         self._bars, self._sight = _Bars(model), _Sight(model)
         self._backdrops: dict[Shot, Backdrop] = {}
+        self._ids = {model.camera(i).name: i for i in range(model.ncam)}
 
     def draw(self, snapshot: Snapshot, shots: Sequence[Shot]) -> Iterator[Pixels]:
         """Yield one (H, W, 3) uint8 RGB picture per shot."""
@@ -92,7 +94,7 @@ class Canvas:
 
     def _backdrop(self, shot: Shot, context: 'mujoco.MjrContext') -> Backdrop | None:
         """Return what does not move in a shot; None where everything has to be drawn anew."""
-        body = self.model.cam_bodyid[self._id(shot)]
+        body = self.model.cam_bodyid[self._ids[shot.camera]]
         if self.scene.spec.beauty or self.model.body_weldid[body]:
             return None  # shadows fall on what stands still; a camera on the arm moves
         if shot not in self._backdrops:
@@ -101,16 +103,13 @@ class Canvas:
         return self._backdrops[shot]
 
     def _render(self, shot: Shot, context: 'mujoco.MjrContext', what: int) -> None:
-        self._camera.fixedcamid = self._id(shot)
-        self._sight.hide(self.data, self._camera.fixedcamid, shot.width / shot.height)
+        self._camera.fixedcamid = camera = self._ids[shot.camera]
+        self._sight.hide(self.data, camera, shot.width / shot.height)
         mujoco.mjv_updateScene(self.model, self.data, self._option, None, self._camera, what,
                                self._picture)
         self._sight.restore()
         mujoco.mjr_setBuffer(_OFFSCREEN, context)
         mujoco.mjr_render(shot.area(), self._picture, context)
-
-    def _id(self, shot: Shot) -> int:
-        return int(mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_CAMERA, shot.camera))
 
     def _pose(self, snapshot: Snapshot) -> None:
         self.data.qpos[:] = snapshot.qpos
@@ -207,15 +206,13 @@ class _Bars:
     def pose(self, data: mujoco.MjData) -> None:
         origin, turn = data.xpos[self._hand], data.xmat[self._hand].reshape(3, 3)
         for geom, sign, x, address in self._bars:
-            start = np.array([x, sign * BAR_PIVOT[0], BAR_PIVOT[1]])
-            end = np.array([x, sign * (BAR_END[0] + data.qpos[address]), BAR_END[1]])
-            data.geom_xpos[geom] = origin + turn @ ((start + end) / 2)
-            data.geom_xmat[geom] = (turn @ _along(end - start)).ravel()
-
-
-def _along(direction: Floats) -> Floats:
-    z = direction / np.linalg.norm(direction)
-    return np.column_stack([(1.0, 0.0, 0.0), np.cross(z, (1.0, 0.0, 0.0)), z])
+            y, z = sign * BAR_PIVOT[0], BAR_PIVOT[1]
+            dy = sign * (BAR_END[0] + data.qpos[address]) - y
+            dz = BAR_END[1] - z
+            length = math.hypot(dy, dz)
+            data.geom_xpos[geom] = origin + turn @ (x, y + dy / 2, z + dz / 2)
+            c, s = dz / length, dy / length
+            data.geom_xmat[geom] = (turn @ ((1, 0, 0), (0, c, s), (0, -s, c))).ravel()
 
 
 class Renderer:
