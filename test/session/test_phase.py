@@ -68,3 +68,20 @@ def test_one_picture_that_is_too_late_for_any_moment_moves_nothing():
     [], [[]], [camera(), []], [camera(count=1)], [camera(count=9)]])
 def test_with_too_little_known_nothing_moves(arrivals):
     assert best_shift_ns(10**9 + 9 * PERIOD_NS, PERIOD_NS, arrivals) == 0
+
+
+def test_where_pictures_come_irregularly_it_leaves_more_room():
+    def room(jitter_ms):
+        arrivals = [camera(way_ms=25, jitter_ms=jitter_ms)]
+        here = due(60, arrivals)
+        latest_ms = max(c - s for s, c in arrivals[0]) / MS
+        return 60 + best_shift_ns(here, PERIOD_NS, arrivals) / MS - latest_ms
+    assert 4 <= room(0) <= 6
+    assert 9 <= room(20) <= 16
+
+
+def test_no_room_is_left_that_would_make_every_picture_old():
+    arrivals = [camera(way_ms=30, jitter_ms=60)]
+    here = due(60, arrivals)
+    moved = best_shift_ns(here, PERIOD_NS, arrivals)
+    assert np.median(oldest_ms(here + moved, arrivals)) * MS <= OLDEST_NS
