@@ -135,6 +135,7 @@ def test_a_session_by_hand(page, desk):
     page.press()
     page.until(lambda: 'say in a sentence why' in page.find('#problem').text, 'no complaint')
     page.type('#explanation', WHY)
+    assert not page.find('#problem').is_displayed(), 'a complaint stays while it is attended to'
     page.photo('6_preference')
     page.press()
     page.state('review')

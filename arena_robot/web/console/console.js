@@ -27,6 +27,7 @@ async function main() {
   byId('stop').addEventListener('click', stop);
   byId('seat').addEventListener('click', takeSeat);
   byId('history').addEventListener('toggle', showToday);
+  byId('panel').addEventListener('input', settle);
   document.addEventListener('keydown', onKey);
   follow();
 }
@@ -60,6 +61,11 @@ function tell(text, isLost = false) {
   byId('problem').textContent = text;
   byId('problem').hidden = !text;
   byId('problem').dataset.lost = isLost ? 'yes' : '';
+}
+
+// A complaint goes as soon as what it is about is being changed.
+function settle() {
+  if (!byId('problem').dataset.lost) tell('');
 }
 
 function show(found) {
