@@ -40,6 +40,7 @@ FIND_S, QUICK_S, SLOW_S = 5.0, 10.0, 60.0
 WATCH_S, PATIENCE_S = 0.25, 3.0
 CAMERAS = tuple(f'{role}_camera' for role in ROLES)
 SLOW = (Button.PHOTOGRAPH, Button.PREPARE_RESET, Button.CONFIRM_RESET, Button.CHECK, Button.RETRY)
+COUNTS = {Button.INVALIDATE: False, Button.REVALIDATE: True}  # whether the session counts then
 SERVICES = {'open_session': OpenSession, 'submit_feedback': SubmitFeedback,
             'close_session': CloseSession, 'command': SessionCommand, 'e_stop': Trigger,
             'take_control': TakeControl, 'list_sessions': ListSessions}
@@ -195,7 +196,10 @@ class SessionClient:
     def press(self, button: str, text: str = '') -> str:
         """Press a button; return what happened."""
         request = SessionCommand.Request(control=self._token, command=button, text=text)
-        return str(self._call('command', request, SLOW_S if button in SLOW else QUICK_S).message)
+        said = str(self._call('command', request, SLOW_S if button in SLOW else QUICK_S).message)
+        if button in COUNTS:
+            self._await(lambda: self.state().verdict.valid is COUNTS[button])
+        return said
 
     def start(self, slot: Slot) -> None:
         """Start a slot's rollout; returns once it runs, or ended at once."""
@@ -243,6 +247,12 @@ class SessionClient:
             valid=verdict.valid, invalid_reason=verdict.invalid_reason, control=self._token))
 
     # -- inside --------------------------------------------------------------------------------
+
+    def _await(self, seen: Callable[[], bool]) -> None:
+        """Wait until the state, which comes by another way than answers do, shows a command."""
+        with self._changed:
+            if not self._changed.wait_for(seen, QUICK_S):
+                raise SessionError('the session node has not told its new state; try again')
 
     def _feedback(self, **words: Any) -> None:
         self._call('submit_feedback', SubmitFeedback.Request(control=self._token, **words))

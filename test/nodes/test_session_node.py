@@ -55,6 +55,7 @@ def test_stop_control_refusals_and_a_script(processes, tmp_path):
             desk.score(Slot.A, 0.5)
         until(desk, lambda s: s.control == 'terminal', 'control is not shown')
         other.press('invalidate', 'a test')
+        assert not other.state().verdict.valid, 'submitting would count it again'
         other.submit()
         until(other, lambda s: s.state is State.DONE, 'no reveal', 60.0)
         assert other.today()[0].verdict.invalid_reason == 'a test'
