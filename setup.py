@@ -3,13 +3,13 @@
 import re
 from glob import glob
 from pathlib import Path
+from runpy import run_path
 
 from setuptools import find_packages, setup
 
 NAME = 'arena_robot'
 VERSION = re.search(r"__version__ = '(.+)'", Path(NAME, '__init__.py').read_text()).group(1)
-NODES = [path.stem for path in sorted(Path(NAME, 'nodes').glob('*.py'))
-         if 'def main(' in path.read_text(encoding='utf-8')]
+MODULES = run_path(f'{NAME}/nodes/executables.py')['MODULES']
 
 setup(
     name=NAME,
@@ -36,6 +36,6 @@ setup(
     # One executable per node, with the node's name, for `ros2 run`.
     entry_points={'console_scripts': [
         'arena = arena_robot.cli.main:main',
-        *(f'{node} = arena_robot.nodes.{node}:main' for node in NODES),
+        *(f'{name} = {module}:main' for name, module in MODULES.items()),
     ]},
 )

@@ -34,9 +34,9 @@ from arena_robot.core.action import Action, ActionSpace, ArmCommand  # noqa: E40
 from arena_robot.core.observation import EYES, ROLES  # noqa: E402
 from arena_robot.drivers.sim.station import SimStation  # noqa: E402
 from arena_robot.nodes import convert  # noqa: E402
-from arena_robot.nodes.remote import RemoteArm  # noqa: E402
+from arena_robot.nodes.remote.robot import RemoteArm  # noqa: E402
 from arena_robot.nodes.spin import Spin  # noqa: E402
-from arena_robot.nodes.stations import overrides_file  # noqa: E402
+from arena_robot.nodes.supervisor import overrides_file  # noqa: E402
 from arena_robot.safety.filter import Safety  # noqa: E402
 from arena_robot.safety.limits import PANDA  # noqa: E402
 
@@ -50,7 +50,7 @@ class Station:
     def __init__(self, spin, namespace, **parameters):
         path = overrides_file({'sim_station': parameters})
         self.process = subprocess.Popen(
-            [sys.executable, '-m', 'arena_robot.nodes.sim_station', '--ros-args', '-r',
+            [sys.executable, '-m', 'arena_robot.nodes.simulation.node', '--ros-args', '-r',
              f'__ns:=/{namespace}', '--params-file', str(path), '--log-level', 'error'], cwd=ROOT)
         sim_time = bool(parameters.get('publish_clock'))
         self.node = Node('bench', namespace=namespace, context=spin.context,

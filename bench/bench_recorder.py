@@ -22,12 +22,12 @@ import rosbags.rosbag2
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from arena_robot.core.errors import RecordingError
-from arena_robot.recording.bag import BagWriter
-from arena_robot.recording.base import Message, Topic
-from arena_robot.recording.definitions import share_folders, split
-from arena_robot.recording.reader import BagReader
-from arena_robot.recording.recover import recover
-from arena_robot.recording.sample import SampleEpisode, SampleMaker
+from arena_robot.recording.bag.base import Message, Topic
+from arena_robot.recording.bag.definitions import share_folders, split
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.bag.recover import recover
+from arena_robot.recording.bag.writer import BagWriter
+from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 
 SECONDS = 27
 LIVE_S = 27
@@ -113,9 +113,9 @@ PUBLISHER = """
 import sys, time
 import rclpy
 from rclpy.qos import QoSProfile
-from arena_robot.nodes.recorder_topics import message_class
+from arena_robot.nodes.recorder.topics import message_class
 from arena_robot.nodes.spin import Spin
-from arena_robot.recording.sample import SampleEpisode, SampleMaker
+from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 prefix, seconds = sys.argv[1], int(sys.argv[2])
 maker = SampleMaker(SampleEpisode(steps=15, width=1280, height=720))
 topics, one = maker.topics(), list(maker.messages())
@@ -142,7 +142,7 @@ def live(home: Path) -> str:
     """Record from another process; return a line of results."""
     prefix = f'bench_{uuid.uuid4().hex[:6]}'
     recorder = subprocess.Popen(
-        [sys.executable, '-m', 'arena_robot.nodes.recorder_node', '--ros-args', '-r',
+        [sys.executable, '-m', 'arena_robot.nodes.recorder.node', '--ros-args', '-r',
          f'__ns:=/{prefix}', '-p', f"topics:=['/{prefix}/.*']", '-p', f'output_dir:={home}', '-p',
          'derive:=false', '-p', 'min_free_disk:=0.0', '--log-level', 'error'])
     load = subprocess.Popen([sys.executable, '-c', PUBLISHER, f'/{prefix}', str(LIVE_S)],

@@ -25,8 +25,8 @@ import sqlalchemy as sa
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Slot
-from arena_robot.policy import wire
 from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.grpc import wire
 from arena_robot.policy.proto import arena_policy_pb2 as policy_pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as policy_grpc
 from arena_robot.policy.resizing import shown
@@ -38,7 +38,7 @@ from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.policies import NewPolicy, Policies
 from arena_robot.server.store.schema import accounts, policies, sessions, stations
-from arena_robot.session.contract import PROMPT, observation
+from arena_robot.session.arena.contract import PROMPT, observation
 
 STATIONS = 50
 RATE_HZ = 2.0

@@ -20,9 +20,9 @@ import yaml
 
 from arena_msgs.msg import StepRecord
 from arena_robot.core.episode import CONTROL_RATE_HZ, Slot
-from arena_robot.nodes.session_client import SessionClient
-from arena_robot.nodes.session_station import SimulatedStation
-from arena_robot.web.console_server import ConsoleServer
+from arena_robot.nodes.remote.desk import SessionClient
+from arena_robot.nodes.simulation.simulated_station import SimulatedStation
+from arena_robot.web.console.serve import ConsoleServer
 
 STEPS = 405
 POOL = {'policies': [{'name': 'one', 'address': 'example:echo'},

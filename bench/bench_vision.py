@@ -10,8 +10,8 @@ import time
 
 import numpy as np
 
-from arena_robot.cli.trials.trial import Course, Trial
 from arena_robot.policy.examples.vision import Vision
+from arena_robot.trials.trial import Course, Trial
 
 TARGET_MS = 30.0
 TASKS = ('lift_cube', 'cube_in_bowl', 'cup_on_plate', 'stack_blocks', 'sort_cubes', 'find_cube')

@@ -12,7 +12,7 @@ from launch.conditions import IfCondition
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
-from arena_robot.nodes.stations import nodes_in, overrides_file
+from arena_robot.nodes.supervisor import nodes_in, overrides_file
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 
 PACKAGE = 'arena_robot'

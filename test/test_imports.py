@@ -59,7 +59,7 @@ def test_each_outside_library_has_one_home(path):
             assert where.startswith(homes), f'{where} imports {name}; its home is {homes}'
 
 
-@pytest.mark.parametrize('module', ['arena_robot.nodes.session_node', 'arena_robot.server.client'])
+@pytest.mark.parametrize('module', ['arena_robot.nodes.session.node', 'arena_robot.server.client'])
 def test_a_station_loads_no_database(module):
     code = (f'import sys, {module}\n'
             'print(*{"sqlalchemy", "alembic", "fsspec"} & set(sys.modules))')

@@ -13,7 +13,7 @@ import arena_robot
 from arena_robot.core.action import ActionSpace, ClampReason
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.observation import ObjectStatus, RobotMode
-from arena_robot.session.states import State
+from arena_robot.session.protocol.states import State
 
 ROOT = Path(__file__).resolve().parent.parent
 INTERFACES = sorted(path for kind in ('msg', 'srv', 'action')

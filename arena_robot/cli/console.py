@@ -38,9 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
-    from arena_robot.nodes.session_client import SessionClient
-    from arena_robot.nodes.session_station import SimulatedStation
-    from arena_robot.web.console_server import ConsoleServer
+    from arena_robot.nodes.remote.desk import SessionClient
+    from arena_robot.nodes.simulation.simulated_station import SimulatedStation
+    from arena_robot.web.console.serve import ConsoleServer
     over = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: over.set())

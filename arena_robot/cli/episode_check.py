@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the findings; return 1 when one of them is a failure."""
-    from arena_robot.recording.check import Level, check
-    from arena_robot.recording.folders import episodes
+    from arena_robot.recording.episode.check import Level, check
+    from arena_robot.recording.episode.folders import episodes
 
     reports = [check(folder) for place in args.folder for folder in episodes(place)]
     bad = {Level.FAILURE, Level.WARNING} if args.strict else {Level.FAILURE}

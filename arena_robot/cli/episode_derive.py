@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Derive and name the files."""
     from arena_robot.cli.progress_bar import ProgressBar
-    from arena_robot.recording.derive import derive
-    from arena_robot.recording.folders import episodes
+    from arena_robot.recording.episode.derive import derive
+    from arena_robot.recording.episode.folders import episodes
 
     for folder in [f for place in args.folder for f in episodes(place)]:
         with ProgressBar() as bar:

@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Recover what is damaged and say what was saved."""
     from arena_robot.core.errors import DataError
-    from arena_robot.recording.folders import episodes
-    from arena_robot.recording.recover import is_complete, recover
+    from arena_robot.recording.bag.recover import is_complete, recover
+    from arena_robot.recording.episode.folders import episodes
 
     folders = episodes(args.folder)
     if args.output and len(folders) > 1:

@@ -24,19 +24,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Export and name what was written."""
-    from arena_robot.recording.session_words import sources
+    from arena_robot.recording.formats.session_words import sources
 
     output = args.output or Path('export') / args.format
     groups = [sources(place) for place in args.folder]
     found = [source for group in groups for source in group]
     if args.format == 'droid':
-        from arena_robot.recording.export_droid import export_droid
+        from arena_robot.recording.formats.droid import export_droid
         written = [export_droid(source, output) for source in found]
     elif args.format == 'roboarena':
-        from arena_robot.recording.export_roboarena import export_roboarena
+        from arena_robot.recording.formats.roboarena import export_roboarena
         written = [export_roboarena(group, output) for group in groups]
     else:
-        from arena_robot.recording.export_lerobot import export_lerobot
+        from arena_robot.recording.formats.lerobot import export_lerobot
         written = [export_lerobot(found, output)]
     for folder in written:
         print(folder)

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Import and count."""
-    from arena_robot.recording.importing import dump_totals, read_any, write_records
+    from arena_robot.recording.formats.importing import dump_totals, read_any, write_records
 
     sessions = read_any(args.source)
     count = write_records(sessions, args.output, args.source.name)
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 def _load(args: argparse.Namespace) -> None:
     from arena_robot.core.clock import SystemClock
     from arena_robot.server.config import ServerConfig
-    from arena_robot.server.exchange import import_tables
+    from arena_robot.server.roboarena_csv import import_tables
     from arena_robot.server.store.database import Database
 
     config = ServerConfig(data=args.server_data or Path(), database=args.database or '')

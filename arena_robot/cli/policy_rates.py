@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from arena_robot.cli.trials.trial import Outcome
+    from arena_robot.trials.trial import Outcome
 
 VERB = 'policy rates'
 HELP = 'print success rates of policies on the simulated station'
@@ -43,13 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the episodes, print the table; exit code 1 when one ended for want of a policy."""
     from arena_robot.cli.progress_bar import ProgressBar
-    from arena_robot.cli.trials.trial import Trial
-    from arena_robot.cli.trials.workers import run_all
     from arena_robot.core.config import nearest
     from arena_robot.core.errors import ConfigError
     from arena_robot.drivers.sim.tasks import TASKS
     from arena_robot.policy.examples import EXAMPLES
     from arena_robot.policy.loading import load_policy
+    from arena_robot.trials.trial import Trial
+    from arena_robot.trials.workers import run_all
 
     policies = ([name for name in EXAMPLES if name != 'echo'] if args.policies == 'all'
                 else args.policies.split(','))
@@ -85,7 +85,7 @@ def in_order(outcomes: 'Sequence[Outcome]') -> 'dict[str, list[Outcome]]':
 
 def summary(outcomes: 'Sequence[Outcome]') -> dict[str, Any]:
     """Return counts, rate, interval and means of some episodes."""
-    from arena_robot.cli.trials.trial import wilson
+    from arena_robot.trials.trial import wilson
 
     count, good = len(outcomes), sum(one.succeeded for one in outcomes)
     low, high = wilson(good, count)

@@ -33,15 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Play or compare, and report."""
-    from arena_robot.recording.reader import BagReader
+    from arena_robot.recording.bag.reader import BagReader
 
     with BagReader(args.folder) as bag:
         return _ask(bag, args) if args.policy else _play(bag, args)
 
 
 def _play(bag: Any, args: argparse.Namespace) -> int:
-    from arena_robot.nodes.replay_node import replay
-    from arena_robot.recording.playback import Playing
+    from arena_robot.nodes.replay.node import replay
+    from arena_robot.recording.bag.playback import Playing
 
     prefix = args.prefix.strip('/')
     done = replay(bag, Playing(args.rate, args.start, tuple(args.topics)), prefix, args.wait,
@@ -59,7 +59,7 @@ def _play(bag: Any, args: argparse.Namespace) -> int:
 
 
 def _asking(bag: Any) -> Any:
-    from arena_robot.recording.episode import STEP
+    from arena_robot.recording.episode.tracks import STEP
 
     steps = {t.name for t in bag.of_type(STEP)}
     count = iter(range(10**9))
@@ -76,8 +76,8 @@ def _ask(bag: Any, args: argparse.Namespace) -> int:
     from arena_robot.cli.progress_bar import ProgressBar
     from arena_robot.policy.connect import connect
     from arena_robot.policy.resizing import Resizing
-    from arena_robot.recording.asking import ask_again
-    from arena_robot.recording.codec import Codec
+    from arena_robot.recording.bag.codec import Codec
+    from arena_robot.recording.episode.requery import ask_again
     from arena_robot.reports.chunk_plots import plot_chunks
 
     with connect(args.policy) as policy, ProgressBar() as bar:

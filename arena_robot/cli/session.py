@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run one session, or several with ``--auto``."""
     from arena_robot.cli.session_terminal import Terminal
-    from arena_robot.nodes.session_client import SessionClient
-    from arena_robot.nodes.session_station import SimulatedStation
+    from arena_robot.nodes.remote.desk import SessionClient
+    from arena_robot.nodes.simulation.simulated_station import SimulatedStation
     with ExitStack() as stack:
         if args.sim:
             stack.enter_context(SimulatedStation(

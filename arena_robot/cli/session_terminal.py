@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError
-from arena_robot.session.checks import EXAMPLES, instruction_problem, is_repeat
-from arena_robot.session.desk import RUBRIC, Button, Desk, DeskState, RunView
-from arena_robot.session.match import light
-from arena_robot.session.scripted import Script, Scripted
-from arena_robot.session.states import State
+from arena_robot.session.evaluator.checks import EXAMPLES, instruction_problem, is_repeat
+from arena_robot.session.evaluator.desk import RUBRIC, Button, Desk, DeskState, RunView
+from arena_robot.session.evaluator.scripted import Script, Scripted
+from arena_robot.session.loop.match import light
+from arena_robot.session.protocol.states import State
 
 WIDTH = 30
 STOP_KEYS, DONE_KEYS = ('t', ' '), ('d',)

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the station until it is interrupted."""
-    from arena_robot.nodes.stations import nodes_in
+    from arena_robot.nodes.supervisor import nodes_in
     path = args.config or default_config()
     if not path.is_file():
         raise ConfigError(f'no station file {path}')
@@ -63,8 +63,8 @@ def run(args: argparse.Namespace) -> int:
 
 def run_sim(shared: list[str], parameters: dict[str, object]) -> int:
     """Run the composed station until it is interrupted."""
-    from arena_robot.nodes import sim_station
-    from arena_robot.nodes.stations import overrides_file
+    from arena_robot.nodes.simulation import node as sim_station
+    from arena_robot.nodes.supervisor import overrides_file
     overrides = overrides_file({'sim_station': parameters})
     try:
         return sim_station.main([sys.argv[0], '--ros-args', *shared, '--params-file',
@@ -75,7 +75,7 @@ def run_sim(shared: list[str], parameters: dict[str, object]) -> int:
 
 def supervise(nodes: list[tuple[str, str]], shared: list[str], respawn: bool) -> int:
     """Run one process per node until SIGINT or SIGTERM."""
-    from arena_robot.nodes.stations import NodeProcess, Supervisor
+    from arena_robot.nodes.supervisor import NodeProcess, Supervisor
     supervisor = Supervisor([NodeProcess(executable, name, tuple(shared))
                              for executable, name in nodes], respawn)
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -20,7 +20,7 @@ from arena_robot.nodes.parameters import Param, declare
 from arena_robot.nodes.timeline import RosClock, ShiftedTime
 
 if TYPE_CHECKING:
-    from arena_robot.nodes.shell import PartNode
+    from arena_robot.nodes.part_node import PartNode
 
 Maker = Callable[[], Part]
 

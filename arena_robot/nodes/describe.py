@@ -4,12 +4,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from arena_robot.nodes.arm_params import ARM_PARAMS, limit_params
-from arena_robot.nodes.camera_node import CAMERA_PARAMS
-from arena_robot.nodes.gripper_node import GRIPPER_PARAMS
+from arena_robot.nodes.arm.params import ARM_PARAMS, limit_params
+from arena_robot.nodes.camera.node import CAMERA_PARAMS
+from arena_robot.nodes.gripper.node import GRIPPER_PARAMS
 from arena_robot.nodes.parameters import Param
-from arena_robot.nodes.shell import COMMON
-from arena_robot.nodes.sim_station import SIM_PARAMS
+from arena_robot.nodes.part_node import COMMON
+from arena_robot.nodes.simulation.node import SIM_PARAMS
 
 TABLES: dict[str, Sequence[Param]] = {
     'arm_node': (*ARM_PARAMS, *limit_params('panda')), 'gripper_node': GRIPPER_PARAMS,

@@ -6,10 +6,10 @@ import urllib.parse
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError
-from arena_robot.policy.grpc_client import GrpcPolicy
-from arena_robot.policy.grpc_server import GrpcPolicyServer
-from arena_robot.policy.openpi_client import OpenpiPolicy
-from arena_robot.policy.openpi_server import OpenpiPolicyServer
+from arena_robot.policy.grpc.client import GrpcPolicy
+from arena_robot.policy.grpc.server import GrpcPolicyServer
+from arena_robot.policy.openpi.client import OpenpiPolicy
+from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.policy.options import CallOptions
 
 CLIENTS: dict[str, tuple[type[GrpcPolicy] | type[OpenpiPolicy], bool]] = {

@@ -11,7 +11,7 @@ from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import DataError, RecordingError
 from arena_robot.core.observation import Image, Observation
 from arena_robot.policy.base import Policy, PolicySpec
-from arena_robot.policy.wire import partial_observation
+from arena_robot.policy.grpc.wire import partial_observation
 
 
 class Recording:

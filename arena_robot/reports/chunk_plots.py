@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from arena_robot.core.errors import DataError
-from arena_robot.recording.asking import Compared
+from arena_robot.recording.episode.requery import Compared
 
 _COLUMNS = 2
 

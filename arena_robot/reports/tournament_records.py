@@ -9,8 +9,8 @@ from typing import Any
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.core.pair import commitment
-from arena_robot.recording.codec import Codec
-from arena_robot.recording.reader import BagReader
+from arena_robot.recording.bag.codec import Codec
+from arena_robot.recording.bag.reader import BagReader
 
 SLOTS = ('A', 'B')
 PROGRESS = '/progress'

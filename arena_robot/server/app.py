@@ -17,10 +17,11 @@ from arena_robot.core.errors import ConfigError, ServerError
 from arena_robot.policy.proto import arena_policy_pb2_grpc
 from arena_robot.server.base import Role
 from arena_robot.server.blobs import Blobs
+from arena_robot.server.call_guard import Gate, RateLimit
 from arena_robot.server.config import ServerConfig, Tls
 from arena_robot.server.credits import grant_weekly
-from arena_robot.server.gate import Gate, RateLimit
 from arena_robot.server.housekeeping import Housekeeping
+from arena_robot.server.lifecycle import Verdicts
 from arena_robot.server.matching import Matching
 from arena_robot.server.pool import Check, Pool
 from arena_robot.server.proto import arena_server_pb2_grpc
@@ -34,7 +35,6 @@ from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.uploads import Uploads
-from arena_robot.server.verdicts import Verdicts
 
 log = logging.getLogger(__name__)
 

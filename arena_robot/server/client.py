@@ -25,8 +25,8 @@ from arena_robot.core.errors import (
 )
 from arena_robot.core.pair import Assignment, Reveal, StationInfo
 from arena_robot.policy.base import OpenPolicy, Policy
-from arena_robot.policy.codes import CODE_KEY
 from arena_robot.policy.connect import connect
+from arena_robot.policy.grpc.errors import CODE_KEY
 from arena_robot.policy.options import MIB, CallOptions
 from arena_robot.policy.resizing import Resizing
 from arena_robot.server import wire

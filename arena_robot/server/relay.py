@@ -27,11 +27,11 @@ from arena_robot.core.errors import (
     PolicyUnavailable,
     Unauthorised,
 )
-from arena_robot.policy import wire
+from arena_robot.policy.grpc import wire
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.server.base import SessionState
-from arena_robot.server.gate import RateLimit, bearer, guarded
+from arena_robot.server.call_guard import RateLimit, bearer, guarded
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.upstreams import Upstream, checked, upstream

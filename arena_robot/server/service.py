@@ -10,8 +10,9 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DataError
 from arena_robot.server import wire
 from arena_robot.server.base import Account, Caller, PolicyRecord, Role, Station
+from arena_robot.server.call_guard import Gate
 from arena_robot.server.files import FileId
-from arena_robot.server.gate import Gate
+from arena_robot.server.lifecycle import Verdicts
 from arena_robot.server.matching import Matching, Request
 from arena_robot.server.pool import Pool
 from arena_robot.server.proto import arena_server_pb2 as pb
@@ -20,7 +21,6 @@ from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.uploads import Uploads
-from arena_robot.server.verdicts import Verdicts
 
 STATION = frozenset({Role.STATION})
 OWNER = frozenset({Role.OWNER, Role.MAINTAINER})

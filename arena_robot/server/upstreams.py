@@ -14,10 +14,10 @@ from typing import Protocol, TypeVar
 import grpc
 
 from arena_robot.core.errors import BadReply, PolicyTimeout, PolicyUnavailable
-from arena_robot.policy import wire
 from arena_robot.policy.base import OpenPolicy
-from arena_robot.policy.codes import error_of
 from arena_robot.policy.connect import connect
+from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.errors import error_of
 from arena_robot.policy.options import MIB, CallOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc

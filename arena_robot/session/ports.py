@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.session.base import StationInfo
-from arena_robot.session.rollout import Job, RolloutConfig, StepSink
+from arena_robot.session.loop.rollout import Job, RolloutConfig, StepSink
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from arena_robot.cli.demo_run.deriver import wrong_with
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Slot
+from arena_robot.demo.deriver import wrong_with
 from arena_robot.reports.tournament_records import read_record
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.sessions import Sessions
-from arena_robot.session.store import SessionStore
+from arena_robot.session.protocol.store import SessionStore
 
 pytest.importorskip('rclpy', reason='ROS 2 is not installed')
 pytest.importorskip('arena_msgs', reason='arena_msgs is not built')

@@ -10,20 +10,20 @@ import time
 
 import pytest
 
-from arena_robot.cli.demo_run import display as shown
-from arena_robot.cli.demo_run import pool, tournament
-from arena_robot.cli.demo_run.meter import Meter, cpu_seconds
-from arena_robot.cli.demo_run.plan import Job, Plan, Ports, grown, new_plan, read_plan, write_plan
-from arena_robot.cli.demo_run.processes import FILE, Process, Processes, ProcessFailed, birth
-from arena_robot.cli.demo_run.story import Live, Story
-from arena_robot.cli.demo_run.wish import Wish
 from arena_robot.cli.main import main
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.demo import display as shown
+from arena_robot.demo import pool, tournament
+from arena_robot.demo.meter import Meter, cpu_seconds
+from arena_robot.demo.plan import Job, Plan, Ports, grown, new_plan, read_plan, write_plan
+from arena_robot.demo.processes import FILE, Process, Processes, ProcessFailed, birth
+from arena_robot.demo.story import Live, Story
+from arena_robot.demo.wish import Wish
 from arena_robot.policy.connect import SERVERS
 from arena_robot.policy.loading import load_policy, parse_kwargs
-from arena_robot.session.desk import DeskState, RunView, SlotView, Verdict
-from arena_robot.session.states import State
+from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView, Verdict
+from arena_robot.session.protocol.states import State
 
 TASKS = ('press_button', 'lift_cube')
 

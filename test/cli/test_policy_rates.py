@@ -15,9 +15,9 @@ if importlib.util.find_spec('mujoco') is None:
     pytest.skip('mujoco is not installed', allow_module_level=True)
 
 from arena_robot.cli import policy_rates
-from arena_robot.cli.trials.trial import Course, Outcome, Trial, wilson
-from arena_robot.cli.trials.workers import run_all
 from arena_robot.core.errors import ArenaError
+from arena_robot.trials.trial import Course, Outcome, Trial, wilson
+from arena_robot.trials.workers import run_all
 
 
 def outcome(policy, succeeded, progress, task='lift_cube', seed=0, end='done'):

@@ -14,8 +14,8 @@ from test_conductor import TASK, Station
 from arena_robot.cli.session_terminal import Terminal, bar
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import StaleData
-from arena_robot.session.desk import RunView
-from arena_robot.session.states import State
+from arena_robot.session.evaluator.desk import RunView
+from arena_robot.session.protocol.states import State
 
 
 class Evaluator:

@@ -10,7 +10,7 @@ from driver_contract import ArmContract, CameraContract, GripperContract, Rig
 from arena_robot.core.clock import SystemClock
 from arena_robot.drivers.recorded import Recorded, Track
 from arena_robot.drivers.replay import Player, ReplayArm, ReplayCamera, ReplayGripper
-from arena_robot.drivers.sim.eyes import camera_info
+from arena_robot.drivers.sim.zed_models import camera_info
 
 
 class SteppingClock:

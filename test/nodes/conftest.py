@@ -65,9 +65,9 @@ class Process:
 
 def sim_command(namespace, parameters=None, config=SIM):
     """Return the command of a simulated station with ``parameters`` by node name."""
-    from arena_robot.nodes.stations import overrides_file
+    from arena_robot.nodes.supervisor import overrides_file
     extra = ('--params-file', str(overrides_file(parameters))) if parameters else ()
-    return ('-m', 'arena_robot.nodes.sim_station', '--ros-args', '-r', f'__ns:=/{namespace}',
+    return ('-m', 'arena_robot.nodes.simulation.node', '--ros-args', '-r', f'__ns:=/{namespace}',
             '--params-file', str(config), *extra, '--log-level', 'warn')
 
 
@@ -147,7 +147,7 @@ def client(spin, station_namespace, station_process):
 
 @pytest.fixture(scope='session')
 def arm_session(client):
-    from arena_robot.nodes.remote import RemoteArm
+    from arena_robot.nodes.remote.robot import RemoteArm
     with RemoteArm(client, timeout_s=20.0) as arm:
         yield arm
 
@@ -168,6 +168,6 @@ def arm(arm_session):
 
 @pytest.fixture(scope='session')
 def gripper(client):
-    from arena_robot.nodes.remote import RemoteGripper
+    from arena_robot.nodes.remote.robot import RemoteGripper
     with RemoteGripper(client, timeout_s=20.0) as part:
         yield part

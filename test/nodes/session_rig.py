@@ -5,8 +5,8 @@ import uuid
 
 import yaml
 
-from arena_robot.nodes.session_client import SessionClient
-from arena_robot.nodes.session_station import SimulatedStation
+from arena_robot.nodes.remote.desk import SessionClient
+from arena_robot.nodes.simulation.simulated_station import SimulatedStation
 
 EXAMPLES = {'walker': 'example:random_walk', 'sleeper': 'example:frozen'}
 

@@ -16,11 +16,11 @@ from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.observation import RobotMode
 from arena_robot.nodes import diagnostics
-from arena_robot.nodes.camera_node import CameraNode
-from arena_robot.nodes.remote import RemoteArm, RemoteCamera, RemoteGripper
-from arena_robot.nodes.sim_station import compose
+from arena_robot.nodes.camera.node import CameraNode
+from arena_robot.nodes.remote.robot import RemoteArm, RemoteCamera, RemoteGripper
+from arena_robot.nodes.simulation.node import compose
 from arena_robot.nodes.spin import Spin
-from arena_robot.nodes.stations import overrides_file
+from arena_robot.nodes.supervisor import overrides_file
 
 LATENCY_S = 0.15
 

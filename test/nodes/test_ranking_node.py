@@ -16,10 +16,10 @@ from arena_msgs.msg import Ranking  # noqa: E402
 from arena_msgs.srv import GetRanking, IngestEpisode  # noqa: E402
 from arena_robot.core.errors import ConfigError  # noqa: E402
 from arena_robot.nodes import qos  # noqa: E402
-from arena_robot.nodes.ranking_node import RankingNode  # noqa: E402
-from arena_robot.nodes.ranking_sources import SiteSource, source  # noqa: E402
+from arena_robot.nodes.ranking.node import RankingNode  # noqa: E402
+from arena_robot.nodes.ranking.sources import SiteSource, source  # noqa: E402
 from arena_robot.nodes.spin import Spin  # noqa: E402
-from arena_robot.server.exchange import import_tables  # noqa: E402
+from arena_robot.server.roboarena_csv import import_tables  # noqa: E402
 from arena_robot.server.store.database import Database  # noqa: E402
 
 REAL = Path(__file__).parents[3] / 'shared' / 'data' / 'roboarena'

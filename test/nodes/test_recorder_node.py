@@ -18,10 +18,10 @@ from std_srvs.srv import Trigger
 from arena_msgs.msg import RecorderStatus
 from arena_msgs.srv import StartRecording, StopRecording
 from arena_robot.nodes.convert import header
-from arena_robot.nodes.recorder_tap import Tap
-from arena_robot.recording.base import Message, Topic
-from arena_robot.recording.reader import BagReader, salvage
-from arena_robot.recording.recover import recover
+from arena_robot.nodes.recorder.tap import Tap
+from arena_robot.recording.bag.base import Message, Topic
+from arena_robot.recording.bag.reader import BagReader, salvage
+from arena_robot.recording.bag.recover import recover
 
 LATCHED = QoSProfile(depth=1, durability=QoSDurabilityPolicy.TRANSIENT_LOCAL)
 PICTURE = array('B', os.urandom(60_000))
@@ -46,7 +46,7 @@ class Rig:
         self.reports = []
         self._watch = node.create_subscription(
             RecorderStatus, 'recorder_node/status', self.reports.append, 10)
-        self.process = processes('-m', 'arena_robot.nodes.recorder_node', '--ros-args', '-r',
+        self.process = processes('-m', 'arena_robot.nodes.recorder.node', '--ros-args', '-r',
                                  f'__ns:=/{namespace}', *pairs)
         self.clients = {}
 

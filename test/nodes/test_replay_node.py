@@ -12,15 +12,15 @@ from rclpy.node import Node
 from arena_robot.cli.main import main
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import ConfigError
-from arena_robot.nodes.recorder_topics import Choice, TopicTaps
-from arena_robot.nodes.replay_node import ReplayPublisher
+from arena_robot.nodes.recorder.topics import Choice, TopicTaps
+from arena_robot.nodes.replay.node import ReplayPublisher
 from arena_robot.policy.base import PolicySpec
-from arena_robot.policy.grpc_server import GrpcPolicyServer
+from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.options import ServeOptions
-from arena_robot.recording.base import Topic
-from arena_robot.recording.definitions import share_folders
-from arena_robot.recording.reader import BagReader
-from arena_robot.recording.sample import SampleEpisode, SampleMaker
+from arena_robot.recording.bag.base import Topic
+from arena_robot.recording.bag.definitions import share_folders
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 
 
 @pytest.fixture(scope='module')

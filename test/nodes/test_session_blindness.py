@@ -12,13 +12,13 @@ from session_rig import Rig, until
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import Slot
-from arena_robot.nodes.remote_part import result
+from arena_robot.nodes.remote.part import result
 from arena_robot.policy.base import PolicySpec
-from arena_robot.policy.grpc_server import GrpcPolicyServer
+from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.options import ServeOptions
-from arena_robot.recording.reader import salvage
-from arena_robot.session.states import State
-from arena_robot.web.console_server import ConsoleServer
+from arena_robot.recording.bag.reader import salvage
+from arena_robot.session.protocol.states import State
+from arena_robot.web.console.serve import ConsoleServer
 
 NAMES = ('crimson-7b', 'azure-fast')
 SPECS = {'crimson-7b': PolicySpec(ActionSpace.JOINT_VELOCITY, (187, 211), chunk_length=13),

@@ -9,11 +9,11 @@ import pytest
 from session_rig import Rig, until
 
 from arena_robot.core.episode import Slot
-from arena_robot.nodes.remote import RemoteArm
-from arena_robot.recording.reader import BagReader
-from arena_robot.recording.recover import is_complete
-from arena_robot.session.desk import Verdict
-from arena_robot.session.states import State
+from arena_robot.nodes.remote.robot import RemoteArm
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.bag.recover import is_complete
+from arena_robot.session.evaluator.desk import Verdict
+from arena_robot.session.protocol.states import State
 
 TASK = 'put the yellow cube in the bowl'
 AT_REST = 0.05

@@ -7,8 +7,8 @@ from session_rig import Rig, until
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import NotConnected, SessionError
-from arena_robot.session.scripted import Script, Scripted
-from arena_robot.session.states import State
+from arena_robot.session.evaluator.scripted import Script, Scripted
+from arena_robot.session.protocol.states import State
 
 TASK = 'put the yellow cube in the bowl'
 
@@ -76,6 +76,6 @@ def by_script(desk):
 
 
 def test_no_session_node_is_told():
-    from arena_robot.nodes.session_client import SessionClient
+    from arena_robot.nodes.remote.desk import SessionClient
     with pytest.raises(NotConnected, match='no session node'):
         SessionClient(namespace='nowhere', patience_s=0.5).open()

@@ -12,10 +12,10 @@ from rclpy.action import ActionClient
 from sensor_msgs.msg import JointState
 
 from arena_msgs.msg import StepRecord
-from arena_robot.nodes import sim_governor
 from arena_robot.nodes.action_client import ThreadedActionClient
 from arena_robot.nodes.convert import header
-from arena_robot.nodes.sim_governor import LATE_S, LEAST, OLD_S, Governor
+from arena_robot.nodes.simulation import governor as sim_governor
+from arena_robot.nodes.simulation.governor import LATE_S, LEAST, OLD_S, Governor
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from rosgraph_msgs.msg import Clock
 
 from arena_robot.core.config import read_yaml
 from arena_robot.nodes import convert, qos
-from arena_robot.nodes.remote import RemoteArm
+from arena_robot.nodes.executables import MODULES
+from arena_robot.nodes.remote.robot import RemoteArm
 
 LAB = ROOT / 'config' / 'stations' / 'example_lab.yaml'
 SMALL = {'image_width': 64, 'image_height': 36}
@@ -50,7 +51,7 @@ def test_a_wrong_parameter_is_named_with_what_is_possible(node, parameters, mess
     ('camera_node', 'backend:=replay', 'needs replay.folder'),
 ])
 def test_a_wrong_backend_or_role_is_named(module, parameter, message):
-    code, text = run_failing('-m', f'arena_robot.nodes.{module}', '--ros-args', '-p', parameter)
+    code, text = run_failing('-m', MODULES[module], '--ros-args', '-p', parameter)
     assert code == 2
     assert message in text
 

@@ -11,7 +11,7 @@ from arena_msgs.msg import PolicyAction
 from arena_robot.core.action import Action, ActionSpace, ArmCommand
 from arena_robot.core.errors import DriverError, SafetyError
 from arena_robot.nodes import convert, qos
-from arena_robot.nodes.remote_part import result
+from arena_robot.nodes.remote.part import result
 
 STILL = 0.02
 TIMEOUT_S = 0.5
@@ -107,7 +107,7 @@ COMMANDER = """
 import sys, time
 from rclpy.node import Node
 from arena_robot.core.action import ArmCommand
-from arena_robot.nodes.remote import RemoteArm
+from arena_robot.nodes.remote.robot import RemoteArm
 from arena_robot.nodes.spin import Spin
 with Spin() as spin:
     node = Node('commander', namespace=sys.argv[1], context=spin.context)

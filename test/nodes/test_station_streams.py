@@ -14,7 +14,7 @@ from std_msgs.msg import Bool, Float64, String
 
 from arena_msgs.msg import ArmState, GripperState
 from arena_robot.nodes import convert, qos
-from arena_robot.nodes.remote import RemoteCamera
+from arena_robot.nodes.remote.robot import RemoteCamera
 
 SECONDS = 4.0
 TOPIC = '{}_camera/{}/color/rect/image'

@@ -10,8 +10,8 @@ import msgpack
 import numpy as np
 from websockets.sync.server import serve
 
-from arena_robot.policy import wire
 from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.grpc import wire
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 

@@ -248,7 +248,7 @@ def test_the_suite_sees_the_policy_over_the_wire():
 def trials():
     if importlib.util.find_spec('mujoco') is None:
         pytest.skip('mujoco is not installed')
-    from arena_robot.cli.trials import trial
+    from arena_robot.trials import trial
     return trial
 
 

@@ -10,12 +10,12 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from policy_samples import Noted, observation, pictures
 
 from arena_robot.core.errors import PolicyUnavailable
-from arena_robot.policy import wire
 from arena_robot.policy.base import PolicySpec
-from arena_robot.policy.codes import CODE_KEY
 from arena_robot.policy.connect import connect
 from arena_robot.policy.examples.echo import Echo
-from arena_robot.policy.grpc_server import SERVICE, GrpcPolicyServer
+from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.errors import CODE_KEY
+from arena_robot.policy.grpc.server import SERVICE, GrpcPolicyServer
 from arena_robot.policy.options import CallOptions, ServeOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc

@@ -10,9 +10,9 @@ from policy_samples import observation, photograph, pictures
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import BadReply, PolicyRefused
-from arena_robot.policy import wire
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.contract import check_actions, check_chunk, check_observation
+from arena_robot.policy.grpc import wire
 from arena_robot.policy.pictures import from_jpeg, to_jpeg
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 

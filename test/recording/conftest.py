@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from arena_robot.recording.sample import SampleEpisode, SampleMaker
+from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,13 +7,12 @@ import pytest
 
 from arena_robot.cli.main import main
 from arena_robot.core.errors import DataError, RecordingError
-from arena_robot.recording import metadata
-from arena_robot.recording.bag import BagWriter
-from arena_robot.recording.check import Level, Limits, check
-from arena_robot.recording.derive import derive
-from arena_robot.recording.folders import episodes
-from arena_robot.recording.reader import BagReader
-from arena_robot.recording.recover import cut_off, is_complete, recover, underived
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.bag.recover import cut_off, is_complete, recover, underived
+from arena_robot.recording.bag.writer import BagWriter, metadata
+from arena_robot.recording.episode.check import Level, Limits, check
+from arena_robot.recording.episode.derive import derive
+from arena_robot.recording.episode.folders import episodes
 
 
 def rewrite(pristine, folder, change=lambda m: m, custom=None):

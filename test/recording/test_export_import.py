@@ -13,11 +13,11 @@ import yaml
 
 from arena_robot.cli.main import main
 from arena_robot.core.errors import DataError
-from arena_robot.recording.export_lerobot import export_lerobot
-from arena_robot.recording.frames import read_video
-from arena_robot.recording.importing import read_any, read_dump, record
-from arena_robot.recording.sample import TICK_NS, SampleEpisode, SampleMaker, picture
-from arena_robot.recording.session_words import read_words, sources
+from arena_robot.recording.episode.frames import read_video
+from arena_robot.recording.episode.sample import TICK_NS, SampleEpisode, SampleMaker, picture
+from arena_robot.recording.formats.importing import read_any, read_dump, record
+from arena_robot.recording.formats.lerobot import export_lerobot
+from arena_robot.recording.formats.session_words import read_words, sources
 
 REAL = Path(__file__).parents[3] / 'shared' / 'data' / 'roboarena'
 ID = SampleEpisode().session_id

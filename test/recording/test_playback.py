@@ -11,12 +11,12 @@ import pytest
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import DataError
-from arena_robot.recording.asking import ask_again, compare, recorded_observations
-from arena_robot.recording.codec import Codec
-from arena_robot.recording.episode import ChunkRecord, load_tracks
-from arena_robot.recording.playback import Playing, chosen_topics, play
-from arena_robot.recording.reader import BagReader
-from arena_robot.recording.sample import VIEWS, picture
+from arena_robot.recording.bag.codec import Codec
+from arena_robot.recording.bag.playback import Playing, chosen_topics, play
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.episode.requery import ask_again, compare, recorded_observations
+from arena_robot.recording.episode.sample import VIEWS, picture
+from arena_robot.recording.episode.tracks import ChunkRecord, load_tracks
 from arena_robot.reports.chunk_plots import plot_chunks
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.errors import RecordingError
-from arena_robot.recording import recorder as module
-from arena_robot.recording.base import Message, Qos, Topic
-from arena_robot.recording.reader import BagReader, salvage
-from arena_robot.recording.recorder import Recorder, RecorderSettings
+from arena_robot.recording.bag.base import Message, Qos, Topic
+from arena_robot.recording.bag.reader import BagReader, salvage
+from arena_robot.recording.bag.recorder import Recorder, RecorderSettings
+from arena_robot.recording.bag.writer import recorder as module
 
 TOPIC = Topic('/numbers', 'std_msgs/msg/UInt32', 'uint32 data\n', '', (Qos(),))
 STATE = Topic('/state', 'std_msgs/msg/UInt32', 'uint32 data\n', '',
@@ -189,7 +189,7 @@ def test_a_disk_that_refuses_is_reported_and_the_rest_recoverable(tmp_path, monk
     def refuse(file):
         raise OSError(28, 'No space left on device')
 
-    monkeypatch.setattr('arena_robot.recording.mcap_file.os.fdatasync', refuse)
+    monkeypatch.setattr('arena_robot.recording.bag.mcap_file.os.fdatasync', refuse)
     recorder.push(number(2))
     wait_for(lambda: 'No space left' in recorder.report().problem)
     with pytest.raises(RecordingError, match='No space left'):
@@ -203,8 +203,8 @@ VICTIM = """
 import struct, sys, time
 from pathlib import Path
 from arena_robot.core.clock import SystemClock
-from arena_robot.recording.base import Message, Topic
-from arena_robot.recording.recorder import Recorder, RecorderSettings
+from arena_robot.recording.bag.base import Message, Topic
+from arena_robot.recording.bag.recorder import Recorder, RecorderSettings
 topic = Topic('/numbers', 'std_msgs/msg/UInt32', 'uint32 data')
 recorder = Recorder(RecorderSettings(min_free_bytes=0), SystemClock())
 recorder.start(Path(sys.argv[1]), [topic])

@@ -132,7 +132,7 @@ def test_a_folder_that_cannot_be_written(folders, tmp_path):
 @pytest.fixture
 def films(folders):
     """A short film for each slot's left camera."""
-    frames = pytest.importorskip('arena_robot.recording.frames', reason='av is missing')
+    frames = pytest.importorskip('arena_robot.recording.episode.frames', reason='av is missing')
     video_frame = pytest.importorskip('av').VideoFrame
     pictures = [(k * 66_000_000, video_frame.from_ndarray(
         np.full((90, 160, 3), (20 * k, 90, 200), np.uint8), format='rgb24')) for k in range(8)]

@@ -10,7 +10,7 @@ from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import Calls, RemoteArena, ServerAddress
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.store.policies import NewPolicy
-from arena_robot.session.contract import PROMPT, VERDICT, observation
+from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
 
 NAMES = ('crimson-7b', 'azure-fast', 'viridian')
 STATION = StationInfo('bench', 'fr3')

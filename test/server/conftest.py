@@ -13,8 +13,8 @@ from arena_setting import NAMES, Setting
 from arena_robot.core.clock import ManualClock
 from arena_robot.policy.examples.echo import Echo
 from arena_robot.policy.examples.frozen import Frozen
-from arena_robot.policy.grpc_server import GrpcPolicyServer
-from arena_robot.policy.openpi_server import OpenpiPolicyServer
+from arena_robot.policy.grpc.server import GrpcPolicyServer
+from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.server.store.database import Database
 
 PLACES = sorted(Path('/usr/lib/postgresql').glob('*/bin')) if Path(

@@ -16,14 +16,14 @@ from arena_robot.drivers.sim.station import SimStation
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.limits import limits_for
 from arena_robot.server.client import RemoteArena, ServerAddress
+from arena_robot.session.arena.sealed_arena import SealedArena
 from arena_robot.session.base import StationInfo
-from arena_robot.session.conductor import Conductor
-from arena_robot.session.parts import Parts
+from arena_robot.session.loop.parts import Parts
+from arena_robot.session.loop.robot_motions import Stage
+from arena_robot.session.loop.rollout import RolloutConfig
 from arena_robot.session.ports import NoRecorder, ScenePerson, SessionConfig
-from arena_robot.session.rollout import RolloutConfig
-from arena_robot.session.sealed_arena import SealedArena
-from arena_robot.session.stage import Stage
-from arena_robot.session.store import SessionStore
+from arena_robot.session.protocol.conductor import Conductor
+from arena_robot.session.protocol.store import SessionStore
 
 
 class Hall:

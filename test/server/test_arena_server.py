@@ -16,12 +16,12 @@ from arena_robot.core.errors import (
     Unauthorised,
 )
 from arena_robot.policy.examples.echo import Echo
-from arena_robot.policy.grpc_server import GrpcPolicyServer
-from arena_robot.policy.openpi_server import OpenpiPolicyServer
+from arena_robot.policy.grpc.server import GrpcPolicyServer
+from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.server.base import Station
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.server.proto import arena_server_pb2 as pb
-from arena_robot.session.contract import PROMPT, ArenaContract, observation
+from arena_robot.session.arena.contract import PROMPT, ArenaContract, observation
 
 
 class TestRemoteArena(ArenaContract):
@@ -59,8 +59,8 @@ def test_a_session_is_kept_whole(setting, folder):
 
 def test_a_session_comes_out_of_the_server_as_a_station_keeps_it(setting, folder, tmp_path):
     from arena_robot.server.browse import Browse
-    from arena_robot.server.materialise import materialise
-    from arena_robot.session.results import read_session
+    from arena_robot.server.session_folders import materialise
+    from arena_robot.session.protocol.results import read_session
     session_id = run(setting.arena(), folder)
     server = setting.server
     browse = Browse(server.database)

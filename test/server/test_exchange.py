@@ -8,8 +8,8 @@ from arena_robot.core.errors import DataError
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.tables import read_arena
-from arena_robot.server.exchange import export_tables, import_tables
 from arena_robot.server.results import Results
+from arena_robot.server.roboarena_csv import export_tables, import_tables
 
 REAL = Path(__file__).parents[3] / 'shared' / 'data' / 'roboarena'
 needs_real = pytest.mark.skipif(not REAL.exists(), reason='the real evaluations are not here')

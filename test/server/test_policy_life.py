@@ -13,7 +13,7 @@ from arena_robot.core.errors import (
 from arena_robot.server.base import PolicyState, Station
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.store.policies import NewPolicy
-from arena_robot.session.contract import PROMPT, VERDICT
+from arena_robot.session.arena.contract import PROMPT, VERDICT
 
 
 def test_silent_sessions_are_cancelled_and_their_episodes_kept(setting, folder):

@@ -11,10 +11,10 @@ from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import PolicyError
-from arena_robot.policy import wire
 from arena_robot.policy.base import PolicySpec
-from arena_robot.policy.grpc_server import GrpcPolicyServer
-from arena_robot.policy.openpi_server import OpenpiPolicyServer
+from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.server import GrpcPolicyServer
+from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.policy.resizing import shown
@@ -24,8 +24,8 @@ from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.store.policies import NewPolicy
+from arena_robot.session.arena.contract import PROMPT, observation
 from arena_robot.session.base import StationInfo
-from arena_robot.session.contract import PROMPT, observation
 
 NAMES = ('crimson-7b', 'azure-fast')
 STATION = StationInfo('bench', 'fr3')

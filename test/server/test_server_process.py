@@ -18,15 +18,15 @@ from arena_robot.core.errors import PolicyError, ServerError, ServerUnavailable
 from arena_robot.core.pair import StationInfo
 from arena_robot.policy.examples.echo import Echo
 from arena_robot.policy.examples.frozen import Frozen
-from arena_robot.policy.grpc_server import GrpcPolicyServer
-from arena_robot.policy.openpi_server import OpenpiPolicyServer
+from arena_robot.policy.grpc.server import GrpcPolicyServer
+from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.server.client import Calls, RemoteArena, ServerAddress
 from arena_robot.server.files import FileId
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.sessions import Sessions
-from arena_robot.session.contract import PROMPT, VERDICT, observation
+from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
 
 STATION = StationInfo('bench', 'fr3')
 BIG = os.urandom(1 << 20) * 24

@@ -12,8 +12,8 @@ from test_server_process import Process
 from arena_robot.core.clock import SystemClock
 from arena_robot.policy.examples.frozen import Frozen
 from arena_robot.policy.examples.random_walk import RandomWalk
-from arena_robot.policy.grpc_server import GrpcPolicyServer
-from arena_robot.policy.openpi_server import OpenpiPolicyServer
+from arena_robot.policy.grpc.server import GrpcPolicyServer
+from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.sessions import Sessions

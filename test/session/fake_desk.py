@@ -4,8 +4,8 @@ import threading
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError
-from arena_robot.session.desk import RunView
-from arena_robot.session.reception import Reception
+from arena_robot.session.evaluator.access import Reception
+from arena_robot.session.evaluator.desk import RunView
 
 
 class InProcessDesk:

@@ -7,7 +7,7 @@ from pathlib import Path
 from test_conductor import Station, go
 
 from arena_robot.core.episode import Slot
-from arena_robot.session.states import State
+from arena_robot.session.protocol.states import State
 
 RUNNING = {State.RUNNING_A: State.START_PHOTOGRAPHED, State.RUNNING_B: State.RESET}
 

@@ -17,17 +17,17 @@ from arena_robot.core.errors import (
     SessionError,
     StaleData,
 )
-from arena_robot.session import conductor as conductor_module
+from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
 from arena_robot.session.base import StationInfo
-from arena_robot.session.conductor import Conductor
-from arena_robot.session.control import Control
-from arena_robot.session.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
-from arena_robot.session.parts import Parts
+from arena_robot.session.evaluator.control import Control
+from arena_robot.session.loop.parts import Parts
+from arena_robot.session.loop.robot_motions import Stage
+from arena_robot.session.loop.rollout import RolloutConfig
 from arena_robot.session.ports import Check, NoRecorder, ScenePerson, SessionConfig
-from arena_robot.session.rollout import RolloutConfig
-from arena_robot.session.stage import Stage
-from arena_robot.session.states import State
-from arena_robot.session.store import SessionStore
+from arena_robot.session.protocol import conductor as conductor_module
+from arena_robot.session.protocol.conductor import Conductor
+from arena_robot.session.protocol.states import State
+from arena_robot.session.protocol.store import SessionStore
 
 NAMES = ('crimson-7b', 'azure-fast')
 TASK = 'put the cube in the bowl'

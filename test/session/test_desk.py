@@ -9,11 +9,11 @@ from test_conductor import TASK, Station, go
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import Conflict, ServerError, SessionError
 from arena_robot.core.pair import Assignment, Reveal, StationInfo
-from arena_robot.session.contract import observation
-from arena_robot.session.desk import HINTS, Verdict
-from arena_robot.session.scripted import Script, Scripted
-from arena_robot.session.sealed_arena import SealedArena
-from arena_robot.session.states import State
+from arena_robot.session.arena.contract import observation
+from arena_robot.session.arena.sealed_arena import SealedArena
+from arena_robot.session.evaluator.desk import HINTS, Verdict
+from arena_robot.session.evaluator.scripted import Script, Scripted
+from arena_robot.session.protocol.states import State
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_script_goes_on_from_where_it_finds_the_session(station, desk):
 
 
 def test_a_stuck_script_says_where(desk, monkeypatch):
-    monkeypatch.setattr('arena_robot.session.scripted.WAIT_S', 3.0)
+    monkeypatch.setattr('arena_robot.session.evaluator.scripted.WAIT_S', 3.0)
     monkeypatch.setattr(desk, 'press', lambda *words: '')
     with pytest.raises(SessionError, match="stuck in 'idle'"):
         Scripted(desk, Script('ada', TASK, lambda: 0.5)).run()

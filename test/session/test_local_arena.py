@@ -19,11 +19,11 @@ from arena_robot.core.errors import (
     ServerError,
 )
 from arena_robot.policy.base import PolicySpec
+from arena_robot.session.arena.blind import BlindPolicy, coarse
+from arena_robot.session.arena.contract import ArenaContract, observation, refused
+from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
+from arena_robot.session.arena.seal import read_key, seal, unseal
 from arena_robot.session.base import StationInfo
-from arena_robot.session.blind import BlindPolicy, coarse
-from arena_robot.session.contract import ArenaContract, observation, refused
-from arena_robot.session.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
-from arena_robot.session.seal import read_key, seal, unseal
 
 NAMES = ('crimson-7b', 'azure-fast', 'viridian')
 CONFIG = LocalArenaConfig(tuple(PolicyEntry(n, f'grpc://{n}.example:50051') for n in NAMES))

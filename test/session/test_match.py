@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from arena_robot.core.errors import DataError
-from arena_robot.session.match import (
+from arena_robot.session.loop.match import (
     Light,
     blend,
     compare,

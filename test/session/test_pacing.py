@@ -3,7 +3,7 @@
 import pytest
 from fake_station import LoopClock
 
-from arena_robot.session.pacing import Pacer, timing
+from arena_robot.session.loop.pacing import Pacer, timing
 
 
 def test_small_lateness_does_not_shift_the_grid():

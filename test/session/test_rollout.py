@@ -14,8 +14,8 @@ from arena_robot.core.errors import DriverError, StaleData
 from arena_robot.core.observation import Image
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.policy.base import PolicySpec
-from arena_robot.session.parts import Parts, move_to_reset
-from arena_robot.session.rollout import Job, Rollout, RolloutConfig
+from arena_robot.session.loop.parts import Parts, move_to_reset
+from arena_robot.session.loop.rollout import Job, Rollout, RolloutConfig
 
 
 class Bench:

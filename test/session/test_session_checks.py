@@ -1,7 +1,7 @@
 import pytest
 
 from arena_robot.core.errors import SessionError
-from arena_robot.session.checks import (
+from arena_robot.session.evaluator.checks import (
     EXAMPLES,
     check_instruction,
     instruction_problem,

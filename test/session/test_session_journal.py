@@ -4,7 +4,7 @@ import pytest
 
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import DataError, SessionError
-from arena_robot.session.journal import Journal, read_journal, write_atomic
+from arena_robot.session.protocol.journal import Journal, read_journal, write_atomic
 
 CLOCK = ManualClock(1_700_000_000_000_000_000)
 

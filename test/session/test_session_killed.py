@@ -10,7 +10,7 @@ import pytest
 from test_conductor import Station, go_on
 
 from arena_robot.core.episode import EndReason, Slot
-from arena_robot.session.states import State
+from arena_robot.session.protocol.states import State
 
 HERE = Path(__file__).parent
 STATES = [s for s in State if s not in (State.IDLE, State.DONE, State.ABORTED, State.TASK_ENTERED)]

@@ -8,10 +8,10 @@ from arena_robot.core.clock import ManualClock
 from arena_robot.core.episode import EndReason, Episode, Preference, Slot
 from arena_robot.core.errors import DataError, SessionError
 from arena_robot.session.base import Assignment, Reveal, commitment
-from arena_robot.session.journal import Entry
-from arena_robot.session.machine import Session
-from arena_robot.session.record import SessionRecord, next_state, replay
-from arena_robot.session.states import TRANSITIONS, Move, State, possible
+from arena_robot.session.protocol.journal import Entry
+from arena_robot.session.protocol.machine import Session
+from arena_robot.session.protocol.record import SessionRecord, next_state, replay
+from arena_robot.session.protocol.states import TRANSITIONS, Move, State, possible
 
 PROMISE = commitment('00ff', 'red', 'blue')
 OK = [{'name': 'arm', 'ok': True, 'detail': ''}]

@@ -12,15 +12,15 @@ from arena_robot.policy.examples.frozen import Frozen
 from arena_robot.policy.examples.random_walk import RandomWalk
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.limits import limits_for
+from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
 from arena_robot.session.base import StationInfo
-from arena_robot.session.conductor import Conductor
-from arena_robot.session.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
-from arena_robot.session.parts import RESET_Q, Parts
+from arena_robot.session.loop.parts import RESET_Q, Parts
+from arena_robot.session.loop.robot_motions import Stage
+from arena_robot.session.loop.rollout import RolloutConfig
 from arena_robot.session.ports import NoRecorder, ScenePerson, SessionConfig
-from arena_robot.session.rollout import RolloutConfig
-from arena_robot.session.stage import Stage
-from arena_robot.session.states import State
-from arena_robot.session.store import SessionStore
+from arena_robot.session.protocol.conductor import Conductor
+from arena_robot.session.protocol.states import State
+from arena_robot.session.protocol.store import SessionStore
 
 if importlib.util.find_spec('mujoco') is None:
     pytest.skip('mujoco is not installed', allow_module_level=True)

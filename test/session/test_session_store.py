@@ -6,8 +6,8 @@ from arena_robot.core.clock import ManualClock
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import SessionError
 from arena_robot.session.base import Assignment, Reveal, commitment
-from arena_robot.session.states import State
-from arena_robot.session.store import SessionStore
+from arena_robot.session.protocol.states import State
+from arena_robot.session.protocol.store import SessionStore
 
 OK = [{'name': 'arm', 'ok': True, 'detail': ''}]
 

@@ -8,10 +8,10 @@ import pytest
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import Conflict, NotConnected, SessionError
-from arena_robot.session.desk import DeskState, RunView, SlotView, Verdict
-from arena_robot.session.states import State
-from arena_robot.web import console_app
-from arena_robot.web.console_server import ConsoleServer
+from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView, Verdict
+from arena_robot.session.protocol.states import State
+from arena_robot.web.console import app as console_app
+from arena_robot.web.console.serve import ConsoleServer
 
 
 class FakeDesk:

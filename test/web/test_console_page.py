@@ -20,8 +20,8 @@ WAIT_S = 30.0
 
 @pytest.fixture
 def desk(tmp_path):
-    from arena_robot.nodes.session_client import SessionClient
-    from arena_robot.nodes.session_station import SimulatedStation
+    from arena_robot.nodes.remote.desk import SessionClient
+    from arena_robot.nodes.simulation.simulated_station import SimulatedStation
     os.environ.setdefault('MUJOCO_GL', 'egl')
     data = tmp_path / 'station'
     with SimulatedStation(data=data, seed=0, max_steps=400), \
@@ -76,13 +76,13 @@ class Page:
 
 @pytest.fixture
 def page(browser, desk):
-    from arena_robot.web.console_server import ConsoleServer
+    from arena_robot.web.console.serve import ConsoleServer
     with ConsoleServer(desk, port=0) as server:
         yield Page(browser, server.url)
 
 
 def test_a_session_by_hand(page, desk):
-    from arena_robot.web.console_app import NAME
+    from arena_robot.web.console.app import NAME
     page.state('idle')
     page.press('#seat')
     page.press()

@@ -14,9 +14,9 @@ from arena_robot.core.errors import ConfigError
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.config import ServerConfig
-from arena_robot.server.exchange import import_tables
 from arena_robot.server.files import FileId
 from arena_robot.server.matching import Request
+from arena_robot.server.roboarena_csv import import_tables
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.web.site.serve import SiteServer
 

@@ -14,9 +14,9 @@ from arena_robot.core.observation import EYES, ROLES, Image, Pixels, view
 from arena_robot.drivers.arrivals import Arrivals
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.part import Opened
-from arena_robot.drivers.sim.eyes import NATIVE_SIZE, SERIALS, camera_info
 from arena_robot.drivers.sim.render import Renderer, Shot
 from arena_robot.drivers.sim.world import SimWorld
+from arena_robot.drivers.sim.zed_models import NATIVE_SIZE, SERIALS, camera_info
 
 log = logging.getLogger(__name__)
 WAITING = 1  # frames that may wait while a slow one is drawn; more are lost

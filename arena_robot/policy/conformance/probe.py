@@ -13,8 +13,8 @@ from arena_robot.core.errors import PolicyError
 from arena_robot.core.observation import ArmState, GripperState, Image, Observation
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import connect
-from arena_robot.policy.grpc_client import GrpcPolicy
-from arena_robot.policy.openpi_client import OpenpiPolicy
+from arena_robot.policy.grpc.client import GrpcPolicy
+from arena_robot.policy.openpi.client import OpenpiPolicy
 from arena_robot.policy.options import CallOptions
 
 logger = logging.getLogger(__name__)

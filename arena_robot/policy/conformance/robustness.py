@@ -10,7 +10,6 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from arena_robot.core.errors import PolicyError, PolicyRefused, PolicyTimeout, PolicyUnavailable
 from arena_robot.core.observation import Observation
-from arena_robot.policy import wire
 from arena_robot.policy.conformance.probe import (
     CheckFailed,
     CheckSkipped,
@@ -20,7 +19,8 @@ from arena_robot.policy.conformance.probe import (
     told,
 )
 from arena_robot.policy.connect import split
-from arena_robot.policy.grpc_client import GrpcPolicy, channel_credentials, channel_options
+from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.client import GrpcPolicy, channel_credentials, channel_options
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
 ODD_SIZES = ((1, 1), (37, 53), (480, 3))

@@ -1,0 +1,157 @@
+"""The off-robot side of the demonstration: the arena server, the policies, and who is who."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from arena_robot.core.errors import Conflict, ServerError
+from arena_robot.demo.plan import Ports
+from arena_robot.demo.pool import Entry
+from arena_robot.demo.processes import Process, Processes
+from arena_robot.server.client import Calls, ServerAddress
+from arena_robot.server.proto import arena_server_pb2 as pb
+
+HOST = '127.0.0.1'
+INSTITUTION, OWNER, EVALUATOR, STATION = 'demo-lab', 'olga', 'ada', 'sim-1'
+READY_S = 60.0
+# Ten sessions in three minutes are not what a public server's limits are made for.
+SETTINGS = {'probation_sessions': 0, 'probe_period_s': 2.0, 'credits': {'weekly_base': 1000},
+            'limits': {'calls_per_s': 1000.0, 'burst': 1000, 'relay_calls_per_s': 500.0}}
+
+
+def arena_command(*words: object) -> list[str]:
+    """Return the command line of an `arena` verb."""
+    return [sys.executable, '-m', 'arena_robot.cli.main', *map(str, words)]
+
+
+class DemoArena:
+    """The server's process and one process per policy; accounts and tokens in ``folder``."""
+
+    def __init__(self, folder: Path, logs: Path, ports: Ports, entries: Sequence[Entry],
+                 seed: int) -> None:
+        self._folder = folder
+        self._logs = logs
+        self._ports = ports
+        self._entries = entries
+        self._seed = seed
+        self._server: Process | None = None
+        self._serving: list[Process] = []
+        # Ten sessions leave policies that never lost: the exact methods cannot place those.
+        self.site = f'http://{HOST}:{ports.site}/'
+
+    @property
+    def target(self) -> str:
+        """Return the server's gRPC address."""
+        return f'{HOST}:{self._ports.server}'
+
+    @property
+    def station_token(self) -> Path:
+        """Return the file that holds the station's token."""
+        return self._folder / 'station.token'
+
+    def start(self, processes: Processes) -> None:
+        """Start the server and all policies, without waiting for them."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        config = self._folder / 'server.yaml'
+        config.write_text(yaml.safe_dump({
+            **SETTINGS, 'data': str(self._folder / 'data'), 'host': HOST, 'seed': self._seed,
+            'port': self._ports.server, 'site_port': self._ports.site}), encoding='utf-8')
+        self._server = Process('arena server', arena_command(
+            'server', '--config', config, '--token-file', self._folder / 'maintainer.token'),
+            self._logs / 'server.log')
+        self._serving = self._policies()
+        processes.start(self._server, *self._serving)
+
+    def _policies(self) -> list[Process]:
+        found = []
+        for entry, port in zip(self._entries, self._ports.policies, strict=True):
+            command = arena_command('policy', 'serve', entry.example, '--protocol',
+                                    entry.protocol, '--port', port)
+            if entry.options:
+                command += ['--kwargs', *entry.options]
+            found.append(Process(f'policy {entry.name}', command,
+                                 self._logs / f'policy_{entry.name}.log',
+                                 {'OPENBLAS_NUM_THREADS': '1', 'OMP_NUM_THREADS': '1'}, True))
+        return found
+
+    def register(self) -> None:
+        """Wait for the server, then add people, the station and the policies that are new."""
+        assert self._server is not None
+        self._server.wait_for('arena server on')
+        with self._calls('maintainer') as maintainer:
+            self._account(maintainer, OWNER, 'owner')
+            self._account(maintainer, EVALUATOR, 'evaluator')
+            self._token('station', lambda: maintainer('AddStation', pb.Station(
+                name=STATION, institution=INSTITUTION, robot='panda', external_cameras=2,
+                wrist_camera=True, stereo=True)))
+        for process in self._serving:
+            process.wait_for('serving ')
+        with self._calls(OWNER) as owner:
+            there = {p.name: p.address for p in owner('ListPolicies', pb.Empty()).policies}
+            for entry, port in zip(self._entries, self._ports.policies, strict=True):
+                address = f'{entry.protocol}://{HOST}:{port}'
+                if there.get(entry.name) != address:
+                    verb = 'UpdatePolicy' if entry.name in there else 'RegisterPolicy'
+                    owner(verb, _policy(entry, address))
+
+    def wait_for_pool(self, alive: Callable[[], None]) -> None:
+        """Wait until every policy has passed its check; ServerError when one does not."""
+        end_s = time.monotonic() + READY_S
+        with self._calls(OWNER) as owner:
+            while True:
+                alive()
+                found = owner('ListPolicies', pb.Empty()).policies
+                ready = [p.name for p in found if p.state == 'pool' and p.healthy]
+                if len(ready) == len(self._entries):
+                    return
+                for p in found:
+                    if p.state == 'suspended':
+                        owner('ResubmitPolicy', pb.NameRequest(name=p.name))
+                if time.monotonic() > end_s:
+                    raise ServerError('policies did not come into the pool: ' + '; '.join(
+                        f'{p.name} is {p.state}: {p.reason}' for p in found
+                        if p.name not in ready))
+                time.sleep(0.1)
+
+    def _calls(self, who: str) -> '_Calls':
+        token = (self._folder / f'{who}.token').read_text(encoding='utf-8').strip()
+        return _Calls(ServerAddress(self.target, token, timeout_s=10.0))
+
+    def _account(self, maintainer: Calls, name: str, role: str) -> None:
+        self._token(name, lambda: maintainer('AddAccount', pb.Account(
+            name=name, institution=INSTITUTION, roles=[role])))
+
+    def _token(self, name: str, ask: Callable[[], Any]) -> None:
+        """Keep a new token where only its owner can read it; once is enough."""
+        path = self._folder / f'{name}.token'
+        if path.exists():
+            return
+        try:
+            token = ask().token
+        except Conflict:
+            # An earlier run was cut off between the server's answer and this file.
+            with self._calls('maintainer') as maintainer:
+                token = maintainer('RotateToken', pb.HolderRequest(
+                    name=STATION if name == 'station' else name,
+                    station=name == 'station')).token
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, 'w', encoding='utf-8') as file:
+            file.write(token + '\n')
+
+
+class _Calls(Calls):
+    def __enter__(self) -> '_Calls':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _policy(entry: Entry, address: str) -> pb.Policy:
+    return pb.Policy(name=entry.name, address=address, description=entry.about,
+                     open_source=True, external_cameras=1, wrist_camera=True)

@@ -1,0 +1,113 @@
+"""From finished sessions to standings, a report, and the words at the end."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from arena_robot.core.errors import DataError, RankingError
+from arena_robot.demo.display import BOLD, DIM, GREEN, RED, Display
+from arena_robot.demo.plan import Plan
+from arena_robot.demo.pool import Entry
+from arena_robot.ranking.base import Comparisons, Standings
+from arena_robot.ranking.methods import RIDGE, UNITS, method, rank
+from arena_robot.ranking.uncertainty import bootstrap
+from arena_robot.reports.tournament import Gap, Tournament, mean_progress, write_report
+from arena_robot.reports.tournament_records import Record, read_record
+
+METHOD = 'bt'
+REPLICATES, SEED, LEVEL = 1000, 0, 0.95
+TITLE = 'A tournament on a simulated DROID station'
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the sessions say, and what is wrong with them (one sentence each)."""
+
+    records: tuple[Record, ...]
+    comparisons: Comparisons
+    standings: Standings
+    gap: Gap | None
+    problems: tuple[str, ...]
+
+
+def gather(folder: Path, plan: Plan, entries: Sequence[Entry],
+           wrong_with: Callable[[Path], list[str]]) -> Outcome:
+    """
+    Read, check and rank the sessions of a plan. Raises RankingError when there are none.
+
+    ``wrong_with`` says what is wrong with the episodes in a session's folder.
+    """
+    records, problems = [], []
+    for number, job in enumerate(plan.jobs, 1):
+        if not job.done:
+            problems.append(f'session {number} is not done')
+            continue
+        try:
+            record = read_record(folder / 'sessions' / job.session_id)
+        except DataError as error:
+            problems.append(str(error))
+            continue
+        records.append(record)
+        if not record.verified:
+            problems.append(f'session {number}: the reveal does not fit the commitment')
+        problems += [f'session {number}: {text}' for text in wrong_with(record.folder)]
+    comparisons = Comparisons.from_words([r.comparison() for r in records])
+    standings = ranked(comparisons)
+    return Outcome(tuple(records), comparisons, standings,
+                   gap(comparisons, standings, entries[0].name, entries[-1].name),
+                   tuple(problems))
+
+
+def ranked(comparisons: Comparisons) -> Standings:
+    """Return standings by Bradley–Terry, by mean progress where not everybody met."""
+    try:
+        return rank(comparisons, METHOD, intervals=REPLICATES, seed=SEED, level=LEVEL, l2=RIDGE)
+    except RankingError:
+        return rank(comparisons, 'progress', intervals=REPLICATES, seed=SEED, level=LEVEL)
+
+
+def gap(comparisons: Comparisons, standings: Standings, better: str, worse: str) -> Gap | None:
+    """Return how much ``better`` is better, with its bootstrap interval; None when unknown."""
+    names = standings.items
+    if standings.method != METHOD or better not in names or worse not in names:
+        return None
+    draws = bootstrap(method(METHOD, l2=RIDGE), comparisons, REPLICATES, seed=SEED)
+    i, j = names.index(better), names.index(worse)
+    low, high = np.quantile(draws.scores[:, i] - draws.scores[:, j],
+                            [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Gap(better, worse, float(standings.scores[i] - standings.scores[j]), float(low),
+               float(high))
+
+
+def report(folder: Path, outcome: Outcome, entries: Sequence[Entry],
+           facts: Sequence[tuple[str, str]]) -> Path:
+    """Write the HTML report and return its page."""
+    return write_report(Tournament(
+        TITLE, outcome.records, outcome.comparisons, outcome.standings,
+        UNITS[outcome.standings.method], outcome.gap,
+        {entry.name: entry.about for entry in entries}, facts), folder / 'report')
+
+
+def tell(display: Display, outcome: Outcome) -> None:
+    """Print the leaderboard, the difference that was designed, and what is wrong."""
+    found, show = outcome.standings, display.colour
+    means = mean_progress(outcome.comparisons)
+    width = max(len(name) for name in found.items)
+    title = f"{'policy':<{width}}   score   95 % interval  progress  sessions"
+    display.line(f'\n  {show(BOLD, "rank")}  {show(BOLD, title)}')
+    for k in found.order:
+        name = found.items[k]
+        interval = f'{found.low[k]:+6.2f} … {found.high[k]:+5.2f}'
+        display.line(f'  {found.ranks[k]:>4}  {name:<{width}}  {found.scores[k]:+6.2f}  '
+                     f'{interval}  {100 * means.get(name, float("nan")):>7.0f}  '
+                     f'{found.counts[k]:>8}')
+    display.line(show(DIM, f'        score: {UNITS[found.method]}; progress: mean, 0 to 100'))
+    if outcome.gap is not None:
+        g = outcome.gap
+        word = show(GREEN, 'clear') if g.clear else show(RED, 'not clear yet')
+        display.line(f'\n  {g.better} against {g.worse}: {g.score:+.2f}, 95 % interval '
+                     f'{g.low:+.2f} … {g.high:+.2f}: {word}')
+    for problem in outcome.problems:
+        display.line(f"  {show(RED, '✗')} {problem}")

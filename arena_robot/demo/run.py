@@ -1,0 +1,282 @@
+"""The demonstration from the first process to the last."""
+
+import fcntl
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from arena_robot.core.errors import ConfigError, SessionError
+from arena_robot.demo import outcome as outcomes
+from arena_robot.demo.arena import EVALUATOR, DemoArena
+from arena_robot.demo.display import Display, Stopwatch, minutes
+from arena_robot.demo.meter import Meter
+from arena_robot.demo.plan import Plan, Ports, grown, new_plan, read_plan, write_plan
+from arena_robot.demo.pool import Entry, pool
+from arena_robot.demo.processes import Processes
+from arena_robot.demo.station import DemoStation
+from arena_robot.demo.story import Live, Story
+from arena_robot.demo.tournament import Tournament, delivered
+from arena_robot.demo.videos import Videos
+from arena_robot.demo.wish import Wish
+from arena_robot.nodes.remote.desk import SessionClient
+from arena_robot.nodes.remote.scene import SceneClient
+from arena_robot.session.evaluator.desk import DeskState
+from arena_robot.session.protocol.states import State
+
+log = logging.getLogger(__name__)
+
+FIND_S = 60.0
+ATTEMPTS = 4
+DOMAINS = 100
+GIB = 2 ** 30
+
+
+class Demo:
+    """One run of the demonstration, new or continued."""
+
+    def __init__(self, wish: Wish, display: Display) -> None:
+        self._wish = wish
+        self._folder = wish.data.expanduser().absolute()
+        self._logs = self._folder / 'logs'
+        self._display = display
+        self._story = Story(display, wish.sessions)
+        self._clock = Stopwatch()
+
+    def run(self) -> int:
+        """Run to the end; 0 when every session is complete and sound."""
+        self._wish.check()
+        entries = pool(self._wish.pool)
+        self._logs.mkdir(parents=True, exist_ok=True)
+        own_domain()
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with ExitStack() as stack:
+            stack.enter_context(_alone(self._folder))
+            stack.enter_context(_log_to(self._logs / 'demo.log'))
+            plan = self._plan(len(entries))
+            self._say_hello(plan, entries)
+            stack.enter_context(self._display)
+            processes = stack.enter_context(Processes(self._folder))
+            meter = stack.enter_context(Meter(
+                lambda: [(p.name, p.pid) for p in tuple(processes.running)]))
+            arena = self._arena(plan, entries)
+            videos = stack.enter_context(
+                Videos(self._folder / 'sessions', self._logs / 'videos.log'))
+            with ExitStack() as station:
+                self._play(station, processes, plan, arena, videos)
+            return self._end(plan, entries, meter, arena, processes, videos)
+
+    def _plan(self, policies: int) -> Plan:
+        wish = self._wish
+        plan = read_plan(self._folder)
+        if plan is None:
+            plan = new_plan(wish.tasks, wish.sessions, wish.seed, wish.pool)
+        elif plan.pool != wish.pool:
+            raise ConfigError(f"{self._folder} was begun with the pool '{plan.pool}', not "
+                              f"'{wish.pool}'; take another --data")
+        else:
+            plan = grown(plan, wish.tasks, wish.sessions, wish.seed)
+        plan.ports = ports(plan.ports, policies)
+        write_plan(self._folder, plan)
+        return plan
+
+    def _arena(self, plan: Plan, entries: tuple[Entry, ...]) -> DemoArena:
+        assert plan.ports is not None
+        return DemoArena(self._folder / 'server', self._logs, plan.ports, entries,
+                         self._wish.seed)
+
+    def _say_hello(self, plan: Plan, entries: tuple[Entry, ...]) -> None:
+        wish, line = self._wish, self._display.line
+        self._story.sessions = len(plan.jobs)
+        line(f'  {len(plan.jobs)} double-blind A/B sessions over {len(wish.tasks)} tasks, '
+             f'{len(entries)} policies, a simulated station at {wish.speed:g}× real time')
+        done = len(plan.jobs) - len(plan.open)
+        if done:
+            line(f'  goes on in {self._folder}: {done} sessions are done already')
+        line(f'  everything is kept in {self._folder}; logs in {self._logs}')
+        line()
+        self._story.footer = (f'logs: {self._logs}', 'Ctrl-C ends everything; the same command '
+                              'goes on where it stood')
+
+    def _play(self, stack: ExitStack, processes: Processes, plan: Plan, arena: DemoArena,
+              videos: Videos) -> None:
+        """Start everything, and run the sessions that are open."""
+        story, wish = self._story, self._wish
+        station = DemoStation(self._folder, self._logs, wish.speed, wish.max_steps)
+        first = plan.jobs[(plan.open or [0])[0]]
+        story.step('arena server and policies start')
+        arena.start(processes)
+        if plan.open:
+            processes.start(station.simulator(first.task, first.seed), station.recorder())
+        arena.register()
+        story.step_done(f'site: {arena.site}')
+        if not plan.open:
+            return
+        story.step('policies are checked by the arena')
+        processes.start(station.session(arena.target, arena.station_token))
+        arena.wait_for_pool(processes.require)
+        story.step('simulated station, recorder, session')
+        scene = stack.enter_context(SceneClient(patience_s=FIND_S))
+        desk = stack.enter_context(SessionClient(patience_s=FIND_S))
+        desk.take('arena demo', take_over=True)
+        if wish.console:
+            console = station.console(plan.ports.console if plan.ports else 0)
+            processes.start(console)
+            story.footer = (f"site: {arena.site}   evaluator's page: "
+                            f'http://127.0.0.1:{plan.ports.console if plan.ports else 0}/',
+                            *story.footer)
+        story.step_done()
+        self._display.line()
+        story.look = lambda: Live(desk.state(), desk.running(), scene.last_progress)
+        self._sessions(plan, Tournament(desk, scene, EVALUATOR, processes.require, videos),
+                       processes)
+        story.look = lambda: None
+
+    def _sessions(self, plan: Plan, tournament: Tournament, processes: Processes) -> None:
+        last = plan.current
+        for index in plan.open:
+            self._story.begins(index + 1, len(plan.jobs) - len(plan.open))
+            earlier = plan.jobs[index].session_id
+            end = delivered(self._folder / 'sessions' / earlier, processes.require) \
+                if index == last and earlier else None
+            if end is None:
+                end = self._session(plan, index, tournament, went_before=index == last)
+            plan.named(index, end.session_id, done=True)
+            write_plan(self._folder, plan)
+            self._story.ended(end)
+            log.info('session %d: %s, %s', index + 1, end.session_id, plan.jobs[index].task)
+
+    def _session(self, plan: Plan, index: int, tournament: Tournament,
+                 went_before: bool) -> DeskState:
+        """Run one session, or go on with the one that was interrupted."""
+        number = index + 1
+        resumed = went_before and tournament.pick_up(plan.jobs[index])
+        if went_before:
+            self._story.closed(f'session {number} goes on where it was interrupted' if resumed
+                               else f'session {number} was interrupted and begins anew')
+
+        def named(session_id: str) -> None:
+            plan.named(index, session_id)
+            write_plan(self._folder, plan)
+
+        for _ in range(ATTEMPTS):
+            if not resumed:
+                plan.begin(index)
+                write_plan(self._folder, plan)
+            end = tournament.run(plan.jobs[index], named, fresh=not resumed)
+            if end.state is State.DONE:
+                return end
+            log.warning('session %d was aborted: %s', number, end.notice)
+            self._story.closed(f'session {number} begins anew: {end.notice}')
+            resumed = False
+        raise SessionError(f'session {number} was aborted {ATTEMPTS} times: this machine is too '
+                           'busy; try a lower --speed')
+
+    def _end(self, plan: Plan, entries: tuple[Entry, ...], meter: Meter, arena: DemoArena,
+             processes: Processes, videos: Videos) -> int:
+        """Rank, report, tell; keep the site when that was asked for."""
+        self._story.step('standings and report')
+        meter.look()
+        took = self._clock.seconds
+        found = outcomes.gather(self._folder, plan, entries, videos.wrong_with)
+        page = outcomes.report(self._folder, found, entries, self._facts(plan, meter, took))
+        self._story.step_done()
+        self._display.close()
+        outcomes.tell(self._display, found)
+        line = self._display.line
+        if videos.lossy:
+            line(f'  {len(videos.lossy)} of {2 * len(found.records)} recordings have gaps: this '
+                 'machine was busy; `arena episode check` says which')
+        line(f'\n  took {minutes(took)}, at most {meter.peak_bytes / GIB:.2f} GiB of memory, '
+             f'{sum(meter.cpu_s.values()):.0f} s of processor time, '
+             f'{disk_mb(self._folder / "sessions") / max(len(plan.jobs), 1):.0f} MB of disk a '
+             'session')
+        line(f'  report    {page}')
+        line(f"  sessions  {self._folder / 'sessions'}   (bags, videos, journals)")
+        if self._wish.keep:
+            line(f'  site      {arena.site}   until Ctrl-C')
+            _until_interrupted(processes)
+        else:
+            line(f'  site      `arena demo --keep --data {self._wish.data}` shows it')
+        return 0 if not found.problems else 1
+
+    def _facts(self, plan: Plan, meter: Meter, took_s: float) -> list[tuple[str, str]]:
+        wish = self._wish
+        return [('Sessions', str(len(plan.jobs))), ('Tasks', str(len(wish.tasks))),
+                ('Simulation', f'{wish.speed:g}× real time'), ('Took', minutes(took_s)),
+                ('Peak memory', f'{meter.peak_bytes / GIB:.2f} GiB')]
+
+
+def _until_interrupted(processes: Processes) -> None:
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: over.set())
+    while not over.wait(0.5):
+        processes.require()
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock; ConfigError when another demonstration has it."""
+    with (folder / '.lock').open('w') as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ConfigError(f'another demonstration runs in {folder}; end it, or take another '
+                              '--data') from error
+        yield
+
+
+@contextmanager
+def _log_to(path: Path) -> Iterator[None]:
+    """Send what is logged in this process to a file."""
+    handler = logging.FileHandler(path, encoding='utf-8')
+    handler.setFormatter(logging.Formatter('%(asctime)s %(levelname)s %(name)s: %(message)s'))
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(before)
+        handler.close()
+
+
+def disk_mb(folder: Path) -> float:
+    """Return the size of all files in a folder in MB."""
+    return sum(p.stat().st_size for p in folder.rglob('*') if p.is_file()) / 1e6
+
+
+def ports(before: Ports | None, policies: int) -> Ports:
+    """Return free ports, those of the run before where they are still free."""
+    wanted = [before.server, before.site, before.console, *before.policies] if before else []
+    wanted += [0] * (3 + policies - len(wanted))
+    held: list[socket.socket] = []
+    try:
+        for port in wanted:
+            held.append(_bound(port))
+        server, site, console, *others = (int(s.getsockname()[1]) for s in held)
+    finally:
+        for one in held:
+            one.close()
+    return Ports(server, site, console, tuple(others))
+
+
+def _bound(port: int) -> socket.socket:
+    try:
+        return socket.create_server(('127.0.0.1', port))
+    except OSError:
+        return socket.create_server(('127.0.0.1', 0))
+
+
+def own_domain() -> None:
+    """Keep ROS on this machine, in a domain that others hardly use, unless told otherwise."""
+    os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
+    os.environ.setdefault('ROS_DOMAIN_ID', str(os.getpid() % DOMAINS + 1))
+    os.environ.setdefault('MUJOCO_GL', 'egl')

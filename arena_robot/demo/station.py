@@ -1,0 +1,82 @@
+"""The robot side of the demonstration: simulated station, recorder, session node, console."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from arena_robot.demo.arena import STATION, arena_command
+from arena_robot.demo.processes import Process
+from arena_robot.nodes.executables import MODULES
+
+WIDTH, HEIGHT = 320, 180
+EYES = ['left']
+STALE_S = 0.5    # of real time; a busy machine hurts nobody in a simulation
+# Every message on /clock wakes every node, but a step may be late by a quarter of its period.
+# 84 Hz is one message in 12 ms.
+ARM_RATE, CLOCK_RATE = 50.0, 84.0
+
+
+class DemoStation:
+    """
+    The processes of one station, simulated ``speed`` times as fast as the real one.
+
+    What is slow only because this machine is slow may be ``speed`` times as old.
+    """
+
+    def __init__(self, folder: Path, logs: Path, speed: float, max_steps: int,
+                 size: tuple[int, int] = (WIDTH, HEIGHT)) -> None:
+        self._folder = folder
+        self._logs = logs
+        self._speed = speed
+        self._max_steps = max_steps
+        self._size = size
+
+    @property
+    def sessions(self) -> Path:
+        """Return the folder of all sessions."""
+        return self._folder / 'sessions'
+
+    def simulator(self, task: str, seed: int) -> Process:
+        """Return the station's parts around one simulated world."""
+        slack = max(self._speed, 1.0)
+        return self._node('sim_station', {
+            'sim_station': {
+                'task': task, 'seed': seed, 'eyes': EYES, 'image_width': self._size[0],
+                'image_height': self._size[1], 'real_time_factor': self._speed,
+                'publish_clock': True, 'clock_rate': CLOCK_RATE,
+                'restore_mm': 3.0, 'restore_deg': 2.0},
+            'arm_node': {'joint_state_rate': ARM_RATE, 'arm_state_rate': ARM_RATE,
+                         'max_command_age': min(0.2 * slack, 5.0),
+                         'max_state_age': min(STALE_S * slack, 1.0),
+                         'command_timeout': min(0.5 * slack, 5.0)}})
+
+    def recorder(self) -> Process:
+        """Return the recorder."""
+        return self._node('recorder_node', {'recorder_node': {
+            'output_dir': str(self.sessions), 'min_free_disk': 0.5, 'derive': False}})
+
+    def session(self, arena: str, token: Path) -> Process:
+        """Return the node that leads the sessions, as a client of the server at ``arena``."""
+        return self._node('session_node', {'session_node': {
+            'station': STATION, 'data_dir': str(self._folder), 'arena': arena,
+            'token_file': str(token), 'scene': 'sim_station', 'eyes': EYES,
+            'max_steps': self._max_steps, 'min_free_gb': 0.5,
+            'max_state_age': min(STALE_S * max(self._speed, 1.0), 5.0),
+            'max_image_age': min(0.2 * max(self._speed, 1.0), 2.0)}})
+
+    def console(self, port: int) -> Process:
+        """Return the evaluator's page."""
+        return Process('console', arena_command('console', '--port', port),
+                       self._logs / 'console.log')
+
+    def _node(self, name: str, parameters: dict[str, dict[str, Any]]) -> Process:
+        self._logs.mkdir(parents=True, exist_ok=True)
+        path = self._logs / f'{name}.yaml'
+        everybody = {} if name == 'sim_station' else {'use_sim_time': True}
+        path.write_text(yaml.safe_dump({
+            f'/**/{node}': {'ros__parameters': {**everybody, **values}}
+            for node, values in parameters.items()}), encoding='utf-8')
+        return Process(name, [sys.executable, '-m', MODULES[name], '--ros-args',
+                              '--params-file', str(path)], self._logs / f'{name}.log')

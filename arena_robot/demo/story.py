@@ -1,0 +1,166 @@
+"""The words of the demonstration: what was set up, what the arm does, how a session ended."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from arena_robot.demo.display import (
+    BLUE,
+    BOLD,
+    DIM,
+    GREEN,
+    RED,
+    Display,
+    Stopwatch,
+    bar,
+    minutes,
+)
+from arena_robot.session.evaluator.desk import DeskState, RunView
+from arena_robot.session.protocol.states import State
+
+DOING = {
+    State.PREFLIGHT: 'the station is checked', State.TASK_ENTERED: 'a blind pair is drawn',
+    State.ASSIGNED: 'the start scene is photographed',
+    State.START_PHOTOGRAPHED: 'A is about to start', State.SCORING_A: 'A is scored',
+    State.RESET: 'the scene is put back as it was', State.SCORING_B: 'B is scored',
+    State.PREFERENCE: 'the two are compared', State.REVIEW: 'the videos are made',
+    State.SUBMITTING: 'the session is uploaded', State.DONE: 'the names are revealed',
+}
+MARK = {True: '✓', False: '✗'}
+
+
+@dataclass(frozen=True)
+class Live:
+    """What is going on right now; ``progress`` is the oracle's, 0 to 1, ``now_ns`` simulated."""
+
+    state: DeskState
+    run: RunView | None
+    progress: float
+
+
+@dataclass
+class Story:
+    """
+    Tells the display what happens.
+
+    ``look`` returns what is going on, None while nothing is.
+    """
+
+    display: Display
+    sessions: int
+    footer: tuple[str, ...] = ()
+    look: Callable[[], Live | None] = lambda: None
+    number: int = 0
+    before: int = 0
+    _clock: Stopwatch = field(default_factory=Stopwatch)
+    _step: tuple[str, Stopwatch] | None = None
+    _first: Stopwatch | None = None
+    _speed: '_Speed' = field(default_factory=lambda: _Speed())
+
+    def __post_init__(self) -> None:
+        self.display.block = self.block
+
+    # -- setting up ----------------------------------------------------------------------------
+
+    def step(self, text: str) -> None:
+        """Begin a step of the set-up; the one before is done."""
+        self.step_done()
+        self._step = (text, Stopwatch())
+
+    def step_done(self, remark: str = '') -> None:
+        """Say that the present step of the set-up is done."""
+        step, self._step = self._step, None
+        if step is not None:
+            text, clock = step
+            show = self.display.colour
+            self.display.line(f"  {show(GREEN, MARK[True])} {text:<38}"
+                              f"{show(DIM, f'{clock.seconds:5.1f} s')}"
+                              + (f'  {remark}' if remark else ''))
+
+    # -- sessions ------------------------------------------------------------------------------
+
+    def begins(self, number: int, done: int) -> None:
+        """Say that session ``number`` begins, with ``done`` already complete."""
+        self.number = number
+        if self._first is None:
+            self._first, self.before = Stopwatch(), done
+        self._done = done
+
+    def ended(self, end: DeskState) -> None:
+        """Tell how a session ended, in one line that stays."""
+        show = self.display.colour
+        scores = [round(100 * (slot.progress or 0.0)) for slot in end.slots]
+        winner = {'A': 'A', 'B': 'B', 'TIE': '='}.get(end.verdict.preference, '?')
+        names = [show(BOLD, name) if winner == slot else name
+                 for slot, name in (('A', end.policy_a), ('B', end.policy_b))]
+        ok = end.state is State.DONE and end.verified
+        mark = show(GREEN, '✓ reveal verified') if ok else show(RED, f'✗ {end.state.value}')
+        between = 'and' if winner == '=' else 'against'
+        self.display.line(
+            f'  {self.number:>3}  {end.instruction[:38]:<38}  A {scores[0]:>3}  B {scores[1]:>3}  '
+            f'{winner}  {mark}  {names[0]} {between} {names[1]}')
+        self._done += 1
+
+    def closed(self, text: str) -> None:
+        """Say what became of a session that an earlier run left."""
+        self.display.line(f"  {self.display.colour(DIM, '·')} {text}")
+
+    # -- the block -----------------------------------------------------------------------------
+
+    def block(self) -> list[str]:
+        """Return the lines of what is going on right now."""
+        show = self.display.colour
+        footer = ['', *(show(DIM, f'  {text}') for text in self.footer)]
+        if self._step is not None:
+            text, clock = self._step
+            return [f"  {show(BLUE, '…')} {text:<38}{clock.seconds:5.1f} s", *footer]
+        live = self.look()
+        if live is None or self._first is None:
+            return footer
+        share = (self._done + _inside(live)) / self.sessions
+        return ['', f'  {show(BOLD, f"session {self.number} of {self.sessions}")}  '
+                f'{show(BLUE, bar(share))} {100 * share:3.0f} %   '
+                f'{minutes(self._clock.seconds)} gone{self._left(share)}',
+                f'  “{live.state.instruction}”' if live.state.instruction else '',
+                f'  {self._now(live)}', *footer]
+
+    def _now(self, live: Live) -> str:
+        show = self.display.colour
+        run = live.run
+        if run is None:
+            return live.state.doing or DOING.get(live.state.state, live.state.state.value)
+        rate = run.steps / run.elapsed_s if run.elapsed_s > 0.5 else 0.0
+        self._speed.heard(run.elapsed_s)
+        return (f'{show(BOLD, run.slot.value)} runs  {bar(run.steps / max(run.max_steps, 1), 12)}'
+                f'  step {run.steps:>3} of {run.max_steps}  {rate:4.1f} Hz  '
+                f'{self._speed.factor:3.1f}×  progress {100 * live.progress:3.0f} %')
+
+    def _left(self, share: float) -> str:
+        assert self._first is not None
+        since = share - self.before / self.sessions
+        if since <= 0.02:
+            return ''
+        return f', about {minutes(self._first.seconds * (1.0 - share) / since)} to go'
+
+
+class _Speed:
+    """Simulated per real second, smoothed."""
+
+    def __init__(self) -> None:
+        self._last: tuple[float, Stopwatch] | None = None
+        self.factor = 0.0
+
+    def heard(self, elapsed_s: float) -> None:
+        """Take how many simulated seconds a rollout has run."""
+        last = self._last
+        if last is None or elapsed_s < last[0]:
+            self._last = (elapsed_s, Stopwatch())
+        elif last[1].seconds > 1.0:
+            self.factor = (elapsed_s - last[0]) / last[1].seconds
+            self._last = (elapsed_s, Stopwatch())
+
+
+def _inside(live: Live) -> float:
+    """Return roughly how much of a session is over, 0 to 1."""
+    order = list(State)
+    at = order.index(live.state.state) / len(order)
+    return min(at, 0.95)

@@ -1,0 +1,102 @@
+"""Derived files of each slot, made beside the sessions by a process of its own."""
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from arena_robot.core.episode import Slot
+from arena_robot.session.evaluator.desk import DeskState
+from arena_robot.session.protocol.states import State
+
+log = logging.getLogger(__name__)
+
+WAIT_S = 60.0
+# In these states a slot's recording is finished.
+AFTER = {State.SCORING_A: (Slot.A,), State.RESET: (Slot.A,), State.RUNNING_B: (Slot.A,),
+         State.SCORING_B: tuple(Slot), State.PREFERENCE: tuple(Slot), State.REVIEW: tuple(Slot)}
+
+
+class Videos:
+    """
+    Makes steps.npz, videos and episode.json of each slot as soon as its bag is there, and checks.
+
+    Call it with every state of a session; in REVIEW it returns once the files of both slots are
+    made, so that they are uploaded with the bags.
+    """
+
+    def __init__(self, sessions: Path, log_file: Path) -> None:
+        self._sessions = sessions
+        self._log_file = log_file
+        self._process: subprocess.Popen[str] | None = None
+        self._asked: set[Path] = set()
+        self._wrong: dict[Path, list[str]] = {}
+        self._news = threading.Condition()
+        self.lossy: set[Path] = set()
+
+    def __enter__(self) -> 'Videos':
+        with self._log_file.open('ab') as out:
+            self._process = subprocess.Popen(
+                [sys.executable, '-m', 'arena_robot.demo.deriver'], text=True, bufsize=1,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out,
+                start_new_session=True)
+        threading.Thread(target=self._listen, name='videos', daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            # Files appear whole or not at all, and can be made again.
+            process.kill()
+            process.wait(5.0)
+
+    def __call__(self, state: DeskState) -> None:
+        """Begin what can begin, and in REVIEW wait for the end of it."""
+        slots = AFTER.get(state.state, ())
+        for slot in slots:
+            folder = self._sessions / state.session_id / slot.value
+            if (folder / 'metadata.yaml').exists():
+                self._ask(folder)
+        if state.state is State.REVIEW:
+            self._wait(self._sessions / state.session_id)
+
+    def wrong_with(self, session: Path) -> list[str]:
+        """Return what is wrong with the two episodes of a session, after looking at them."""
+        for slot in Slot:
+            self._ask(session / slot.value)
+        self._wait(session)
+        return [f'{slot.value}: {text}' for slot in Slot
+                for text in self._wrong.get(session / slot.value, ['it was not checked'])]
+
+    def _ask(self, folder: Path) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        if folder in self._asked:
+            return
+        self._asked.add(folder)
+        try:
+            self._process.stdin.write(f'{folder}\n')
+        except OSError as error:
+            log.error('no videos of %s: %s', folder, error)
+            self._wrong[folder] = [str(error)]
+
+    def _wait(self, session: Path) -> None:
+        wanted = [session / slot.value for slot in Slot if session / slot.value in self._asked]
+        with self._news:
+            self._news.wait_for(lambda: all(f in self._wrong for f in wanted), WAIT_S)
+
+    def _listen(self) -> None:
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        for line in process.stdout:
+            told = json.loads(line)
+            for text in told['wrong']:
+                log.warning('%s: %s', told['folder'], text)
+            if told['lossy']:
+                self.lossy.add(Path(told['folder']))
+            with self._news:
+                self._wrong[Path(told['folder'])] = list(told['wrong'])
+                self._news.notify_all()

@@ -1,0 +1,1 @@
+"""The arm node: its commands, actions and parameters."""

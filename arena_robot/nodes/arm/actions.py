@@ -1,0 +1,128 @@
+"""Motions of the arm that take a while: go_home, and follow_joint_trajectory where it exists."""
+
+import importlib
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rclpy.action import ActionServer, CancelResponse
+from rclpy.action.server import ServerGoalHandle
+from rclpy.callback_groups import ReentrantCallbackGroup
+
+from arena_msgs.action import MoveToJoints
+from arena_robot.core.errors import ArenaError
+from arena_robot.core.observation import ArmState, Floats
+from arena_robot.nodes.arm.commands import ArmCommands
+from arena_robot.nodes.arm.trajectory import trajectory
+
+if TYPE_CHECKING:
+    from arena_robot.nodes.arm.node import ArmNode
+
+SETTLE_S = 2.0
+LOOK_S = 0.02
+
+
+class ArmActions:
+    """The action servers of an arm; each goal ends when it arrived, was cancelled or replaced."""
+
+    def __init__(self, node: 'ArmNode', commands: ArmCommands) -> None:
+        self._node, self._commands, self._guard = node, commands, commands.guard
+        group = ReentrantCallbackGroup()
+        self._serve(MoveToJoints, '~/go_home', self._go_home, group)
+        try:
+            control = importlib.import_module('control_msgs.action')
+        except ImportError:
+            return
+        self._serve(control.FollowJointTrajectory, '~/follow_joint_trajectory', self._follow,
+                    group)
+
+    def _serve(self, kind: type, name: str, execute: Callable[[ServerGoalHandle], Any],
+               group: ReentrantCallbackGroup) -> None:
+        self._node.keep(ActionServer(
+            self._node, kind, name, execute_callback=execute, callback_group=group,
+            cancel_callback=lambda goal: CancelResponse.ACCEPT))
+
+    # -- go_home -----------------------------------------------------------------------------
+
+    def _go_home(self, handle: ServerGoalHandle) -> MoveToJoints.Result:
+        request = handle.request
+        result = MoveToJoints.Result()
+        try:
+            if not self._node.active:
+                raise ArenaError('the arm node is not active')
+            goal = np.array(request.q if len(request.q) else self._node.values['reset_joints'])
+            self._commands.drop()
+            mine = self._commands.takeovers
+            duration_s = self._guard.move_to(goal, float(request.duration_s) or None)
+            said = self._watch(handle, goal, duration_s, mine)
+            state = self._guard.state()
+            result.q, result.error = state.q, float(np.max(np.abs(goal - state.q)))
+        except ArenaError as error:
+            said = str(error)
+        result.success, result.message = said == '', said or 'arrived'
+        _end(handle, result.success)
+        return result
+
+    def _watch(self, handle: ServerGoalHandle, goal: Floats, duration_s: float, mine: int) -> str:
+        """Wait for the end of a motion; return what went wrong, or nothing."""
+        clock = self._node.timeline.part
+        begin_ns = clock.now_ns()
+        tolerance = self._node.values['goal_tolerance']
+        while True:
+            state = self._guard.state(0.5)
+            elapsed_s = (clock.now_ns() - begin_ns) * 1e-9
+            handle.publish_feedback(MoveToJoints.Feedback(
+                q=state.q, fraction=min(elapsed_s / duration_s, 1.0)))
+            said = self._interrupted(handle, state, mine)
+            if said:
+                return said
+            error = float(np.max(np.abs(goal - state.q)))
+            if elapsed_s >= duration_s and error < tolerance:
+                return ''
+            if elapsed_s > duration_s + SETTLE_S:
+                return f'{error:.3f} rad from the goal after {elapsed_s:.1f} s'
+            time.sleep(LOOK_S)
+
+    def _interrupted(self, handle: ServerGoalHandle, state: ArmState, mine: int) -> str:
+        if handle.is_cancel_requested:
+            self._guard.stop()
+            return 'cancelled: the arm holds'
+        if self._commands.takeovers != mine:
+            return 'another command or a stop took over'
+        if state.recovery_required:
+            return f"the arm is in {state.mode.name} ({', '.join(state.errors)})"
+        if not self._node.active or not self._node.context.ok():
+            return 'the arm node was deactivated'
+        return ''
+
+    # -- follow_joint_trajectory -------------------------------------------------------------
+
+    def _follow(self, handle: ServerGoalHandle) -> Any:
+        message = handle.request.trajectory
+        result = importlib.import_module('control_msgs.action').FollowJointTrajectory.Result()
+        try:
+            if not self._node.active:
+                raise ArenaError('the arm node is not active')
+            path = trajectory(message, self._commands.names, self._guard.state().q_desired)
+            clock = self._node.timeline.part
+            begin_ns = clock.now_ns()
+            mine = self._commands.run(path, begin_ns)
+            said = ''
+            while not said and (clock.now_ns() - begin_ns) * 1e-9 < path.duration_s:
+                said = self._interrupted(handle, self._guard.state(0.5), mine)
+                time.sleep(LOOK_S)
+        except ArenaError as error:
+            said = str(error)
+        result.error_code, result.error_string = (-1 if said else 0), said
+        _end(handle, not said)
+        return result
+
+
+def _end(handle: ServerGoalHandle, success: bool) -> None:
+    if handle.is_cancel_requested:
+        handle.canceled()
+    elif success:
+        handle.succeed()
+    else:
+        handle.abort()

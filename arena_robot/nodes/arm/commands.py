@@ -1,0 +1,185 @@
+"""Everything that may command the arm over topics, behind one guard."""
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import PoseStamped
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+from arena_msgs.msg import PolicyAction
+from arena_robot.core.action import Action, ActionSpace, ArmCommand, Clamp
+from arena_robot.core.errors import DriverError, SafetyError
+from arena_robot.core.observation import DOF
+from arena_robot.drivers.guarded import GuardedArm
+from arena_robot.nodes import convert, qos
+from arena_robot.nodes.arm.trajectory import Trajectory, trajectory
+from arena_robot.safety.filter import finite
+
+if TYPE_CHECKING:
+    from arena_robot.nodes.arm.node import ArmNode
+
+
+class ArmCommands:
+    """
+    Subscribes to the command topics and keeps account of what was accepted.
+
+    A command without meaning (wrong length, NaN, unknown joint) makes the arm stop and hold; one
+    that comes too late, or while halted, is only refused.
+    """
+
+    def __init__(self, node: 'ArmNode', guard: GuardedArm, names: list[str]) -> None:
+        self.node, self.guard, self.names = node, guard, names
+        self.command_id = 0
+        self.accepted_ns: int | None = None
+        self.refused = 0
+        self.refusal = ''
+        self.clamps: tuple[Clamp, ...] = ()
+        self.takeovers = 0
+        self._playing: tuple[Trajectory, int] | None = None
+        self._lock = threading.Lock()
+        for kind, topic, handle in (
+                (PolicyAction, '~/policy_action', self._on_action),
+                (JointState, '~/target_joint', self._on_joints),
+                (PoseStamped, '~/target_pose', self._on_pose),
+                (JointTrajectory, '~/joint_trajectory', self._on_trajectory)):
+            node.keep(qos.subscription(node, kind, topic, self._handler(topic, handle),
+                                       qos.COMMAND))
+
+    def play(self) -> None:
+        """Send the running trajectory's target of this instant; called at the streaming rate."""
+        with self._lock:
+            if self._playing is None:
+                return
+            path, begin_ns = self._playing
+            now_ns = self.node.timeline.part.now_ns()
+            elapsed_s = (now_ns - begin_ns) * 1e-9
+            if elapsed_s < 0.0:
+                return
+            try:
+                self._send(path.at(elapsed_s), now_ns)
+            except (SafetyError, DriverError) as error:
+                self._playing = None
+                self._refuse('joint_trajectory', error)
+            if elapsed_s > path.duration_s:
+                self._playing = None
+
+    def drop(self) -> None:
+        """Forget a running trajectory; whoever waits for a motion sees ``takeovers`` change."""
+        with self._lock:
+            self._playing = None
+            self.takeovers += 1
+
+    def run(self, path: Trajectory, begin_ns: int) -> int:
+        """Follow a trajectory from ``begin_ns`` (part's time); return its takeover number."""
+        with self._lock:
+            self.guard.gate.open_or_raise()
+            self._playing = (path, begin_ns)
+            self.takeovers += 1
+            return self.takeovers
+
+    # -- topics ------------------------------------------------------------------------------
+
+    def _handler(self, topic: str, handle: Callable[[Any], None]) -> Callable[[Any], None]:
+        def receive(message: Any) -> None:
+            if not self.node.active:
+                return
+            try:
+                handle(message)
+            except _MeaninglessError as error:
+                self.drop()
+                self.guard.stop()
+                self._refuse(topic, error)
+            except (SafetyError, DriverError) as error:
+                self._refuse(topic, error)
+        return receive
+
+    def _on_action(self, message: PolicyAction) -> None:
+        with _meaning():
+            action = convert.action(message)
+            finite(action.values, action.space.size, f'{message.action_space} action')
+        self._take_action(action, message.header.stamp)
+        self.command_id = message.command_id
+
+    def _on_pose(self, message: PoseStamped) -> None:
+        frame, base = message.header.frame_id, self.node.base_frame
+        with _meaning():
+            if frame not in ('', base):
+                raise SafetyError(f"target_pose is in frame '{frame}', wanted is '{base}'")
+            pose = finite(convert.pose_values(message.pose), 6, 'target pose')
+        action = Action(np.append(pose, 0.0), ActionSpace.CARTESIAN_POSITION)
+        self._take_action(action, message.header.stamp)
+
+    def _take_action(self, action: Action, stamp: Time) -> None:
+        safe = self.guard.safety.check(action, self.guard.state())
+        with self._lock:
+            self._take_over()
+            self._send(safe.q, self._part_stamp(stamp), safe.clamps)
+
+    def _on_joints(self, message: JointState) -> None:
+        with _meaning():
+            q = finite(convert.joint_target(message, self.names), DOF, 'target_joint')
+        with self._lock:
+            self._take_over()
+            self._send(q, self._part_stamp(message.header.stamp))
+
+    def _on_trajectory(self, message: JointTrajectory) -> None:
+        if not message.points:
+            self.drop()
+            self.guard.stop()
+            return
+        state = self.guard.state()
+        with _meaning():
+            path = trajectory(message, self.names, state.q_desired)
+        begin_ns = self._part_stamp(message.header.stamp)
+        age_s = (self.node.timeline.part.now_ns() - begin_ns) * 1e-9
+        if age_s > self.node.values['max_command_age']:
+            raise SafetyError(f'trajectory should have begun {age_s:.3f} s ago: refused')
+        if path.duration_s > 0.0:
+            self.run(path, begin_ns)
+            return
+        with self._lock:
+            self._take_over()
+            self._send(path.points[0], begin_ns)
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _part_stamp(self, stamp: Time) -> int:
+        """Return the part's time of a stamp; a zero stamp means now, as everywhere in ROS."""
+        stamp_ns = convert.stamp_of(stamp)
+        timeline = self.node.timeline
+        return timeline.to_part(stamp_ns) if stamp_ns else timeline.part.now_ns()
+
+    def _take_over(self) -> None:
+        self._playing = None
+        self.takeovers += 1
+
+    def _send(self, q: Any, stamp_ns: int, clamps: tuple[Clamp, ...] = ()) -> None:
+        self.guard.command(ArmCommand(q, stamp_ns))
+        self.clamps = clamps or self.guard.last_clamps
+        if clamps and not self.guard.last_clamps:
+            self.guard.clamp_count += 1
+        self.accepted_ns = self.node.timeline.part.now_ns()
+
+    def _refuse(self, topic: str, error: Exception) -> None:
+        self.refused += 1
+        self.refusal = f'{topic}: {error}'
+        self.node.get_logger().warning(f'refused {self.refusal}', throttle_duration_sec=1.0)
+
+
+class _MeaninglessError(SafetyError):
+    """A command that says nothing that could be done."""
+
+
+class _meaning:  # noqa: N801
+    """Turn a SafetyError inside the block into _MeaninglessError."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, SafetyError):
+            raise _MeaninglessError(str(error)) from error

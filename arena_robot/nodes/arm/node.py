@@ -1,0 +1,212 @@
+"""A Franka arm as a lifecycle node; every command passes the safety layer."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped, WrenchStamped
+from rclpy.publisher import Publisher
+from sensor_msgs.msg import JointState
+
+from arena_msgs.msg import ArmState as ArmStateMessage
+from arena_robot.core.errors import NotConnected
+from arena_robot.core.observation import ArmState, Floats, RobotMode
+from arena_robot.drivers.base import Arm, Part
+from arena_robot.drivers.guarded import GuardedArm
+from arena_robot.nodes import backends, convert, diagnostics, qos
+from arena_robot.nodes.arm.actions import ArmActions
+from arena_robot.nodes.arm.commands import ArmCommands
+from arena_robot.nodes.arm.params import ARM_PARAMS, limit_params, limits_of
+from arena_robot.nodes.parameters import declare
+from arena_robot.nodes.part_node import PartNode
+from arena_robot.nodes.spin import run_node
+from arena_robot.safety.filter import Safety
+from arena_robot.safety.kinematics import frames, jacobian
+from arena_robot.safety.watchdog import Gate
+
+
+class ArmNode(PartNode):
+    """Streams the arm's state and accepts targets, actions, motions and stops."""
+
+    PARAMS = ARM_PARAMS
+
+    def __init__(self, name: str = 'arm_node', **options: Any) -> None:
+        super().__init__(name, **options)
+
+    def extra_params(self) -> None:
+        """Declare the limits, whose defaults depend on the robot, and the backend's own."""
+        v = self.values
+        robot = v['robot_type']
+        self.limits = limits_of(robot, declare(self, limit_params(robot)))
+        base = convert.robot_name(robot, v['arm_prefix'])
+        self.joint_names = convert.joint_names(robot, v['arm_prefix'])
+        self.base_frame = v['base_frame'] or f'{base}_link0'
+        self.backend = 'sim' if v['use_fake_hardware'] else v['backend']
+        if not self.has_own_part:
+            self._make = backends.choose(self, 'arm', self.backend)
+
+    def build_part(self) -> Part:
+        """Return the driver that the parameter ``backend`` names."""
+        return self._make()
+
+    def on_open(self) -> None:
+        """Put the guard in front of the arm and offer topics, services and actions."""
+        v, clock = self.values, self.timeline.part
+        self.guard = GuardedArm(
+            cast(Arm, self.part),
+            Safety(self.limits, clock, max_state_age_s=v['max_state_age']),
+            Gate(clock, v['command_timeout'], v['max_command_age']))
+        self.rate = diagnostics.Rate(v['joint_state_rate'])
+        self._joints = self._publisher(JointState, 'joint_states')
+        self._measured = self._publisher(JointState, '~/measured_joint_states')
+        self._desired = self._publisher(JointState, '~/desired_joint_states')
+        self._torques = self._publisher(JointState, '~/external_joint_torques')
+        self._pose = self._publisher(PoseStamped, '~/current_pose')
+        self._wrench = self._publisher(WrenchStamped, '~/external_wrench_in_base_frame')
+        self._state = self._publisher(ArmStateMessage, '~/arm_state', qos.STATE)
+        self.commands = ArmCommands(self, self.guard, self.joint_names)
+        self.actions = ArmActions(self, self.commands)
+        self.trigger('stop', self._stop)
+        self.trigger('hold', self._hold)
+        self.trigger('resume', self._resume)
+        self.trigger('error_recovery', self._recover)
+
+    def on_start(self) -> None:
+        """Begin the publishing schedule now."""
+        self._due_ns = self.timeline.part.now_ns()
+        self._state_due_ns = self._published_ns = 0
+
+    def on_hold(self) -> None:
+        """Stop and hold."""
+        if hasattr(self, 'commands'):
+            self.commands.drop()
+            self.guard.stop()
+
+    def stream_once(self) -> None:
+        """Publish one reading when it is due; look after the command stream."""
+        clock = self.timeline.part
+        clock.sleep_until_ns(self._due_ns)
+        now_ns = clock.now_ns()
+        period_ns = round(1e9 / self.values['joint_state_rate'])
+        self._due_ns = max(self._due_ns + period_ns, now_ns)
+        self.commands.play()
+        if self.guard.watch():
+            self.get_logger().warning('no command for '
+                                      f'{self.values["command_timeout"]:g} s: the arm holds')
+        state = self.guard.state(0.2)
+        if state.stamp_ns == self._published_ns:
+            return
+        self._published_ns = state.stamp_ns
+        self.rate.tick()
+        self._publish(state, self.timeline.to_ros(state.stamp_ns))
+
+    def report(self) -> Sequence[diagnostics.DiagnosticStatus]:
+        """Return the stream's status and the robot's."""
+        commands, gate = self.commands, self.guard.gate
+        try:
+            state = self.guard.state(10.0)
+        except NotConnected:
+            return ()
+        level, text = diagnostics.OK, state.mode.name
+        if gate.halted:
+            level, text = diagnostics.WARN, f'halted ({gate.halted}): call ~/resume'
+        if state.recovery_required:
+            level, text = diagnostics.ERROR, f'{state.mode.name}: call ~/error_recovery'
+        values = {
+            'robot mode': state.mode.name, 'current_errors': ', '.join(state.errors),
+            'control_command_success_rate': f'{state.control_success_rate:.3f}',
+            'command age (s)': f'{self._command_age_s():.3f}', 'backend': self.backend,
+            'clamped commands': self.guard.clamp_count, 'refused commands': commands.refused,
+            'last refusal': commands.refusal,
+            'last clamp': '; '.join(c.detail for c in commands.clamps),
+            'joint limit margin (rad)': f'{self._margin(state.q):.3f}'}
+        ip = self.values['robot_ip'] if self.backend != 'sim' else 'sim'
+        return (self.stream_status('joint states', ip, self.rate, {}),
+                diagnostics.status(f'{self.get_name()}: robot mode', ip, level, text, values))
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _publisher(self, kind: type, topic: str, profile: Any = qos.STREAM) -> Publisher:
+        return self.keep(qos.publisher(self, kind, topic, profile))
+
+    def _publish(self, state: ArmState, stamp_ns: int) -> None:
+        self._joints.publish(convert.joint_state(stamp_ns, self.base_frame, self.joint_names,
+                                                 state.q, state.dq, state.tau))
+        if stamp_ns >= self._state_due_ns:
+            period_ns = round(1e9 / self.values['arm_state_rate'])
+            late = stamp_ns - self._state_due_ns > period_ns
+            self._state_due_ns = (stamp_ns if late else self._state_due_ns) + period_ns
+            self._state.publish(self._arm_state(state, stamp_ns))
+            self._publish_broadcast(state, stamp_ns)
+
+    def _publish_broadcast(self, state: ArmState, stamp_ns: int) -> None:
+        """Publish what Franka's own state broadcaster does, as far as somebody listens."""
+        base, names = self.base_frame, self.joint_names
+        if self._measured.get_subscription_count():
+            self._measured.publish(
+                convert.joint_state(stamp_ns, base, names, state.q, state.dq, state.tau))
+        if self._desired.get_subscription_count():
+            self._desired.publish(convert.joint_state(stamp_ns, base, names, state.q_desired))
+        if self._torques.get_subscription_count():
+            self._torques.publish(convert.joint_state(stamp_ns, base, names, np.empty(0), None,
+                                                      state.tau_ext))
+        if self._pose.get_subscription_count():
+            self._pose.publish(convert.pose_stamped(stamp_ns, base, state.pose))
+        if self._wrench.get_subscription_count():
+            self._wrench.publish(convert.wrench(stamp_ns, base, external_wrench(state)))
+
+    def _arm_state(self, state: ArmState, stamp_ns: int) -> ArmStateMessage:
+        out = convert.arm_state_message(state, stamp_ns, self.base_frame)
+        age_s = self._command_age_s()
+        out.command_id = self.commands.command_id
+        out.command_age_s = age_s
+        out.clamp_count = self.guard.clamp_count
+        moving = self.guard.gate.streaming or state.mode is RobotMode.MOVE
+        out.is_holding = bool(self.guard.gate.halted) or not moving
+        return out
+
+    def _command_age_s(self) -> float:
+        accepted_ns = self.commands.accepted_ns
+        if accepted_ns is None:
+            return float('nan')
+        return (self.timeline.part.now_ns() - accepted_ns) * 1e-9
+
+    def _margin(self, q: Floats) -> float:
+        return float(np.min(np.minimum(q - self.limits.q_min, self.limits.q_max - q)))
+
+    def _stop(self) -> str:
+        self.guard.halt('~/stop was called')
+        self.commands.drop()
+        return 'stopped; the arm holds until ~/resume is called'
+
+    def _hold(self) -> str:
+        self.commands.drop()
+        self.guard.stop()
+        return 'the arm holds; newer commands are accepted'
+
+    def _resume(self) -> str:
+        self.guard.resume()
+        return 'commands are accepted again'
+
+    def _recover(self) -> str:
+        begin_ns = self.timeline.part.now_ns()
+        self.commands.drop()
+        self.guard.recover()
+        took_s = (self.timeline.part.now_ns() - begin_ns) * 1e-9
+        return f'recovered in {took_s:.2f} s; the arm holds'
+
+
+def external_wrench(state: ArmState) -> Floats:
+    """Return the wrench (6,) N, N m at the flange, in base axes, that explains ``tau_ext``."""
+    J = jacobian(frames(state.q))
+    return np.linalg.lstsq(J.T, state.tau_ext, rcond=None)[0]
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one arm_node until it is interrupted."""
+    return run_node(lambda spin: ArmNode(context=spin.context), args or sys.argv, threads=4)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,183 @@
+"""A stereo camera as a lifecycle node, with the topics of ZED's own wrapper."""
+
+import sys
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import cv2
+import numpy as np
+from rclpy.publisher import Publisher
+from sensor_msgs.msg import CameraInfo as CameraInfoMessage
+from sensor_msgs.msg import CompressedImage
+from sensor_msgs.msg import Image as ImageMessage
+
+from arena_robot.core.camera import CameraInfo
+from arena_robot.core.errors import NotConnected
+from arena_robot.core.observation import EYES, ROLES, Pixels
+from arena_robot.drivers.base import Camera, Part
+from arena_robot.nodes import backends, convert, diagnostics, qos
+from arena_robot.nodes.parameters import Param
+from arena_robot.nodes.part_node import PartNode
+from arena_robot.nodes.spin import run_node
+
+STYLES = {
+    'zed5': ('~/{eye}/color/rect/image', '~/{eye}/color/rect/camera_info',
+             '{name}_{eye}_camera_frame_optical'),
+    'zed4': ('~/{eye}/image_rect_color', '~/{eye}/camera_info',
+             '{name}_{eye}_camera_optical_frame'),
+    'generic': ('~/{eye}/image_raw', '~/{eye}/camera_info',
+                '{name}_{eye}_camera_frame_optical'),
+}
+CAMERA_PARAMS = (
+    Param('backend', 'sim', 'driver of the camera, one of those in drivers/table.py'),
+    Param('role', 'left', 'where the camera stands', choices=ROLES),
+    Param('serial_number', '', 'serial number that the camera must have; empty: any'),
+    Param('camera_name', '', 'what frame names begin with; empty: the role'),
+    Param('use_fake_hardware', False, 'use the backend sim whatever backend says'),
+    Param('pub_frame_rate', 15.0, 'frames published (Hz)', 0.1, 120.0),
+    Param('width', 0, 'published width (px); 0: as the camera gives it', 0, 4096),
+    Param('height', 0, 'published height (px); 0: as the camera gives it', 0, 4096),
+    Param('encoding', 'rgb8', 'pixel format', choices=tuple(convert.ENCODINGS)),
+    Param('jpeg_quality', 90, 'quality of …/compressed, made only while somebody listens',
+          1, 100),
+    Param('topic_style', 'zed5', 'topic names of which ZED wrapper, or generic',
+          choices=tuple(STYLES)),
+    Param('capture_latency_ms', 41.0, 'stamp minus true exposure (ms), kept beside the images; '
+          "DROID's for ZED", 0.0, 1000.0),
+)
+
+
+@dataclass(frozen=True)
+class Eye:
+    """The publishers of one eye."""
+
+    frame_id: str
+    image: Publisher
+    info: Publisher
+    compressed: Publisher
+    geometry: CameraInfoMessage
+
+
+class CameraNode(PartNode):
+    """Publishes both eyes of every grab with one stamp."""
+
+    PARAMS = CAMERA_PARAMS
+
+    def __init__(self, name: str = 'camera_node', **options: Any) -> None:
+        super().__init__(name, **options)
+
+    def extra_params(self) -> None:
+        """Declare the backend's own parameters."""
+        v = self.values
+        self.role = v['role']
+        self.size = (v['width'], v['height']) if v['width'] and v['height'] else None
+        self.backend = 'sim' if v['use_fake_hardware'] else v['backend']
+        if not self.has_own_part:
+            self._make = backends.choose(self, 'camera', self.backend)
+
+    def build_part(self) -> Part:
+        """Return the driver that the parameter ``backend`` names."""
+        return self._make()
+
+    def on_open(self) -> None:
+        """Check the serial number and offer the topics."""
+        self.camera = cast(Camera, self.part)
+        wanted = self.values['serial_number']
+        if wanted and wanted != self.camera.serial:
+            raise NotConnected(f"the {self.role} camera shall have serial number '{wanted}', "
+                               f"found '{self.camera.serial}'")
+        self.rate = diagnostics.Rate(self.values['pub_frame_rate'])
+        self.dropped = 0
+        geometry = self.camera.info()
+        self.eyes = {eye: self._eye(eye, geometry[eye]) for eye in EYES}
+
+    def on_start(self) -> None:
+        """Publish from the next frame on."""
+        self._next_ns = 0
+
+    def stream_once(self) -> None:
+        """Publish the next frame, or leave it out when the camera is faster than asked."""
+        frame = self.camera.wait_frame(0.5)
+        stamp_ns = self.timeline.to_ros(frame.left.stamp_ns)
+        self.dropped = frame.dropped
+        period_ns = round(1e9 / self.values['pub_frame_rate'])
+        if stamp_ns < self._next_ns - period_ns // 8:
+            return
+        late = stamp_ns - self._next_ns > period_ns
+        self._next_ns = (stamp_ns if late else self._next_ns) + period_ns
+        self.rate.tick()
+        pictures = [(self.eyes[eye], self._resized(image.pixels))
+                    for eye, image in (('left', frame.left), ('right', frame.right))
+                    if image.pixels.size]
+        # A control loop waits for the pictures, nobody waits for the JPEGs, which take longer.
+        for eye, pixels in pictures:
+            self._publish(eye, pixels, stamp_ns)
+        for eye, pixels in pictures:
+            self._publish_jpeg(eye, pixels, stamp_ns)
+
+    def report(self) -> Sequence[diagnostics.DiagnosticStatus]:
+        """Return the status of the stream."""
+        values = {'Camera role': self.role, 'frames dropped': self.dropped,
+                  'backend': self.backend,
+                  'capture latency (ms)': self.values['capture_latency_ms']}
+        return (self.stream_status('images', self.camera.serial, self.rate, values),)
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _eye(self, eye: str, info: CameraInfo) -> Eye:
+        names = STYLES[self.values['topic_style']]
+        image, about, frame = (
+            text.format(eye=eye, name=self.values['camera_name'] or self.role) for text in names)
+        if self.size:
+            info = scaled(info, *self.size)
+        return Eye(frame, self.keep(qos.publisher(self, ImageMessage, image)),
+                   self.keep(qos.publisher(self, CameraInfoMessage, about)),
+                   self.keep(qos.publisher(self, CompressedImage, f'{image}/compressed')),
+                   convert.camera_info_message(info, 0, frame))
+
+    def _resized(self, pixels: Pixels) -> Pixels:
+        if not self.size or pixels.shape[1::-1] == self.size:
+            return pixels
+        return np.asarray(cv2.resize(pixels, self.size, interpolation=cv2.INTER_AREA), np.uint8)
+
+    def _publish(self, eye: Eye, pixels: Pixels, stamp_ns: int) -> None:
+        eye.geometry.header.stamp = convert.time_of(stamp_ns)
+        eye.info.publish(eye.geometry)
+        if eye.image.get_subscription_count():
+            eye.image.publish(convert.image_message(pixels, stamp_ns, eye.frame_id,
+                                                    self.values['encoding']))
+
+    def _publish_jpeg(self, eye: Eye, pixels: Pixels, stamp_ns: int) -> None:
+        if eye.compressed.get_subscription_count():
+            eye.compressed.publish(jpeg_message(pixels, stamp_ns, eye.frame_id,
+                                                self.values['jpeg_quality']))
+
+
+def jpeg_message(pixels: Pixels, stamp_ns: int, frame_id: str, quality: int) -> CompressedImage:
+    """Return (H, W, 3) RGB pixels as JPEG, with the format text of image_transport."""
+    bgr = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
+    _, data = cv2.imencode('.jpg', bgr, [cv2.IMWRITE_JPEG_QUALITY, quality])
+    return CompressedImage(header=convert.header(stamp_ns, frame_id),
+                           format='rgb8; jpeg compressed bgr8', data=array('B', data.tobytes()))
+
+
+def scaled(info: CameraInfo, width: int, height: int) -> CameraInfo:
+    """Return the geometry of an image resized to ``width`` by ``height`` pixels."""
+    sx, sy = width / info.width, height / info.height
+    k = np.array(info.k, dtype=np.float64)
+    k[0, 0] *= sx
+    k[1, 1] *= sy
+    k[0, 2] = (k[0, 2] + 0.5) * sx - 0.5
+    k[1, 2] = (k[1, 2] + 0.5) * sy - 0.5
+    return CameraInfo(width, height, k, info.baseline_m, info.frame_id, info.extras)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one camera_node until it is interrupted."""
+    return run_node(lambda spin: CameraNode(context=spin.context), args or sys.argv)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,12 @@
+"""The executables of `ros2 run arena_robot ...`, one per node, and the modules they run."""
+
+MODULES = {
+    'arm_node': 'arena_robot.nodes.arm.node',
+    'camera_node': 'arena_robot.nodes.camera.node',
+    'gripper_node': 'arena_robot.nodes.gripper.node',
+    'ranking_node': 'arena_robot.nodes.ranking.node',
+    'recorder_node': 'arena_robot.nodes.recorder.node',
+    'replay_node': 'arena_robot.nodes.replay.node',
+    'session_node': 'arena_robot.nodes.session.node',
+    'sim_station': 'arena_robot.nodes.simulation.node',
+}

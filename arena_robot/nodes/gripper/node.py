@@ -1,0 +1,271 @@
+"""A Robotiq 2F-85 as a lifecycle node."""
+
+import importlib
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+from rclpy.action import ActionServer, CancelResponse
+from rclpy.action.server import ServerGoalHandle
+from rclpy.callback_groups import ReentrantCallbackGroup
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64, Float64MultiArray
+
+from arena_msgs.action import GripperCommand as ArenaGripperCommand
+from arena_msgs.msg import GripperState as GripperStateMessage
+from arena_msgs.msg import PolicyAction
+from arena_robot.core.action import GripperCommand
+from arena_robot.core.errors import ArenaError, DriverError, NotConnected, SafetyError
+from arena_robot.core.observation import GripperState, ObjectStatus
+from arena_robot.drivers.base import Gripper, Part
+from arena_robot.nodes import backends, convert, diagnostics, qos
+from arena_robot.nodes.parameters import Param
+from arena_robot.nodes.part_node import PartNode
+from arena_robot.nodes.spin import run_node
+from arena_robot.safety.action_spaces import binarised
+from arena_robot.safety.filter import finite
+from arena_robot.safety.watchdog import Gate
+
+KNUCKLE = 'robotiq_85_left_knuckle_joint'
+GRIPPED = (ObjectStatus.GRIPPED_CLOSING, ObjectStatus.GRIPPED_OPENING)
+GRIPPER_PARAMS = (
+    Param('backend', 'sim', 'driver of the gripper, one of those in drivers/table.py'),
+    Param('com_port', '/dev/ttyUSB0', 'serial port'),
+    Param('baudrate', 115200, 'serial speed', 9600, 1000000),
+    Param('slave_address', 9, 'Modbus address', 1, 247),
+    Param('arm_prefix', '', "what comes before joint and frame names, such as 'left'"),
+    Param('use_fake_hardware', False, 'use the backend sim whatever backend says'),
+    Param('publish_rate', 50.0, 'joint_states and gripper_state (Hz)', 1.0, 500.0),
+    Param('gripper_closed_position', convert.KNUCKLE_CLOSED, 'knuckle (rad) when closed',
+          0.1, 1.0),
+    Param('speed', 0.5, 'closing speed, as a fraction of the largest', 0.0, 1.0, live=True),
+    Param('force', 0.0, "grip force, as a fraction of the largest; DROID's is 0", 0.0, 1.0,
+          live=True),
+    Param('max_effort', 235.0, 'grip force (N) at force 1', 1.0, 300.0),
+    Param('stall_timeout', 0.05, 'time (s) without motion that counts as stalled', 0.0, 5.0),
+    Param('goal_tolerance', 0.02, 'distance (rad) at which a goal is reached', 0.0, 0.5),
+    Param('allow_stalling', True, 'a goal that ends at an object is a success'),
+    Param('goal_timeout', 5.0, 'time (s) after which a goal has failed', 0.1, 60.0),
+    Param('max_command_age', 0.2, 'age (s) above which a policy action is refused', 0.01, 5.0),
+    Param('policy_action_topic', 'arm_node/policy_action',
+          "policy actions; their last number is the gripper's position"),
+)
+
+
+class GripperNode(PartNode):
+    """Streams the gripper's state and accepts positions, policy actions and goals."""
+
+    PARAMS = GRIPPER_PARAMS
+
+    def __init__(self, name: str = 'gripper_node', **options: Any) -> None:
+        super().__init__(name, **options)
+
+    def extra_params(self) -> None:
+        """Declare the backend's own parameters."""
+        prefix = self.values['arm_prefix']
+        self.joint = f'{prefix}_{KNUCKLE}' if prefix else KNUCKLE
+        self.frame = f'{prefix}_robotiq_85_base_link' if prefix else 'robotiq_85_base_link'
+        self.backend = 'sim' if self.values['use_fake_hardware'] else self.values['backend']
+        if not self.has_own_part:
+            self._make = backends.choose(self, 'gripper', self.backend)
+
+    def build_part(self) -> Part:
+        """Return the driver that the parameter ``backend`` names."""
+        return self._make()
+
+    def on_open(self) -> None:
+        """Offer topics, services and the action."""
+        self.gripper = cast(Gripper, self.part)
+        self.gate = Gate(self.timeline.part, math.inf, self.values['max_command_age'])
+        self.rate = diagnostics.Rate(self.values['publish_rate'])
+        self.refusal = ''
+        self._commanded_ns: int | None = None
+        self._goals, self._force = 0, 0.0
+        self._joints = self.keep(qos.publisher(self, JointState, 'joint_states'))
+        self._state = self.keep(qos.publisher(self, GripperStateMessage, '~/gripper_state',
+                                              qos.STATE))
+        for kind, topic, handle in (
+                (Float64, '~/command', lambda m: self.send(m.data)),
+                (Float64MultiArray, '~/commands', lambda m: self.send(*_numbers(m))),
+                (PolicyAction, self.values['policy_action_topic'], self._on_action)):
+            self.keep(qos.subscription(self, kind, topic, self._handler(topic, handle),
+                                       qos.COMMAND))
+        self.trigger('stop', self._stop)
+        self.trigger('reactivate_gripper', self._reactivate)
+        kind = _action_type()
+        self.keep(ActionServer(self, kind, '~/gripper_cmd', self._execute,
+                               callback_group=ReentrantCallbackGroup(),
+                               cancel_callback=lambda goal: CancelResponse.ACCEPT))
+
+    def on_start(self) -> None:
+        """Begin the publishing schedule now."""
+        self._due_ns, self._published_ns = self.timeline.part.now_ns(), 0
+
+    def on_hold(self) -> None:
+        """Stop the fingers."""
+        if self.part is not None:
+            cast(Gripper, self.part).stop()
+
+    def stream_once(self) -> None:
+        """Publish one reading when it is due."""
+        clock = self.timeline.part
+        clock.sleep_until_ns(self._due_ns)
+        self._due_ns = max(self._due_ns + round(1e9 / self.values['publish_rate']),
+                           clock.now_ns())
+        state = self.gripper.state(0.3)
+        if state.stamp_ns == self._published_ns:
+            return
+        self._published_ns = state.stamp_ns
+        self.rate.tick()
+        stamp_ns = self.timeline.to_ros(state.stamp_ns)
+        self._joints.publish(convert.joint_state(stamp_ns, self.frame, [self.joint],
+                                                 np.array([self.knuckle(state.position)])))
+        message = convert.gripper_state_message(state, stamp_ns, self.frame)
+        message.command_age_s = self._command_age_s()
+        self._state.publish(message)
+
+    def report(self) -> Sequence[diagnostics.DiagnosticStatus]:
+        """Return the status of stream and device."""
+        try:
+            state = self.gripper.state(10.0)
+        except NotConnected:
+            return ()
+        values = {'position': f'{state.position:.3f}', 'object_status': state.object_status.name,
+                  'fault': state.fault, 'current (A)': f'{state.current_a:.2f}',
+                  'backend': self.backend, 'last refusal': self.refusal}
+        out = self.stream_status('gripper', self.values['com_port'], self.rate, values)
+        if state.fault:
+            out.level, out.message = diagnostics.ERROR, (
+                f'fault {state.fault}: call ~/reactivate_gripper')
+        return (out,)
+
+    def send(self, position: float, speed: float | None = None,
+             force: float | None = None) -> None:
+        """Go to ``position`` 0..1; SafetyError when it is not a number."""
+        v = self.get_parameter
+        asked = finite([position, v('speed').value if speed is None else speed,
+                        v('force').value if force is None else force], 3, 'gripper command')
+        position, speed, force = np.clip(asked, 0.0, 1.0).tolist()
+        now_ns = self.timeline.part.now_ns()
+        self._goals += 1
+        self.gripper.command(GripperCommand(position, now_ns, speed, force))
+        self._commanded_ns, self._force = now_ns, force
+
+    def knuckle(self, position: float) -> float:
+        """Return the knuckle joint (rad) of a position 0..1."""
+        return float(position) * float(self.values['gripper_closed_position'])
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _handler(self, topic: str, handle: Callable[[Any], None]) -> Callable[[Any], None]:
+        def receive(message: Any) -> None:
+            if not self.active:
+                return
+            try:
+                handle(message)
+            except (SafetyError, DriverError) as error:
+                self.refusal = f'{topic}: {error}'
+                self.get_logger().warning(f'refused {self.refusal}', throttle_duration_sec=1.0)
+        return receive
+
+    def _on_action(self, message: PolicyAction) -> None:
+        action = convert.action(message)
+        values = finite(action.values, action.space.size, f'{message.action_space} action')
+        stamp_ns = convert.stamp_of(message.header.stamp)
+        clock = self.timeline
+        self.gate.accept(clock.to_part(stamp_ns) if stamp_ns else clock.part.now_ns())
+        self.send(binarised(float(values[-1])))
+
+    def _command_age_s(self) -> float:
+        if self._commanded_ns is None:
+            return float('nan')
+        return (self.timeline.part.now_ns() - self._commanded_ns) * 1e-9
+
+    def _effort(self, state: GripperState) -> float:
+        """Return the force (N) asked of the gripper while it holds something."""
+        gripped = state.object_status in GRIPPED
+        return self._force * float(self.values['max_effort']) if gripped else 0.0
+
+    def _stop(self) -> str:
+        self._goals += 1
+        self.gripper.stop()
+        return 'stopped'
+
+    def _reactivate(self) -> str:
+        self.gripper.activate()
+        return 'activated'
+
+    def _execute(self, handle: ServerGoalHandle) -> Any:
+        command = handle.request.command
+        result = _action_type().Result()
+        stalled = reached = False
+        try:
+            v = self.values
+            wanted = float(command.position)
+            effort = float(command.max_effort)
+            self.send(wanted / v['gripper_closed_position'], None,
+                      effort / v['max_effort'] if effort > 0.0 else None)
+            stalled, reached = self._follow(handle, wanted, self._goals)
+            state = self.gripper.state(1.0)
+            result.position, result.effort = self.knuckle(state.position), self._effort(state)
+        except ArenaError as error:
+            self.get_logger().warning(f'gripper_cmd: {error}')
+        result.stalled, result.reached_goal = stalled, reached
+        if handle.is_cancel_requested:
+            self._stop()
+            handle.canceled()
+        elif reached or (stalled and self.values['allow_stalling']):
+            handle.succeed()
+        else:
+            handle.abort()
+        return result
+
+    def _follow(self, handle: ServerGoalHandle, wanted: float, mine: int) -> tuple[bool, bool]:
+        """Wait for the end of a goal; return whether it stalled and whether it was reached."""
+        v, clock = self.values, self.timeline.part
+        begin_ns = moved_ns = clock.now_ns()
+        last = float('nan')
+        while (clock.now_ns() - begin_ns) * 1e-9 < v['goal_timeout'] and self.active:
+            state = self.gripper.state(1.0)
+            at = self.knuckle(state.position)
+            if not abs(at - last) < 1e-3:
+                last, moved_ns = at, clock.now_ns()
+            reached = abs(at - wanted) <= v['goal_tolerance']
+            still_s = (clock.now_ns() - moved_ns) * 1e-9
+            stalled = state.object_status in GRIPPED and still_s >= v['stall_timeout']
+            feedback = _action_type().Feedback(position=at, effort=self._effort(state),
+                                               stalled=stalled, reached_goal=reached)
+            handle.publish_feedback(feedback)
+            if reached or stalled or handle.is_cancel_requested or self._goals != mine:
+                return stalled, reached
+            time.sleep(0.01)
+        return False, False
+
+
+def _numbers(message: Float64MultiArray) -> list[float]:
+    """Return position, and speed and force where given."""
+    numbers = list(message.data)
+    if not 1 <= len(numbers) <= 3:
+        raise SafetyError('~/commands takes position, speed and force, 1 to 3 numbers from 0 to '
+                          f'1; found {len(numbers)}')
+    return numbers
+
+
+def _action_type() -> Any:
+    """Return control_msgs' GripperCommand where it is installed, else its double."""
+    try:
+        return importlib.import_module('control_msgs.action').GripperCommand
+    except ImportError:
+        return ArenaGripperCommand
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one gripper_node until it is interrupted."""
+    return run_node(lambda spin: GripperNode(context=spin.context), args or sys.argv, threads=4)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

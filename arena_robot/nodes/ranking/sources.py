@@ -1,0 +1,133 @@
+"""Where a ranking node finds verdicts: a folder, a database, a server."""
+
+import datetime
+import json
+import urllib.request
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any, Protocol
+
+from arena_robot.core.episode import Comparison, Preference
+from arena_robot.core.errors import ConfigError, ServerUnavailable
+from arena_robot.ranking.tables import read_words
+from arena_robot.server.results import Results
+from arena_robot.server.store.database import Database
+from arena_robot.session.protocol.results import SUMMARY, read_sessions
+
+TIMEOUT_S = 10.0
+
+
+class Source(Protocol):
+    """Verdicts, and something that changes when they do."""
+
+    def version(self) -> Hashable:
+        """Return a value that differs whenever the verdicts may."""
+
+    def comparisons(self) -> list[Comparison]:
+        """Return every counted verdict, oldest first. Raises DataError or ServerError."""
+
+    def close(self) -> None:
+        """Let go."""
+
+
+class FolderSource:
+    """Sessions of a station below a folder, or ``sessions.csv`` and ``episodes.csv`` in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._sessions = folder / 'sessions.csv'
+        self._episodes = folder / 'episodes.csv'
+
+    def version(self) -> Hashable:
+        """Return the names, times and sizes of what is read."""
+        paths = [p for p in (self._sessions, self._episodes) if p.exists()] \
+            or sorted(self._folder.glob(f'*/{SUMMARY}'))
+        return tuple((str(p), s.st_mtime_ns, s.st_size) for p in paths for s in (p.stat(),))
+
+    def comparisons(self) -> list[Comparison]:
+        """Return the verdicts of the tables, or else of the sessions."""
+        if self._sessions.exists():
+            return read_words(self._sessions,
+                              self._episodes if self._episodes.exists() else None)
+        return read_sessions(self._folder)
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+
+class DatabaseSource:
+    """The store of an arena server on this machine or another."""
+
+    def __init__(self, url: str) -> None:
+        self._database = Database(url)
+        self._database.open()
+        self._results = Results(self._database)
+
+    def version(self) -> Hashable:
+        """Return how many verdicts count, and when the last fell."""
+        return self._results.version()
+
+    def comparisons(self) -> list[Comparison]:
+        """Return the verdicts."""
+        return self._results.comparisons()
+
+    def close(self) -> None:
+        """Let the database go."""
+        self._database.close()
+
+
+class SiteSource:
+    """The site of an arena server, by its address such as ``http://arena.example.org:8061``."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address.rstrip('/')
+        self._kept: dict[str, dict[str, Any]] = {}
+
+    def version(self) -> Hashable:
+        """Return the newest evaluation's id."""
+        newest = self._get('/api/evaluations?limit=1')['evaluations']
+        return newest[0]['id'] if newest else ''
+
+    def comparisons(self) -> list[Comparison]:
+        """Return the verdicts; only pages with something new are fetched."""
+        key = ''
+        while True:
+            page = self._get(f'/api/evaluations?limit=200&before={key}')
+            fresh = [e for e in page['evaluations'] if e['id'] not in self._kept]
+            self._kept |= {e['id']: e for e in fresh}
+            key = page['next']
+            if not key or not fresh:
+                break
+        rows = sorted(self._kept.values(), key=lambda e: (e['created_ns'], e['id']))
+        return [_comparison(e) for e in rows if e['valid'] and e['preference']]
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+    def _get(self, path: str) -> Any:
+        try:
+            with urllib.request.urlopen(self._address + path, timeout=TIMEOUT_S) as answer:
+                return json.load(answer)
+        except (OSError, ValueError) as error:
+            raise ServerUnavailable(f'{self._address} does not answer: {error}') from error
+
+
+def source(text: str) -> Source:
+    """Return the source that a parameter names: a folder, a database URL, a site's address."""
+    if text.startswith(('http://', 'https://')):
+        return SiteSource(text)
+    if '://' in text:
+        return DatabaseSource(text)
+    folder = Path(text).expanduser()
+    if not folder.is_dir():
+        raise ConfigError(f"source '{text}' is no folder, no database URL such as "
+                          'sqlite:////data/arena.db, and no site such as http://host:8061')
+    return FolderSource(folder)
+
+
+def _comparison(e: dict[str, Any]) -> Comparison:
+    nan = float('nan')
+    a, b = (nan if e[k] is None else float(e[k]) for k in ('progress_a', 'progress_b'))
+    created = datetime.datetime.fromtimestamp(e['created_ns'] * 1e-9, datetime.timezone.utc)
+    return Comparison(e['id'], e['policy_a'], e['policy_b'], Preference(e['preference']), a, b,
+                      '', e['institution'], e['prompt'], created.isoformat())

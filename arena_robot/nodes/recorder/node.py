@@ -1,0 +1,312 @@
+"""
+recorder_node: everything that is published during an episode, into a rosbag2 bag.
+
+Services: ``~/start`` and ``~/stop`` with session and slot, ``~/pause``, ``~/resume``,
+``~/is_paused``, ``~/split_bagfile``. ``~/status`` says once a second what arrived, what was
+written, what was lost. SIGINT and SIGTERM finish the bag; one that was cut off by worse is mended
+when the recorder starts again.
+"""
+
+import re
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from std_srvs.srv import Trigger
+
+from arena_msgs.msg import RecorderStatus, TopicStats
+from arena_msgs.srv import StartRecording, StopRecording
+from arena_robot.core.episode import EndReason
+from arena_robot.core.errors import ArenaError, RecordingError
+from arena_robot.nodes import diagnostics, qos
+from arena_robot.nodes.convert import header
+from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.parameters import Param, declare, refuse_unknown
+from arena_robot.nodes.recorder.derive import Deriver
+from arena_robot.nodes.recorder.qos import read_overrides
+from arena_robot.nodes.recorder.topics import IMAGES, Choice, TopicTaps
+from arena_robot.nodes.spin import run_node
+from arena_robot.nodes.timeline import RosClock
+from arena_robot.recording.bag.base import Message, Topic
+from arena_robot.recording.bag.latched import LatchedSet
+from arena_robot.recording.bag.recorder import (
+    Recorder,
+    RecorderReport,
+    RecorderSettings,
+    disk_free,
+)
+from arena_robot.recording.bag.recover import cut_off, underived
+
+_MIB = 2**20
+_REPEAT_S = 30.0
+_A_DAY_S = 86400.0
+LEVELS = {'none': 0, 'zstd_fast': 1, 'zstd_small': 15}
+_NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.-]*')
+
+PARAMS = (
+    Param('output_dir', '~/arena/sessions', 'folder of the sessions; an episode goes to '
+          '<output_dir>/<session id>/<slot>'),
+    Param('topics', ['.*'], 'regular expressions of the topics to record'),
+    Param('exclude', list(Choice().exclude), 'regular expressions of the topics to leave out'),
+    Param('images', 'jpeg', 'which image topics to record', choices=tuple(IMAGES)),
+    Param('qos_profile_overrides_path', '', 'file with QoS profiles by topic, as ros2 bag takes'),
+    Param('max_cache_size', 200 * _MIB, 'bytes that may wait for the disk', _MIB, 2**34),
+    Param('compression', 'zstd_fast', 'of state; pictures are stored as they are',
+          choices=tuple(LEVELS)),
+    Param('chunk_size', 2 * _MIB, 'bytes of a chunk in the file', 2**16, 2**26),
+    Param('flush_period', 0.5, 'seconds between two writes to the disk; what kill -9 loses',
+          0.05, 10.0),
+    Param('min_free_disk', 4.0, 'GiB that must be free to start a recording', 0.0, 1e6),
+    Param('settle_time', 0.1, 'seconds to wait for late messages before closing a bag', 0.0, 5.0),
+    Param('derive', True, 'make steps.npz, videos and episode.json after each recording'),
+)
+
+
+class RecorderNode(Listening):
+    """Records one episode after the other."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__('recorder_node', **options)
+        self.values = declare(self, PARAMS)
+        refuse_unknown(self)
+        self.root = Path(self.values['output_dir']).expanduser().absolute()
+        self._time = RosClock(self.get_clock(), self.context)
+        self.recorder = Recorder(RecorderSettings(
+            cache_bytes=self.values['max_cache_size'], chunk_bytes=self.values['chunk_size'],
+            flush_s=self.values['flush_period'], level=LEVELS[self.values['compression']],
+            min_free_bytes=int(self.values['min_free_disk'] * 2**30)), self._time)
+        self.taps = TopicTaps(
+            self, Choice(tuple(self.values['topics']), tuple(self.values['exclude']),
+                         self.values['images']),
+            self._time, self._take, self._announce, self.recorder.count_lost,
+            read_overrides(self.values['qos_profile_overrides_path']))
+        self.deriver = Deriver()
+        self._latched = LatchedSet()
+        self._known: dict[str, Topic] = {}
+        self._latching: set[str] = set()
+        self._latched_guard = threading.Lock()
+        self._episode = ('', '')
+        self._problem = ''
+        self._last: tuple[float, tuple[Path, int, int, int]] | None = None
+        self._make_interfaces()
+        self._mend()
+        self.taps.open()
+
+    def _mend(self) -> None:
+        """Complete, in the background, what an earlier recorder left when it was killed."""
+        broken = cut_off(self.root)
+        for folder in broken:
+            self.get_logger().warning(f'{folder} was cut off; it is being mended')
+            self.deriver.add(folder, 'recover')
+        if self.values['derive']:
+            for folder in (*broken, *underived(self.root, _A_DAY_S)):
+                self.deriver.add(folder)
+
+    def _make_interfaces(self) -> None:
+        self._status = qos.publisher(self, RecorderStatus, '~/status')
+        self._reports = qos.publisher(self, DiagnosticArray, '/diagnostics')
+        group = MutuallyExclusiveCallbackGroup()
+        for name, kind, callback in (
+                ('start', StartRecording, self._on_start), ('stop', StopRecording, self._on_stop),
+                ('pause', Trigger, self._on_pause), ('resume', Trigger, self._on_resume),
+                ('is_paused', Trigger, self._on_is_paused),
+                ('split_bagfile', Trigger, self._on_split)):
+            self.create_service(kind, f'~/{name}', callback, callback_group=group)
+        self.create_timer(1.0, self._each_second, callback_group=MutuallyExclusiveCallbackGroup())
+
+    def close(self) -> None:
+        """Finish the bag that is open, and let go."""
+        if self.recorder.is_recording:
+            try:
+                self.stop(EndReason.INTERRUPTED.value, 'the recorder was shut down')
+            except RecordingError as error:
+                self.get_logger().error(f'the bag could not be finished: {error}')
+        self.taps.close()
+        self.deriver.close()
+
+    def start(self, session_id: str, slot: str) -> Path:
+        """
+        Open a bag for an episode and return its folder; a second time it changes nothing.
+
+        Raises RecordingError.
+        """
+        if self.recorder.is_recording and self._episode == (session_id, slot):
+            return self.root / session_id / slot
+        for word in (session_id, slot):
+            if not _NAME.fullmatch(word):
+                raise RecordingError(f'session_id and slot name folders: letters, digits, _ . -; '
+                                     f'found {word!r}')
+        folder = self.root / session_id / slot
+        self.recorder.check_disk(folder)
+        if not self.recorder.is_recording:
+            keep_earlier(folder)
+        self.deriver.hold()
+        try:
+            with self._latched_guard:
+                self.recorder.start(folder, list(self._known.values()), list(self._latched),
+                    {'session_id': session_id, 'slot': slot})
+        except RecordingError:
+            if not self.recorder.is_recording:
+                self.deriver.release()
+            raise
+        self._episode = (session_id, slot)
+        self._problem = ''
+        self.get_logger().info(f'recording {len(self._known)} topics into {folder}')
+        return folder
+
+    def stop(self, end_reason: str, detail: str) -> tuple[Path, int, int, int]:
+        """
+        Close the bag; return its folder, messages written and lost, bytes.
+
+        Asked again soon after, because an answer was lost, it answers the same. Raises
+        RecordingError.
+        """
+        if not self.recorder.is_recording and self._last is not None:
+            stopped_s, result = self._last
+            if time.monotonic() - stopped_s < _REPEAT_S:
+                return result
+        time.sleep(self.values['settle_time'])
+        self.taps.drain()
+        folder = Path(self.recorder.folder or '')
+        try:
+            bag, report = self.recorder.stop({'end_reason': end_reason, 'detail': detail})
+        finally:
+            self._episode = ('', '')
+            self.deriver.release()
+        size = sum((folder / f.path).stat().st_size for f in bag.files)
+        lost = sum(t.lost for t in report.topics)
+        self.get_logger().info(f'{bag.message_count} messages, {lost} lost, '
+                               f'{size / _MIB:.1f} MiB in {folder}')
+        if self.values['derive']:
+            self.deriver.add(folder)
+        result = (folder, bag.message_count, lost, size)
+        self._last = (time.monotonic(), result)
+        return result
+
+    def _announce(self, topic: Topic) -> None:
+        with self._latched_guard:
+            self._known[topic.name] = topic
+            if topic.is_latched:
+                self._latching.add(topic.name)
+            self.recorder.add_topic(topic)
+
+    def _take(self, message: Message) -> None:
+        if message.topic in self._latching:
+            with self._latched_guard:
+                self._latched.add(self._known[message.topic], message)
+                self.recorder.push(message)
+        else:
+            self.recorder.push(message)
+
+    def _on_start(self, request: StartRecording.Request, response: StartRecording.Response
+                  ) -> StartRecording.Response:
+        try:
+            response.directory = str(self.start(request.session_id, request.slot))
+            response.success, response.message = True, 'recording'
+        except ArenaError as error:
+            self._problem = response.message = str(error)
+            self.get_logger().error(str(error))
+        return response
+
+    def _on_stop(self, request: StopRecording.Request, response: StopRecording.Response
+                 ) -> StopRecording.Response:
+        busy = self.recorder.is_recording
+        try:
+            folder, response.written, response.lost, response.bytes = self.stop(
+                request.end_reason, request.detail)
+            response.directory = str(folder)
+            response.success, response.message = True, 'the recording is complete'
+        except ArenaError as error:
+            response.message = str(error)
+            if busy:  # a session node that has just started asks in any case
+                self._problem = str(error)
+                self.get_logger().error(str(error))
+        return response
+
+    def _on_pause(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self.recorder.pause()
+        response.success, response.message = True, 'paused'
+        return response
+
+    def _on_resume(self, request: Trigger.Request, response: Trigger.Response
+                   ) -> Trigger.Response:
+        self.recorder.resume()
+        response.success, response.message = True, 'resumed'
+        return response
+
+    def _on_is_paused(self, request: Trigger.Request, response: Trigger.Response
+                      ) -> Trigger.Response:
+        response.success = self.recorder.is_paused
+        response.message = 'paused' if response.success else 'not paused'
+        return response
+
+    def _on_split(self, request: Trigger.Request, response: Trigger.Response
+                  ) -> Trigger.Response:
+        try:
+            self.taps.drain()
+            response.message = str(self.recorder.split())
+            response.success = True
+        except ArenaError as error:
+            response.message = str(error)
+        return response
+
+    def _each_second(self) -> None:
+        self.deriver.step()
+        report = self.recorder.report()
+        now_ns = self._time.now_ns()
+        self._status.publish(self._status_message(report, now_ns))
+        lost = sum(t.lost for t in report.topics)
+        level = diagnostics.OK
+        if report.problem or self._problem:
+            level = diagnostics.ERROR
+        elif lost or self.taps.problems:
+            level = diagnostics.WARN
+        self._reports.publish(diagnostics.report(now_ns, diagnostics.status(
+            f'{self.get_name()}: recording', str(self.root), level, self._message(report),
+            {'Recording': report.recording, 'Topics': len(self.taps.topics), 'Lost': lost,
+             'Bytes written': report.bytes_written, 'Bytes queued': report.bytes_queued,
+             'Disk free (GiB)': f'{disk_free(self.root) / 2**30:.1f}'})))
+
+    def _message(self, report: RecorderReport) -> str:
+        words = [report.problem or self._problem, *self.taps.problems.values()]
+        return '; '.join(word for word in words if word)
+
+    def _status_message(self, report: RecorderReport, now_ns: int) -> RecorderStatus:
+        session_id, slot = self._episode
+        return RecorderStatus(
+            header=header(now_ns, ''), recording=report.recording, paused=report.paused,
+            session_id=session_id, slot=slot, directory=report.folder if report.recording else '',
+            duration_s=report.duration_s, bytes_written=report.bytes_written,
+            bytes_queued=report.bytes_queued, disk_free=disk_free(self.root),
+            max_skew_s=report.max_skew_s, message=self._message(report),
+            topics=[TopicStats(
+                topic=t.topic, type=t.type, received=t.received, written=t.written, lost=t.lost,
+                bytes=t.bytes, rate_hz=t.rate_hz, max_gap_s=t.max_gap_s,
+                max_latency_s=t.max_latency_s) for t in report.topics])
+
+
+def keep_earlier(folder: Path) -> None:
+    """Move an earlier recording of the same episode to ``<slot>_earlier`` (``_earlier_2`` …)."""
+    if not folder.exists() or not any(folder.glob('*.mcap')):
+        return
+    names = [f'{folder.name}_earlier', *(f'{folder.name}_earlier_{k}' for k in range(2, 1000))]
+    home = next(folder.with_name(n) for n in names if not folder.with_name(n).exists())
+    try:
+        folder.rename(home)
+    except OSError as error:
+        raise RecordingError(f'{folder} holds a recording that cannot be moved to {home}: '
+                             f'{error.strerror}') from error
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one recorder_node until it is interrupted."""
+    return run_node(lambda spin: RecorderNode(context=spin.context), args or sys.argv)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

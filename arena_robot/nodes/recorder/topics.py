@@ -1,0 +1,227 @@
+"""Which topics are recorded, and their messages as they come off the wire."""
+
+import importlib
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.exceptions import InvalidHandle
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import RecordingError
+from arena_robot.nodes.listener import Unspun, take_events
+from arena_robot.nodes.recorder.qos import offered, wanted
+from arena_robot.nodes.recorder.tap import Tap
+from arena_robot.recording.bag.base import IMAGE_TYPES, Message, Topic
+from arena_robot.recording.bag.definitions import read_definition, share_folders
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.005
+LOOK_S = 0.25
+RENEW_S = 1.0
+IMAGES = {'jpeg': {'sensor_msgs/msg/Image'}, 'raw': {'sensor_msgs/msg/CompressedImage'},
+          'both': set(), 'none': set(IMAGE_TYPES)}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """
+    What is recorded: topics that match any of ``include`` and none of ``exclude``.
+
+    Patterns are regular expressions over whole names. ``images`` picks a key of ``IMAGES``.
+    """
+
+    include: tuple[str, ...] = ('.*',)
+    exclude: tuple[str, ...] = ('/parameter_events', r'.*/replay/.*', r'/replay/.*')
+    images: str = 'jpeg'
+
+    def takes(self, topic: str, message_type: str) -> bool:
+        """Whether a topic is to be recorded; hidden ones never are."""
+        if '/_' in topic or message_type in IMAGES[self.images]:
+            return False
+        return (any(re.fullmatch(p, topic) for p in self.include)
+                and not any(re.fullmatch(p, topic) for p in self.exclude))
+
+
+class TopicTaps:
+    """
+    Finds topics, subscribes to them raw, and hands every message to ``sink``.
+
+    ``announce`` is called before the first message of a topic, ``losses`` with each new loss.
+    One thread does it all; ``overrides`` replace profiles by topic.
+    """
+
+    def __init__(self, node: Node, choice: Choice, clock: Clock, sink: Callable[[Message], None],
+                 announce: Callable[[Topic], None], losses: Callable[[str, int], None],
+                 overrides: dict[str, QoSProfile] | None = None) -> None:
+        self.problems: dict[str, str] = {}
+        self._node = node
+        self._choice = choice
+        self._clock = clock
+        self._sink = sink
+        self._announce = announce
+        self._losses = losses
+        self._overrides = overrides or {}
+        self._group = Unspun()
+        self._taps: dict[str, Tap] = {}
+        self._stop = threading.Event()
+        self._hurry = threading.Event()
+        self._idle = threading.Condition()
+        self._rounds = 0
+        self._thread: threading.Thread | None = None
+        self._wall_time = not node.get_parameter('use_sim_time').value
+
+    @property
+    def topics(self) -> list[Topic]:
+        """Return the topics found so far."""
+        return [tap.topic for tap in list(self._taps.values())]
+
+    def open(self) -> None:
+        """Start to look and to take."""
+        self._thread = threading.Thread(target=self._run, name='recorder taps', daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop; may be called twice."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=2.0)
+            self._thread = None
+
+    def drain(self, timeout_s: float = 2.0) -> bool:
+        """Return once everything that had arrived before the call was handed on."""
+        self._hurry.set()
+        with self._idle:
+            target = self._rounds + 2
+            return self._idle.wait_for(lambda: self._rounds >= target or self._stop.is_set(),
+                                       timeout_s)
+
+    def _run(self) -> None:
+        look_at = renew_at = 0.0
+        while not self._stop.wait(POLL_S):
+            now = time.monotonic()
+            try:
+                if now >= look_at:
+                    self._look()
+                    look_at = now + LOOK_S
+                self._take_all()
+                if now >= renew_at or self._hurry.is_set():
+                    self._hurry.clear()
+                    self._renew()
+                    self._look_for_losses()
+                    renew_at = now + RENEW_S
+            except InvalidHandle:
+                if self._stop.is_set():
+                    return
+            with self._idle:
+                self._rounds += 1
+                self._idle.notify_all()
+
+    def _take_all(self) -> None:
+        for tap in self._taps.values():
+            handle, kind = tap.subscription.handle, tap.subscription.msg_type
+            with handle:
+                while (taken := handle.take_message(kind, True)) is not None:
+                    self._hand_on(tap, taken[0], taken[1])
+
+    def _hand_on(self, tap: Tap, data: bytes, info: dict[str, Any]) -> None:
+        sequence = int(info['publication_sequence_number'] or 0)
+        tap.count(sequence)
+        if self._wall_time:
+            log_ns = int(info['received_timestamp']) or self._clock.now_ns()
+            publish_ns = int(info['source_timestamp']) or log_ns
+        else:
+            log_ns = publish_ns = self._clock.now_ns()
+        self._sink(Message(tap.topic.name, log_ns, max(publish_ns, 0), sequence, data))
+
+    def _look(self) -> None:
+        for name, types in self._node.get_topic_names_and_types():
+            if name in self._taps or name in self.problems or not types:
+                continue
+            if self._choice.takes(name, types[0]):
+                if len(types) > 1:
+                    self.problems[name] = f"{name} has several types: {', '.join(types)}"
+                else:
+                    self._subscribe(name, types[0])
+
+    def _subscribe(self, name: str, message_type: str) -> None:
+        senders = self._node.get_publishers_info_by_topic(name)
+        if not senders:
+            return
+        offers = tuple(offered(s.qos_profile) for s in senders)
+        try:
+            definition = read_definition(message_type, share_folders())
+            kind = message_class(message_type)
+        except RecordingError as error:
+            self.problems[name] = f'{name} is not recorded: {error}'
+            log.warning('%s', self.problems[name])
+            return
+        type_hash = str(senders[0].topic_type_hash)
+        topic = Topic(name, message_type, definition,
+                      type_hash if type_hash.startswith('RIHS') else '', offers)
+        self._announce(topic)
+        self._taps[name] = self._tap(topic, kind, len(senders))
+
+    def _tap(self, topic: Topic, kind: Any, senders: int) -> Tap:
+        profile = self._overrides.get(topic.name) or wanted(
+            topic.qos, 60 if topic.is_image else 1000)
+        callbacks = SubscriptionEventCallbacks(
+            message_lost=lambda status: self._on_lost(topic.name, status),
+            use_default_callbacks=False)
+        subscription = self._node.create_subscription(
+            kind, topic.name, lambda message: None, profile, callback_group=self._group,
+            event_callbacks=callbacks, raw=True)
+        return Tap(topic, subscription, profile, senders=senders)
+
+    def _on_lost(self, name: str, status: Any) -> None:
+        if name in self._taps:
+            self._taps[name].reported = int(status.total_count)
+
+    def _look_for_losses(self) -> None:
+        """Ask the middleware what it knows to be lost, and pass on what is new."""
+        events: list[Any] = []
+        for tap in self._taps.values():
+            events += tap.subscription.event_handlers  # type: ignore[arg-type]
+        take_events(self._node.context, events)
+        for tap in self._taps.values():
+            fresh = tap.new_losses()
+            if fresh > 0:
+                self._losses(tap.topic.name, fresh)
+
+    def _renew(self) -> None:
+        """Follow publishers that come and go; subscribe anew when they offer something else."""
+        for name, tap in self._taps.items():
+            senders = self._node.get_publishers_info_by_topic(name)
+            tap.follow(len(senders))
+            offers = tuple(offered(s.qos_profile) for s in senders)
+            if not offers or name in self._overrides or _served(tap.profile, offers):
+                continue
+            log.warning('%s: its publishers changed their QoS; subscribing anew', name)
+            kind = tap.subscription.msg_type
+            self._node.destroy_subscription(tap.subscription)
+            topic = Topic(name, tap.topic.type, tap.topic.definition, tap.topic.type_hash, offers)
+            self._taps[name] = self._tap(topic, kind, len(senders))
+
+
+def _served(profile: QoSProfile, offers: Sequence[Any]) -> bool:
+    fit = wanted(offers, profile.depth)
+    return (int(profile.reliability) >= int(fit.reliability)
+            and int(profile.durability) >= int(fit.durability))
+
+
+def message_class(message_type: str) -> type:
+    """Return the Python class of ``pkg/msg/Type``; RecordingError when it is not installed."""
+    package, _, short = message_type.split('/')
+    try:
+        return getattr(importlib.import_module(f'{package}.msg'), short)  # type: ignore[no-any-return]
+    except (ImportError, AttributeError) as error:
+        raise RecordingError(f'{message_type} cannot be imported ({error}); install {package} '
+                             'and source its workspace') from error

@@ -1,0 +1,314 @@
+"""An evaluator's desk in another process: talks to a session node by its services and topics."""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+from rclpy.callback_groups import ReentrantCallbackGroup
+from sensor_msgs.msg import CompressedImage
+from std_msgs.msg import Empty, Float64, String
+from std_srvs.srv import Trigger
+from typing_extensions import Self
+
+from arena_msgs.action import RunEpisode
+from arena_msgs.msg import EpisodeInfo, SessionState, StepRecord
+from arena_msgs.srv import (
+    CloseSession,
+    ListSessions,
+    OpenSession,
+    SessionCommand,
+    SubmitFeedback,
+    TakeControl,
+)
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import DriverError, NotConnected, SessionError
+from arena_robot.core.observation import ROLES, view
+from arena_robot.nodes import qos
+from arena_robot.nodes.action_client import ThreadedActionClient
+from arena_robot.nodes.camera.node import STYLES
+from arena_robot.nodes.convert import stamp_of
+from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.remote.part import result
+from arena_robot.nodes.session.messages import desk_state
+from arena_robot.nodes.spin import Spin
+from arena_robot.session.evaluator.desk import Button, DeskState, RunView, Verdict
+
+FIND_S, QUICK_S, SLOW_S = 5.0, 10.0, 60.0
+WATCH_S, PATIENCE_S = 0.25, 3.0
+CAMERAS = tuple(f'{role}_camera' for role in ROLES)
+SLOW = (Button.PHOTOGRAPH, Button.PREPARE_RESET, Button.CONFIRM_RESET, Button.CHECK, Button.RETRY)
+COUNTS = {Button.INVALIDATE: False, Button.REVALIDATE: True}  # whether the session counts then
+SERVICES = {'open_session': OpenSession, 'submit_feedback': SubmitFeedback,
+            'close_session': CloseSession, 'command': SessionCommand, 'e_stop': Trigger,
+            'take_control': TakeControl, 'list_sessions': ListSessions}
+
+
+class SessionClient:
+    """
+    Implements :class:`arena_robot.session.evaluator.desk.Desk` over ROS.
+
+    ``session`` is the node's name, ``cameras`` the camera nodes by role. ``namespace`` is the
+    station's; ``patience_s`` how long to wait for it at first. Use it in a ``with`` block.
+    """
+
+    def __init__(self, session: str = 'session_node', namespace: str = '',
+                 cameras: Sequence[str] = CAMERAS,
+                 style: str = 'zed5', patience_s: float = FIND_S) -> None:
+        self._session = session
+        self._namespace = namespace
+        self._cameras = dict(zip(ROLES, cameras, strict=False))
+        self._style = style
+        self._patience_s = patience_s
+        self._spin = Spin()
+        self._token = ''
+        self._changed = threading.Condition()
+        self._state: DeskState | None = None
+        self._run: RunView | None = None
+        self._first_ns = 0
+        self._frames: dict[str, bytes] = {}
+        self._references: dict[str, bytes] = {}
+        self.oracle: dict[str, float | str] = {}
+        self.attended: Callable[[], bool] = lambda: True
+        self._over = threading.Event()
+        self._watcher: threading.Thread | None = None
+
+    def open(self) -> None:
+        """Find the session node; NotConnected when it does not answer in time."""
+        self._spin.__enter__()
+        node = Listening(f'desk_{uuid.uuid4().hex[:8]}', context=self._spin.context,
+                    namespace=self._namespace or None)
+        self._node = node
+        self._group = ReentrantCallbackGroup()
+        self._clients = {name: node.create_client(kind, f'{self._session}/{name}',
+                                                  callback_group=self._group)
+                         for name, kind in SERVICES.items()}
+        self._action = ThreadedActionClient(node, RunEpisode, f'{self._session}/run_episode',
+                                    callback_group=self._group)
+        self._watching = qos.publisher(node, Empty, f'{self._session}/watching')
+        self.hear(SessionState, f'{self._session}/state', self._on_state, qos.LATCHED)
+        self.hear(EpisodeInfo, f'{self._session}/episode_info', self._on_episode, qos.LATCHED)
+        self.hear(StepRecord, f'{self._session}/step', self._on_step)
+        self._spin.add(node, threads=1)
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._state is not None,
+                                          self._patience_s):
+                self.close()
+                raise NotConnected(f"no session node '{self._session}' answers; start one with "
+                                   '`arena station`, in the same ROS domain and namespace')
+
+    def close(self) -> None:
+        """Let go of control and of ROS."""
+        self._over.set()
+        if self._watcher is not None:
+            self._watcher.join(1.0)
+        if self._token:
+            self.release()
+        self._spin.close()
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    # -- watching ------------------------------------------------------------------------------
+
+    def state(self) -> DeskState:
+        """Return the newest state."""
+        return self._state or DeskState()
+
+    def wait_change(self, seen: DeskState, timeout_s: float) -> DeskState:
+        """Return the state once it is not ``seen`` any more, or after ``timeout_s``."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._state != seen, timeout_s)
+            return self.state()
+
+    def running(self) -> RunView | None:
+        """Return how the running rollout is doing, None when none runs."""
+        return self._run if self.state().state.running else None
+
+    def today(self) -> list[DeskState]:
+        """Return today's sessions, newest first."""
+        reply = self._answer('list_sessions', ListSessions.Request(), QUICK_S)
+        return [desk_state(message) for message in reply.sessions]
+
+    def watch_views(self) -> None:
+        """Receive live images and start photographs from now on."""
+        for role, camera in self._cameras.items():
+            topic = STYLES[self._style][0].format(eye='left', name='').removeprefix('~/')
+            name = view(role)
+            self.hear(CompressedImage, f'{camera}/{topic}/compressed',
+                       self._keeper(self._frames, name), qos.SENSOR)
+            self.hear(CompressedImage, f'{self._session}/reset_reference/{name}',
+                       self._keeper(self._references, name), qos.LATCHED)
+
+    def watch_oracle(self, sim: str = 'sim_station') -> None:
+        """
+        Receive the simulator's progress and instruction, for scripted evaluators.
+
+        Raises NotConnected when no simulator tells them.
+        """
+        self.hear(Float64, f'{sim}/progress', lambda m: self.oracle.update(progress=m.data))
+        self.hear(String, f'{sim}/instruction',
+                   lambda m: self.oracle.update(instruction=m.data), qos.LATCHED)
+        deadline_s = time.monotonic() + FIND_S
+        while len(self.oracle) < 2:
+            if time.monotonic() > deadline_s:
+                raise NotConnected(f"'{sim}' tells no progress: a scripted evaluator needs the "
+                                   'simulated station')
+            time.sleep(0.05)
+
+    def views(self) -> tuple[str, ...]:
+        """Return the views that can be shown."""
+        return tuple(view(role) for role in self._cameras)
+
+    def frame(self, view: str) -> bytes | None:
+        """Return the newest image of a view as a JPEG; None before the first."""
+        return self._frames.get(view)
+
+    def reference(self, view: str) -> bytes | None:
+        """Return the start photograph of a view as a JPEG; None before the first."""
+        return self._references.get(view)
+
+    # -- commanding ----------------------------------------------------------------------------
+
+    def take(self, name: str, take_over: bool = False) -> None:
+        """Become the one who commands."""
+        reply = self._call('take_control', TakeControl.Request(name=name, take_over=take_over))
+        self._token = reply.control
+
+    def release(self) -> None:
+        """Let go of control."""
+        token, self._token = self._token, ''
+        self._call('take_control', TakeControl.Request(release=token))
+
+    def open_session(self, evaluator: str, instruction: str, repeat: bool = False) -> None:
+        """Fix evaluator and instruction and have a blind pair assigned."""
+        self._call('open_session', OpenSession.Request(
+            evaluator=evaluator, instruction=instruction, repeat=repeat, control=self._token),
+            SLOW_S)
+
+    def press(self, button: str, text: str = '') -> str:
+        """Press a button; return what happened."""
+        request = SessionCommand.Request(control=self._token, command=button, text=text)
+        said = str(self._call('command', request, SLOW_S if button in SLOW else QUICK_S).message)
+        if button in COUNTS:
+            self._await(lambda: self.state().verdict.valid is COUNTS[button])
+        return said
+
+    def start(self, slot: Slot) -> None:
+        """Start a slot's rollout; returns once it runs, or ended at once."""
+        if not self._action.wait_for_server(FIND_S):
+            raise SessionError('the session node does not offer rollouts')
+        goal = RunEpisode.Goal(slot=slot.value, control=self._token, patience=PATIENCE_S)
+        handle = self._patient(self._action.send_goal_async(goal), QUICK_S, 'run_episode')
+        if not handle.accepted:
+            raise SessionError(f'{slot.value} was refused: somebody else is in control')
+        future = handle.get_result_async()
+        future.add_done_callback(lambda _: self._wake())
+        self._watcher = threading.Thread(target=self._watch, args=(future,), name='watching',
+                                         daemon=True)
+        self._watcher.start()
+        with self._changed:
+            self._changed.wait_for(
+                lambda: future.done() or self.state().state.running is slot, SLOW_S)
+        if future.done() and not future.result().result.end_reason:
+            raise SessionError(future.result().result.detail)
+
+    def stop(self) -> None:
+        """Bring the arm to rest now; needs no control."""
+        self._call('e_stop', Trigger.Request())
+
+    def score(self, slot: Slot, progress: float, notes: str = '') -> None:
+        """Score a slot's rollout."""
+        self._feedback(slot=slot.value, progress=float(progress), notes=notes)
+
+    def judge(self, preference: str, explanation: str, notes: str = '') -> None:
+        """Give the verdict on the pair."""
+        self._feedback(preference=preference, explanation=explanation, notes=notes)
+
+    def draft(self, verdict: Verdict, instruction: str = '') -> None:
+        """Keep what was typed so far."""
+        for slot, progress in verdict.progress.items():
+            self._feedback(slot=slot.value, progress=float(progress), draft=True)
+        self._feedback(preference=verdict.preference, explanation=verdict.explanation,
+                       notes=verdict.notes, invalid_reason=verdict.invalid_reason,
+                       instruction=instruction, draft=True)
+
+    def submit(self) -> None:
+        """Let go of the session for good."""
+        verdict = self.state().verdict
+        self._call('close_session', CloseSession.Request(
+            valid=verdict.valid, invalid_reason=verdict.invalid_reason, control=self._token))
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _await(self, seen: Callable[[], bool]) -> None:
+        """Wait until the state, which comes by another way than answers do, shows a command."""
+        with self._changed:
+            if not self._changed.wait_for(seen, QUICK_S):
+                raise SessionError('the session node has not told its new state; try again')
+
+    def _feedback(self, **words: Any) -> None:
+        self._call('submit_feedback', SubmitFeedback.Request(control=self._token, **words))
+
+    def _call(self, name: str, request: Any, timeout_s: float = QUICK_S) -> Any:
+        reply = self._answer(name, request, timeout_s)
+        if not reply.success:
+            raise SessionError(reply.message)
+        return reply
+
+    def _answer(self, name: str, request: Any, timeout_s: float) -> Any:
+        client = self._clients[name]
+        if not client.wait_for_service(FIND_S):
+            raise SessionError('the session node does not answer; is it running?')
+        return self._patient(client.call_async(request), timeout_s, name)
+
+    def _patient(self, future: Any, timeout_s: float, what: str) -> Any:
+        try:
+            return result(future, timeout_s, what)
+        except DriverError as error:
+            raise SessionError(f'{error}; is the session node running?') from error
+
+    def hear(self, kind: type, topic: str, heard: Callable[[Any], None],
+             profile: Any = qos.STREAM) -> None:
+        """Call ``heard`` with every message of a topic from now on."""
+        qos.subscription(self._node, kind, topic, heard, profile)
+
+    def _keeper(self, kept: dict[str, bytes], name: str) -> Callable[[CompressedImage], None]:
+        def keep(message: CompressedImage) -> None:
+            kept[name] = bytes(message.data)
+        return keep
+
+    def _watch(self, rollout: Any) -> None:
+        """Tell the session node that somebody looks on, until the rollout has ended."""
+        while not rollout.done() and not self._over.is_set():
+            if self.attended():
+                self._watching.publish(Empty())
+            self._over.wait(WATCH_S)
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _on_state(self, message: SessionState) -> None:
+        with self._changed:
+            self._state = desk_state(message)
+            self._changed.notify_all()
+
+    def _on_episode(self, message: EpisodeInfo) -> None:
+        self._first_ns = 0
+        self._run = RunView(Slot(message.slot), message.steps, message.max_steps)
+
+    def _on_step(self, message: StepRecord) -> None:
+        stamp_ns = stamp_of(message.header.stamp)
+        self._first_ns = self._first_ns or stamp_ns
+        max_steps = self._run.max_steps if self._run else 0
+        self._run = RunView(Slot(message.slot), message.index + 1, max_steps, message.loop_s,
+                            message.late_s, message.inference_s,
+                            (stamp_ns - self._first_ns) * 1e-9)

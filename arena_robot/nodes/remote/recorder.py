@@ -1,0 +1,125 @@
+"""The recorder and the simulated scene as a session node reaches them: through their services."""
+
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.node import Node
+from std_srvs.srv import Trigger
+
+from arena_msgs.msg import RecorderStatus
+from arena_msgs.srv import StartRecording, StopRecording
+from arena_robot.core.episode import EndReason, Slot
+from arena_robot.core.errors import DriverError, RecordingError
+from arena_robot.nodes import qos
+from arena_robot.nodes.remote.part import result
+from arena_robot.session.ports import Check
+
+log = logging.getLogger(__name__)
+
+FIND_S = 2.0
+SUMMARY = 'episode.json'
+SILENT_S = 4.0
+
+
+class Services:
+    """Clients of another node's services, by name."""
+
+    def __init__(self, node: Node, other: str, **kinds: type) -> None:
+        group = ReentrantCallbackGroup()
+        self.other = other
+        self._clients = {name: node.create_client(kind, f'{other}/{name}', callback_group=group)
+                         for name, kind in kinds.items()}
+
+    def present(self, timeout_s: float = FIND_S) -> bool:
+        """Tell whether the other node offers all of them."""
+        return all(client.wait_for_service(timeout_s) for client in self._clients.values())
+
+    def call(self, name: str, request: Any, timeout_s: float) -> Any:
+        """Return the answer. Raises DriverError when there is none in time."""
+        client = self._clients[name]
+        if not client.wait_for_service(FIND_S):
+            raise DriverError(f'no service {self.other}/{name}; is the node running?')
+        return result(client.call_async(request), timeout_s, f'{self.other}/{name}')
+
+
+class RemoteRecorder:
+    """The recorder node; see :class:`arena_robot.session.ports.Recorder`."""
+
+    def __init__(self, node: Node, other: str = 'recorder_node') -> None:
+        self._services = Services(node, other, start=StartRecording, stop=StopRecording)
+        self._heard_s = 0.0
+        self._elsewhere = 0
+        self._episode = ('', '')
+        qos.subscription(node, RecorderStatus, f'{other}/status', self._hear)
+
+    def check(self) -> Check:
+        """Tell whether the recorder runs."""
+        name = self._services.other
+        if self._services.present():
+            return Check('recorder', True, name)
+        return Check('recorder', False, f'recorder: {name} does not answer; start it')
+
+    def start(self, session_id: str, slot: Slot) -> None:
+        """Start recording an episode. Raises RecordingError."""
+        request = StartRecording.Request(session_id=session_id, slot=slot.value)
+        self._call('start', request, 4.0, 3)
+        self._episode, self._elsewhere = (session_id, slot.value), 0
+        self._heard_s = time.monotonic()
+
+    def lost(self) -> str:
+        """Tell why the episode is no longer being recorded; empty while it is."""
+        name, silent_s = self._services.other, time.monotonic() - self._heard_s
+        if silent_s > SILENT_S:
+            return f'{name} has said nothing for {silent_s:.1f} s'
+        # One status may have been on its way when the recording began.
+        return f'{name} was started anew and does not record this' if self._elsewhere > 1 else ''
+
+    def _hear(self, status: RecorderStatus) -> None:
+        self._heard_s = time.monotonic()
+        here = status.recording and (status.session_id, status.slot) == self._episode
+        self._elsewhere = 0 if here else self._elsewhere + 1
+
+    def stop(self, end: EndReason, detail: str) -> None:
+        """Finish the recording. Raises RecordingError."""
+        request = StopRecording.Request(end_reason=end.value, detail=detail)
+        self._call('stop', request, *((3.0, 1) if self.lost() else (15.0, 4)))
+
+    def ready(self, folder: Path) -> bool:
+        """Tell whether the recorder has made all that is made of a recording."""
+        return (folder / SUMMARY).exists()
+
+    def _call(self, name: str, request: Any, timeout_s: float, attempts: int) -> None:
+        # The answer of a node that has only just been started can be lost. Asked again, the
+        # recorder does nothing twice.
+        for left in reversed(range(attempts)):
+            try:
+                reply = self._services.call(name, request, timeout_s)
+                break
+            except DriverError as error:
+                if not left or not self._services.present(0.0):
+                    raise RecordingError(str(error)) from error
+        if not reply.success:
+            raise RecordingError(reply.message)
+
+
+class RemoteScene:
+    """The simulated station's scene; see :class:`arena_robot.session.ports.Scene`."""
+
+    def __init__(self, node: Node, other: str = 'sim_station') -> None:
+        self._services = Services(node, other, save_start=Trigger, restore_start=Trigger)
+
+    def keep(self) -> None:
+        """Remember the scene as it is now as the start."""
+        self._trigger('save_start')
+
+    def restore(self) -> None:
+        """Put the scene back, as a person would."""
+        self._trigger('restore_start')
+
+    def _trigger(self, name: str) -> None:
+        reply = self._services.call(name, Trigger.Request(), 10.0)
+        if not reply.success:
+            raise DriverError(f'{self._services.other}/{name}: {reply.message}')

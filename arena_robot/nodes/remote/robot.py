@@ -1,0 +1,183 @@
+"""
+Arm and Gripper of a station that runs in other processes, over its topics.
+
+They keep the promises of drivers/base.py with the stamps of the messages, so a stale topic is a
+StaleData error and not an old reading. All calls may come from any thread but the executor's own.
+"""
+
+import logging
+import threading
+
+import numpy as np
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+
+from arena_msgs.action import MoveToJoints
+from arena_msgs.msg import ArmState as ArmStateMessage
+from arena_msgs.msg import GripperState as GripperStateMessage
+from arena_robot.core.action import ArmCommand, GripperCommand
+from arena_robot.core.errors import DriverError
+from arena_robot.core.observation import DOF, ArmState, Floats, GripperState
+from arena_robot.drivers.guarded import PEAK
+from arena_robot.nodes import convert
+from arena_robot.nodes.action_client import ThreadedActionClient
+from arena_robot.nodes.remote.camera import RemoteCamera
+from arena_robot.nodes.remote.part import Newest, RemotePart, result
+from arena_robot.safety.filter import finite
+from arena_robot.safety.limits import PANDA, move_duration_s
+
+log = logging.getLogger(__name__)
+CLOSE_S = 0.5
+__all__ = ['RemoteArm', 'RemoteCamera', 'RemoteGripper']
+
+
+class RemoteArm(RemotePart):
+    """An arm_node seen from another process; see :class:`arena_robot.drivers.base.Arm`."""
+
+    def __init__(self, node: Node, name: str = 'arm_node', timeout_s: float = 5.0) -> None:
+        super().__init__(node, name, timeout_s)
+        self._newest: Newest[ArmStateMessage] = Newest(
+            f'state of {name}', self._clock, lambda m: convert.stamp_of(m.header.stamp))
+
+    def open(self) -> None:
+        """Connect to the node and wait for the first state."""
+        self._subscribe(ArmStateMessage, 'arm_state', self._newest.put)
+        self._target = self._publisher(JointState, 'target_joint')
+        for name in ('hold', 'stop', 'resume', 'error_recovery'):
+            self._service(name)
+        self._home = ThreadedActionClient(self._node, MoveToJoints, f'{self._name}/go_home',
+                                          callback_group=self._group)
+        self._made.append(self._home.destroy)
+        self._first(self._newest)
+        self._matched(self._target)
+        super().open()
+
+    def close(self) -> None:
+        """Stop the arm if it can still be reached, and let go."""
+        if self._open:
+            try:
+                self._call('hold', CLOSE_S)
+            except DriverError as error:
+                log.warning('the arm was not told to hold: %s', error)
+        super().close()
+
+    def state(self, max_age_s: float = 0.1) -> ArmState:
+        """Return the newest state."""
+        self._require_open(self._name)
+        return convert.arm_state(self._newest.get(max_age_s))
+
+    def wait_state(self, timeout_s: float) -> ArmState:
+        """Return the next new state."""
+        self._require_open(self._name)
+        return convert.arm_state(self._newest.wait(timeout_s))
+
+    def command(self, command: ArmCommand) -> ArmCommand:
+        """Send a target; the node bounds it once more, and says in arm_state what it tracks."""
+        self._require_open(self._name)
+        q = finite(command.q, DOF, 'arm target')
+        self._ready()
+        self._target.publish(convert.joint_state(command.stamp_ns, '', (), q))
+        return ArmCommand(q, command.stamp_ns)
+
+    def move_to(self, q: Floats, duration_s: float | None = None) -> float:
+        """Start a motion as soon as the node has accepted it."""
+        self._require_open(self._name)
+        goal_q = finite(q, DOF, 'goal')
+        state = self._ready()
+        shortest_s = float(np.max(PEAK * np.abs(goal_q - state.q) / PANDA.dq_max))
+        wanted_s = move_duration_s(state.q, goal_q) if duration_s is None else duration_s
+        goal = MoveToJoints.Goal(q=convert.doubles(goal_q), duration_s=float(duration_s or 0.0))
+        what = f'{self._name}/go_home'
+        if not self._home.wait_for_server(self._timeout_s):
+            raise DriverError(f'no action {what}; is the node running?')
+        known = threading.Event()  # by its first feedback or its early end
+        handle = result(self._home.send_goal_async(goal, lambda _: known.set()), self._timeout_s,
+                        what)
+        if not handle.accepted:
+            raise DriverError(f'{what} refused the motion')
+        end = handle.get_result_async()
+        end.add_done_callback(lambda _: known.set())
+        if not known.wait(self._timeout_s):
+            raise DriverError(f'{what} does not say that the arm moves')
+        if end.done() and not end.result().result.success:
+            raise DriverError(f'{what}: {end.result().result.message}')
+        return max(wanted_s, shortest_s)
+
+    def stop(self) -> None:
+        """Come to rest and hold; newer commands are accepted. Nothing while not open."""
+        if self._open:
+            self._call('hold')
+            self._settled(self._newest)
+
+    def halt(self) -> None:
+        """Stop, and have every command refused until :meth:`resume`."""
+        self._call('stop')
+
+    def resume(self) -> None:
+        """Have commands accepted again after a halt."""
+        self._call('resume')
+
+    def recover(self) -> None:
+        """Clear a reflex or user stop."""
+        self._call('error_recovery')
+        self._settled(self._newest)
+
+    def _ready(self) -> ArmState:
+        """Return the state; DriverError while somebody must recover the arm."""
+        state = convert.arm_state(self._newest.get(1.0))
+        if state.recovery_required:
+            raise DriverError(f"the arm is in {state.mode.name} ({', '.join(state.errors)}); "
+                              'recover it first')
+        return state
+
+
+class RemoteGripper(RemotePart):
+    """A gripper_node seen from another process; see :class:`arena_robot.drivers.base.Gripper`."""
+
+    def __init__(self, node: Node, name: str = 'gripper_node', timeout_s: float = 5.0) -> None:
+        super().__init__(node, name, timeout_s)
+        self._newest: Newest[GripperStateMessage] = Newest(
+            f'state of {name}', self._clock, lambda m: convert.stamp_of(m.header.stamp))
+
+    def open(self) -> None:
+        """Connect to the node and wait for the first state."""
+        self._subscribe(GripperStateMessage, 'gripper_state', self._newest.put)
+        self._target = self._publisher(Float64MultiArray, 'commands')
+        for name in ('stop', 'reactivate_gripper'):
+            self._service(name)
+        self._first(self._newest)
+        self._matched(self._target)
+        super().open()
+
+    def state(self, max_age_s: float = 0.2) -> GripperState:
+        """Return the newest state."""
+        self._require_open(self._name)
+        return convert.gripper_state(self._newest.get(max_age_s))
+
+    def wait_state(self, timeout_s: float) -> GripperState:
+        """Return the next new state."""
+        self._require_open(self._name)
+        return convert.gripper_state(self._newest.wait(timeout_s))
+
+    def command(self, command: GripperCommand) -> GripperCommand:
+        """Send a position, speed and force, each clipped to 0..1."""
+        self._require_open(self._name)
+        asked = finite([command.position, command.speed, command.force], 3, 'gripper command')
+        sent = np.clip(asked, 0.0, 1.0)
+        fault = self._newest.get(1.0).fault
+        if fault:
+            raise DriverError(f'gripper fault {fault}; activate() it again')
+        self._target.publish(Float64MultiArray(data=convert.doubles(sent)))
+        return GripperCommand(float(sent[0]), command.stamp_ns, float(sent[1]), float(sent[2]))
+
+    def stop(self) -> None:
+        """Stop the fingers. Nothing while not open."""
+        if self._open:
+            self._call('stop')
+            self._settled(self._newest)
+
+    def activate(self) -> None:
+        """Activate the gripper again."""
+        self._call('reactivate_gripper')
+        self._settled(self._newest)

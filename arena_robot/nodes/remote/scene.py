@@ -1,0 +1,119 @@
+"""A simulated station's scene from another process: set it up, keep it, watch its progress."""
+
+import threading
+import uuid
+from types import TracebackType
+
+from rcl_interfaces.msg import Parameter, ParameterValue
+from rcl_interfaces.srv import SetParametersAtomically
+from rclpy.callback_groups import ReentrantCallbackGroup
+from std_msgs.msg import Float64, String
+from std_srvs.srv import Trigger
+from typing_extensions import Self
+
+from arena_robot.core.errors import DriverError, NotConnected
+from arena_robot.nodes import qos
+from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.remote.part import result
+from arena_robot.nodes.spin import Spin
+
+CALL_S = 15.0
+STRING, INTEGER = 4, 2
+
+
+class SceneClient:
+    """
+    Talks to a ``sim_station``. Use it in a ``with`` block.
+
+    ``patience_s`` is how long to wait for it at first.
+    """
+
+    def __init__(self, name: str = 'sim_station', patience_s: float = 30.0) -> None:
+        self._name = name
+        self._patience_s = patience_s
+        self._spin = Spin()
+        self._progress = 0.0
+        self._heard = threading.Condition()
+        self._count = 0
+        self.instruction = ''
+
+    def open(self) -> None:
+        """Find the simulator; NotConnected when it does not answer in time."""
+        self._spin.__enter__()
+        node = Listening(f'scene_{uuid.uuid4().hex[:8]}', context=self._spin.context)
+        group = ReentrantCallbackGroup()
+        self._clients = {name: node.create_client(Trigger, f'{self._name}/{name}',
+                                                  callback_group=group)
+                         for name in ('reset_scene', 'save_start')}
+        self._set = node.create_client(SetParametersAtomically,
+                                       f'{self._name}/set_parameters_atomically',
+                                       callback_group=group)
+        qos.subscription(node, Float64, f'{self._name}/progress', self._on_progress, qos.STREAM)
+        qos.subscription(node, String, f'{self._name}/instruction', self._on_instruction,
+                         qos.LATCHED)
+        self._spin.add(node, threads=2)
+        with self._heard:
+            if not self._heard.wait_for(lambda: self._count > 0, self._patience_s):
+                self.close()
+                raise NotConnected(f"no simulated station '{self._name}' answers; start one with "
+                                   '`arena station --sim`, in the same ROS domain')
+
+    def close(self) -> None:
+        """Let go of ROS."""
+        self._spin.close()
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def set_up(self, task: str, seed: int) -> str:
+        """Set up the scene of a task and return its instruction. Raises DriverError."""
+        values = (('task', ParameterValue(type=STRING, string_value=task)),
+                  ('seed', ParameterValue(type=INTEGER, integer_value=seed)))
+        request = SetParametersAtomically.Request(
+            parameters=[Parameter(name=name, value=value) for name, value in values])
+        if not self._set.wait_for_service(CALL_S):
+            raise DriverError(f'{self._name} takes no parameters; is it running?')
+        answer = result(self._set.call_async(request), CALL_S, f'{self._name}/set_parameters')
+        if not answer.result.successful:
+            raise DriverError(f'{self._name}: {answer.result.reason}')
+        return self._call('reset_scene')
+
+    def keep(self) -> None:
+        """Remember the scene as it is now as the start. Raises DriverError."""
+        self._call('save_start')
+
+    def progress(self) -> float:
+        """Return the oracle's next word on how far the task is, 0 to 1. Raises DriverError."""
+        with self._heard:
+            seen = self._count
+            if not self._heard.wait_for(lambda: self._count > seen, CALL_S):
+                raise DriverError(f'{self._name} tells no progress any more')
+            return self._progress
+
+    @property
+    def last_progress(self) -> float:
+        """Return the newest word on the progress that has come, without waiting."""
+        return self._progress
+
+    def _call(self, name: str) -> str:
+        client = self._clients[name]
+        if not client.wait_for_service(CALL_S):
+            raise DriverError(f'no service {self._name}/{name}; is it running?')
+        reply = result(client.call_async(Trigger.Request()), CALL_S, f'{self._name}/{name}')
+        if not reply.success:
+            raise DriverError(f'{self._name}/{name}: {reply.message}')
+        return str(reply.message)
+
+    def _on_progress(self, message: Float64) -> None:
+        with self._heard:
+            self._progress = float(message.data)
+            self._count += 1
+            self._heard.notify_all()
+
+    def _on_instruction(self, message: String) -> None:
+        self.instruction = str(message.data)

@@ -1,0 +1,94 @@
+"""A recorded bag published again, always under a prefix of its own and never on live topics."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+
+from arena_robot.core.errors import ConfigError, RecordingError
+from arena_robot.nodes.recorder.qos import to_profile
+from arena_robot.nodes.recorder.topics import message_class
+from arena_robot.nodes.spin import Spin
+from arena_robot.recording.bag.base import Message, Qos, Topic
+from arena_robot.recording.bag.playback import Playing, TimingReport, chosen_topics, play
+from arena_robot.recording.bag.reader import BagReader
+
+_LAST_S = 0.2
+
+
+class ReplayPublisher:
+    """
+    Publishes raw messages of ``topics`` below ``/<prefix>``, with the QoS they were sent with.
+
+    Topics whose types are not installed are left out; ``left_out`` says why.
+    """
+
+    def __init__(self, node: Node, topics: Sequence[Topic], prefix: str = 'replay') -> None:
+        self.prefix = prefix.strip('/')
+        if not self.prefix:
+            raise ConfigError('a replay needs a prefix, so that nothing recorded reaches a live '
+                              "robot; the usual one is 'replay'")
+        self.left_out: list[str] = []
+        self._node = node
+        self._publishers: dict[str, Publisher] = {}
+        for topic in topics:
+            try:
+                kind = message_class(topic.type)
+            except RecordingError as error:
+                self.left_out.append(str(error))
+                continue
+            self._publishers[topic.name] = node.create_publisher(
+                kind, self.name(topic.name), to_profile(topic.qos[0] if topic.qos else Qos()))
+
+    def name(self, topic: str) -> str:
+        """Return where a recorded topic is played."""
+        return f'/{self.prefix}{topic}'
+
+    def wait_for_listeners(self, timeout_s: float, everyone: bool = False) -> bool:
+        """Return True once somebody, or with ``everyone`` somebody of each topic, listens."""
+        end_s = time.monotonic() + timeout_s
+        while time.monotonic() < end_s:
+            heard = [p.get_subscription_count() > 0 for p in self._publishers.values()]
+            if heard and (all(heard) if everyone else any(heard)):
+                return True
+            time.sleep(0.02)
+        return False
+
+    def publish(self, message: Message) -> None:
+        """Publish a message as it was recorded; those of left-out topics are dropped."""
+        publisher = self._publishers.get(message.topic)
+        if publisher is not None:
+            publisher.publish(message.data)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """How a replay went: its timing, what was left out and why, and whether all were heard."""
+
+    report: TimingReport
+    left_out: tuple[str, ...]
+    everyone_listened: bool
+
+
+def replay(bag: BagReader, playing: Playing, prefix: str = 'replay', wait_s: float = 2.0,
+           hold: Callable[[Message], bool] | None = None) -> Replayed:
+    """
+    Publish a bag below ``/<prefix>`` until it ends or a signal comes; for the main thread.
+
+    Waits up to ``wait_s`` for a listener of each topic. ``hold`` may hold up messages; see
+    :func:`arena_robot.recording.bag.playback.play`.
+    """
+    topics = chosen_topics(bag, playing)
+    with Spin() as spin:
+        node = Node('replay', context=spin.context)
+        try:
+            publisher = ReplayPublisher(node, topics, prefix)
+            heard = publisher.wait_for_listeners(wait_s, everyone=True)
+            spin.catch_signals()
+            report = play(bag, playing, publisher.publish, hold, stop=spin.stopped)
+            time.sleep(_LAST_S)
+        finally:
+            node.destroy_node()
+    return Replayed(report, tuple(publisher.left_out), heard)

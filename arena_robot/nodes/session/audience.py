@@ -1,0 +1,78 @@
+"""What a session node publishes: its state, the episode, every step and every chunk."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from sensor_msgs.msg import CompressedImage
+
+from arena_msgs.msg import ActionChunk, EpisodeInfo, SessionState, StepRecord
+from arena_robot.core.action import Chunk
+from arena_robot.core.clock import Clock
+from arena_robot.core.episode import Episode, Slot, Step
+from arena_robot.core.observation import Observation, Pixels
+from arena_robot.nodes import qos
+from arena_robot.nodes.session import messages
+from arena_robot.session.evaluator.desk import DeskState
+from arena_robot.session.loop.photos import jpeg
+from arena_robot.session.loop.rollout import Job
+
+SHOWN_EYE = '_left'
+
+
+class RosAudience:
+    """Publishes what it hears; see :class:`arena_robot.session.ports.Audience`."""
+
+    def __init__(self, node: Node, clock: Clock, frame_id: str, fixed: Mapping[str, Any]) -> None:
+        self._node = node
+        self._clock = clock
+        self._frame_id = frame_id
+        self._fixed = fixed
+        self._slot = Slot.A
+        self._space = ''
+        self.shown: Callable[[], DeskState] = DeskState
+        self._state = qos.publisher(node, SessionState, '~/state', qos.LATCHED)
+        self._episode = qos.publisher(node, EpisodeInfo, '~/episode_info', qos.LATCHED)
+        self._steps = qos.publisher(node, StepRecord, '~/step')
+        self._chunks = qos.publisher(node, ActionChunk, '~/action_chunk')
+        self._reference = qos.publisher(node, CompressedImage, '~/reset_reference', qos.LATCHED)
+        self._references: dict[str, Publisher] = {}
+        self.last: Step | None = None
+
+    def changed(self) -> None:
+        """Publish the state."""
+        self._state.publish(messages.state_message(self.shown()))
+
+    def episode(self, job: Job, episode: Episode | None) -> None:
+        """Publish how an episode starts or ended."""
+        self._slot = job.slot
+        if episode is None:
+            self.last = None
+        self._episode.publish(messages.episode_message(job, episode, self._clock.now_ns(),
+                                                       self._frame_id, self._fixed))
+
+    def chunk(self, index: int, step: int, chunk: Chunk) -> None:
+        """Publish the actions of an inference."""
+        self._space = chunk.space.value
+        self._chunks.publish(messages.chunk_message(index, step, chunk, self._slot,
+                                                    self._clock.now_ns(), self._frame_id))
+
+    def step(self, step: Step, observation: Observation) -> None:
+        """Publish one control step."""
+        self.last = step
+        self._steps.publish(messages.step_message(step, observation, self._slot, self._space,
+                                                  self._frame_id))
+
+    def photos(self, photos: Mapping[str, Pixels]) -> None:
+        """Publish the start photographs of the left eyes, each under its view's name."""
+        now_ns = self._clock.now_ns()
+        for number, (view, pixels) in enumerate(p for p in photos.items()
+                                                if p[0].endswith(SHOWN_EYE)):
+            message = messages.photo_message(jpeg(pixels, 90), now_ns, view)
+            if view not in self._references:
+                self._references[view] = qos.publisher(
+                    self._node, CompressedImage, f'~/reset_reference/{view}', qos.LATCHED)
+            self._references[view].publish(message)
+            if number == 0:
+                self._reference.publish(message)

@@ -1,0 +1,140 @@
+"""What a session tells and hears as messages; nothing here keeps state."""
+
+import math
+from array import array
+from collections.abc import Mapping
+from typing import Any
+
+from sensor_msgs.msg import CompressedImage
+
+from arena_msgs import msg as arena
+from arena_robot.core.action import Chunk, Clamp
+from arena_robot.core.episode import Episode, Slot, Step
+from arena_robot.core.observation import Observation
+from arena_robot.nodes.convert import doubles, header, stamp_of, time_of
+from arena_robot.session.arena.blind import coarse
+from arena_robot.session.evaluator.desk import DeskState, SlotView, Verdict
+from arena_robot.session.loop.rollout import Job
+from arena_robot.session.ports import Check
+from arena_robot.session.protocol.states import State
+
+STATES = tuple(State)
+
+
+def state_message(shown: DeskState) -> arena.SessionState:
+    """Return the message for a state as it is shown."""
+    out = arena.SessionState(header=header(shown.entered_ns, ''))
+    out.state = STATES.index(shown.state)
+    for name in ('session_id', 'station', 'evaluator', 'control', 'instruction', 'commitment',
+                 'message', 'doing', 'notice', 'reset_confirmed', 'draft_instruction', 'waiting',
+                 'policy_a', 'policy_b', 'verified'):
+        setattr(out, name, getattr(shown, name))
+    out.created = time_of(shown.created_ns)
+    out.checks = [arena.StationCheck(name=c.name, ok=c.ok, detail=c.detail)
+                  for c in shown.checks]
+    out.slots = [arena.SlotResult(slot=s.slot.value, end_reason=s.end, detail=s.detail,
+                                  steps=s.steps, progress=_or_nan(s.progress), notes=s.notes)
+                 for s in shown.slots]
+    out.match_views = list(shown.matches)
+    out.match_scores = array('f', shown.matches.values())
+    out.scene_match = _or_nan(shown.match)
+    scores = {s.slot: s.progress for s in shown.slots}
+    out.feedback = _feedback(shown, shown.verdict, scores)
+    out.draft = _feedback(shown, shown.draft, {**shown.draft.progress})
+    out.missing = list(shown.missing)
+    return out
+
+
+def desk_state(message: arena.SessionState) -> DeskState:
+    """Return what a SessionState message says."""
+    slots = tuple(SlotView(Slot(s.slot), s.end_reason, s.detail, s.steps, _or_none(s.progress),
+                           s.notes) for s in message.slots)
+    names = ('session_id', 'station', 'evaluator', 'control', 'instruction', 'commitment',
+             'message', 'doing', 'notice', 'reset_confirmed', 'draft_instruction', 'waiting',
+             'policy_a', 'policy_b', 'verified')
+    return DeskState(
+        state=STATES[message.state], created_ns=stamp_of(message.created),
+        entered_ns=stamp_of(message.header.stamp),
+        checks=tuple(Check(c.name, c.ok, c.detail) for c in message.checks), slots=slots,
+        matches=dict(zip(message.match_views, message.match_scores, strict=True)),
+        match=_or_none(message.scene_match), verdict=_verdict(message.feedback),
+        draft=_verdict(message.draft), missing=tuple(message.missing),
+        **{name: getattr(message, name) for name in names})
+
+
+def step_message(step: Step, seen: Observation, slot: Slot, space: str,
+                 frame_id: str) -> arena.StepRecord:
+    """Return the record of one control step."""
+    out = arena.StepRecord(header=header(step.stamp_ns, frame_id), slot=slot.value,
+                           index=step.index, action_space=space)
+    out.image_views = list(step.image_stamps_ns)
+    out.image_stamps = [time_of(stamp) for stamp in step.image_stamps_ns.values()]
+    out.arm_stamp, out.gripper_stamp = time_of(step.arm_stamp_ns), time_of(step.gripper_stamp_ns)
+    out.observation_age_s, out.skew_s = seen.age_ns() * 1e-9, seen.skew_ns() * 1e-9
+    out.requested = doubles(step.requested)
+    out.chunk_index, out.chunk_step = step.chunk_index, step.chunk_step
+    out.q_sent, out.gripper_sent = step.q_sent, float(step.gripper_sent)
+    out.clamps = [clamp_message(clamp) for clamp in step.clamps]
+    out.loop_s, out.late_s = step.loop_s, step.late_s
+    out.inference_s = coarse(step.inference_s)
+    return out
+
+
+def clamp_message(clamp: Clamp) -> arena.Clamp:
+    """Return one intervention of the safety layer."""
+    return arena.Clamp(reason=clamp.reason.value, asked=doubles(clamp.asked),
+                       sent=doubles(clamp.sent), detail=clamp.detail)
+
+
+def chunk_message(index: int, step: int, chunk: Chunk, slot: Slot, stamp_ns: int,
+                  frame_id: str) -> arena.ActionChunk:
+    """Return the actions of one inference."""
+    out = arena.ActionChunk(header=header(stamp_ns, frame_id), slot=slot.value,
+                            chunk_index=index, step=step, action_space=chunk.space.value,
+                            width=chunk.actions.shape[1])
+    out.actions = array('f', chunk.actions.astype('float32').tobytes())
+    return out
+
+
+def episode_message(job: Job, episode: Episode | None, stamp_ns: int, frame_id: str,
+                    fixed: Mapping[str, Any]) -> arena.EpisodeInfo:
+    """Return what is told of an episode when it starts (``episode`` None) and when it ended."""
+    out = arena.EpisodeInfo(header=header(stamp_ns, frame_id), session_id=job.session_id,
+                            slot=job.slot.value, prompt=job.prompt, **fixed)
+    out.started = time_of(episode.started_ns if episode else stamp_ns)
+    if episode is not None:
+        out.ended = time_of(episode.ended_ns)
+        out.steps, out.end_reason, out.detail = episode.steps, episode.end.value, episode.detail
+    return out
+
+
+def photo_message(data: bytes, stamp_ns: int, view: str) -> CompressedImage:
+    """Return a start photograph; ``frame_id`` is its view."""
+    return CompressedImage(header=header(stamp_ns, view), format='rgb8; jpeg compressed bgr8',
+                           data=array('B', data))
+
+
+def _feedback(shown: DeskState, verdict: Verdict,
+              progress: Mapping[Slot, float | None]) -> arena.Feedback:
+    out = arena.Feedback(header=header(shown.entered_ns, ''), session_id=shown.session_id,
+                         preference=verdict.preference, explanation=verdict.explanation,
+                         valid=verdict.valid, invalid_reason=verdict.invalid_reason,
+                         notes=verdict.notes)
+    out.progress_a = _or_nan(progress.get(Slot.A))
+    out.progress_b = _or_nan(progress.get(Slot.B))
+    return out
+
+
+def _verdict(message: arena.Feedback) -> Verdict:
+    scores = {Slot.A: message.progress_a, Slot.B: message.progress_b}
+    return Verdict(message.preference, message.explanation, message.notes, message.valid,
+                   message.invalid_reason,
+                   {slot: one for slot, one in scores.items() if not math.isnan(one)})
+
+
+def _or_nan(value: float | None) -> float:
+    return float('nan') if value is None else float(value)
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,189 @@
+"""The A/B session of a station: drives the protocol, the arm and the recorder."""
+
+import logging
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+
+from arena_robot.core.errors import ArenaError, DriverError, ServerError
+from arena_robot.drivers.base import Part
+from arena_robot.nodes import diagnostics, qos
+from arena_robot.nodes.convert import robot_name
+from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.parameters import declare, refuse_unknown
+from arena_robot.nodes.remote.recorder import RemoteRecorder, RemoteScene
+from arena_robot.nodes.remote.robot import RemoteArm, RemoteCamera, RemoteGripper
+from arena_robot.nodes.session.audience import RosAudience
+from arena_robot.nodes.session.params import SESSION_PARAMS, make_arena, session_config
+from arena_robot.nodes.session.services import SessionServices
+from arena_robot.nodes.spin import Spin, run_with
+from arena_robot.nodes.timeline import RosClock
+from arena_robot.safety.filter import Safety
+from arena_robot.safety.limits import limits_for
+from arena_robot.session.arena.sealed_arena import SealedArena
+from arena_robot.session.evaluator.access import Reception
+from arena_robot.session.loop.parts import Ages, Parts
+from arena_robot.session.loop.robot_motions import Stage
+from arena_robot.session.ports import Check, NoRecorder, ScenePerson
+from arena_robot.session.protocol.conductor import Conductor
+from arena_robot.session.protocol.states import State
+from arena_robot.session.protocol.store import SessionStore
+
+log = logging.getLogger(__name__)
+
+THREADS = 8
+LOOK_S, DELIVER_S, AGAIN_S, HEARTBEAT_S = 0.5, 0.5, 5.0, 15.0
+CALL_S = 5.0
+
+
+class SessionNode(Listening):
+    """Owns the conductor; everything it can do is a service, everything it knows a topic."""
+
+    def __init__(self, name: str = 'session_node', **options: Any) -> None:
+        super().__init__(name, **options)
+        self.values = declare(self, SESSION_PARAMS)
+        refuse_unknown(self)
+        v = self.values
+        config = session_config(v)
+        clock = RosClock(self.get_clock(), self.context)
+        robot = v['robot_type']
+        data = Path(v['data_dir']).expanduser()
+        self.audience = RosAudience(self, clock, f'{robot_name(robot)}_link0', {
+            'station': v['station'], 'robot_type': robot, 'backend': v['backend'],
+            'control_rate_hz': v['control_rate'], 'max_steps': v['max_steps']})
+        self.parts = Parts(
+            RemoteArm(self, v['arm'], CALL_S),
+            RemoteGripper(self, v['gripper'], CALL_S),
+            {role: RemoteCamera(self, camera, CALL_S, v['topic_style'],
+                                tuple(v['eyes']))
+             for role, camera in zip(v['roles'], v['cameras'], strict=True)},
+            Ages(image_s=v['max_image_age']))
+        self.arena = make_arena({**v, 'data_dir': str(data)}, clock)
+        stage = Stage(self.parts, Safety(
+            limits_for(robot), clock, max_state_age_s=v['max_state_age']), clock, config)
+        store = SessionStore(data / 'sessions', clock)
+        self.conductor = Conductor(
+            stage, self.arena, store,
+            RemoteRecorder(self, v['recorder']) if v['recorder'] else NoRecorder(store.root),
+            RemoteScene(self, v['scene']) if v['scene'] else ScenePerson(),
+            self.audience, clock, config)
+        self.reception = Reception(self.conductor, self._more_checks)
+        self.audience.shown = self.reception.shown
+        self._reports = qos.publisher(self, DiagnosticArray, '/diagnostics')
+        self._photos: tuple[str, ...] = ()
+        self._over = threading.Event()
+        self._offer: SessionServices | None = None
+        self._connected: set[int] = set()
+        self._connecting = threading.Lock()
+
+    def open(self) -> None:
+        """Find the robot, go on with an interrupted session, then answer; the node must spin."""
+        self._connect_all()
+        self.conductor.open()
+        self._offer = SessionServices(self, self.reception, self.audience)
+        for name, period_s, work in (
+                ('connect', 2.0, self._connect_all), ('look', LOOK_S, self._look),
+                ('deliver', DELIVER_S, self._deliver),
+                ('heartbeat', HEARTBEAT_S, self.conductor.heartbeat),
+                ('report', 1.0, self._report)):
+            threading.Thread(target=self._every, args=(name, period_s, work), daemon=True,
+                             name=f'session {name}').start()
+        log.info('the session node is ready; sessions are kept in %s', self.values['data_dir'])
+
+    def close(self) -> None:
+        """Stop the arm and let go; the session goes on at the next start."""
+        self._over.set()
+        self.conductor.close()
+        if hasattr(self.arena, 'close'):
+            self.arena.close()
+
+    # -- chores --------------------------------------------------------------------------------
+
+    def _every(self, name: str, period_s: float, work: Callable[[], None]) -> None:
+        while True:
+            try:
+                work()
+            except (ArenaError, OSError) as error:
+                log.debug('%s: %s', name, error)
+            except Exception:
+                # A chore that fails must not end the others; its words may not be shown here.
+                log.exception('%s failed', name)
+            if self._over.wait(period_s):
+                return
+
+    def _connect_all(self) -> None:
+        with self._connecting:
+            waiting = [threading.Thread(target=self._connect, args=(part,), daemon=True)
+                       for part in self._all_parts() if id(part) not in self._connected]
+            for thread in waiting:
+                thread.start()
+            for thread in waiting:
+                thread.join()
+
+    def _connect(self, part: Part) -> None:
+        with suppress(DriverError):
+            part.open()
+            self._connected.add(id(part))
+
+    def _look(self) -> None:
+        self._show_photos()
+        if self.conductor.record.state is State.RESET and not self.conductor.stage.doing:
+            self.conductor.look()
+
+    def _show_photos(self) -> None:
+        photos = self.conductor.stage.start_photos
+        seen = (self.conductor.record.session_id, *photos)
+        if photos and seen != self._photos:
+            self._photos = seen
+            self.audience.photos(photos)
+
+    def _deliver(self) -> None:
+        conductor = self.conductor
+        if conductor.record.state is State.SUBMITTING or conductor.waiting:
+            conductor.deliver()
+            if conductor.problem or conductor.waiting:
+                self._over.wait(AGAIN_S)
+
+    def _report(self) -> None:
+        shown = self.reception.shown()
+        level = diagnostics.WARN if shown.notice else diagnostics.OK
+        self._reports.publish(diagnostics.report(
+            RosClock(self.get_clock(), self.context).now_ns(), diagnostics.status(
+                f'{self.get_name()}: session', self.values['station'], level,
+                shown.state.value, {'doing': shown.doing, 'notice': shown.notice,
+                                    'waiting for the arena': shown.waiting})))
+
+    def _more_checks(self) -> list[Check]:
+        self._connect_all()
+        if not isinstance(self.arena, SealedArena):
+            return [Check('arena', True, 'on this machine')]
+        try:
+            offset_s = self.arena.check()
+        except ServerError as error:
+            return [Check('arena', False, f'arena: {error}')]
+        return [Check('arena', True, f'clock offset {offset_s * 1e3:+.0f} ms')]
+
+    def _all_parts(self) -> tuple[Part, ...]:
+        return (self.parts.arm, self.parts.gripper, *self.parts.cameras.values())
+
+
+def compose(spin: Spin) -> SessionNode:
+    """Build the node, spin it, open it."""
+    node = SessionNode(context=spin.context)
+    spin.add(node, threads=THREADS)
+    node.open()
+    return node
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the session node until it is interrupted."""
+    return run_with(compose, args or sys.argv)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,215 @@
+"""The services and the action of a session node: requests in, the reception's answer out."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.action.server import ServerGoalHandle
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.node import Node
+from std_msgs.msg import Empty
+from std_srvs.srv import Trigger
+
+from arena_msgs.action import RunEpisode
+from arena_msgs.srv import (
+    CloseSession,
+    ListSessions,
+    OpenSession,
+    SessionCommand,
+    SubmitFeedback,
+    TakeControl,
+)
+from arena_robot.core.episode import EndReason, Episode, Slot
+from arena_robot.core.errors import ArenaError, SessionError
+from arena_robot.nodes import qos
+from arena_robot.nodes.session.audience import RosAudience
+from arena_robot.nodes.session.messages import state_message
+from arena_robot.session.arena.blind import coarse
+from arena_robot.session.evaluator.access import Reception
+from arena_robot.session.evaluator.desk import Button, Verdict
+
+log = logging.getLogger(__name__)
+
+FEEDBACK_S = 0.2
+
+
+class SessionServices:
+    """Offers a reception to other processes."""
+
+    def __init__(self, node: Node, reception: Reception, audience: RosAudience) -> None:
+        self._reception = reception
+        self._conductor = reception.conductor
+        self._audience = audience
+        group = ReentrantCallbackGroup()
+        for kind, name, work in (
+                (OpenSession, 'open_session', self._open),
+                (SubmitFeedback, 'submit_feedback', self._feedback),
+                (CloseSession, 'close_session', self._close),
+                (SessionCommand, 'command', self._command),
+                (TakeControl, 'take_control', self._take),
+                (Trigger, 'confirm_scene_reset', self._confirm),
+                (Trigger, 'e_stop', self._stop), (Trigger, 'abort', self._abort)):
+            node.create_service(kind, f'~/{name}', answering(name, work), callback_group=group)
+        node.create_service(ListSessions, '~/list_sessions', self._list, callback_group=group)
+        self._heard_s = 0.0
+        qos.subscription(node, Empty, '~/watching', self._on_watching, qos.STREAM)
+        self._action = ActionServer(
+            node, RunEpisode, '~/run_episode', self._run, callback_group=group,
+            goal_callback=self._may_run, cancel_callback=self._cancel)
+
+    def _open(self, request: OpenSession.Request, response: OpenSession.Response) -> str:
+        shown = self._reception.open_session(request.control, request.evaluator,
+                                             request.instruction, request.repeat)
+        response.session_id, response.commitment = shown.session_id, shown.commitment
+        return shown.message
+
+    def _feedback(self, request: SubmitFeedback.Request, _: Any) -> str:
+        self._meant(request.session_id)
+        if request.draft:
+            progress = {Slot(request.slot): float(request.progress)} if request.slot else {}
+            verdict = Verdict(request.preference, request.explanation, request.notes, True,
+                              request.invalid_reason, progress)
+            self._reception.draft(request.control, verdict, request.instruction)
+            return 'kept'
+        if request.slot:
+            self._reception.score(request.control, request.slot, round(request.progress, 4),
+                                  request.notes)
+            return f'{request.slot} is scored'
+        self._reception.judge(request.control, request.preference, request.explanation,
+                              request.notes)
+        return 'the verdict is kept'
+
+    def _close(self, request: CloseSession.Request, _: Any) -> str:
+        self._meant(request.session_id)
+        valid = self._conductor.record.valid
+        if not request.valid and valid:
+            self._reception.press(request.control, Button.INVALIDATE, request.invalid_reason)
+        elif request.valid and not valid:
+            self._reception.press(request.control, Button.REVALIDATE)
+        self._reception.submit(request.control)
+        return 'submitted'
+
+    def _command(self, request: SessionCommand.Request, _: Any) -> str:
+        return self._reception.press(request.control, request.command, request.text)
+
+    def _take(self, request: TakeControl.Request, response: TakeControl.Response) -> str:
+        control = self._reception.control
+        if request.release:
+            control.release(request.release)
+        else:
+            response.control = control.take(request.name, request.take_over)
+        self._audience.changed()
+        return f"in control: {control.holder or 'nobody'}"
+
+    def _confirm(self, request: Trigger.Request, _: Any) -> str:
+        return self._reception.press('', Button.CONFIRM_RESET)
+
+    def _stop(self, request: Trigger.Request, _: Any) -> str:
+        self._conductor.stop()
+        return 'the arm is at rest'
+
+    def _abort(self, request: Trigger.Request, _: Any) -> str:
+        self._conductor.abort()
+        return 'the session is ended'
+
+    def _list(self, request: ListSessions.Request,
+              response: ListSessions.Response) -> ListSessions.Response:
+        response.sessions = [state_message(shown) for shown in self._reception.today()]
+        return response
+
+    def _meant(self, session_id: str) -> None:
+        present = self._conductor.record.session_id
+        if session_id and session_id != present:
+            raise SessionError(f"session {session_id} is not the present one "
+                               f"('{present or 'none'}')")
+
+    # -- the rollout ---------------------------------------------------------------------------
+
+    def _on_watching(self, _: Empty) -> None:
+        self._heard_s = time.monotonic()
+
+    def _may_run(self, goal: RunEpisode.Goal) -> GoalResponse:
+        try:
+            self._reception.may_run(goal.control, goal.slot)
+            if goal.prompt and goal.prompt != self._conductor.record.prompt:
+                raise SessionError(f"the session's instruction is "
+                                   f"'{self._conductor.record.prompt}', not '{goal.prompt}'")
+        except ArenaError as error:
+            log.warning('a rollout was refused: %s', error)
+            return GoalResponse.REJECT
+        return GoalResponse.ACCEPT
+
+    def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
+        # At once, and not when the rollout's thread next looks.
+        self._conductor.stop()
+        return CancelResponse.ACCEPT
+
+    def _run(self, handle: ServerGoalHandle) -> RunEpisode.Result:
+        over = threading.Event()
+        goal, result = handle.request, RunEpisode.Result()
+        self._heard_s = time.monotonic()
+        threading.Thread(target=self._tell, args=(handle, over), daemon=True).start()
+        try:
+            episode = self._conductor.run(Slot(goal.slot), goal.max_steps)
+        except ArenaError as error:
+            result.end_reason, result.detail = '', str(error)
+            handle.abort()
+            return result
+        finally:
+            over.set()
+        _fill(result, episode)
+        if handle.is_cancel_requested:
+            handle.canceled()
+        else:
+            handle.succeed()
+        return result
+
+    def _tell(self, handle: ServerGoalHandle, over: threading.Event) -> None:
+        started_ns = 0
+        while not over.wait(FEEDBACK_S):
+            self._see_who_watches(handle.request.patience)
+            step = self._audience.last
+            if step is None:
+                continue
+            started_ns = started_ns or step.stamp_ns
+            handle.publish_feedback(RunEpisode.Feedback(
+                step=step.index + 1, loop_s=step.loop_s, inference_s=coarse(step.inference_s),
+                elapsed_s=(step.stamp_ns - started_ns) * 1e-9))
+
+
+    def _see_who_watches(self, patience_s: float) -> None:
+        silent_s = time.monotonic() - self._heard_s
+        if 0.0 < patience_s < silent_s:
+            self._heard_s = time.monotonic()
+            try:
+                self._conductor.stop(EndReason.INTERRUPTED, 'nobody looked on for '
+                                     f"{silent_s:.1f} s: the evaluator's page was closed or lost")
+            except ArenaError as error:
+                log.error('the arm could not be stopped: %s', error)
+
+
+def _fill(result: RunEpisode.Result, episode: Episode) -> None:
+    result.end_reason, result.detail = episode.end.value, episode.detail
+    result.steps = episode.steps
+    result.duration_s = (episode.ended_ns - episode.started_ns) * 1e-9
+
+
+def answering(name: str, work: Callable[[Any, Any], str]) -> Callable[[Any, Any], Any]:
+    """Return a service callback that answers with the words of ``work``, or of its error."""
+    def serve(request: Any, response: Any) -> Any:
+        try:
+            response.message = work(request, response)
+            response.success = True
+        except (ArenaError, ValueError, OSError) as error:
+            response.success, response.message = False, str(error)
+            log.info('%s: %s', name, error)
+        except Exception:
+            # A caller must not wait for an answer that never comes.
+            log.exception('%s failed', name)
+            response.success, response.message = False, f'{name} failed; see the log'
+        return response
+    return serve
+

@@ -1,0 +1,1 @@
+"""The simulated station as nodes."""

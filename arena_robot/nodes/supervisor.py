@@ -1,0 +1,133 @@
+"""Station files: which nodes a parameter file describes, and the processes that run them."""
+
+import logging
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from arena_robot.core.config import read_yaml
+from arena_robot.core.errors import ConfigError
+from arena_robot.nodes.executables import MODULES
+
+log = logging.getLogger(__name__)
+STATION_NODES = ('arm_node', 'gripper_node', 'camera_node', 'sim_station')
+ELSEWHERE = ('recorder_node', 'session_node', 'replay_node', 'ranking_node')
+CAMERA_SUFFIX = '_camera'
+KILL_S = 2.0
+
+
+@dataclass(frozen=True)
+class NodeProcess:
+    """One process: ``executable`` is a module of this room, ``name`` the node's."""
+
+    executable: str
+    name: str
+    arguments: tuple[str, ...] = ()
+
+    def command(self) -> list[str]:
+        """Return the command line."""
+        rename = [] if self.executable == 'sim_station' else ['-r', f'__node:={self.name}']
+        return [sys.executable, '-m', MODULES[self.executable], '--ros-args',
+                *rename, *self.arguments]
+
+
+def nodes_in(path: str | Path) -> list[tuple[str, str]]:
+    """
+    Return (executable, node name) of every node that a parameter file describes.
+
+    A ``sim_station`` stands for all parts. Sections of nodes that are no part of the station, such
+    as recorder_node, may stand in the same file. Raises ConfigError for a bad file or name.
+    """
+    found = []
+    for key, section in read_yaml(path).items():
+        if not isinstance(section, dict) or 'ros__parameters' not in section:
+            raise ConfigError(f"{path}: '{key}' must hold 'ros__parameters:'")
+        name = str(key).rsplit('/', 1)[-1]
+        if name in STATION_NODES:
+            found.append((name, name))
+        elif name.endswith(CAMERA_SUFFIX):
+            found.append(('camera_node', name))
+        elif name not in ('**', '*', *ELSEWHERE):
+            raise ConfigError(f"{path}: '{key}' names no node; known are "
+                              f"{', '.join(STATION_NODES)}, and cameras as <name>{CAMERA_SUFFIX}")
+    if any(executable == 'sim_station' for executable, _ in found):
+        return [('sim_station', 'sim_station')]
+    if not found:
+        raise ConfigError(f'{path} describes no node; keys are like /**/arm_node:')
+    return found
+
+
+def overrides_file(values: Mapping[str, Mapping[str, object]]) -> Path:
+    """
+    Write parameters by node name to a file for ``--params-file``, and return its path.
+
+    On the command line itself, ``-p node:name:=value`` does not reach a node in a namespace.
+    """
+    content = {f'/**/{node}': {'ros__parameters': dict(parameters)}
+               for node, parameters in values.items()}
+    with tempfile.NamedTemporaryFile('w', prefix='arena_station_', suffix='.yaml',
+                                     delete=False) as file:
+        yaml.safe_dump(content, file)
+    return Path(file.name)
+
+
+@dataclass
+class Supervisor:
+    """Runs processes, starts one again that dies, and ends all together."""
+
+    processes: Sequence[NodeProcess]
+    respawn: bool = True
+    respawn_delay_s: float = 2.0
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> int:
+        """Run until :attr:`stopped` is set or all have ended; return the first bad exit code."""
+        running = {node: self._start(node) for node in self.processes}
+        due: dict[NodeProcess, float] = {}
+        worst = 0
+        try:
+            while not self.stopped.wait(0.05) and (running or due):
+                for node, process in list(running.items()):
+                    code = process.poll()
+                    if code is None:
+                        continue
+                    del running[node]
+                    worst = worst or code
+                    if self.respawn and code not in (0, 2):
+                        log.error('%s ended with %s; starting it again in %g s', node.name, code,
+                                  self.respawn_delay_s)
+                        due[node] = time.monotonic() + self.respawn_delay_s
+                    elif code:
+                        log.error('%s ended with %s', node.name, code)
+                for node in [n for n, at_s in due.items() if time.monotonic() >= at_s]:
+                    del due[node]
+                    running[node] = self._start(node)
+        finally:
+            _end(running)
+        return 0 if self.stopped.is_set() else worst
+
+    def _start(self, node: NodeProcess) -> 'subprocess.Popen[bytes]':
+        return subprocess.Popen(node.command(), start_new_session=True)
+
+
+def _end(running: 'Mapping[NodeProcess, subprocess.Popen[bytes]]') -> None:
+    """Interrupt all at once; kill what is still there after KILL_S."""
+    for process in running.values():
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+    end_s = time.monotonic() + KILL_S
+    for node, process in running.items():
+        try:
+            process.wait(max(0.0, end_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            log.error('%s did not end within %g s: killed', node.name, KILL_S)
+            process.kill()
+            process.wait(1.0)

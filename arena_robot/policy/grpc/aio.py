@@ -1,0 +1,104 @@
+"""The asyncio client: the same calls, awaited."""
+
+from types import TracebackType
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from arena_robot.core.action import Chunk
+from arena_robot.core.errors import PolicyUnavailable
+from arena_robot.core.observation import Observation
+from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec
+from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.client import channel_credentials, channel_options, metadata
+from arena_robot.policy.grpc.errors import error_of
+from arena_robot.policy.options import CallOptions
+from arena_robot.policy.proto import arena_policy_pb2 as pb
+from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
+
+
+class AsyncGrpcPolicy:
+    """
+    A remote policy for asyncio programs, such as a relay: ``async with`` it.
+
+    As :class:`GrpcPolicy`, with ``await`` before every call.
+    """
+
+    def __init__(self, target: str, secure: bool = False,
+                 options: CallOptions | None = None) -> None:
+        self._target = target
+        self._secure = secure
+        self._options = options or CallOptions()
+        self._channel: grpc.aio.Channel | None = None
+        self._stub: Any = None
+        self._spec: PolicySpec | None = None
+        self.address = f"grpc{'s' if secure else ''}://{target}"
+
+    @property
+    def spec(self) -> PolicySpec:
+        """What the policy wants and answers, as it said when the connection was opened."""
+        if self._spec is None:
+            raise PolicyUnavailable(f'{self.address} is not open')
+        return self._spec
+
+    async def open(self) -> 'AsyncGrpcPolicy':
+        """Connect; raises PolicyError when nobody answers or the spec makes no sense."""
+        settings = channel_options(self._options)
+        if self._secure:
+            self._channel = grpc.aio.secure_channel(
+                self._target, channel_credentials(self._options), settings)
+        else:
+            self._channel = grpc.aio.insecure_channel(self._target, settings)
+        self._stub = pb_grpc.PolicyServiceStub(self._channel)
+        try:
+            reply = await self._call('GetSpec', self._options.connect_timeout_s,
+                                     pb.GetSpecRequest(protocol_version=PROTOCOL_VERSION))
+            self._spec = wire.spec_from_wire(reply, self.address)
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def infer(self, observation: Observation, episode: str = '') -> Chunk:
+        """Send the observation with all of its images; return the checked chunk."""
+        spec = self.spec
+        data = wire.observation_to_bytes(observation, spec.jpeg_quality)
+        return wire.chunk_from_wire(await self.infer_bytes(data, episode), spec)
+
+    async def infer_bytes(self, observation: bytes, episode: str,
+                          timeout_s: float | None = None) -> pb.InferReply:
+        """Send an observation that is already serialized, as a relay does; no checks."""
+        return await self._call(
+            'Infer', timeout_s or self._options.infer_timeout_s,
+            pb.InferRequest(protocol_version=PROTOCOL_VERSION, episode=episode,
+                            observation=observation))
+
+    async def reset(self, episode: str = '') -> None:
+        """Let the policy forget an episode."""
+        await self._call('Reset', self._options.reset_timeout_s,
+                         pb.ResetRequest(protocol_version=PROTOCOL_VERSION, episode=episode))
+
+    async def close(self) -> None:
+        """Hang up; closing twice is fine."""
+        channel, self._channel, self._stub = self._channel, None, None
+        if channel is not None:
+            await channel.close()
+
+    async def __aenter__(self) -> 'AsyncGrpcPolicy':
+        """Open, unless it is."""
+        return self if self._channel is not None else await self.open()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                        trace: TracebackType | None) -> None:
+        """Close."""
+        await self.close()
+
+    async def _call(self, method: str, timeout_s: float, request: Any) -> Any:
+        if self._stub is None:
+            raise PolicyUnavailable(f'{self.address} is not open')
+        try:
+            return await getattr(self._stub, method)(
+                request, timeout=timeout_s, metadata=metadata(self._options))
+        except grpc.RpcError as error:
+            raise error_of(error, method, self.address) from error

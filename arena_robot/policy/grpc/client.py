@@ -1,0 +1,163 @@
+"""A policy behind a gRPC address, called as if it were here."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import grpc
+
+from arena_robot.core.action import Chunk
+from arena_robot.core.errors import ConfigError, PolicyUnavailable
+from arena_robot.core.observation import Observation
+from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec
+from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.errors import error_of
+from arena_robot.policy.grpc.stream import CallStream
+from arena_robot.policy.options import CallOptions
+from arena_robot.policy.proto import arena_policy_pb2 as pb
+from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
+
+logger = logging.getLogger(__name__)
+
+
+def channel_options(options: CallOptions) -> list[tuple[str, int]]:
+    """Return the settings of a client's channel: bounded messages, keepalive, no retries."""
+    return [
+        ('grpc.max_receive_message_length', options.max_message_bytes),
+        ('grpc.max_send_message_length', options.max_message_bytes),
+        ('grpc.keepalive_time_ms', 20_000),
+        ('grpc.keepalive_timeout_ms', 10_000),
+        ('grpc.keepalive_permit_without_calls', 1),
+        ('grpc.enable_retries', 0),
+        ('grpc.initial_reconnect_backoff_ms', 100),
+        ('grpc.min_reconnect_backoff_ms', 100),
+        ('grpc.max_reconnect_backoff_ms', 2_000),
+    ]
+
+
+def channel_credentials(options: CallOptions) -> grpc.ChannelCredentials:
+    """Return TLS credentials that trust ``options.tls_ca``, or the system's authorities."""
+    return grpc.ssl_channel_credentials(_read(options.tls_ca) if options.tls_ca else None)
+
+
+def metadata(options: CallOptions) -> tuple[tuple[str, str], ...]:
+    """Return the headers of a call."""
+    return (('authorization', f'Bearer {options.token}'),) if options.token else ()
+
+
+class GrpcPolicy:
+    """
+    A remote policy: ``open`` connects and asks for the spec, then every call has a deadline.
+
+    Images are sent as they come; see ``Resizing`` for what shrinks them first. Safe to call
+    from several threads.
+    """
+
+    def __init__(self, target: str, secure: bool = False,
+                 options: CallOptions | None = None) -> None:
+        self._target = target
+        self._secure = secure
+        self._options = options or CallOptions()
+        self._channel: grpc.Channel | None = None
+        self._stream: CallStream | None = None
+        self._stub: Any = None
+        self._spec: PolicySpec | None = None
+        self.address = f"grpc{'s' if secure else ''}://{target}"
+
+    @property
+    def spec(self) -> PolicySpec:
+        """What the policy wants and answers, as it said when the connection was opened."""
+        if self._spec is None:
+            raise PolicyUnavailable(f'{self.address} is not open')
+        return self._spec
+
+    def open(self) -> 'GrpcPolicy':
+        """Connect; raises PolicyError when nobody answers or the spec makes no sense."""
+        settings = channel_options(self._options)
+        if self._secure:
+            self._channel = grpc.secure_channel(
+                self._target, channel_credentials(self._options), settings)
+        else:
+            self._channel = grpc.insecure_channel(self._target, settings)
+        self._stub = pb_grpc.PolicyServiceStub(self._channel)
+        if self._options.stream:
+            self._stream = CallStream(self._stub.Stream, metadata(self._options), self.address)
+        try:
+            self._spec = self._ask_spec()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def infer(self, observation: Observation, episode: str = '') -> Chunk:
+        """Send the observation with all of its images; return the checked chunk."""
+        spec = self.spec
+        data = wire.observation_to_bytes(observation, spec.jpeg_quality)
+        return wire.chunk_from_wire(self.infer_bytes(data, episode), spec)
+
+    def infer_bytes(self, observation: bytes, episode: str,
+                    timeout_s: float | None = None) -> pb.InferReply:
+        """Send an observation that is already serialized, as a relay does; no checks."""
+        limit_s = timeout_s or self._options.infer_timeout_s
+        request = pb.InferRequest(protocol_version=PROTOCOL_VERSION, episode=episode,
+                                  observation=observation)
+        if self._stream is not None:
+            return self._stream.infer(request, limit_s)
+        return self._call('Infer', request, limit_s)
+
+    def reset(self, episode: str = '') -> None:
+        """Let the policy forget an episode."""
+        request = pb.ResetRequest(protocol_version=PROTOCOL_VERSION, episode=episode)
+        if self._stream is not None:
+            self._stream.reset(request, self._options.reset_timeout_s)
+        else:
+            self._call('Reset', request, self._options.reset_timeout_s)
+
+    def close(self) -> None:
+        """Hang up; closing twice is fine."""
+        if self._stream is not None:
+            self._stream.close()
+        if self._channel is not None:
+            self._channel.close()
+        self._channel = self._stub = self._stream = None
+
+    def __enter__(self) -> 'GrpcPolicy':
+        """Open, unless it is."""
+        return self if self._channel is not None else self.open()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        """Close."""
+        self.close()
+
+    def _ask_spec(self) -> PolicySpec:
+        request = pb.GetSpecRequest(protocol_version=PROTOCOL_VERSION)
+        return wire.spec_from_wire(
+            self._call('GetSpec', request, self._options.connect_timeout_s), self.address)
+
+    def _call(self, method: str, request: Any, timeout_s: float) -> Any:
+        if self._stub is None:
+            raise PolicyUnavailable(f'{self.address} is not open')
+        with _translated(method, self.address):
+            return getattr(self._stub, method)(
+                request, timeout=timeout_s, metadata=metadata(self._options))
+
+
+@contextlib.contextmanager
+def _translated(what: str, address: str) -> Iterator[None]:
+    try:
+        yield
+    except grpc.RpcError as error:
+        raise error_of(error, what, address) from error
+    except ValueError as error:
+        raise PolicyUnavailable(f'{what} at {address}: the connection was closed') from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f'cannot read {path}: {error.strerror or error}') from error

@@ -1,0 +1,228 @@
+"""A policy on a gRPC port: ``arena.policy.v1`` with health, reflection, TLS and a token."""
+
+import hmac
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from arena_robot.core.errors import ArenaError, ConfigError, PolicyRefused
+from arena_robot.policy.base import Policy
+from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.errors import CODE_KEY, status_of
+from arena_robot.policy.options import ServeOptions
+from arena_robot.policy.proto import arena_policy_pb2 as pb
+from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
+from arena_robot.policy.serving import ServedPolicy
+
+logger = logging.getLogger(__name__)
+
+SERVICE = pb.DESCRIPTOR.services_by_name['PolicyService'].full_name
+OPEN_TO_ALL = (f'/{health.SERVICE_NAME}/',)
+
+
+class PolicyServicer(pb_grpc.PolicyServiceServicer):
+    """The four calls; errors become statuses, tracebacks stay in the log."""
+
+    def __init__(self, served: ServedPolicy, max_call_s: float) -> None:
+        self._served = served
+        self._max_call_s = max_call_s
+
+    def GetSpec(self, request: pb.GetSpecRequest,  # noqa: N802
+                context: grpc.ServicerContext) -> pb.Spec:
+        """Answer with the policy's spec."""
+        return self._guarded(context, lambda: self._spec(request))
+
+    def Infer(self, request: pb.InferRequest,  # noqa: N802
+              context: grpc.ServicerContext) -> pb.InferReply:
+        """Answer with the next chunk."""
+        return self._guarded(context, lambda: self._infer(request, self._left_s(context)))
+
+    def Reset(self, request: pb.ResetRequest,  # noqa: N802
+              context: grpc.ServicerContext) -> pb.ResetReply:
+        """Forget an episode."""
+        return self._guarded(context, lambda: self._reset(request, self._left_s(context)))
+
+    def Stream(self, request_iterator: Iterator[pb.StreamRequest],  # noqa: N802
+               context: grpc.ServicerContext) -> Iterator[pb.StreamReply]:
+        """Answer each request in turn; a failed one does not end the stream."""
+        for request in request_iterator:
+            yield self._stream_reply(request)
+
+    def _spec(self, request: pb.GetSpecRequest) -> pb.Spec:
+        wire.check_version(request.protocol_version)
+        return wire.spec_to_wire(self._served.spec)
+
+    def _infer(self, request: pb.InferRequest, timeout_s: float) -> pb.InferReply:
+        wire.check_version(request.protocol_version)
+        observation = wire.observation_from_bytes(request.observation)
+        answer = self._served.infer(observation, request.episode, timeout_s)
+        return wire.chunk_to_wire(answer.chunk, answer.queue_s, answer.infer_s)
+
+    def _reset(self, request: pb.ResetRequest, timeout_s: float) -> pb.ResetReply:
+        wire.check_version(request.protocol_version)
+        self._served.reset(request.episode, timeout_s)
+        return pb.ResetReply()
+
+    def _stream_reply(self, request: pb.StreamRequest) -> pb.StreamReply:
+        timeout_s = min(request.timeout_s or self._max_call_s, self._max_call_s)
+        try:
+            if request.WhichOneof('call') == 'infer':
+                return pb.StreamReply(id=request.id, infer=self._infer(request.infer, timeout_s))
+            return pb.StreamReply(id=request.id, reset=self._reset(request.reset, timeout_s))
+        except ArenaError as error:
+            return pb.StreamReply(id=request.id, error=pb.Error(code=error.code,
+                                                                message=str(error)))
+
+    def _guarded(self, context: grpc.ServicerContext, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except ArenaError as error:
+            return _abort(context, error)
+
+    def _left_s(self, context: grpc.ServicerContext) -> float:
+        left_s = context.time_remaining()
+        return self._max_call_s if left_s is None else min(left_s, self._max_call_s)
+
+
+class TokenInterceptor(grpc.ServerInterceptor):
+    """Refuses every call without the bearer token, health checks aside."""
+
+    def __init__(self, token: str) -> None:
+        self._expected = f'Bearer {token}'.encode()
+
+    def intercept_service(self, continuation: Callable[..., Any],
+                          handler_call_details: grpc.HandlerCallDetails) -> Any:
+        """Pass the call on, or answer UNAUTHENTICATED in its place."""
+        sent = dict(handler_call_details.invocation_metadata).get('authorization', '')
+        handler = continuation(handler_call_details)
+        open_to_all = handler_call_details.method.startswith(OPEN_TO_ALL)
+        if handler is None or open_to_all or hmac.compare_digest(
+                str(sent).encode(), self._expected):
+            return handler
+        if handler.response_streaming:
+            return grpc.stream_stream_rpc_method_handler(_refuse)
+        return grpc.unary_unary_rpc_method_handler(_refuse)
+
+
+class GrpcPolicyServer:
+    """
+    Serves one policy on one port.
+
+    ``open`` binds and starts, ``close`` lets running calls finish for a moment and stops.
+    """
+
+    def __init__(self, policy: Policy, options: ServeOptions | None = None) -> None:
+        self._policy = policy
+        self._options = options or ServeOptions()
+        self._server: grpc.Server | None = None
+        self._health: health.HealthServicer | None = None
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        """Where clients find it, such as ``grpc://127.0.0.1:8000``."""
+        return f"grpc{'s' if self._options.tls_cert else ''}://{self._options.host}:{self.port}"
+
+    def open(self) -> 'GrpcPolicyServer':
+        """Start serving; raises ConfigError when the port or a TLS file cannot be used."""
+        options = self._options
+        served = ServedPolicy(self._policy, options.parallel)
+        server = grpc.server(
+            ThreadPoolExecutor(options.workers, thread_name_prefix='policy'),
+            interceptors=[TokenInterceptor(options.token)] if options.token else [],
+            options=_channel_options(options), compression=grpc.Compression.NoCompression)
+        pb_grpc.add_PolicyServiceServicer_to_server(
+            PolicyServicer(served, options.max_call_s), server)
+        self._health = _add_health(server)
+        reflection.enable_server_reflection(
+            (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        self.port = _bind(server, options)
+        server.start()
+        self._server = server
+        logger.info('serving %s at %s', type(self._policy).__name__, self.address)
+        return self
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Return when the server has stopped, or after ``timeout_s``."""
+        if self._server is not None:
+            self._server.wait_for_termination(timeout_s)
+
+    def close(self, grace_s: float = 1.0) -> None:
+        """Say NOT_SERVING, give running calls ``grace_s``, stop."""
+        if self._server is not None and self._health is not None:
+            self._health.enter_graceful_shutdown()
+            self._server.stop(grace_s).wait(grace_s + 5.0)
+            self._server = None
+
+    def __enter__(self) -> 'GrpcPolicyServer':
+        """Open."""
+        return self.open()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        """Close."""
+        self.close()
+
+
+def _abort(context: grpc.ServicerContext, error: ArenaError,
+           status: grpc.StatusCode | None = None) -> NoReturn:
+    context.set_trailing_metadata(((CODE_KEY, error.code),))
+    context.abort(status or status_of(error), str(error))
+    raise AssertionError('abort always raises')
+
+
+def _refuse(request: object, context: grpc.ServicerContext) -> NoReturn:
+    _abort(context, PolicyRefused('a bearer token is needed and none that fits was sent'),
+           grpc.StatusCode.UNAUTHENTICATED)
+
+
+def _channel_options(options: ServeOptions) -> list[tuple[str, int]]:
+    return [
+        ('grpc.max_receive_message_length', options.max_message_bytes),
+        ('grpc.max_send_message_length', options.max_message_bytes),
+        ('grpc.so_reuseport', 0),
+        ('grpc.keepalive_time_ms', 20_000),
+        ('grpc.keepalive_timeout_ms', 10_000),
+        ('grpc.keepalive_permit_without_calls', 1),
+        ('grpc.http2.min_recv_ping_interval_without_data_ms', 5_000),
+        ('grpc.http2.max_ping_strikes', 5),
+    ]
+
+
+def _add_health(server: grpc.Server) -> health.HealthServicer:
+    servicer = health.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    for name in ('', SERVICE):
+        servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
+    return servicer
+
+
+def _bind(server: grpc.Server, options: ServeOptions) -> int:
+    where = f'{options.host}:{options.port}'
+    try:
+        if options.tls_cert is None and options.tls_key is None:
+            return int(server.add_insecure_port(where))
+        return int(server.add_secure_port(where, _credentials(options)))
+    except RuntimeError as error:
+        raise ConfigError(f'cannot serve at {where}: {error}; is another server there?'
+                          ) from error
+
+
+def _credentials(options: ServeOptions) -> grpc.ServerCredentials:
+    if options.tls_cert is None or options.tls_key is None:
+        raise ConfigError('TLS needs both a certificate and a key')
+    return grpc.ssl_server_credentials([(_read(options.tls_key), _read(options.tls_cert))])
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f'cannot read {path}: {error.strerror or error}') from error

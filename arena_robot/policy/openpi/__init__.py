@@ -1,0 +1,1 @@
+"""Policies over openpi's websocket protocol."""

@@ -1,0 +1,192 @@
+"""Any policy on a websocket, as openpi and RoboArena clients expect it."""
+
+import hmac
+import http
+import itertools
+import logging
+import ssl
+import threading
+import time
+from types import TracebackType
+from typing import Any
+
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+from websockets.sync.server import Server, ServerConnection, serve
+
+from arena_robot.core.errors import ArenaError, ConfigError, DataError, PolicyRefused
+from arena_robot.policy.base import Policy
+from arena_robot.policy.openpi import codec as openpi_codec
+from arena_robot.policy.openpi import wire as openpi_wire
+from arena_robot.policy.options import ServeOptions
+from arena_robot.policy.serving import ServedPolicy
+
+logger = logging.getLogger(__name__)
+
+HEALTH_PATH = '/healthz'
+
+
+class _Caller:
+    """One connection; requests without a session id belong to an episode of its own."""
+
+    def __init__(self, served: ServedPolicy, name: str, max_call_s: float) -> None:
+        self._served = served
+        self._name = name
+        self._max_call_s = max_call_s
+        self._used = False
+
+    def answer(self, frame: bytes | str) -> bytes | str:
+        """Return the reply to one frame; errors are strings that begin with their code."""
+        try:
+            return self._answer(frame)
+        except ArenaError as error:
+            return f'[{error.code}] {error}'
+
+    def leave(self) -> None:
+        """Let the policy forget what this connection alone could continue."""
+        if self._used:
+            self._served.reset(self._name, self._max_call_s)
+            self._used = False
+
+    def _answer(self, frame: bytes | str) -> bytes | str:
+        request = self._request(frame)
+        session = openpi_wire.session_of(request)
+        endpoint = request.get('endpoint', 'infer')
+        if endpoint == 'infer':
+            return self._infer(request, session)
+        if endpoint == 'reset':
+            self.leave()
+            if session:
+                self._served.reset(session, self._max_call_s)
+            return 'reset successful'
+        raise PolicyRefused(f"'endpoint' must be 'infer' or 'reset', found {endpoint!r}")
+
+    def _infer(self, request: dict[Any, Any], session: str) -> bytes:
+        observation = openpi_wire.observation_of(request, time.time_ns())
+        self._used = self._used or not session
+        answer = self._served.infer(observation, session or self._name, self._max_call_s)
+        return openpi_codec.pack({
+            'actions': answer.chunk.actions,
+            'server_timing': {'infer_ms': answer.infer_s * 1e3, 'queue_ms': answer.queue_s * 1e3},
+        })
+
+    def _request(self, frame: bytes | str) -> dict[Any, Any]:
+        if isinstance(frame, str):
+            raise PolicyRefused('requests are binary frames of msgpack, found text')
+        try:
+            request = openpi_codec.unpack(frame)
+        except DataError as error:
+            raise PolicyRefused(str(error)) from error
+        if not isinstance(request, dict):
+            raise PolicyRefused(f'a request is a map, found a {type(request).__name__}')
+        return request
+
+
+class OpenpiPolicyServer:
+    """
+    Serves one policy on one port, with ``/healthz`` beside it.
+
+    ``open`` binds and starts, ``close`` hangs up on everybody and stops.
+    """
+
+    def __init__(self, policy: Policy, options: ServeOptions | None = None) -> None:
+        self._policy = policy
+        self._options = options or ServeOptions()
+        self._server: Server | None = None
+        self._thread: threading.Thread | None = None
+        self._numbers = itertools.count(1)
+        self._served: ServedPolicy | None = None
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        """Where clients find it, such as ``openpi://127.0.0.1:8000``."""
+        return f"openpi{'s' if self._options.tls_cert else ''}://{self._options.host}:{self.port}"
+
+    def open(self) -> 'OpenpiPolicyServer':
+        """Start serving; raises ConfigError when the port or a TLS file cannot be used."""
+        options = self._options
+        self._served = ServedPolicy(self._policy, options.parallel)
+        try:
+            self._server = serve(
+                self._converse, options.host, options.port, compression=None,
+                max_size=options.max_message_bytes, process_request=self._admit,
+                ssl=_tls(options), close_timeout=1.0)
+        except OSError as error:
+            raise ConfigError(f'cannot serve at {options.host}:{options.port}: {error}'
+                              ) from error
+        self.port = self._server.socket.getsockname()[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, name='openpi-server',
+                                        daemon=True)
+        self._thread.start()
+        logger.info('serving %s at %s', type(self._policy).__name__, self.address)
+        return self
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Return when the server has stopped, or after ``timeout_s``."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def close(self, grace_s: float = 5.0) -> None:
+        """Accept nobody any more, hang up on everybody, wait ``grace_s`` for running calls."""
+        if self._server is None or self._thread is None:
+            return
+        stopping = threading.Thread(target=self._server.shutdown, daemon=True)
+        stopping.start()
+        stopping.join(grace_s)
+        if stopping.is_alive():
+            logger.warning('a call is still in the policy after %.3g s; not waiting for it',
+                           grace_s)
+        self._server = self._thread = None
+
+    def __enter__(self) -> 'OpenpiPolicyServer':
+        """Open."""
+        return self.open()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        """Close."""
+        self.close()
+
+    def _converse(self, connection: ServerConnection) -> None:
+        assert self._served is not None
+        caller = _Caller(self._served, f'connection-{next(self._numbers)}',
+                         self._options.max_call_s)
+        try:
+            connection.send(openpi_codec.pack(openpi_wire.metadata_of(self._served.spec)))
+            for frame in connection:
+                connection.send(caller.answer(frame))
+        except ConnectionClosed as closed:
+            logger.info('a caller left: %s', closed)
+        finally:
+            self._leave(caller)
+
+    def _leave(self, caller: _Caller) -> None:
+        try:
+            caller.leave()
+        except ArenaError as error:
+            logger.warning('the policy did not forget a caller who left: %s', error)
+
+    def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Answer health checks, turn away callers without the token, let the others in."""
+        if request.path == HEALTH_PATH:
+            return connection.respond(http.HTTPStatus.OK, 'OK\n')
+        sent = request.headers.get('Authorization', '').split(' ', 1)[-1]
+        if self._options.token and not hmac.compare_digest(
+                sent.encode(), self._options.token.encode()):
+            return connection.respond(http.HTTPStatus.UNAUTHORIZED, 'a token is needed\n')
+        return None
+
+
+def _tls(options: ServeOptions) -> ssl.SSLContext | None:
+    if options.tls_cert is None and options.tls_key is None:
+        return None
+    if options.tls_cert is None or options.tls_key is None:
+        raise ConfigError('TLS needs both a certificate and a key')
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(options.tls_cert, options.tls_key)
+    except OSError as error:
+        raise ConfigError(f'cannot use {options.tls_cert} with {options.tls_key}: {error}'
+                          ) from error
+    return context

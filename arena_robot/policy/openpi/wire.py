@@ -1,0 +1,149 @@
+"""Core words to openpi/RoboArena dictionaries and back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from arena_robot.core.action import ActionSpace, Chunk
+from arena_robot.core.errors import BadReply, PolicyRefused
+from arena_robot.core.observation import DOF, EYES, VIEWS, Image, Observation, view
+from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.contract import check_actions, check_spec
+from arena_robot.policy.grpc.wire import partial_observation
+from arena_robot.policy.resizing import MIDDLE
+
+NAMES = {'left': 'exterior_image_1', 'right': 'exterior_image_2', 'wrist': 'wrist_image'}
+IMAGE_KEYS = {view(role, eye): f'observation/{name}_{eye}'
+              for role, name in NAMES.items() for eye in EYES}
+JOINT_KEY = 'observation/joint_position'
+POSE_KEY = 'observation/cartesian_position'
+GRIPPER_KEY = 'observation/gripper_position'
+
+
+def metadata_of(spec: PolicySpec) -> dict[str, Any]:
+    """
+    Return the first frame a server sends: RoboArena's six keys, no other.
+
+    Clients build their configuration from it by keyword and fail on a key they do not know.
+    """
+    return {
+        'image_resolution': spec.image_size,
+        'needs_wrist_camera': spec.wrist_camera,
+        'n_external_cameras': spec.external_cameras,
+        'needs_stereo_camera': spec.stereo,
+        'needs_session_id': spec.session_id,
+        'action_space': spec.action_space.value,
+    }
+
+
+def spec_of(metadata: Any, source: str, action_space: ActionSpace | None = None) -> PolicySpec:
+    """
+    Return the spec in a server's first frame; raises BadReply when it makes no sense.
+
+    Absent keys take RoboArena's defaults, except for the action space: velocities must never be
+    taken for positions, so without the key ``action_space`` has to say it. No image size means
+    288x512, what the reference client sends then.
+    """
+    if not isinstance(metadata, Mapping):
+        raise BadReply(f'{source} must send a map of metadata first, found a '
+                       f'{type(metadata).__name__}')
+    size = metadata.get('image_resolution')
+    space = metadata.get('action_space', action_space)
+    if space is None:
+        raise BadReply(f'{source} does not say its action space; say it in the address, such as '
+                       f'{source}?action_space=joint_velocity')
+    try:
+        spec = PolicySpec(
+            action_space=ActionSpace(space),
+            image_size=MIDDLE if size is None else _pair(size),
+            wrist_camera=bool(metadata.get('needs_wrist_camera', True)),
+            external_cameras=int(metadata.get('n_external_cameras', 1)),
+            stereo=bool(metadata.get('needs_stereo_camera', False)),
+            session_id=bool(metadata.get('needs_session_id', False)))
+    except (TypeError, ValueError) as error:
+        raise BadReply(f'the metadata of {source} cannot be used: {error}') from error
+    return check_spec(spec, source)
+
+
+def request_of(observation: Observation, episode: str, spec: PolicySpec) -> dict[str, Any]:
+    """Return the infer request; the episode goes out as session id only when it is wanted."""
+    request: dict[str, Any] = {
+        JOINT_KEY: np.asarray(observation.arm.q, np.float64),
+        POSE_KEY: np.asarray(observation.arm.pose, np.float64),
+        GRIPPER_KEY: np.array([observation.gripper.position], np.float64),
+        'prompt': observation.prompt,
+        'endpoint': 'infer',
+    }
+    for name, image in observation.images.items():
+        if name not in IMAGE_KEYS:
+            raise PolicyRefused(f"image '{name}' has no key in this protocol; known: "
+                                f"{', '.join(IMAGE_KEYS)}")
+        request[IMAGE_KEYS[name]] = image.pixels
+    if spec.session_id:
+        request['session_id'] = episode
+    return request
+
+
+def observation_of(request: Mapping[Any, Any], stamp_ns: int) -> Observation:
+    """
+    Return the observation in an infer request, stamped on arrival.
+
+    The protocol has no stamps and no step index. A pose that was not sent is NaN. Raises
+    PolicyRefused naming the key that is missing or wrong.
+    """
+    q = _numbers(request, JOINT_KEY, DOF)
+    pose = _numbers(request, POSE_KEY, 6) if POSE_KEY in request else np.full(6, np.nan)
+    gripper = _numbers(request, GRIPPER_KEY, 1)
+    prompt = request.get('prompt')
+    if not isinstance(prompt, str):
+        raise PolicyRefused(f"'prompt' must be a string, found a {type(prompt).__name__}")
+    images = {name: Image(_pixels(request[IMAGE_KEYS[name]], IMAGE_KEYS[name]), stamp_ns)
+              for name in VIEWS if IMAGE_KEYS[name] in request}
+    return partial_observation(stamp_ns, q, pose, float(gripper[0]), prompt, 0, images,
+                               stamp_ns, stamp_ns)
+
+
+def session_of(request: Mapping[Any, Any]) -> str:
+    """Return the request's session id as text, empty when it has none."""
+    value = request.get('session_id', '')
+    return str(value.tolist()) if isinstance(value, np.ndarray) else str(value)
+
+
+def chunk_of(reply: Any, spec: PolicySpec) -> Chunk:
+    """
+    Return the chunk in a reply: a map with ``actions`` (N, D), or a bare array.
+
+    One action (D,) is a chunk of one. Raises BadReply when it breaks ``spec``.
+    """
+    actions = reply.get('actions') if isinstance(reply, Mapping) else reply
+    if actions is None:
+        raise BadReply(f"the reply has no 'actions', found {sorted(map(str, reply))}")
+    array = np.asarray(actions)
+    timing = reply.get('server_timing') if isinstance(reply, Mapping) else None
+    infer_ms = timing.get('infer_ms', 0.0) if isinstance(timing, Mapping) else 0.0
+    return Chunk(check_actions(array[None] if array.ndim == 1 else array, spec),
+                 spec.action_space,
+                 float(infer_ms) * 1e-3 if isinstance(infer_ms, int | float) else 0.0)
+
+
+def _pair(size: Any) -> tuple[int, int]:
+    height, width = (int(side) for side in size)
+    return height, width
+
+
+def _numbers(request: Mapping[Any, Any], key: str, size: int) -> np.ndarray:
+    if key not in request:
+        raise PolicyRefused(f"'{key}' is missing, found {sorted(map(str, request))}")
+    value = np.asarray(request[key])
+    if value.dtype.kind not in 'fiu' or value.size != size:
+        raise PolicyRefused(f"'{key}' must be {size} numbers, found shape {value.shape} of "
+                            f'{value.dtype}')
+    return value.reshape(size).astype(np.float64)
+
+
+def _pixels(value: Any, key: str) -> np.ndarray:
+    if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 3:
+        raise PolicyRefused(f"'{key}' must be a (height, width, 3) uint8 array, found a "
+                            f'{type(value).__name__}')
+    return value.copy()

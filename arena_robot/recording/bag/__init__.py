@@ -1,0 +1,1 @@
+"""Bags: written, read, checked stream by stream, repaired and played."""

@@ -1,0 +1,158 @@
+"""
+A bag played back in its own time, to whoever wants the messages.
+
+Reading runs ahead in a thread, so that a slow disk does not disturb the timing. How far each
+message was off its time is kept and reported.
+"""
+
+import itertools
+import queue
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from arena_robot.core.errors import DataError
+from arena_robot.recording.bag.base import Message, Topic
+from arena_robot.recording.bag.latched import LatchedSet
+from arena_robot.recording.bag.reader import BagReader
+
+_AHEAD = 512
+
+
+class Pace(Protocol):
+    """A clock that playback waits on; monotonic, in nanoseconds."""
+
+    def now_ns(self) -> int:
+        """Return the time."""
+
+    def sleep_until_ns(self, stamp_ns: int) -> None:
+        """Return once it is ``stamp_ns``."""
+
+
+class SteadyPace:
+    """The machine's monotonic clock, which nobody sets; sleeps to well below a millisecond."""
+
+    def now_ns(self) -> int:
+        """Return nanoseconds since some moment."""
+        return time.monotonic_ns()
+
+    def sleep_until_ns(self, stamp_ns: int) -> None:
+        """Sleep until ``stamp_ns``; at once when that is past."""
+        wait_s = (stamp_ns - time.monotonic_ns()) * 1e-9
+        if wait_s > 0.0:
+            time.sleep(wait_s)
+
+
+@dataclass(frozen=True)
+class Playing:
+    """What is played: at ``rate`` times its speed, from ``start_s`` on, topics by expression."""
+
+    rate: float = 1.0
+    start_s: float = 0.0
+    topics: tuple[str, ...] = ('.*',)
+
+
+@dataclass
+class TimingReport:
+    """Messages played by topic, and how late each of them was in nanoseconds."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    late_ns: list[int] = field(default_factory=list)
+
+    def late_ms(self, percentile: float) -> float:
+        """Return a percentile of how late messages were, in milliseconds; 0 without any."""
+        return float(np.percentile(self.late_ns, percentile)) * 1e-6 if self.late_ns else 0.0
+
+
+def chosen_topics(bag: BagReader, playing: Playing) -> list[Topic]:
+    """Return the topics to play. Raises DataError when there is none."""
+    if not 0.01 <= playing.rate <= 100.0:
+        raise DataError(f'the rate must be 0.01 to 100 times the recorded one, got {playing.rate}')
+    found = [t for n, t in sorted(bag.topics.items())
+             if any(re.fullmatch(p, n) for p in playing.topics)]
+    if not found:
+        raise DataError(f"none of the bag's topics matches {', '.join(playing.topics)}; it has "
+                        f"{', '.join(sorted(bag.topics))}")
+    return found
+
+
+def play(bag: BagReader, playing: Playing, publish: Callable[[Message], None],
+         wait: Callable[[Message], bool] | None = None, pace: Pace | None = None,
+         stop: threading.Event | None = None) -> TimingReport:
+    """
+    Hand every message to ``publish`` when its time has come, and report the timing.
+
+    What was latched before the start comes first. ``wait`` is called before each message and may
+    hold it up; when it returns True, time goes on from there. ``stop`` ends it early.
+    """
+    pace, stop = pace or SteadyPace(), stop or threading.Event()
+    names = [t.name for t in chosen_topics(bag, playing)]
+    report = TimingReport()
+    start_ns = bag.metadata.start_ns + round(playing.start_s * 1e9)
+    begin_ns = pace.now_ns()
+    for message in itertools.chain(_latched_before(bag, names, start_ns),
+                                   _ahead(bag.messages(names, start_ns), stop)):
+        if stop.is_set():
+            break
+        if wait is not None and wait(message):
+            begin_ns = pace.now_ns() - _offset(message, start_ns, playing.rate)
+        due_ns = begin_ns + _offset(message, start_ns, playing.rate)
+        pace.sleep_until_ns(due_ns)
+        publish(message)
+        report.late_ns.append(pace.now_ns() - due_ns)
+        report.counts[message.topic] += 1
+    return report
+
+
+def _offset(message: Message, start_ns: int, rate: float) -> int:
+    return max(0, round((message.log_ns - start_ns) / rate))
+
+
+def _latched_before(bag: BagReader, names: Sequence[str], start_ns: int) -> list[Message]:
+    latched = [n for n in names if bag.topics[n].is_latched]
+    kept = LatchedSet()
+    for message in bag.messages(latched, end_ns=start_ns):
+        kept.add(bag.topics[message.topic], message)
+    return list(kept)
+
+
+def _ahead(messages: Iterator[Message], stop: threading.Event) -> Iterator[Message]:
+    """Yield messages that a thread reads ahead; an error in it is raised here."""
+    ready: queue.Queue[Message | BaseException | None] = queue.Queue(_AHEAD)
+
+    def read() -> None:
+        end: BaseException | None = None
+        try:
+            for message in messages:
+                if not _put(ready, message, stop):
+                    return
+        except Exception as error:
+            end = error
+        _put(ready, end, stop)
+
+    thread = threading.Thread(target=read, name='playback', daemon=True)
+    thread.start()
+    while not stop.is_set():
+        item = ready.get()
+        if item is None:
+            break
+        if isinstance(item, BaseException):
+            raise item
+        yield item
+
+
+def _put(ready: queue.Queue[Message | BaseException | None],
+         item: Message | BaseException | None, stop: threading.Event) -> bool:
+    while not stop.is_set():
+        try:
+            ready.put(item, timeout=0.1)
+            return True
+        except queue.Full:
+            continue
+    return False

@@ -1,0 +1,161 @@
+"""
+Bags read back: topics, messages in order of arrival, decoded when a decoder is handed in.
+
+Files that were cut off can be read up to the cut with :func:`salvage`; for anything else they
+are recovered first.
+"""
+
+import heapq
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, TypeVar
+
+import zstandard
+from mcap.exceptions import McapError
+from mcap.reader import SeekingReader
+from mcap.records import Channel, Metadata, Schema
+from mcap.records import Message as Record
+from mcap.stream_reader import CRCValidationError, StreamReader
+from typing_extensions import Self
+
+from arena_robot.core.errors import RecordingError
+from arena_robot.recording.bag import metadata as bag_metadata
+from arena_robot.recording.bag.base import Decoder, Message, Topic
+from arena_robot.recording.bag.metadata import BagMetadata, qos_from_maps
+
+T = TypeVar('T')
+BROKEN = (McapError, CRCValidationError, struct.error, zstandard.ZstdError, EOFError,
+          UnicodeDecodeError, KeyError, ValueError)
+
+
+class BagReader:
+    """
+    A complete bag: a folder with ``metadata.yaml`` and the files it names.
+
+    Raises RecordingError when it is not one; the message says how to mend it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.metadata = BagMetadata((), (), {})
+        self.topics: dict[str, Topic] = {}
+        self.records: dict[str, dict[str, str]] = {}
+        self._files: list[tuple[IO[bytes], SeekingReader]] = []
+
+    def open(self) -> None:
+        """Read the metadata and the summaries of all files."""
+        self.metadata = bag_metadata.read(self.folder)
+        try:
+            for item in self.metadata.files:
+                self._open_file(self.folder / Path(item.path).name)
+        except RecordingError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for file, _ in self._files:
+            file.close()
+        self._files.clear()
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def messages(self, topics: Iterable[str] | None = None, start_ns: int | None = None,
+                 end_ns: int | None = None) -> Iterator[Message]:
+        """Yield messages by ``log_ns``, of ``topics`` (default all), from start to before end."""
+        wanted = None if topics is None else list(topics)
+        if wanted == []:
+            return
+        parts = [self._part(path.name, reader, wanted, start_ns, end_ns)
+                 for path, (_, reader) in zip(self._paths(), self._files, strict=True)]
+        yield from parts[0] if len(parts) == 1 else heapq.merge(*parts, key=lambda m: m.log_ns)
+
+    def decoded(self, decoder: Decoder, topics: Iterable[str] | None = None
+                ) -> Iterator[tuple[Message, Any]]:
+        """Yield messages with what they hold."""
+        for message in self.messages(topics):
+            yield message, decoder.decode(self.topics[message.topic], message.data)
+
+    def of_type(self, *types: str) -> list[Topic]:
+        """Return the topics with messages of these types, by name."""
+        return sorted((t for t in self.topics.values() if t.type in types), key=lambda t: t.name)
+
+    def _paths(self) -> list[Path]:
+        return [self.folder / Path(item.path).name for item in self.metadata.files]
+
+    def _open_file(self, path: Path) -> None:
+        try:
+            file = path.open('rb')
+        except OSError as error:
+            raise RecordingError(f'cannot read {path}: {error.strerror}') from error
+        reader = SeekingReader(file, validate_crcs=True)
+        self._files.append((file, reader))
+        summary = _guard(path, reader.get_summary)
+        if summary is None or summary.statistics is None:
+            raise RecordingError(f'{path} has no summary: mend it with '
+                                 f'`arena episode recover {self.folder}`')
+        for channel in summary.channels.values():
+            self.topics[channel.topic] = to_topic(channel, summary.schemas[channel.schema_id])
+        for record in _guard(path, lambda: list(reader.iter_metadata())):
+            self.records[record.name] = dict(record.metadata)
+
+    def _part(self, name: str, reader: SeekingReader, topics: list[str] | None,
+              start_ns: int | None, end_ns: int | None) -> Iterator[Message]:
+        try:
+            found = reader.iter_messages(topics, starting_at=start_ns, ending_before=end_ns)
+            for _, channel, m in found:
+                yield Message(channel.topic, m.log_time, m.publish_time, m.sequence, m.data)
+        except BROKEN as error:
+            raise RecordingError(f'{self.folder / name} is damaged ({error!r}): mend it with '
+                                 f'`arena episode recover {self.folder}`') from error
+
+
+def _guard(path: Path, call: Callable[[], T]) -> T:
+    try:
+        return call()
+    except BROKEN as error:
+        raise RecordingError(f'{path} is cut off or damaged ({error!r}): mend it with '
+                             f'`arena episode recover {path.parent}`') from error
+
+
+def to_topic(channel: Channel, schema: Schema) -> Topic:
+    """Return what a channel and its schema say of a topic."""
+    return Topic(channel.topic, schema.name, schema.data.decode('utf-8'),
+                 channel.metadata.get('topic_type_hash', ''),
+                 qos_from_maps(channel.metadata.get('offered_qos_profiles', '')))
+
+
+def salvage(path: Path) -> Iterator[Topic | Message | Metadata]:
+    """
+    Yield everything in a file up to where it was cut off, in the order it was written.
+
+    A topic comes before its messages. Ends silently at the cut. Raises RecordingError when the
+    file cannot be read at all.
+    """
+    schemas: dict[int, Schema] = {}
+    channels: dict[int, str] = {}
+    try:
+        with path.open('rb') as file:
+            for record in StreamReader(file, validate_crcs=True).records:
+                if isinstance(record, Schema):
+                    schemas[record.id] = record
+                elif isinstance(record, Channel) and record.id not in channels:
+                    channels[record.id] = record.topic
+                    yield to_topic(record, schemas[record.schema_id])
+                elif isinstance(record, Record):
+                    yield Message(channels[record.channel_id], record.log_time,
+                                  record.publish_time, record.sequence, record.data)
+                elif isinstance(record, Metadata):
+                    yield record
+    except OSError as error:
+        raise RecordingError(f'cannot read {path}: {error.strerror}') from error
+    except BROKEN:
+        return

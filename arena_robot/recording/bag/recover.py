@@ -1,0 +1,176 @@
+"""
+Bags that were cut off, copied up to the cut into new and complete ones.
+
+The damaged files are never changed: the copy is made beside them, or takes their place while
+they move to ``<folder>_damaged``.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcap.records import Metadata
+
+from arena_robot.core.errors import RecordingError
+from arena_robot.recording.bag.base import Message, Topic
+from arena_robot.recording.bag.reader import BagReader, salvage
+from arena_robot.recording.bag.writer import RECORD, BagWriter
+
+_FLUSH_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What was saved: into ``folder``, from files now in ``damaged``; times in nanoseconds."""
+
+    folder: Path
+    damaged: Path
+    messages: int
+    topics: int
+    start_ns: int
+    end_ns: int
+
+
+def cut_off(sessions: Path) -> list[Path]:
+    """Return the episodes below a folder of sessions that nobody finished and nobody writes."""
+    return [folder for folder in sorted(sessions.glob('*/[AB]'))
+            if not (folder / 'metadata.yaml').exists()
+            and (files := list(folder.glob('*.mcap'))) and not any(map(is_growing, files))]
+
+
+def underived(sessions: Path, younger_s: float) -> list[Path]:
+    """Return the finished episodes of the last ``younger_s`` from which nothing was made yet."""
+    since_s = time.time() - younger_s
+    return [path.parent for path in sorted(sessions.glob('*/[AB]/metadata.yaml'))
+            if path.stat().st_mtime > since_s and not (path.parent / 'episode.json').exists()]
+
+
+def is_growing(file: Path) -> bool:
+    """Whether somebody writes or mends the file."""
+    with file.open('rb') as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether a bag can be opened as it is."""
+    try:
+        with BagReader(folder):
+            return True
+    except RecordingError:
+        return False
+
+
+def recover(folder: Path, output: Path | None = None) -> Recovery:
+    """
+    Copy what can be read of the bag in ``folder`` into a complete bag.
+
+    Without ``output`` the copy takes the folder's place and the damaged files are kept in
+    ``<folder>_damaged`` (``_damaged_2`` …). Raises RecordingError when there is no file, a
+    recorder still writes it, nothing in it can be read, or ``output`` exists.
+    """
+    folder = folder.absolute()
+    files = sorted(folder.glob('*.mcap'), key=_number)
+    if not files:
+        raise RecordingError(f'{folder} holds no .mcap file; name the folder of an episode')
+    with _held(files):
+        return _recover(folder, files, output)
+
+
+@contextmanager
+def _held(files: list[Path]) -> Iterator[None]:
+    """Keep others from the bag; RecordingError when somebody writes or mends it already."""
+    with ExitStack() as stack:
+        for path in files:
+            opened = stack.enter_context(path.open('rb'))
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RecordingError(f'{path.parent} is being recorded or mended by another '
+                                     'process; wait until that has ended') from None
+        yield
+
+
+def _recover(folder: Path, files: list[Path], output: Path | None) -> Recovery:
+    target = output.absolute() if output else _free(folder, '_recovering')
+    if target.exists():
+        raise RecordingError(f'{target} exists already; recordings are never overwritten')
+    bag = BagWriter(target, {'recovered_from': ', '.join(f.name for f in files)},
+                    name=folder.name)
+    bag.open()
+    try:
+        span = _copy(files, bag)
+        if span is None:
+            raise RecordingError(f'nothing can be read from {files[0]}; it was cut off before '
+                                 'the first half second was on the disk')
+        summary = bag.close()
+    except BaseException:
+        bag.abandon()
+        _remove(target)
+        raise
+    damaged = folder
+    if output is None:
+        damaged = _free(folder, '_damaged')
+        _swap(folder, target, damaged)
+        target = folder
+    return Recovery(target, damaged, summary.message_count, len(summary.topics), *span)
+
+
+def _copy(files: list[Path], bag: BagWriter) -> tuple[int, int] | None:
+    start, end, pending = None, 0, 0
+    for path in files:
+        for item in salvage(path):
+            if isinstance(item, Topic):
+                bag.add_topic(item)
+            elif isinstance(item, Metadata):
+                if item.name == RECORD:
+                    bag.custom.update(item.metadata)
+            else:
+                bag.write(item)
+                start = item.log_ns if start is None else min(start, item.log_ns)
+                end, pending = max(end, item.log_ns), pending + _size(item)
+        if pending > _FLUSH_BYTES:
+            bag.flush()
+            pending = 0
+    return None if start is None else (start, end)
+
+
+def _size(message: Message) -> int:
+    return len(message.data)
+
+
+def _number(path: Path) -> tuple[int, str]:
+    tail = path.stem.rsplit('_', 1)[-1]
+    return (int(tail) if tail.isdigit() else 0, path.name)
+
+
+def _free(folder: Path, ending: str) -> Path:
+    names = [f'{folder.name}{ending}', *(f'{folder.name}{ending}_{k}' for k in range(2, 1000))]
+    return next(folder.with_name(n) for n in names if not folder.with_name(n).exists())
+
+
+def _swap(folder: Path, target: Path, damaged: Path) -> None:
+    try:
+        folder.rename(damaged)
+        target.rename(folder)
+        parent = os.open(folder.parent, os.O_RDONLY)
+        try:
+            os.fsync(parent)
+        finally:
+            os.close(parent)
+    except OSError as error:
+        raise RecordingError(f'the recovered bag is in {target}, but cannot take the place of '
+                             f'{folder}: {error.strerror}') from error
+
+
+def _remove(folder: Path) -> None:
+    for path in folder.glob('*'):
+        path.unlink()
+    folder.rmdir()

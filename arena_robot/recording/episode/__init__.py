@@ -1,0 +1,1 @@
+"""One recorded episode: its tracks, derived files, summary and check."""

@@ -1,0 +1,256 @@
+"""
+Is an episode's folder what it should be? Rates, skew, losses, stamps, journal, and every file.
+
+Each finding is ok, a warning (usable, but somebody should look) or a failure (do not use it).
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arena_robot.core.errors import ArenaError, DataError
+from arena_robot.recording.bag.codec import Codec
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.bag.stream_check import message_findings
+from arena_robot.recording.episode.derive import STEPS, SUMMARY, video_name
+from arena_robot.recording.episode.frames import read_video
+from arena_robot.recording.episode.journal_check import journal_findings
+from arena_robot.recording.episode.summary import summarise
+from arena_robot.recording.episode.tracks import EpisodeTracks, load_tracks
+
+
+class Level(str, Enum):
+    """How bad it is."""
+
+    OK = 'ok'
+    WARNING = 'warning'
+    FAILURE = 'failure'
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: ``what`` in a word, ``text`` what was found and wanted."""
+
+    level: Level
+    what: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """
+    What an episode is measured against; rates in hertz, times in seconds.
+
+    Arm states that come slower than ``fail_arm_hz``, or not for ``fail_arm_gap_s``, are a failure.
+    """
+
+    min_arm_hz: float = 40.0
+    fail_arm_hz: float = 15.0
+    fail_arm_gap_s: float = 0.5
+    min_camera_share: float = 0.9
+    max_camera_gap_s: float = 0.2
+    max_arm_gap_s: float = 0.1
+    max_age_p99_s: float = 0.08
+    max_skew_p99_s: float = 0.08
+    max_period_error_p99_s: float = 0.008
+    max_lost_share: float = 0.001
+
+
+@dataclass(frozen=True)
+class Report:
+    """All findings on one folder, and the numbers they rest on."""
+
+    folder: Path
+    findings: tuple[Finding, ...]
+    summary: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed."""
+        return all(f.level is not Level.FAILURE for f in self.findings)
+
+
+def check(folder: Path, limits: Limits = Limits()) -> Report:
+    """Look at everything in ``folder``; what cannot be read is a finding, not an error."""
+    findings: list[Finding] = []
+    summary: dict[str, Any] = {}
+    try:
+        with BagReader(folder) as bag:
+            tracks = load_tracks(bag, Codec())
+            summary = summarise(bag, tracks)
+            findings += _bag(bag, summary)
+            findings += [*_steps(tracks), *_numbers(tracks, summary, limits)]
+            findings += [_finding(*f) for f in message_findings(bag, Codec())]
+            findings += [_finding(*f) for f in journal_findings(folder, summary)]
+            findings += _derived(folder, bag, tracks)
+    except ArenaError as error:
+        findings.append(Finding(Level.FAILURE, 'bag', str(error)))
+    return Report(folder, tuple(findings), summary)
+
+
+def _finding(good: bool, what: str, text: str) -> Finding:
+    return Finding(Level.OK if good else Level.FAILURE, what, text)
+
+
+def _warn(good: bool, what: str, text: str) -> Finding:
+    return Finding(Level.OK if good else Level.WARNING, what, text)
+
+
+def _bag(bag: BagReader, summary: dict[str, Any]) -> Iterator[Finding]:
+    inside = sum(t['count'] for t in summary['topics'].values())
+    said = bag.metadata.message_count
+    yield _finding(inside == said, 'bag', f'{inside} messages are in the files, metadata.yaml '
+                   f'says {said}')
+    nameless = [t.name for t in bag.topics.values() if not t.definition or not t.qos]
+    yield _finding(not nameless, 'topics', f'{len(bag.topics)} topics with definition and QoS'
+                   if not nameless else f"no definition or QoS: {', '.join(nameless)}")
+    source = bag.metadata.custom.get('recovered_from')
+    if source:
+        yield _warn(False, 'recovered', f'this bag was cut off and recovered from {source}')
+
+
+def _steps(tracks: EpisodeTracks) -> Iterator[Finding]:
+    s, count = tracks.steps, len(tracks.steps.index)
+    yield _finding(count > 0, 'steps', f'{count} steps')
+    if not count:
+        return
+    yield _finding(bool((s.index == np.arange(count)).all()), 'step numbers',
+                   f'numbered {s.index[0]} to {s.index[-1]}, {count} of them')
+    said = tracks.info.get('steps', 0)
+    ended = bool(tracks.info.get('end_reason'))
+    yield _finding(not ended or said == count, 'episode info',
+                   f'the episode ended with {said} steps, {count} were recorded' if ended else
+                   'the episode has no end')
+    if not ended:
+        yield _warn(False, 'end', 'nobody said how the episode ended')
+    yield _arm_found(tracks)
+    yield from _pictures_found(tracks)
+    yield _chunks_agree(tracks)
+
+
+def _arm_found(tracks: EpisodeTracks) -> Finding:
+    missing = int((~np.isin(tracks.steps.arm_stamps, tracks.arm.stamps)).sum())
+    return _finding(missing == 0, 'arm stamps', 'the arm state of every step is in the bag'
+                    if not missing else f'the arm states of {missing} steps are not in the bag')
+
+
+def _pictures_found(tracks: EpisodeTracks) -> Iterator[Finding]:
+    for column, name in enumerate(tracks.steps.views):
+        used = tracks.steps.image_stamps[:, column]
+        track = tracks.views.get(name)
+        here = track.stamps if track else np.zeros(0, np.int64)
+        missing = int((~np.isin(used[used > 0], here)).sum())
+        yield _finding(missing == 0, f'pictures {name}', f'all {len(used)} pictures used are in '
+                       'the bag' if not missing else f'{missing} pictures used by steps are not '
+                       'in the bag')
+
+
+def _chunks_agree(tracks: EpisodeTracks) -> Finding:
+    chunks, wrong = {c.index: c for c in tracks.chunks}, 0
+    for row, asked in enumerate(tracks.steps.requested):
+        chunk = chunks.get(int(tracks.steps.chunk_index[row]))
+        place = int(tracks.steps.chunk_step[row])
+        if chunk is None or place >= len(chunk.actions):
+            wrong += 1
+        else:
+            action = chunk.actions[place]
+            wrong += not np.allclose(action, asked[:len(action)], atol=1e-5)
+    return _finding(wrong == 0, 'chunks', f'{len(chunks)} inferences explain every step'
+                    if not wrong else f'{wrong} steps do not follow from the recorded inferences')
+
+
+def _numbers(tracks: EpisodeTracks, summary: dict[str, Any], limits: Limits) -> Iterator[Finding]:
+    yield from _losses(summary, limits)
+    yield _arm_rate(tracks, limits)
+    rate = summary['control']['nominal_hz']
+    for name, view in summary['views'].items():
+        good = (view['rate_hz'] or 0.0) >= limits.min_camera_share * rate
+        yield _warn(good and (view['max_gap_s'] or 0.0) <= limits.max_camera_gap_s,
+                    f'rate {name}', f"{view['rate_hz']} Hz, longest gap {view['max_gap_s']} s, "
+                    f"{view['missing']} frames missing (wanted {rate:g} Hz, gaps up to "
+                    f'{limits.max_camera_gap_s} s)')
+    error = summary['control']['period_error_s']
+    if error:
+        yield _warn(error['p99'] <= limits.max_period_error_p99_s, 'control rate',
+                    f"{summary['control']['mean_hz']} Hz of {rate:g}, tick error p50 "
+                    f"{1e3 * error['p50']:.1f} ms, p99 {1e3 * error['p99']:.1f} ms, "
+                    f"{summary['control']['missed_ticks']} missed")
+    for key, name, most in (('observation_age_s', 'observation age', limits.max_age_p99_s),
+                            ('skew_s', 'camera to arm skew', limits.max_skew_p99_s)):
+        if summary[key]:
+            yield _warn(summary[key]['p99'] <= most, name, f"p50 {1e3 * summary[key]['p50']:.0f} "
+                        f"ms, p99 {1e3 * summary[key]['p99']:.0f} ms (wanted {1e3 * most:.0f} ms)")
+
+
+def _losses(summary: dict[str, Any], limits: Limits) -> Iterator[Finding]:
+    lossy = {n: t for n, t in summary['topics'].items() if t['lost']}
+    for name, topic in lossy.items():
+        share = topic['lost'] / (topic['lost'] + topic['count'])
+        level = Level.FAILURE if share > limits.max_lost_share else Level.WARNING
+        yield Finding(level, 'losses', f"{name}: {topic['lost']} of "
+                      f"{topic['lost'] + topic['count']} messages were lost")
+    if not lossy:
+        yield Finding(Level.OK, 'losses', 'no message was lost')
+
+
+def _arm_rate(tracks: EpisodeTracks, limits: Limits) -> Finding:
+    periods = np.diff(tracks.arm.stamps) * 1e-9
+    if not len(periods):
+        return _finding(False, 'arm rate', f'{len(tracks.arm.stamps)} arm states were recorded')
+    rate, gap = 1.0 / max(periods.mean(), 1e-9), periods.max()
+    level = Level.OK
+    if rate < limits.fail_arm_hz or gap > limits.fail_arm_gap_s:
+        level = Level.FAILURE
+    elif rate < limits.min_arm_hz or gap > limits.max_arm_gap_s:
+        level = Level.WARNING
+    return Finding(level, 'arm rate', f'{rate:.0f} Hz, longest gap {gap:.3f} s (wanted '
+                   f'{limits.min_arm_hz:g} Hz, gaps up to {limits.max_arm_gap_s} s)')
+
+
+def _derived(folder: Path, bag: BagReader, tracks: EpisodeTracks) -> Iterator[Finding]:
+    if not (folder / SUMMARY).exists():
+        yield _warn(False, 'derived', f'no {SUMMARY}: run `arena episode derive {folder}`')
+        return
+    yield _readable(folder / SUMMARY, lambda p: _summary_agrees(p, bag))
+    yield _readable(folder / STEPS, lambda p: _steps_agree(p, len(tracks.steps.index)))
+    for name, track in tracks.views.items():
+        path = folder / video_name(name)
+        if len(track.stamps) and path.exists():
+            yield _readable(path, _video_plays)
+        elif len(track.stamps):
+            yield _warn(False, path.name, 'missing: run `arena episode derive`')
+
+
+def _readable(path: Path, look: Callable[[Path], str]) -> Finding:
+    try:
+        return _finding(True, path.name, look(path))
+    except (OSError, ValueError, KeyError, ArenaError) as error:
+        return _finding(False, path.name, f'{error}; run `arena episode derive` again')
+
+
+def _summary_agrees(path: Path, bag: BagReader) -> str:
+    said = json.loads(path.read_text(encoding='utf-8'))['bag']['messages']
+    if said != bag.metadata.message_count:
+        raise DataError(f'derived from {said} messages, the bag has '
+                        f'{bag.metadata.message_count}')
+    return f'derived from {said} messages'
+
+
+def _steps_agree(path: Path, count: int) -> str:
+    with np.load(path) as arrays:
+        rows = len(arrays['index'])
+    if rows != count:
+        raise DataError(f'{rows} rows for {count} steps')
+    return f'{rows} rows'
+
+
+def _video_plays(path: Path) -> str:
+    first = next(iter(read_video(path)), None)
+    if first is None:
+        raise DataError('no frame in it')
+    return f'{first.shape[1]}×{first.shape[0]}'

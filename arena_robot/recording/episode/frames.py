@@ -1,0 +1,122 @@
+"""Pictures out of recorded messages, and H.264 videos out of pictures."""
+
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import cv2
+import numpy as np
+from av.video.frame import VideoFrame
+from av.video.reformatter import ColorRange, Colorspace
+
+from arena_robot.core.errors import DataError
+from arena_robot.core.observation import Image, Pixels
+from arena_robot.recording.bag.base import Decoder, Topic
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.episode.tracks import JPEG, time_ns
+
+_TICKS = Fraction(1, 90_000)
+_RAW = {'rgb8': (3, None), 'bgr8': (3, cv2.COLOR_BGR2RGB), 'rgba8': (4, cv2.COLOR_RGBA2RGB),
+        'bgra8': (4, cv2.COLOR_BGRA2RGB), 'mono8': (1, cv2.COLOR_GRAY2RGB)}
+
+
+def pictures(bag: BagReader, decoder: Decoder, topic: Topic, start_ns: int | None = None
+             ) -> Iterator[Image]:
+    """Yield the decoded pictures of a topic with their capture stamps, in order of arrival."""
+    for message in bag.messages([topic.name], start_ns):
+        value = decoder.decode(topic, message.data)
+        yield Image(pixels_of(topic, value), time_ns(value.header.stamp))
+
+
+def pixels_of(topic: Topic, value: Any) -> Pixels:
+    """Return the RGB pixels (H, W, 3) of a decoded message. Raises DataError."""
+    if topic.type == JPEG:
+        bgr = cv2.imdecode(np.asarray(value.data, np.uint8), cv2.IMREAD_COLOR)
+        if bgr is None:
+            raise DataError(f'{topic.name}: {len(value.data)} bytes are not a picture '
+                            f"({value.format or 'no format given'})")
+        return np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
+    if value.encoding not in _RAW:
+        raise DataError(f"{topic.name}: pictures are {value.encoding}; known: {', '.join(_RAW)}")
+    channels, convert = _RAW[value.encoding]
+    rows = np.asarray(value.data, np.uint8).reshape(value.height, value.step)
+    plain = rows[:, :value.width * channels].reshape(value.height, value.width, channels)
+    return np.asarray(plain if convert is None else cv2.cvtColor(plain, convert), np.uint8)
+
+
+def video_frames(bag: BagReader, decoder: Decoder, topic: Topic) -> Iterator[tuple[int, Any]]:
+    """Yield (capture stamp, video frame); JPEG goes to YUV without a detour over RGB."""
+    if topic.type != JPEG:
+        for image in pictures(bag, decoder, topic):
+            yield image.stamp_ns, VideoFrame.from_ndarray(image.pixels, format='rgb24')
+        return
+    jpeg = av.CodecContext.create('mjpeg', 'r')
+    for message in bag.messages([topic.name]):
+        value = decoder.decode(topic, message.data)
+        try:
+            frames = jpeg.decode(av.Packet(bytes(value.data)))
+        except av.FFmpegError as error:
+            raise DataError(f'{topic.name}: a picture cannot be decoded: {error}') from error
+        for frame in frames:
+            yield time_ns(value.header.stamp), frame
+
+
+def write_video(path: Path, frames: Iterable[tuple[int, Any]], rate_hz: float = 15.0,
+                crf: int = 23, on_frame: Callable[[], None] = lambda: None,
+                size: tuple[int, int] | None = None) -> list[int]:
+    """
+    Write an H.264 MP4 that browsers play; return the capture stamps of its frames.
+
+    Frames are shown as far apart as they were captured, from the first on; a frame that is not
+    later than the one before is left out. ``rate_hz`` is nominal, ``size`` (width, height) the
+    pictures' own when None. The file appears whole or not at all.
+    """
+    partial = path.with_name(f'.{path.name}.tmp')
+    stamps: list[int] = []
+    with av.open(str(partial), 'w', format='mp4', options={'movflags': '+faststart'}) as out:
+        stream: Any = None
+        for stamp_ns, frame in frames:
+            if stamps and (stamp_ns - stamps[-1]) < 12_000:
+                continue
+            if stream is None:
+                stream = _stream(out, size or (frame.width, frame.height), rate_hz, crf)
+            stamps.append(stamp_ns)
+            out.mux(stream.encode(_ready(frame, stream, stamp_ns - stamps[0])))
+            on_frame()
+        if stream is not None:
+            out.mux(stream.encode(None))
+    if stamps:
+        partial.replace(path)
+    else:
+        partial.unlink(missing_ok=True)
+    return stamps
+
+
+def _stream(out: Any, size: tuple[int, int], rate_hz: float, crf: int) -> Any:
+    stream = out.add_stream('libx264', rate=Fraction(rate_hz).limit_denominator(1000))
+    stream.width, stream.height = size[0] & ~1, size[1] & ~1
+    stream.pix_fmt = 'yuv420p'
+    stream.time_base = stream.codec_context.time_base = _TICKS
+    stream.options = {'preset': 'veryfast', 'crf': str(crf), 'bf': '0'}
+    stream.codec_context.colorspace = Colorspace.SMPTE170M
+    stream.codec_context.color_range = ColorRange.MPEG
+    return stream
+
+
+def _ready(frame: Any, stream: Any, since_ns: int) -> Any:
+    ready = frame.reformat(stream.width, stream.height, 'yuv420p',
+                           dst_colorspace=Colorspace.SMPTE170M, dst_color_range=ColorRange.MPEG)
+    ready.pts, ready.time_base = round(since_ns * 90_000 / 10**9), _TICKS
+    return ready
+
+
+def read_video(path: Path) -> Iterator[Pixels]:
+    """Yield the RGB pixels of a video's frames. Raises DataError when it cannot be read."""
+    try:
+        with av.open(str(path)) as file:
+            for frame in file.decode(video=0):
+                yield frame.to_ndarray(format='rgb24')
+    except (av.FFmpegError, IndexError) as error:
+        raise DataError(f'{path} is not a video that can be read: {error}') from error

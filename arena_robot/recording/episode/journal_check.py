@@ -1,0 +1,57 @@
+"""Whether the session's journal tells the same story as the bag."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from arena_robot.recording.bag.stream_check import Result
+
+JOURNAL = 'journal.jsonl'
+_TORN_STEPS = 45
+
+
+def journal_findings(folder: Path, summary: Mapping[str, Any]) -> Iterator[Result]:
+    """
+    Yield (good, what, text) for the journal beside ``folder``; nothing when there is none.
+
+    A torn last line is what a power cut leaves, and is left out. A rollout that was cut off is
+    in the journal up to its last sign of life, so its steps need not agree to the last one.
+    """
+    path = folder.absolute().parent / JOURNAL
+    if not path.exists():
+        return
+    lines = path.read_text(encoding='utf-8', errors='replace').split('\n')[:-1]
+    try:
+        entries = [json.loads(line) for line in lines]
+        end = _end(entries, summary['slot'])
+    except (ValueError, KeyError, TypeError) as error:
+        yield False, 'journal', f'{path} is damaged: {error!r}'
+        return
+    if end is None:
+        yield False, 'journal', f"{path} does not say how slot {summary['slot']} ended"
+        return
+    apart = abs(end['steps'] - summary['steps'])
+    yield (apart <= (_TORN_STEPS if end.get('torn') else 0), 'journal',
+           f"{end['steps']} steps in the journal, {summary['steps']} in the bag")
+    if summary['end_reason']:
+        yield (end['end'] == summary['end_reason'], 'journal',
+               f"ended '{end['end']}' in the journal, '{summary['end_reason']}' in the bag")
+
+
+def _end(entries: list[Mapping[str, Any]], slot: str) -> Mapping[str, Any] | None:
+    running, found = '', None
+    for entry in entries:
+        move = str(entry['move'])
+        if move.startswith('started_'):
+            running = move[-1].upper()
+        elif move == 'ended' and running == slot:
+            found = {'steps': int(entry['data']['steps']), 'end': str(entry['data']['end'])}
+        elif move == 'recovered' and running == slot and found is None:
+            found = {'steps': _last_tick(entries, entry), 'end': 'interrupted', 'torn': True}
+    return found
+
+
+def _last_tick(entries: list[Mapping[str, Any]], until: Mapping[str, Any]) -> int:
+    ticks = [e['data']['steps'] for e in entries if e['move'] == 'ticked' and e['n'] < until['n']]
+    return int(ticks[-1]) if ticks else 0

@@ -1,0 +1,121 @@
+"""Another policy, or the same again, asked with what was recorded, and how far it is off."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from arena_robot.core.action import Chunk
+from arena_robot.core.errors import DataError
+from arena_robot.core.observation import (
+    ArmState,
+    Floats,
+    GripperState,
+    Image,
+    Observation,
+    RobotMode,
+)
+from arena_robot.recording.bag.base import Decoder
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.bag.topic_stats import header_stamp_ns
+from arena_robot.recording.episode.frames import pixels_of
+from arena_robot.recording.episode.tracks import ChunkRecord, EpisodeTracks, load_tracks, nearest
+
+Ask = Callable[[Observation], Chunk]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """
+    One inference asked again.
+
+    ``recorded`` and ``asked`` are (N, 8) or (N, 7); ``arm_mean`` and ``arm_max`` the distance of
+    the arm's numbers over the actions both have, ``gripper_share`` how often the grippers differ.
+    """
+
+    index: int
+    step: int
+    recorded: Floats
+    asked: Floats
+    arm_mean: float
+    arm_max: float
+    gripper_share: float
+
+
+def recorded_observations(bag: BagReader, decoder: Decoder, tracks: EpisodeTracks
+                          ) -> Iterator[tuple[ChunkRecord, Observation]]:
+    """
+    Yield each recorded inference with the observation it was asked with.
+
+    Raises DataError when the steps or the arm were not recorded.
+    """
+    rows = {int(n): row for row, n in enumerate(tracks.steps.index)}
+    asked = [(c, rows[c.step]) for c in tracks.chunks if c.step in rows]
+    if not asked or not len(tracks.arm.stamps) or not len(tracks.gripper.stamps):
+        raise DataError(f'{bag.folder} has {len(tracks.chunks)} inferences, {len(rows)} steps and '
+                        f'{len(tracks.arm.stamps)} arm states; all three are needed to ask again')
+    pictures = _pictures(bag, tracks, [row for _, row in asked])
+    for chunk, row in asked:
+        images = {}
+        for column, name in enumerate(tracks.steps.views):
+            stamp = int(tracks.steps.image_stamps[row, column])
+            if (name, stamp) in pictures:
+                topic = tracks.views[name].topic
+                value = decoder.decode(topic, pictures[name, stamp])
+                images[name] = Image(pixels_of(topic, value), stamp)
+        yield chunk, Observation(
+            int(tracks.steps.stamps[row]), _arm(tracks, row), _gripper(tracks, row),
+            str(tracks.info.get('prompt', '')), chunk.step, images)
+
+
+def ask_again(bag: BagReader, decoder: Decoder, ask: Ask,
+              on_chunk: Callable[[int, int, str], None] = lambda *_: None) -> list[Compared]:
+    """Ask for every recorded inference again and compare. Raises what ``ask`` raises."""
+    tracks = load_tracks(bag, decoder)
+    found = []
+    for chunk, observation in recorded_observations(bag, decoder, tracks):
+        answer = ask(observation)
+        found.append(compare(chunk, answer))
+        on_chunk(len(found), len(tracks.chunks), f'inference {chunk.index}')
+    return found
+
+
+def compare(recorded: ChunkRecord, answer: Chunk) -> Compared:
+    """Return how far apart two chunks are. Raises DataError when their spaces differ."""
+    asked = np.asarray(answer.actions, np.float64)
+    if answer.space.value != recorded.space or asked.shape[1:] != recorded.actions.shape[1:]:
+        raise DataError(f'the policy answers {answer.space.value} of width {asked.shape[-1]}, '
+                        f'recorded was {recorded.space} of width {recorded.actions.shape[-1]}: '
+                        'they cannot be compared')
+    count = min(len(asked), len(recorded.actions))
+    gap = np.abs(asked[:count] - recorded.actions[:count])
+    closed = (asked[:count, -1] > 0.5) != (recorded.actions[:count, -1] > 0.5)
+    return Compared(recorded.index, recorded.step, recorded.actions, asked,
+                    float(gap[:, :-1].mean()), float(gap[:, :-1].max()), float(closed.mean()))
+
+
+def _pictures(bag: BagReader, tracks: EpisodeTracks, rows: list[int]
+              ) -> dict[tuple[str, int], bytes]:
+    wanted = {(name, int(tracks.steps.image_stamps[row, column])) for row in rows
+              for column, name in enumerate(tracks.steps.views)}
+    names = {track.topic.name: name for name, track in tracks.views.items()}
+    found = {}
+    for message in bag.messages(names):
+        key = (names[message.topic], header_stamp_ns(message.data))
+        if key in wanted:
+            found[key] = message.data
+    return found
+
+
+def _arm(tracks: EpisodeTracks, row: int) -> ArmState:
+    arm = tracks.arm
+    k = int(nearest(arm.stamps, tracks.steps.arm_stamps[row:row + 1])[0])
+    return ArmState(int(arm.stamps[k]), arm.q[k], arm.dq[k], arm.tau[k], arm.tau_ext[k],
+                    arm.pose[k], arm.q_desired[k], RobotMode(int(arm.mode[k])))
+
+
+def _gripper(tracks: EpisodeTracks, row: int) -> GripperState:
+    track = tracks.gripper
+    k = int(nearest(track.stamps, tracks.steps.gripper_stamps[row:row + 1])[0])
+    position = float(track.position[k])
+    return GripperState(int(track.stamps[k]), position, float(track.width_m[k]), position)

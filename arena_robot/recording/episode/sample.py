@@ -1,0 +1,209 @@
+"""
+A made-up episode as a bag: for trying the tools, for tests, and for the benchmark.
+
+An arm sways, a gripper opens and closes, six pictures a tick show a moving square, and 15 times
+a second a step says what was done. Everything follows from the numbers of
+:class:`SampleEpisode`; nothing is random.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from arena_robot.core.observation import Pixels
+from arena_robot.recording.bag.base import Message, Qos, Topic
+from arena_robot.recording.bag.codec import Codec
+from arena_robot.recording.bag.definitions import read_definition, share_folders
+from arena_robot.recording.bag.writer import BagWriter
+
+LATCHED = Qos(durability='transient_local', depth=1)
+TICK_NS = 66_666_667
+VIEWS = ('left_left', 'left_right', 'right_left', 'right_right', 'wrist_left', 'wrist_right')
+
+
+@dataclass(frozen=True)
+class SampleEpisode:
+    """
+    What the made-up episode is like.
+
+    ``steps`` ticks of 15 Hz, arm states at ``state_hz``, pictures of ``width`` by ``height``;
+    ``start_ns`` is the stamp of the first tick.
+    """
+
+    steps: int = 30
+    state_hz: int = 200
+    width: int = 320
+    height: int = 180
+    slot: str = 'A'
+    session_id: str = '6f0f5ad1-6d5a-4a9c-8c6e-0f6f3c1f2b10'
+    prompt: str = 'put the red square into the bowl'
+    start_ns: int = 1_790_000_000_000_000_000
+    chunk_length: int = 8
+
+
+class SampleMaker:
+    """Makes the topics and the messages of a sample; ``folders`` hold the .msg files."""
+
+    def __init__(self, sample: SampleEpisode, folders: Sequence[Path] | None = None) -> None:
+        self.sample = sample
+        self.folders = share_folders() if folders is None else folders
+        self.codec = Codec()
+
+    def topics(self) -> dict[str, Topic]:
+        """Return all topics by name."""
+        plain = {'/arm_node/arm_state': 'arena_msgs/msg/ArmState',
+                 '/gripper_node/gripper_state': 'arena_msgs/msg/GripperState',
+                 '/session_node/step': 'arena_msgs/msg/StepRecord',
+                 '/session_node/action_chunk': 'arena_msgs/msg/ActionChunk',
+                 '/joint_states': 'sensor_msgs/msg/JointState',
+                 **{image_topic(v): 'sensor_msgs/msg/CompressedImage' for v in VIEWS}}
+        found = {n: self._topic(n, t, Qos()) for n, t in plain.items()}
+        name = '/session_node/episode_info'
+        return {name: self._topic(name, 'arena_msgs/msg/EpisodeInfo', LATCHED), **found}
+
+    def messages(self) -> Iterator[Message]:
+        """Yield all messages by ``log_ns``, each 2 ms after it was published."""
+        made = [*self._states(), *self._ticks(), *self._infos()]
+        made.sort(key=lambda m: m[1])
+        topics = self.topics()
+        counts = dict.fromkeys(topics, 0)
+        for name, stamp_ns, fields in made:
+            counts[name] += 1
+            data = self.codec.encode(topics[name].type, fields)
+            yield Message(name, stamp_ns + 2_000_000, stamp_ns, counts[name], data)
+
+    def write(self, folder: Path) -> None:
+        """Write the bag, which must not exist yet, into ``folder``."""
+        sample = self.sample
+        with BagWriter(folder, {'session_id': sample.session_id, 'slot': sample.slot}) as bag:
+            for topic in self.topics().values():
+                bag.add_topic(topic)
+            for message in self.messages():
+                bag.write(message)
+
+    def _topic(self, name: str, message_type: str, qos: Qos) -> Topic:
+        definition = read_definition(message_type, self.folders)
+        self.codec.teach(message_type, definition)
+        return Topic(name, message_type, definition, self.codec.type_hash(message_type), (qos,))
+
+    def _states(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
+        sample = self.sample
+        for k in range(sample.steps * sample.state_hz // 15):
+            stamp = sample.start_ns + k * 10**9 // sample.state_hz
+            q = self.q(stamp)
+            yield '/arm_node/arm_state', stamp, {
+                'header': header(stamp, 'panda_link0'), 'q': q, 'q_desired': q, 'robot_mode': 2,
+                'cartesian_position': [0.4, 0.0, 0.3 + 0.05 * q[0], 3.14, 0.0, q[6]],
+                'control_command_success_rate': 1.0}
+            yield '/joint_states', stamp, {
+                'header': header(stamp, ''), 'position': q,
+                'name': [f'panda_joint{i}' for i in range(1, 8)]}
+
+    def _ticks(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
+        for k in range(self.sample.steps):
+            stamp = self.sample.start_ns + k * TICK_NS
+            seen = stamp - 20_000_000 if k else stamp
+            yield '/gripper_node/gripper_state', stamp, {
+                'header': header(stamp, 'robotiq_85_base_link'), 'position': self.gripper(k),
+                'width_m': 0.085 * (1.0 - self.gripper(k))}
+            for view in VIEWS:
+                yield image_topic(view), seen, {
+                    'header': header(seen, f'{view}_optical'), 'data': self._jpeg(k, view),
+                    'format': 'bgr8; jpeg compressed bgr8'}
+            if k % self.sample.chunk_length == 0:
+                yield '/session_node/action_chunk', stamp + 500_000, self._chunk(k, stamp)
+            yield '/session_node/step', stamp + 1_000_000, self._step(k, stamp, seen)
+
+    def _chunk(self, k: int, stamp: int) -> dict[str, Any]:
+        length = self.sample.chunk_length
+        return {'header': header(stamp, 'panda_link0'), 'slot': self.sample.slot, 'step': k,
+                'chunk_index': k // length, 'action_space': 'joint_position', 'width': 8,
+                'actions': np.concatenate([self._action(k + j) for j in range(length)])}
+
+    def _step(self, k: int, stamp: int, seen: int) -> dict[str, Any]:
+        length = self.sample.chunk_length
+        action = self._action(k)
+        return {'header': header(stamp, 'panda_link0'), 'slot': self.sample.slot, 'index': k,
+                'image_views': list(VIEWS), 'image_stamps': [_time(seen)] * len(VIEWS),
+                'arm_stamp': _time(self.state_stamp(stamp)), 'gripper_stamp': _time(stamp),
+                'observation_age_s': (stamp - seen) * 1e-9, 'skew_s': (stamp - seen) * 1e-9,
+                'action_space': 'joint_position', 'requested': action,
+                'chunk_index': k // length, 'chunk_step': k % length, 'q_sent': action[:7],
+                'gripper_sent': action[7], 'loop_s': TICK_NS * 1e-9 if k else 0.0,
+                'inference_s': 0.0 if k % length else 0.05,
+                'clamps': [] if k % 10 else [{'reason': 'step_limit', 'asked': action,
+                                              'sent': action, 'detail': 'made up'}]}
+
+    def _infos(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
+        sample = self.sample
+        end = sample.start_ns + (sample.steps - 1) * TICK_NS
+        base = {'session_id': sample.session_id, 'slot': sample.slot, 'prompt': sample.prompt,
+                'station': 'sample', 'robot_type': 'panda', 'backend': 'sample',
+                'control_rate_hz': 15.0, 'max_steps': 400, 'started': _time(sample.start_ns)}
+        name = '/session_node/episode_info'
+        yield name, sample.start_ns, {**base, 'header': header(sample.start_ns, 'panda_link0')}
+        yield name, end + 5_000_000, {
+            **base, 'header': header(end, 'panda_link0'), 'ended': _time(end),
+            'steps': sample.steps, 'end_reason': 'stopped'}
+
+    def state_stamp(self, stamp_ns: int) -> int:
+        """Return the stamp of the newest arm state at a stamp."""
+        start, rate = self.sample.start_ns, self.sample.state_hz
+        return start + (stamp_ns - start) * rate // 10**9 * 10**9 // rate
+
+    def q(self, stamp_ns: int) -> list[float]:
+        """Return the joints (7,) in rad at a stamp."""
+        t = (stamp_ns - self.sample.start_ns) * 1e-9
+        return [0.3 * float(np.sin(t + i)) for i in range(7)]
+
+    def gripper(self, k: int) -> float:
+        """Return the gripper's position at a tick."""
+        return float(k // 15 % 2)
+
+    def _action(self, k: int) -> list[float]:
+        return [*self.q(self.sample.start_ns + k * TICK_NS), self.gripper(k)]
+
+    def _jpeg(self, k: int, view: str) -> np.ndarray:
+        return _encode(picture(k, view, self.sample.width, self.sample.height))
+
+
+def picture(k: int, view: str, width: int, height: int) -> Pixels:
+    """Return the RGB picture (height, width, 3) of a view at a tick."""
+    pixels = _background(width, height, VIEWS.index(view)).copy()
+    x = (7 * k + 30 * VIEWS.index(view)) % (width - height // 4)
+    y = height // 3
+    pixels[y:y + height // 4, x:x + height // 4] = (220, 30, 30)
+    return pixels
+
+
+@lru_cache(maxsize=12)
+def _background(width: int, height: int, tint: int) -> Pixels:
+    ramp = np.linspace(0, 160, width * height).reshape(height, width)
+    grain = 25 * np.sin(np.arange(width) * 0.9)[None, :] * np.cos(np.arange(height) * 0.7)[:, None]
+    grey = np.clip(60 + ramp * 0.6 + grain, 0, 255)
+    return np.stack([grey, grey * (1 - 0.1 * tint), grey * 0.8], axis=2).astype(np.uint8)
+
+
+def _encode(pixels: Pixels) -> np.ndarray:
+    bgr = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
+    return cv2.imencode('.jpg', bgr, [cv2.IMWRITE_JPEG_QUALITY, 90])[1].ravel()
+
+
+def image_topic(view: str) -> str:
+    """Return the topic of a view, named as a ZED wrapper does."""
+    role, eye = view.split('_')
+    return f'/{role}/zed_node/{eye}/color/rect/image/compressed'
+
+
+def header(stamp_ns: int, frame_id: str) -> dict[str, Any]:
+    """Return the fields of a ``std_msgs/Header``."""
+    return {'stamp': _time(stamp_ns), 'frame_id': frame_id}
+
+
+def _time(stamp_ns: int) -> dict[str, int]:
+    return {'sec': stamp_ns // 10**9, 'nanosec': stamp_ns % 10**9}

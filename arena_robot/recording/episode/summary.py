@@ -1,0 +1,145 @@
+"""An episode in numbers: rates, gaps, losses, skew, clamps, latencies, and how it ended."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from arena_robot.core.episode import CONTROL_RATE_HZ
+from arena_robot.recording.bag.base import Topic
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.bag.recorder import STATISTICS
+from arena_robot.recording.bag.topic_stats import TopicCounter
+from arena_robot.recording.episode.tracks import EpisodeTracks, Stamps, ViewTrack
+
+FORMAT = 1
+
+
+def summarise(bag: BagReader, tracks: EpisodeTracks) -> dict[str, Any]:
+    """Return everything of ``episode.json`` but what depends on the derived files."""
+    info, custom = dict(tracks.info), bag.metadata.custom
+    info['end_reason'] = info.get('end_reason') or custom.get('end_reason', '')
+    info['detail'] = info.get('detail') or custom.get('detail', '')
+    for key in ('session_id', 'slot'):
+        info[key] = info.get(key) or custom.get(key, '')
+    return {
+        'format': FORMAT, **info,
+        'steps': len(tracks.steps.index),
+        'control': control(tracks),
+        'observation_age_s': spread(tracks.steps.observation_age_s),
+        'skew_s': spread(tracks.steps.skew_s),
+        'inference': inference(tracks),
+        'clamps': clamps(tracks),
+        'views': {name: view_report(v) for name, v in tracks.views.items()},
+        'topics': topic_reports(bag),
+        'bag': {'files': [f.path for f in bag.metadata.files],
+                'messages': bag.metadata.message_count,
+                'start_ns': bag.metadata.start_ns,
+                'duration_s': bag.metadata.duration_ns * 1e-9,
+                'recovered': 'recovered_from' in custom},
+    }
+
+
+def spread(values: Any, scale: float = 1.0) -> dict[str, float] | None:
+    """Return median, 99th percentile and maximum of the finite values; None without any."""
+    numbers = np.asarray(values, np.float64) * scale
+    numbers = numbers[np.isfinite(numbers)]
+    if not len(numbers):
+        return None
+    p50, p99 = np.percentile(numbers, [50, 99])
+    return {'p50': rounded(p50), 'p99': rounded(p99), 'max': rounded(numbers.max())}
+
+
+def rounded(value: float) -> float:
+    """Return a number of seconds or hertz to the microsecond, as reports show it."""
+    return round(float(value), 6)
+
+
+def control(tracks: EpisodeTracks) -> dict[str, Any]:
+    """Return how well the control rate was held; a tick a period late counts as missed."""
+    rate = tracks.info.get('control_rate_hz') or CONTROL_RATE_HZ
+    loops = np.diff(tracks.steps.stamps) * 1e-9
+    late = tracks.steps.late_s
+    return {'nominal_hz': rounded(rate),
+            'mean_hz': rounded(1.0 / loops.mean()) if len(loops) and loops.mean() > 0 else None,
+            'period_s': spread(loops), 'period_error_s': spread(np.abs(loops - 1.0 / rate)),
+            'late_s': spread(late), 'missed_ticks': int((loops > 1.5 / rate).sum())}
+
+
+def inference(tracks: EpisodeTracks) -> dict[str, Any]:
+    """Return the number of inferences and the (coarse) time they were waited for."""
+    waited = tracks.steps.inference_s
+    return {'count': len(tracks.chunks), 'wait_s': spread(waited[waited > 0.0])}
+
+
+def clamps(tracks: EpisodeTracks) -> dict[str, Any]:
+    """Return how many steps were changed by the safety layer, and how often for which reason."""
+    reasons = Counter(r for words in tracks.steps.clamps for r in words.split(',') if r)
+    return {'steps': sum(map(bool, tracks.steps.clamps)), 'reasons': dict(sorted(reasons.items()))}
+
+
+def view_report(track: ViewTrack) -> dict[str, Any]:
+    """Return rate, gaps and latency of one view; ``missing`` counts frames that gaps stand for."""
+    periods = np.diff(track.stamps) * 1e-9
+    usual = float(np.median(periods)) if len(periods) else 0.0
+    missing = int(np.maximum(0, np.round(periods / usual) - 1).sum()) if usual > 0 else 0
+    return {'topic': track.topic.name, 'frames': len(track.stamps),
+            'rate_hz': mean_rate(track.stamps), 'missing': missing,
+            'max_gap_s': rounded(periods.max()) if len(periods) else None,
+            'latency_s': spread((track.log - track.stamps) * 1e-9)}
+
+
+def mean_rate(stamps: Stamps) -> float | None:
+    """Return the mean rate of sorted stamps in hertz; None below two."""
+    if len(stamps) < 2 or stamps[-1] <= stamps[0]:
+        return None
+    return rounded((len(stamps) - 1) * 1e9 / (stamps[-1] - stamps[0]))
+
+
+def topic_reports(bag: BagReader) -> dict[str, Any]:
+    """Return count, rate, gaps, latency and losses of every topic, from the bag itself."""
+    counters = {name: TopicCounter(topic) for name, topic in bag.topics.items()}
+    sequences: dict[str, list[int]] = {name: [] for name in bag.topics}
+    first: dict[str, int] = {}
+    for message in bag.messages():
+        counters[message.topic].wrote(message)
+        first.setdefault(message.topic, message.log_ns)
+        sequences[message.topic].append(message.sequence)
+    recorded = recorder_statistics(bag.metadata.custom)
+    return {name: _topic_report(counter, first.get(name, 0), sequences[name],
+                                recorded.get(name, {}))
+            for name, counter in sorted(counters.items())}
+
+
+def _topic_report(counter: TopicCounter, first_ns: int, sequence: list[int],
+                  recorded: Mapping[str, Any]) -> dict[str, Any]:
+    report = counter.report(0)
+    span_s = (counter.last_log_ns - first_ns) * 1e-9
+    lost = max(int(recorded.get('lost', 0)), sequence_losses(counter.topic, sequence))
+    return {'type': counter.topic.type, 'count': counter.written, 'bytes': counter.bytes,
+            'rate_hz': rounded((counter.written - 1) / span_s) if span_s > 0 else None,
+            'max_gap_s': rounded(report.max_gap_s), 'lost': lost,
+            'max_latency_s': (rounded(report.max_latency_s) if isfinite(report.max_latency_s)
+                              and not counter.topic.is_latched else None)}
+
+
+def sequence_losses(topic: Topic, sequence: list[int]) -> int:
+    """Return how many numbers are missing in a sender's count; 0 with several senders."""
+    if len(topic.qos) != 1 or topic.is_latched or not sequence or not all(sequence):
+        return 0
+    steps = np.diff(np.array(sequence, np.int64))
+    if (steps <= 0).any():
+        return 0
+    return int((steps - 1).sum())
+
+
+def recorder_statistics(custom: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Return what the recorder counted, by topic; empty in recovered and foreign bags."""
+    try:
+        counted = json.loads(custom.get(STATISTICS, '{}'))
+    except json.JSONDecodeError:
+        return {}
+    return counted if isinstance(counted, dict) else {}

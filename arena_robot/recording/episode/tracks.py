@@ -1,0 +1,250 @@
+"""
+An episode's bag as arrays: steps, arm, gripper, chunks, and where each picture is.
+
+Topics are found by the type of their messages, pictures by the words of their topic's name, so
+that a bag from other drivers works too. Units are SI and radians, stamps integer nanoseconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_robot.core.observation import ROLES, Floats, view
+from arena_robot.recording.bag.base import Decoder, Topic
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.bag.topic_stats import header_stamp_ns
+
+Stamps = NDArray[np.int64]
+
+STEP = 'arena_msgs/msg/StepRecord'
+CHUNK = 'arena_msgs/msg/ActionChunk'
+ARM = 'arena_msgs/msg/ArmState'
+GRIPPER = 'arena_msgs/msg/GripperState'
+INFO = 'arena_msgs/msg/EpisodeInfo'
+IMAGE = 'sensor_msgs/msg/Image'
+JPEG = 'sensor_msgs/msg/CompressedImage'
+
+
+@dataclass(frozen=True)
+class ArmTrack:
+    """Arm states: ``stamps`` (N,), joints (N, 7), ``pose`` (N, 6) flange, ``mode`` (N,)."""
+
+    stamps: Stamps
+    q: Floats
+    dq: Floats
+    tau: Floats
+    tau_ext: Floats
+    q_desired: Floats
+    pose: Floats
+    mode: Stamps
+
+
+@dataclass(frozen=True)
+class GripperTrack:
+    """Gripper states: ``stamps`` (N,), ``position`` (N,) 0 open to 1 closed, ``width_m`` (N,)."""
+
+    stamps: Stamps
+    position: Floats
+    width_m: Floats
+
+
+@dataclass(frozen=True)
+class ChunkRecord:
+    """One recorded inference: ``actions`` (N, 8) or (N, 7) asked for at step ``step``."""
+
+    index: int
+    step: int
+    space: str
+    actions: Floats
+
+
+@dataclass(frozen=True)
+class ViewTrack:
+    """The pictures of one view: capture ``stamps`` and arrival ``log`` (N,), in order."""
+
+    topic: Topic
+    stamps: Stamps
+    log: Stamps
+
+
+@dataclass(frozen=True)
+class Steps:
+    """
+    What was seen, asked and sent, one row a step.
+
+    ``requested`` is (N, 8) or (N, 7); ``q_sent`` (N, 7); ``image_stamps`` (N, V) by ``views``,
+    0 where a step used no such picture; ``clamps`` the reasons, joined by commas.
+    """
+
+    index: Stamps
+    stamps: Stamps
+    arm_stamps: Stamps
+    gripper_stamps: Stamps
+    views: tuple[str, ...]
+    image_stamps: Stamps
+    space: str
+    requested: Floats
+    q_sent: Floats
+    gripper_sent: Floats
+    chunk_index: Stamps
+    chunk_step: Stamps
+    clamps: tuple[str, ...]
+    loop_s: Floats
+    late_s: Floats
+    inference_s: Floats
+    observation_age_s: Floats
+    skew_s: Floats
+
+
+@dataclass(frozen=True)
+class EpisodeTracks:
+    """Everything of an episode but the pictures; ``info`` the fields of its last EpisodeInfo."""
+
+    info: Mapping[str, Any]
+    steps: Steps
+    arm: ArmTrack
+    gripper: GripperTrack
+    chunks: tuple[ChunkRecord, ...]
+    views: Mapping[str, ViewTrack] = field(default_factory=dict)
+
+
+def view_of(topic: str) -> str:
+    """
+    Return the view that a picture topic shows, such as ``wrist_left``; empty when it shows none.
+
+    The role (left, right, wrist) is the first word of the name that is or contains one; the eye
+    is the next word that is ``left`` or ``right``, and the left one when there is none.
+    """
+    words = topic.strip('/').split('/')
+    for k, word in enumerate(words):
+        role = next((r for r in ROLES if r in word.split('_')), '')
+        if role:
+            eye = next((w for w in words[k + 1:] if w in ('left', 'right')), 'left')
+            return view(role, eye)
+    return ''
+
+
+def view_topics(bag: BagReader) -> dict[str, Topic]:
+    """
+    Return the picture topic of each view; compressed ones are preferred to raw ones.
+
+    The station's namespace, such as ``/left`` of the left robot, is no part of a view. Latched
+    pictures, such as start photographs, are no stream and no view.
+    """
+    found: dict[str, Topic] = {}
+    steps = bag.of_type(STEP)
+    namespace = steps[0].name.rsplit('/', 2)[0] + '/' if steps else '/'
+    for kind in (JPEG, IMAGE):
+        for topic in bag.of_type(kind):
+            name = view_of(topic.name.removeprefix(namespace))
+            if name and name not in found and not (topic.is_latched or 'depth' in topic.name):
+                found[name] = topic
+    return dict(sorted(found.items()))
+
+
+def load_tracks(bag: BagReader, decoder: Decoder) -> EpisodeTracks:
+    """Read an episode. Raises DataError when a message does not fit its type."""
+    rows: dict[str, list[Any]] = {STEP: [], CHUNK: [], ARM: [], GRIPPER: [], INFO: []}
+    names = [t.name for t in bag.of_type(*rows)]
+    for message, value in bag.decoded(decoder, names):
+        rows[bag.topics[message.topic].type].append(value)
+    return EpisodeTracks(
+        info=_info(rows[INFO]), steps=_steps(rows[STEP]), arm=_arm(rows[ARM]),
+        gripper=_gripper(rows[GRIPPER]), chunks=tuple(_chunk(c) for c in rows[CHUNK]),
+        views=_views(bag))
+
+
+def time_ns(stamp: Any) -> int:
+    """Return a ``builtin_interfaces/Time`` in nanoseconds."""
+    return int(stamp.sec) * 10**9 + int(stamp.nanosec)
+
+
+def nearest(stamps: Stamps, wanted: Stamps) -> Stamps:
+    """Return for each ``wanted`` the row of the nearest of ``stamps``, which are sorted."""
+    after = np.searchsorted(stamps, wanted).clip(1, max(1, len(stamps) - 1))
+    if len(stamps) < 2:
+        return np.zeros(len(wanted), np.int64)
+    left, right = stamps[after - 1], stamps[after]
+    return np.asarray(np.where(wanted - left <= right - wanted, after - 1, after), np.int64)
+
+
+def _views(bag: BagReader) -> dict[str, ViewTrack]:
+    topics = view_topics(bag)
+    stamps: dict[str, list[tuple[int, int]]] = {t.name: [] for t in topics.values()}
+    for message in bag.messages(stamps):
+        stamps[message.topic].append((header_stamp_ns(message.data), message.log_ns))
+    return {name: ViewTrack(t, *_columns(stamps[t.name])) for name, t in topics.items()}
+
+
+def _columns(pairs: list[tuple[int, int]]) -> tuple[Stamps, Stamps]:
+    table = np.array(pairs, np.int64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
+
+
+def _info(messages: list[Any]) -> dict[str, Any]:
+    if not messages:
+        return {}
+    last = messages[-1]
+    words = ('session_id', 'slot', 'prompt', 'station', 'robot_type', 'backend', 'end_reason',
+             'detail')
+    return {**{w: str(getattr(last, w)) for w in words},
+            'control_rate_hz': float(last.control_rate_hz), 'max_steps': int(last.max_steps),
+            'steps': int(last.steps), 'started_ns': time_ns(last.started),
+            'ended_ns': time_ns(last.ended)}
+
+
+def _chunk(c: Any) -> ChunkRecord:
+    actions = np.asarray(c.actions, np.float64).reshape(-1, max(1, int(c.width)))
+    return ChunkRecord(int(c.chunk_index), int(c.step), str(c.action_space), actions)
+
+
+def _arm(messages: list[Any]) -> ArmTrack:
+    def joints(name: str, width: int = 7) -> Floats:
+        return np.array([getattr(m, name) for m in messages], np.float64).reshape(-1, width)
+
+    return ArmTrack(_stamps(messages), joints('q'), joints('dq'), joints('tau'),
+                    joints('tau_ext'), joints('q_desired'), joints('cartesian_position', 6),
+                    _numbers(messages, 'robot_mode'))
+
+
+def _gripper(messages: list[Any]) -> GripperTrack:
+    return GripperTrack(_stamps(messages), _floats(messages, 'position'),
+                        _floats(messages, 'width_m'))
+
+
+def _steps(messages: list[Any]) -> Steps:
+    views = tuple(sorted({str(v) for m in messages for v in m.image_views}))
+    seen = np.zeros((len(messages), len(views)), np.int64)
+    for row, m in enumerate(messages):
+        for name, stamp in zip(m.image_views, m.image_stamps, strict=False):
+            seen[row, views.index(name)] = time_ns(stamp)
+    width = max((len(m.requested) for m in messages), default=8)
+    requested = np.full((len(messages), width), np.nan)
+    for row, m in enumerate(messages):
+        requested[row, :len(m.requested)] = m.requested
+    return Steps(
+        index=_numbers(messages, 'index'), stamps=_stamps(messages),
+        arm_stamps=np.array([time_ns(m.arm_stamp) for m in messages], np.int64),
+        gripper_stamps=np.array([time_ns(m.gripper_stamp) for m in messages], np.int64),
+        views=views, image_stamps=seen, requested=requested,
+        space=str(messages[0].action_space) if messages else '',
+        q_sent=np.array([m.q_sent for m in messages], np.float64).reshape(-1, 7),
+        clamps=tuple(','.join(dict.fromkeys(str(c.reason) for c in m.clamps)) for m in messages),
+        chunk_index=_numbers(messages, 'chunk_index'), chunk_step=_numbers(messages, 'chunk_step'),
+        **{name: _floats(messages, name) for name in (
+            'gripper_sent', 'loop_s', 'late_s', 'inference_s', 'observation_age_s', 'skew_s')})
+
+
+def _stamps(messages: list[Any]) -> Stamps:
+    return np.array([time_ns(m.header.stamp) for m in messages], np.int64)
+
+
+def _numbers(messages: list[Any], name: str) -> Stamps:
+    return np.array([getattr(m, name) for m in messages], np.int64)
+
+
+def _floats(messages: list[Any], name: str) -> Floats:
+    return np.array([getattr(m, name) for m in messages], np.float64)

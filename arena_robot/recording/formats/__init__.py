@@ -1,0 +1,1 @@
+"""Other formats: DROID, LeRobot, RoboArena."""

@@ -1,0 +1,76 @@
+"""
+DROID's raw layout: ``trajectory.h5``, ``metadata_<id>.json``, ``recordings/MP4/<camera>.mp4``.
+
+One row a step, under the names that DROID's own tools use; stamps are milliseconds. What was not
+recorded is left out rather than made up: only the action space that was asked for is there, with
+the joint target that was really sent. Cameras go by view instead of serial.
+"""
+
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from arena_robot.core.errors import DataError
+from arena_robot.recording.formats.exporting import EpisodeExport, new_folder
+from arena_robot.recording.formats.session_words import Source
+
+_MS = 1_000_000
+_KINDS = {'left': 1, 'right': 1, 'wrist': 0}
+
+
+def export_droid(source: Source, output: Path) -> Path:
+    """Write one episode into ``output/<session>_<slot>`` and return that folder."""
+    folder = new_folder(output / f'{source.words.session_id}_{source.slot}')
+    with EpisodeExport(source) as episode:
+        views = episode.views(right_eyes=True)
+        try:
+            with h5py.File(folder / 'trajectory.h5', 'w') as file:
+                _write(file, episode, views)
+        except OSError as error:
+            raise DataError(f'cannot write {folder}/trajectory.h5: {error}') from error
+        videos = folder / 'recordings' / 'MP4'
+        videos.mkdir(parents=True)
+        for view in views:
+            episode.write_step_video(view, videos / f'{view}.mp4')
+        words = source.words
+        text = json.dumps({
+            'uuid': words.session_id, 'slot': source.slot, 'policy': words.policy(source.slot),
+            'station': words.station, 'current_task': episode.prompt,
+            'trajectory_length': len(episode.tracks.steps.index),
+            'success': words.progress.get(source.slot) == 1.0,
+            'partial_success': words.progress.get(source.slot),
+            'hdf5_path': 'trajectory.h5',
+            'mp4_paths': {v: f'recordings/MP4/{v}.mp4' for v in views}}, indent=2) + '\n'
+        (folder / f'metadata_{words.session_id}.json').write_text(text, encoding='utf-8')
+    return folder
+
+
+def _write(file: h5py.File, episode: EpisodeExport, views: list[str]) -> None:
+    rows, steps = episode.rows(), episode.tracks.steps
+    state = file.create_group('observation/robot_state')
+    state['joint_positions'] = rows.joints
+    state['joint_velocities'] = rows.velocities
+    state['motor_torques_measured'] = rows.torques
+    state['cartesian_position'] = rows.pose
+    state['gripper_position'] = rows.gripper
+    action = file.create_group('action')
+    action[rows.space] = rows.requested[:, :-1]
+    action['gripper_position'] = steps.gripper_sent
+    if rows.space != 'joint_position':
+        action['joint_position'] = steps.q_sent
+    action['target_joint_position'] = steps.q_sent
+    stamps = file.create_group('observation/timestamp')
+    stamps['control/step_start'] = steps.stamps // _MS
+    stamps['robot_state/read_end'] = steps.arm_stamps // _MS
+    for view in views:
+        column = steps.views.index(view)
+        stamps[f'cameras/{view}_frame_received'] = steps.image_stamps[:, column] // _MS
+        kind = np.full(len(steps.index), _KINDS[view.split('_')[0]], np.int64)
+        file[f'observation/camera_type/{view}'] = kind
+    stamps['skip_action'] = np.zeros(len(steps.index), bool)
+    file['observation/controller_info/clamped'] = np.array([bool(c) for c in steps.clamps])
+    file.attrs['current_task'] = episode.prompt
+    file.attrs['action_space'] = rows.space
+    file.attrs['cartesian_frame'] = 'base to link8 (flange), x y z roll pitch yaw, fixed axes'

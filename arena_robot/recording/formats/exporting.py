@@ -1,0 +1,113 @@
+"""What all exports share: an episode's rows, and videos with one frame a step."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+
+from arena_robot.core.errors import DataError
+from arena_robot.core.observation import Floats
+from arena_robot.recording.bag.base import Decoder
+from arena_robot.recording.bag.codec import Codec
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.episode.derive import observed
+from arena_robot.recording.episode.frames import video_frames, write_video
+from arena_robot.recording.episode.tracks import EpisodeTracks, load_tracks
+from arena_robot.recording.formats.session_words import Source
+
+TICK_NS = 10**9 // 15
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One row a step: joints (N, 7), pose (N, 6), gripper (N,), and what was asked (N, 8|7)."""
+
+    joints: Floats
+    velocities: Floats
+    torques: Floats
+    pose: Floats
+    gripper: Floats
+    requested: Floats
+    space: str
+
+
+class EpisodeExport:
+    """One episode opened for export; use it with ``with``."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.bag = BagReader(source.folder)
+        self.codec: Decoder = Codec()
+        self.tracks: EpisodeTracks
+
+    def __enter__(self) -> 'EpisodeExport':
+        self.bag.open()
+        try:
+            self.tracks = load_tracks(self.bag, self.codec)
+            if not len(self.tracks.steps.index):
+                raise DataError(f'{self.source.folder} has no steps, so there is nothing to '
+                                'export')
+        except BaseException:
+            self.bag.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bag.close()
+
+    @property
+    def prompt(self) -> str:
+        """The instruction."""
+        return str(self.tracks.info.get('prompt') or self.source.words.prompt)
+
+    def rows(self) -> Rows:
+        """Return what each step saw and asked. Raises DataError when the arm is missing."""
+        seen = observed(self.tracks)
+        if np.isnan(seen['joint_position']).any() or np.isnan(seen['gripper_position']).any():
+            raise DataError(f'{self.source.folder} has steps whose arm or gripper state was not '
+                            'recorded; `arena episode check` says more')
+        return Rows(seen['joint_position'], seen['joint_velocity'], seen['joint_torque'],
+                    seen['cartesian_position'], seen['gripper_position'],
+                    self.tracks.steps.requested, self.tracks.steps.space)
+
+    def views(self, right_eyes: bool = False) -> list[str]:
+        """Return the views whose pictures every step used."""
+        steps = self.tracks.steps
+        return [name for column, name in enumerate(steps.views)
+                if (right_eyes or name.endswith('_left')) and name in self.tracks.views
+                and np.isin(steps.image_stamps[:, column], self.tracks.views[name].stamps).all()]
+
+    def write_step_video(self, view: str, path: Path, size: tuple[int, int] | None = None) -> None:
+        """Write a video at 15 Hz whose frame k is what step k was shown; ``size`` (w, h)."""
+        count = len(self.tracks.steps.index)
+        frames = ((k * TICK_NS, frame) for k, frame in enumerate(self._shown(view)))
+        if len(write_video(path, frames, 15.0, size=size)) != count:
+            raise DataError(f'{self.source.folder}: the pictures of {view} do not follow the '
+                            'steps')
+
+    def _shown(self, view: str) -> Iterator[Any]:
+        column = self.tracks.steps.views.index(view)
+        wanted = self.tracks.steps.image_stamps[:, column]
+        row = 0
+        for stamp, frame in video_frames(self.bag, self.codec, self.tracks.views[view].topic):
+            while row < len(wanted) and wanted[row] == stamp:
+                yield frame
+                row += 1
+
+
+def new_folder(path: Path) -> Path:
+    """Make a folder that must not hold anything yet. Raises DataError."""
+    if path.exists() and any(path.iterdir()):
+        raise DataError(f'{path} is not empty; exports do not overwrite, name another --output')
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def video_shape(path: Path) -> tuple[int, int]:
+    """Return (height, width) of a video."""
+    with av.open(str(path)) as file:
+        context = file.streams.video[0].codec_context
+        return context.height, context.width

@@ -1,0 +1,195 @@
+"""
+A LeRobotDataset v3.0 folder: parquet tables, one video a view and episode, ``meta/``.
+
+``timestamp`` is the nominal time that the format asks for (frame over 15); the true time of each
+step, which is what was recorded, is in ``true_timestamp``. ``action`` is what the policy asked
+for, so a dataset holds one action space only.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from arena_robot.core.errors import DataError
+from arena_robot.core.observation import Pixels
+from arena_robot.recording.episode.frames import read_video
+from arena_robot.recording.formats.exporting import EpisodeExport, new_folder, video_shape
+from arena_robot.recording.formats.session_words import Source
+
+FPS = 15
+_SAMPLE_EVERY = 15
+DATA = 'data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet'
+VIDEO = 'videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4'
+_JOINTS = [f'joint_{k}' for k in range(1, 8)]
+_NAMES = {'joint': _JOINTS, 'cartesian': ['x', 'y', 'z', 'roll', 'pitch', 'yaw']}
+
+
+def export_lerobot(sources: Sequence[Source], output: Path) -> Path:
+    """
+    Write all ``sources`` as the episodes of one dataset in ``output`` and return it.
+
+    Raises DataError when they differ in action space or views, or ``output`` is not empty.
+    """
+    root = new_folder(output)
+    tables: list[dict[str, Any]] = []
+    episodes: list[dict[str, Any]] = []
+    tasks: list[str] = []
+    shapes: dict[str, tuple[int, int]] = {}
+    samples: dict[str, list[Pixels]] = {}
+    spaces: set[str] = set()
+    total = 0
+    for number, source in enumerate(sources):
+        with EpisodeExport(source) as episode:
+            _agree(episode, spaces, shapes, number)
+            if episode.prompt not in tasks:
+                tasks.append(episode.prompt)
+            table = _table(episode, number, total, tasks.index(episode.prompt))
+            shapes.update(_videos(episode, root, number, samples))
+            episodes.append(_episode(episode, number, total, list(shapes), source))
+        _write(root / DATA.format(chunk_index=0, file_index=number), pa.table(_columns(table)))
+        total += len(table['index'])
+        tables.append(table)
+    space = spaces.pop()
+    _write(root / 'meta/episodes/chunk-000/file-000.parquet', pa.Table.from_pylist(episodes))
+    _write(root / 'meta/tasks.parquet', _tasks(tasks))
+    _json(root / 'meta/stats.json', {**_stats(tables), **_picture_stats(samples)})
+    _json(root / 'meta/info.json', _info(tables, shapes, space, len(tasks)))
+    return root
+
+
+def _agree(episode: EpisodeExport, spaces: set[str], shapes: dict[str, Any], number: int) -> None:
+    spaces.add(episode.tracks.steps.space)
+    if len(spaces) > 1:
+        raise DataError(f"a dataset holds one action space, found {', '.join(sorted(spaces))}: "
+                        'export these episodes one by one')
+    keys = {_key(v) for v in episode.views()}
+    if number and keys != set(shapes):
+        raise DataError(f"all episodes of a dataset show the same views; {episode.source.folder} "
+                        f"has {', '.join(sorted(keys)) or 'none'}, the ones before "
+                        f"{', '.join(sorted(shapes)) or 'none'}")
+
+
+def _key(view: str) -> str:
+    return f"observation.images.{view.removesuffix('_left')}"
+
+
+def _table(episode: EpisodeExport, number: int, first: int, task: int) -> dict[str, Any]:
+    rows, steps = episode.rows(), episode.tracks.steps
+    count = len(steps.index)
+    frames = np.arange(count)
+    state = np.column_stack([rows.joints, rows.gripper])
+    return {'observation.state': state.astype(np.float32),
+            'observation.cartesian_position': rows.pose.astype(np.float32),
+            'action': rows.requested.astype(np.float32),
+            'action.joint_target': np.column_stack([steps.q_sent, steps.gripper_sent]
+                                                   ).astype(np.float32),
+            'timestamp': (frames / FPS).astype(np.float32),
+            'true_timestamp': (steps.stamps - steps.stamps[0]) * 1e-9,
+            'frame_index': frames, 'episode_index': np.full(count, number),
+            'index': first + frames, 'task_index': np.full(count, task)}
+
+
+def _columns(table: dict[str, Any]) -> dict[str, pa.Array]:
+    return {name: pa.array(values) if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(
+        pa.array(values.ravel()), values.shape[1]) for name, values in table.items()}
+
+
+def _videos(episode: EpisodeExport, root: Path, number: int, samples: dict[str, list[Pixels]]
+            ) -> dict[str, tuple[int, int]]:
+    shapes = {}
+    for view in episode.views():
+        path = root / VIDEO.format(video_key=_key(view), chunk_index=0, file_index=number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        episode.write_step_video(view, path)
+        shapes[_key(view)] = video_shape(path)
+        every = read_video(path)
+        samples.setdefault(_key(view), []).extend(
+            frame[::4, ::4] for k, frame in enumerate(every) if k % _SAMPLE_EVERY == 0)
+    return shapes
+
+
+def _episode(episode: EpisodeExport, number: int, first: int, keys: list[str], source: Source
+             ) -> dict[str, Any]:
+    count = len(episode.tracks.steps.index)
+    row: dict[str, Any] = {
+        'episode_index': number, 'tasks': [episode.prompt], 'length': count,
+        'data/chunk_index': 0, 'data/file_index': number,
+        'dataset_from_index': first, 'dataset_to_index': first + count,
+        'meta/episodes/chunk_index': 0, 'meta/episodes/file_index': 0,
+        'session_id': source.words.session_id, 'slot': source.slot,
+        'policy': source.words.policy(source.slot),
+        'partial_success': source.words.progress.get(source.slot)}
+    for key in keys:
+        row.update({f'videos/{key}/chunk_index': 0, f'videos/{key}/file_index': number,
+                    f'videos/{key}/from_timestamp': 0.0,
+                    f'videos/{key}/to_timestamp': count / FPS})
+    return row
+
+
+def _tasks(tasks: list[str]) -> pa.Table:
+    """Return the table of tasks, with the index that pandas readers of the format look up."""
+    table = pa.table({'task_index': pa.array(range(len(tasks)), pa.int64()), 'task': tasks})
+    columns = [{'name': n, 'field_name': n, 'pandas_type': p, 'numpy_type': t, 'metadata': None}
+               for n, p, t in (('task_index', 'int64', 'int64'), ('task', 'unicode', 'object'))]
+    pandas = {'index_columns': ['task'], 'column_indexes': [], 'columns': columns,
+              'pandas_version': '2.2.0'}
+    return table.replace_schema_metadata({'pandas': json.dumps(pandas)})
+
+
+def _stats(tables: list[dict[str, Any]]) -> dict[str, Any]:
+    found = {}
+    for name in tables[0]:
+        values = np.concatenate([t[name] for t in tables]).astype(np.float64)
+        values = values.reshape(len(values), -1)
+        found[name] = {'min': values.min(0).tolist(), 'max': values.max(0).tolist(),
+                       'mean': values.mean(0).tolist(), 'std': values.std(0).tolist(),
+                       'count': [len(values)]}
+    return found
+
+
+def _picture_stats(samples: dict[str, list[Pixels]]) -> dict[str, Any]:
+    """Return statistics of 0 to 1 by channel, shaped (3, 1, 1), over the sampled pictures."""
+    found = {}
+    for key, frames in samples.items():
+        plain = np.stack(frames).reshape(-1, 3) / 255.0
+        found[key] = {'count': [len(frames)], **{
+            name: getattr(plain, name)(0).reshape(3, 1, 1).tolist()
+            for name in ('min', 'max', 'mean', 'std')}}
+    return found
+
+
+def _info(tables: list[dict[str, Any]], shapes: dict[str, tuple[int, int]], space: str,
+          tasks: int) -> dict[str, Any]:
+    first, episodes = tables[0], len(tables)
+    names = {'observation.state': [*_JOINTS, 'gripper'], 'action.joint_target':
+             [*_JOINTS, 'gripper'], 'observation.cartesian_position': _NAMES['cartesian'],
+             'action': [*_NAMES[space.split('_')[0]], 'gripper']}
+    features: dict[str, Any] = {
+        name: {'dtype': str(values.dtype), 'shape': [values.shape[1] if values.ndim > 1 else 1],
+               'names': names.get(name), 'fps': FPS} for name, values in first.items()}
+    for key, (height, width) in shapes.items():
+        features[key] = {'dtype': 'video', 'shape': [height, width, 3],
+                         'names': ['height', 'width', 'channels'], 'info': {
+                             'video.height': height, 'video.width': width, 'video.fps': FPS,
+                             'video.channels': 3, 'video.codec': 'h264',
+                             'video.pix_fmt': 'yuv420p', 'video.is_depth_map': False,
+                             'has_audio': False}}
+    return {'codebase_version': 'v3.0', 'robot_type': 'panda_droid', 'total_episodes': episodes,
+            'total_frames': sum(len(t['index']) for t in tables), 'total_tasks': tasks,
+            'chunks_size': 1000, 'data_files_size_in_mb': 100, 'video_files_size_in_mb': 200,
+            'fps': FPS, 'splits': {'train': f'0:{episodes}'}, 'data_path': DATA,
+            'video_path': VIDEO, 'action_space': space, 'features': features}
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path)
+
+
+def _json(path: Path, data: dict[str, Any]) -> None:
+    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + '\n', encoding='utf-8')

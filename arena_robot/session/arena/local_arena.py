@@ -1,0 +1,214 @@
+"""
+An arena in the station's own process: policies from a file, blind pairs, results in a folder.
+
+Makes a station useful with no server. The pair of an open session is kept sealed (see
+:mod:`arena_robot.session.arena.seal`), so that it survives a restart and stays out of sight.
+"""
+
+import dataclasses
+import json
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.episode import Episode, Feedback, Slot
+from arena_robot.core.errors import ConfigError, Conflict, ServerError
+from arena_robot.policy.base import Policy
+from arena_robot.session.arena.blind import BlindPolicy
+from arena_robot.session.arena.seal import read_key, seal, unseal
+from arena_robot.session.base import Assignment, Reveal, StationInfo, commitment
+from arena_robot.session.protocol.journal import write_atomic
+
+NONCE_BYTES = 16
+
+
+@dataclass(frozen=True)
+class PolicyEntry:
+    """A policy of the pool: ``address`` as ``arena policy`` takes it, ``weight`` how often."""
+
+    name: str
+    address: str
+    weight: float = 1.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LocalArenaConfig:
+    """The pool of a stand-alone station."""
+
+    policies: tuple[PolicyEntry, ...]
+
+    def __post_init__(self) -> None:
+        names = [entry.name for entry in self.policies]
+        if len(set(names)) < 2 or len(set(names)) != len(names):
+            raise ConfigError(f'a pool needs two policies or more, each with its own name; got '
+                              f"{', '.join(names) or 'none'}")
+        if any(not entry.weight > 0.0 for entry in self.policies):
+            raise ConfigError('the weight of a policy is more than 0')
+
+
+class LocalArena:
+    """
+    Implements :class:`arena_robot.session.base.Arena` without a server.
+
+    ``connect`` turns a pool entry into a policy; ``folder`` keeps sealed pairs and results;
+    ``rng`` draws pairs, order, nonces and session ids (None: the system's own randomness).
+    """
+
+    def __init__(self, config: LocalArenaConfig, connect: Callable[[PolicyEntry], Policy],
+                 folder: Path, clock: Clock, rng: Random) -> None:
+        self._config = config
+        self._connect = connect
+        self._folder = folder
+        self._clock = clock
+        self._rng = rng
+        self._policies: dict[tuple[str, Slot], BlindPolicy] = {}
+        self._lock = threading.RLock()
+
+    def assign(self, station: StationInfo, evaluator: str, prompt: str) -> Assignment:
+        """Return a new blind pair; the two differ, who is A is random."""
+        with self._lock:
+            first = self._draw(self._config.policies)
+            second = self._draw(tuple(p for p in self._config.policies if p is not first))
+            nonce = self._rng.randbytes(NONCE_BYTES).hex()
+            session_id = str(uuid.UUID(bytes=self._rng.randbytes(16), version=4))
+            promise = commitment(nonce, first.name, second.name)
+            record = {
+                'status': 'open', 'session_id': session_id, 'station': station.station,
+                'evaluator': evaluator, 'prompt': prompt, 'created_ns': self._clock.now_ns(),
+                'commitment': promise, 'episodes': {},
+                'sealed': seal(self._key(), session_id,
+                               {'nonce': nonce, 'A': first.name, 'B': second.name})}
+            self._write(record)
+            return Assignment(session_id, promise)
+
+    def policy(self, session_id: str, slot: Slot) -> Policy:
+        """Return the policy behind a slot, connected on first use."""
+        with self._lock:
+            record = self._open_record(session_id)
+            if (session_id, slot) not in self._policies:
+                entry = self._entry(self._pair(record)[slot.value])
+                self._policies[session_id, slot] = self._connected(entry, slot)
+            return self._policies[session_id, slot]
+
+    def heartbeat(self, session_id: str, state: str) -> None:
+        """Keep when the session was last alive; Conflict when it is closed."""
+        with self._lock:
+            record = self._open_record(session_id)
+            self._write({**record, 'seen_ns': self._clock.now_ns(), 'state': state})
+
+    def upload(self, session_id: str, episode: Episode, folder: Path) -> None:
+        """Keep where the episode is; a local arena leaves the files where they are."""
+        with self._lock:
+            record = self._read(session_id)
+            if record['status'] == 'aborted':
+                raise Conflict(f'session {session_id} was aborted; it takes no episodes')
+            item = {'folder': str(folder), 'steps': episode.steps, 'end': episode.end.value}
+            episodes = {**record['episodes'], episode.slot.value: item}
+            self._write({**record, 'episodes': episodes})
+
+    def feedback(self, session_id: str, feedback: Feedback) -> None:
+        """Store the verdict, once; the same again is accepted, another is a Conflict."""
+        with self._lock:
+            record = self._read(session_id)
+            verdict = _verdict(feedback)
+            if record['status'] == 'aborted':
+                raise Conflict(f'session {session_id} was aborted; it takes no verdict')
+            if record.get('feedback', verdict) != verdict:
+                raise Conflict(f'session {session_id} already has another verdict')
+            self._write({**record, 'status': 'judged', 'feedback': verdict})
+
+    def abort(self, session_id: str, reason: str) -> None:
+        """Close a session without a verdict; again is fine, after the verdict a Conflict."""
+        with self._lock:
+            record = self._read(session_id)
+            if record['status'] == 'judged':
+                raise Conflict(f'session {session_id} has a verdict; it cannot be aborted')
+            self._write({**record, 'status': 'aborted', 'reason': reason})
+            self._release(session_id)
+
+    def reveal(self, session_id: str) -> Reveal:
+        """Return the names and write them beside the verdict; Conflict when nothing was run."""
+        with self._lock:
+            record = self._read(session_id)
+            if record['status'] != 'judged':
+                raise Conflict(f'session {session_id} has no verdict yet; names come after it')
+            if not record['episodes'] and not record['feedback']['valid']:
+                raise Conflict(f'session {session_id} ended before any rollout; '
+                               'its policies are revealed to nobody')
+            pair = self._pair(record)
+            self._write({**record, 'policy_a': pair['A'], 'policy_b': pair['B'],
+                         'nonce': pair['nonce']})
+            self._release(session_id)
+            return Reveal(pair['nonce'], pair['A'], pair['B'])
+
+    def close(self) -> None:
+        """Let go of all policies."""
+        with self._lock:
+            for session_id in {key[0] for key in self._policies}:
+                self._release(session_id)
+
+    def _draw(self, entries: tuple[PolicyEntry, ...]) -> PolicyEntry:
+        return self._rng.choices(entries, [entry.weight for entry in entries])[0]
+
+    def _connected(self, entry: PolicyEntry, slot: Slot) -> BlindPolicy:
+        policy: Policy | None = None
+        try:
+            policy = self._connect(entry)
+        except Exception:  # its words name the policy; the station is told without them
+            policy = None
+        if policy is None:
+            raise ServerError(f'the policy of slot {slot.value} cannot be reached; '
+                              'abort the session and start another')
+        return BlindPolicy(policy, slot, self._clock)
+
+    def _release(self, session_id: str) -> None:
+        for slot in Slot:
+            policy = self._policies.pop((session_id, slot), None)
+            if policy is not None:
+                policy.close()
+
+    def _entry(self, name: str) -> PolicyEntry:
+        for entry in self._config.policies:
+            if entry.name == name:
+                return entry
+        raise ServerError('a policy of this session is no longer in the pool; '
+                          'put it back, or abort the session')
+
+    def _key(self) -> bytes:
+        return read_key(self._folder / '.key')
+
+    def _pair(self, record: Mapping[str, Any]) -> dict[str, str]:
+        return unseal(self._key(), record['session_id'], record['sealed'])
+
+    def _open_record(self, session_id: str) -> dict[str, Any]:
+        record = self._read(session_id)
+        if record['status'] != 'open':
+            raise Conflict(f"session {session_id} is closed ({record['status']})")
+        return record
+
+    def _path(self, session_id: str) -> Path:
+        return self._folder / f'{session_id}.json'
+
+    def _read(self, session_id: str) -> dict[str, Any]:
+        try:
+            return dict(json.loads(self._path(session_id).read_text(encoding='utf-8')))
+        except OSError as error:
+            raise ServerError(f'there is no session {session_id} in this arena') from error
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(record, indent=2, ensure_ascii=False) + '\n'
+        write_atomic(self._path(record['session_id']), text)
+
+
+def _verdict(feedback: Feedback) -> dict[str, Any]:
+    data = dataclasses.asdict(feedback)
+    data['progress'] = {slot.value: value for slot, value in feedback.progress.items()}
+    data['preference'] = feedback.preference.value if feedback.preference else None
+    return data

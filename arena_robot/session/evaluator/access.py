@@ -1,0 +1,106 @@
+"""The evaluator's commands in front of a conductor: who may, which button, what is shown."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from arena_robot.core.config import nearest
+from arena_robot.core.episode import EndReason, Preference, Slot
+from arena_robot.core.errors import SessionError
+from arena_robot.session.evaluator.control import Control
+from arena_robot.session.evaluator.desk import Button, DeskState, Verdict, draft_words, shown
+from arena_robot.session.ports import Check
+from arena_robot.session.protocol.conductor import Conductor
+
+
+class Reception:
+    """
+    One for all who want something of a session: checks the token, finds the button.
+
+    ``more_checks`` adds lines to the preflight. Methods raise an ArenaError that says what to do.
+    """
+
+    def __init__(self, conductor: Conductor,
+                 more_checks: Callable[[], list[Check]] = list) -> None:
+        self.conductor = conductor
+        self.control = Control()
+        self._more_checks = more_checks
+
+    def shown(self) -> DeskState:
+        """Return what everybody may see."""
+        conductor = self.conductor
+        live = {name: one.score for name, one in conductor.live.items()}
+        return shown(conductor.record, self.control.holder, conductor.stage.doing,
+                     conductor.problem, live, conductor.waiting)
+
+    def today(self) -> list[DeskState]:
+        """Return today's sessions as shown, newest first."""
+        return [shown(record) for record in self.conductor.today()]
+
+    def open_session(self, token: str, evaluator: str, instruction: str,
+                     repeat: bool = False) -> DeskState:
+        """Check the station if nobody did, fix the task, have a pair assigned."""
+        self.control.check(token)
+        if not self.shown().checks or self.conductor.record.state.is_final:
+            self.conductor.check(self._more_checks)
+        self.conductor.enter_task(evaluator, instruction, repeat)
+        return self.shown()
+
+    def press(self, token: str, button: str, text: str = '') -> str:
+        """Carry out a button of :class:`Button`; return what happened."""
+        self.control.check(token)
+        buttons = self._buttons(text)
+        if button not in buttons:
+            raise SessionError(f"there is no button '{button}'.{nearest(button, buttons)}")
+        buttons[button]()
+        return f'{button}: done'
+
+    def score(self, token: str, slot: str, progress: float, notes: str) -> None:
+        """Score a slot."""
+        self.control.check(token)
+        self.conductor.score(_slot(slot), progress, notes)
+
+    def judge(self, token: str, preference: str, explanation: str, notes: str) -> None:
+        """Give the verdict."""
+        self.control.check(token)
+        known = {one.value: one for one in Preference}
+        if preference not in known:
+            raise SessionError(f"choose A, B or TIE, got '{preference}'")
+        self.conductor.prefer(known[preference], explanation, notes)
+
+    def draft(self, token: str, verdict: Verdict, instruction: str = '') -> None:
+        """Keep what was typed so far."""
+        self.control.check(token)
+        words = draft_words(verdict, instruction)
+        if words:
+            self.conductor.draft(**words)
+
+    def submit(self, token: str) -> None:
+        """Let go of the session; sending it is left to the conductor's :meth:`deliver`."""
+        self.control.check(token)
+        self.conductor.submit()
+
+    def may_run(self, token: str, slot: str) -> Slot:
+        """Return the slot to run, once the caller may."""
+        self.control.check(token)
+        return _slot(slot)
+
+    def _buttons(self, text: str) -> Mapping[str, Callable[[], Any]]:
+        conductor = self.conductor
+        return {
+            Button.CHECK: lambda: conductor.check(self._more_checks),
+            Button.PHOTOGRAPH: conductor.photograph,
+            Button.DONE: lambda: conductor.stop(EndReason.DONE),
+            Button.PREPARE_RESET: conductor.prepare_reset,
+            Button.CONFIRM_RESET: conductor.confirm_reset,
+            Button.INVALIDATE: lambda: conductor.invalidate(text),
+            Button.REVALIDATE: conductor.revalidate,
+            Button.RETRY: conductor.deliver,
+            Button.ABORT: lambda: conductor.abort(text),
+        }
+
+
+def _slot(word: str) -> Slot:
+    try:
+        return Slot(word)
+    except ValueError:
+        raise SessionError(f"a slot is A or B, got '{word}'") from None

@@ -1,0 +1,231 @@
+"""
+What an evaluator sees and presses, the same for the web page and the terminal.
+
+A :class:`Desk` is either in the station's own process or talks to its session node.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from arena_robot.core.episode import Slot
+from arena_robot.session.ports import Check
+from arena_robot.session.protocol.record import SessionRecord
+from arena_robot.session.protocol.states import State
+
+HINTS = {
+    State.IDLE: 'Check the station to begin a session.',
+    State.PREFLIGHT: 'Say who you are and what the robot shall do.',
+    State.TASK_ENTERED: 'The arena is asked for two policies.',
+    State.ASSIGNED: 'Arrange the scene, stand clear, then photograph the start.',
+    State.START_PHOTOGRAPHED: 'Keep a hand near STOP, then start A.',
+    State.RUNNING_A: 'A is running. STOP brings the arm to rest at once.',
+    State.SCORING_A: 'How far did A come? Stand clear: the arm moves to its reset pose next.',
+    State.RESET: 'Put everything back as in the start photograph, stand clear, then start B.',
+    State.RUNNING_B: 'B is running. STOP brings the arm to rest at once.',
+    State.SCORING_B: 'How far did B come?',
+    State.PREFERENCE: 'Which was better, and why?',
+    State.REVIEW: 'Look over everything once more, then submit.',
+    State.SUBMITTING: 'The session is on its way to the arena.',
+    State.DONE: 'Thank you. This session is complete.',
+    State.ABORTED: 'This session was ended without a verdict.',
+}
+RUBRIC = ((0, 'nothing useful'), (25, 'first sub-goal, such as reached'),
+          (50, 'half of it, such as grasped'), (75, 'nearly all, small fault'), (100, 'all of it'))
+
+
+class Button:
+    """The commands that need no words, or one line of them."""
+
+    CHECK = 'check'
+    PHOTOGRAPH = 'photograph'
+    DONE = 'done'
+    PREPARE_RESET = 'prepare_reset'
+    CONFIRM_RESET = 'confirm_reset'
+    INVALIDATE = 'invalidate'
+    REVALIDATE = 'revalidate'
+    RETRY = 'retry'
+    ABORT = 'abort'
+
+
+@dataclass(frozen=True)
+class SlotView:
+    """One slot's rollout as it is shown; ``progress`` 0 to 1, None before the score."""
+
+    slot: Slot
+    end: str = ''
+    detail: str = ''
+    steps: int = 0
+    progress: float | None = None
+    notes: str = ''
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The words on the pair; ``progress`` here is that of a draft."""
+
+    preference: str = ''
+    explanation: str = ''
+    notes: str = ''
+    valid: bool = True
+    invalid_reason: str = ''
+    progress: Mapping[Slot, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DeskState:
+    """Everything there is to show of a session; names no policy before the reveal."""
+
+    state: State = State.IDLE
+    session_id: str = ''
+    station: str = ''
+    evaluator: str = ''
+    control: str = ''
+    created_ns: int = 0
+    entered_ns: int = 0
+    instruction: str = ''
+    commitment: str = ''
+    message: str = ''
+    doing: str = ''
+    notice: str = ''
+    checks: tuple[Check, ...] = ()
+    slots: tuple[SlotView, ...] = (SlotView(Slot.A), SlotView(Slot.B))
+    matches: Mapping[str, float] = field(default_factory=dict)
+    match: float | None = None
+    reset_confirmed: bool = False
+    verdict: Verdict = field(default_factory=Verdict)
+    draft: Verdict = field(default_factory=Verdict)
+    draft_instruction: str = ''
+    missing: tuple[str, ...] = ()
+    waiting: int = 0
+    policy_a: str = ''
+    policy_b: str = ''
+    verified: bool = False
+
+    @property
+    def ready(self) -> bool:
+        """Tell whether the last preflight found nothing wrong."""
+        return all(check.ok for check in self.checks)
+
+
+@dataclass(frozen=True)
+class RunView:
+    """How a running rollout is doing; ``inference_s`` in steps of 50 ms."""
+
+    slot: Slot
+    steps: int
+    max_steps: int
+    loop_s: float = 0.0
+    late_s: float = 0.0
+    inference_s: float = 0.0
+    elapsed_s: float = 0.0
+
+
+class Desk(Protocol):
+    """
+    An evaluator's place. Methods raise an ArenaError that says what to do.
+
+    While a rollout that was started here runs, ``attended`` is asked several times a second; the
+    arm is stopped some seconds after it last said True, or after this process was last heard of.
+    """
+
+    attended: Callable[[], bool]
+
+    def state(self) -> DeskState:
+        """Return the newest state."""
+
+    def wait_change(self, seen: DeskState, timeout_s: float) -> DeskState:
+        """Return the state once it is not ``seen`` any more, or after ``timeout_s``."""
+
+    def running(self) -> RunView | None:
+        """Return how the running rollout is doing, None when none runs."""
+
+    def take(self, name: str, take_over: bool = False) -> None:
+        """Become the one who commands."""
+
+    def release(self) -> None:
+        """Let go of control."""
+
+    def open_session(self, evaluator: str, instruction: str, repeat: bool = False) -> None:
+        """Fix evaluator and instruction and have a blind pair assigned."""
+
+    def press(self, button: str, text: str = '') -> str:
+        """Press a button, one of :class:`Button`; return what happened."""
+
+    def start(self, slot: Slot) -> None:
+        """Start a slot's rollout; returns once it runs."""
+
+    def stop(self) -> None:
+        """Bring the arm to rest now; needs no control."""
+
+    def score(self, slot: Slot, progress: float, notes: str = '') -> None:
+        """Score a slot's rollout, 0 to 1."""
+
+    def judge(self, preference: str, explanation: str, notes: str = '') -> None:
+        """Give the verdict on the pair: ``'A'``, ``'B'`` or ``'TIE'``, and why."""
+
+    def draft(self, verdict: Verdict, instruction: str = '') -> None:
+        """Keep what was typed so far."""
+
+    def submit(self) -> None:
+        """Let go of the session for good."""
+
+    def today(self) -> list[DeskState]:
+        """Return today's sessions, newest first."""
+
+    def views(self) -> tuple[str, ...]:
+        """Return the views that can be shown, such as ``left_left``."""
+
+    def frame(self, view: str) -> bytes | None:
+        """Return the newest image of a view as a JPEG, None when there is none."""
+
+    def reference(self, view: str) -> bytes | None:
+        """Return the start photograph of a view as a JPEG, None when there is none."""
+
+
+def shown(record: SessionRecord, control: str = '', doing: str = '', problem: str = '',
+          live: Mapping[str, float] | None = None, waiting: int = 0) -> DeskState:
+    """Return what is shown of a record; ``live`` are match scores newer than the record's."""
+    matches = dict(live or record.matches)
+    match = min(matches.values()) if matches else record.match
+    notice = ' '.join(text for text in (record.notice, problem) if text)
+    reveal = record.reveal
+    return DeskState(
+        state=record.state, session_id=record.session_id, station=record.station,
+        evaluator=record.evaluator, control=control, created_ns=record.created_ns,
+        entered_ns=record.updated_ns, instruction=record.prompt, commitment=record.commitment,
+        message=HINTS[record.state], doing=doing, notice=notice,
+        checks=tuple(Check(str(c['name']), bool(c['ok']), str(c['detail']))
+                     for c in record.checks),
+        slots=tuple(_slot(record, slot) for slot in Slot), matches=matches, match=match,
+        reset_confirmed=record.reset_confirmed,
+        verdict=Verdict(record.preference.value if record.preference else '', record.explanation,
+                        record.notes, record.valid, record.invalid_reason),
+        draft=_draft(record.draft), draft_instruction=str(record.draft.get('instruction', '')),
+        missing=record.missing() if record.valid else (), waiting=waiting,
+        policy_a=reveal.policy_a if reveal else '', policy_b=reveal.policy_b if reveal else '',
+        verified=bool(record.verified))
+
+
+def draft_words(verdict: Verdict, instruction: str = '') -> dict[str, str | float]:
+    """Return the words of a draft as the journal keeps them; empty ones are left out."""
+    words: dict[str, str | float] = {
+        'instruction': instruction, 'preference': verdict.preference, 'notes': verdict.notes,
+        'explanation': verdict.explanation, 'invalid_reason': verdict.invalid_reason}
+    scores = {f'progress_{slot.value.lower()}': value for slot, value in verdict.progress.items()}
+    return {**{name: text for name, text in words.items() if text}, **scores}
+
+
+def _slot(record: SessionRecord, slot: Slot) -> SlotView:
+    one = record.slots[slot]
+    return SlotView(slot, one.end.value if one.end else '', one.detail, one.steps, one.progress,
+                    one.notes)
+
+
+def _draft(words: Mapping[str, Any]) -> Verdict:
+    progress = {slot: float(words[name]) for slot in Slot
+                if (name := f'progress_{slot.value.lower()}') in words}
+    preference, explanation, notes, reason = (
+        str(words.get(name, '')) for name in ('preference', 'explanation', 'notes',
+                                              'invalid_reason'))
+    return Verdict(preference, explanation, notes, True, reason, progress)

@@ -1,0 +1,100 @@
+"""An evaluator who follows a script, for demonstrations, tests and unattended runs."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import SessionError
+from arena_robot.session.evaluator.desk import Button, Desk, DeskState
+from arena_robot.session.protocol.states import State
+
+log = logging.getLogger(__name__)
+
+EPSILON = 0.02
+WAIT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Script:
+    """Who evaluates what, and how far a rollout is by the oracle: ``progress()`` 0 to 1."""
+
+    evaluator: str
+    instruction: str
+    progress: Callable[[], float]
+
+
+class Scripted:
+    """
+    Leads a desk through a session, from whatever state it finds it in.
+
+    Ends a rollout as done when the oracle says 1, scores by the oracle, prefers the higher score.
+    """
+
+    def __init__(self, desk: Desk, script: Script,
+                 tell: Callable[[DeskState], None] = lambda state: None) -> None:
+        self._desk = desk
+        self._script = script
+        self._tell = tell
+
+    def run(self) -> DeskState:
+        """Return the state at the end of the session. Raises SessionError when it gets stuck."""
+        desk = self._desk
+        if desk.state().state.is_final:
+            desk.press(Button.CHECK)
+        while not desk.state().state.is_final:
+            before = desk.state()
+            self._tell(before)
+            self._act(before)
+            self._settle(before)
+        self._tell(desk.state())
+        return desk.state()
+
+    def _act(self, seen: DeskState) -> None:
+        desk, script = self._desk, self._script
+        if seen.state is State.IDLE:
+            desk.press(Button.CHECK)
+        elif seen.state in (State.PREFLIGHT, State.TASK_ENTERED):
+            desk.open_session(script.evaluator, script.instruction, repeat=True)
+        elif seen.state is State.ASSIGNED:
+            desk.press(Button.PHOTOGRAPH)
+        elif seen.state is State.START_PHOTOGRAPHED:
+            self._roll(Slot.A)
+        elif seen.state is State.SCORING_A:
+            desk.score(Slot.A, script.progress())
+        elif seen.state is State.RESET:
+            desk.press(Button.PREPARE_RESET)
+            desk.press(Button.CONFIRM_RESET)
+            self._roll(Slot.B)
+        elif seen.state is State.SCORING_B:
+            desk.score(Slot.B, script.progress())
+        elif seen.state is State.PREFERENCE:
+            self._judge(seen)
+        elif seen.state is State.REVIEW:
+            desk.submit()
+
+    def _roll(self, slot: Slot) -> None:
+        self._desk.start(slot)
+        state = self._desk.state()
+        while state.state.running:
+            if self._script.progress() >= 1.0:
+                self._desk.press(Button.DONE)
+            self._tell(state)
+            state = self._desk.wait_change(state, 0.2)
+
+    def _judge(self, seen: DeskState) -> None:
+        a, b = (slot.progress or 0.0 for slot in seen.slots)
+        preference = 'TIE' if abs(a - b) < EPSILON else 'A' if a > b else 'B'
+        words = (f'the oracle saw A at {100 * a:.0f} and B at {100 * b:.0f} of 100')
+        self._desk.judge(preference, words)
+
+    def _settle(self, before: DeskState) -> None:
+        """Wait until the state has moved on; the news may lag behind the answer."""
+        state = self._desk.state()
+        waited = 0.0
+        while state.state is before.state:
+            if waited > WAIT_S:
+                raise SessionError(f"the session is stuck in '{state.state.value}': "
+                                   f'{state.notice or state.message}')
+            state = self._desk.wait_change(state, 1.0)
+            waited += 1.0

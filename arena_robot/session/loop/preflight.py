@@ -1,0 +1,74 @@
+"""Whether the station is fit for a session: one line per part, and what to do where it is not."""
+
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import ArenaError
+from arena_robot.drivers.base import Camera
+from arena_robot.session.loop.parts import LOOK_TIMEOUT_S, Parts
+from arena_robot.session.ports import Check
+
+AHEAD_S, BEHIND_S = 0.1, 1.0
+
+
+def preflight(parts: Parts, clock: Clock, data: Path, min_free_gb: float) -> list[Check]:
+    """Return a check of every camera, the arm, the gripper, the clocks and the disk."""
+    checks = [_checked(f'{role} camera', partial(_camera, camera, clock))
+              for role, camera in parts.cameras.items()]
+    checks.append(_checked('arm', partial(_arm, parts, clock)))
+    checks.append(_checked('gripper', partial(_gripper, parts)))
+    checks.append(_checked('disk', partial(_disk, data, min_free_gb)))
+    return checks
+
+
+def _checked(name: str, look: Callable[[], str]) -> Check:
+    """Return what ``look`` found; it returns a remark, or raises what is wrong."""
+    try:
+        return Check(name, True, look())
+    except (ArenaError, OSError) as error:
+        return Check(name, False, f'{name}: {error}')
+
+
+def _camera(camera: Camera, clock: Clock) -> str:
+    frame = camera.wait_frame(LOOK_TIMEOUT_S)
+    height, width = frame.left.pixels.shape[:2]
+    if frame.left.stamp_ns != frame.right.stamp_ns:
+        raise ArenaError('the eyes have different stamps; restart the camera')
+    _same_time(frame.left.stamp_ns, clock)
+    return f'{camera.serial}, {width} x {height}'
+
+
+def _arm(parts: Parts, clock: Clock) -> str:
+    state = parts.arm_state()
+    if state.recovery_required:
+        raise ArenaError(f'it is in {state.mode.name}; release the stop button and recover it')
+    if state.errors:
+        raise ArenaError(f"it reports {', '.join(state.errors)}; recover it")
+    _same_time(state.stamp_ns, clock)
+    return state.mode.name.lower()
+
+
+def _gripper(parts: Parts) -> str:
+    state = parts.gripper_state()
+    if state.fault:
+        raise ArenaError(f'it reports fault {state.fault}; activate it again')
+    return f'{100 * (1 - state.position):.0f} % open'
+
+
+def _same_time(stamp_ns: int, clock: Clock) -> None:
+    offset_s = (clock.now_ns() - stamp_ns) * 1e-9
+    if not -AHEAD_S < offset_s < BEHIND_S:
+        raise ArenaError(f'its clock is off by {offset_s:.2f} s; synchronise the machines '
+                         '(chrony) before a session')
+
+
+def _disk(data: Path, min_free_gb: float) -> str:
+    existing = next(folder for folder in (data, *data.parents) if folder.exists())
+    free_gb = shutil.disk_usage(existing).free / 1e9
+    if free_gb < min_free_gb:
+        raise ArenaError(f'{free_gb:.1f} GB free at {existing}, a session needs {min_free_gb:g}; '
+                         'free some space')
+    return f'{free_gb:.0f} GB free'

@@ -1,0 +1,126 @@
+"""What a session does with the robot: reset pose, photographs, scene match, rollouts, stop."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.episode import EndReason, Episode
+from arena_robot.core.errors import SessionError
+from arena_robot.core.observation import Pixels
+from arena_robot.policy.base import Policy
+from arena_robot.session.loop.match import Mask, ViewMatch, compare_views
+from arena_robot.session.loop.parts import Parts, move_to_reset
+from arena_robot.session.loop.photos import keep_photos, read_photos
+from arena_robot.session.loop.rollout import Gate, Job, Rollout, StepSink
+from arena_robot.session.ports import SessionConfig
+
+
+class Stage:
+    """
+    The robot as a session uses it: one motion at a time, and a stop that works at any time.
+
+    ``leave_out`` are masks by view of what does not count in the scene match.
+    """
+
+    def __init__(self, parts: Parts, safety: Gate, clock: Clock, config: SessionConfig,
+                 leave_out: dict[str, Mask] | None = None) -> None:
+        self.parts = parts
+        self._safety = safety
+        self._clock = clock
+        self._config = config
+        self._leave_out = leave_out or {}
+        self._busy = threading.Lock()
+        self._stopped = threading.Event()
+        self._rollout: Rollout | None = None
+        self._start: dict[str, Pixels] = {}
+        self.doing = ''
+
+    @property
+    def steps(self) -> int:
+        """Return how many steps the running rollout has made, 0 when none runs."""
+        rollout = self._rollout
+        return rollout.steps if rollout else 0
+
+    @property
+    def start_photos(self) -> dict[str, Pixels]:
+        """Return the start photographs by view, RGB."""
+        return dict(self._start)
+
+    def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
+        """Bring the arm to rest now, whatever it does; a running rollout ends with ``reason``."""
+        self._stopped.set()
+        rollout = self._rollout
+        if rollout is not None:
+            rollout.stop(reason, detail)
+        else:
+            self.parts.arm.stop()
+
+    def home(self) -> None:
+        """Open the gripper and move the arm to the reset pose. Raises DriverError."""
+        with self._alone('the arm moves to its reset pose'):
+            self._home()
+
+    def photograph(self, folder: Path) -> tuple[str, ...]:
+        """Move to the reset pose, keep a photograph of every view in ``folder``, name them."""
+        with self._alone('the arm moves to its reset pose, then the start is photographed'):
+            self._home()
+            self._start = keep_photos(folder, self._look())
+            return tuple(self._start)
+
+    def remember(self, folder: Path) -> None:
+        """Take the start photographs from a folder, after a restart; none when there are none."""
+        self._start = read_photos(folder)
+
+    def match(self) -> dict[str, ViewMatch]:
+        """Compare what the cameras see now with the start photographs. Raises DriverError."""
+        return compare_views(self._start, self._look(), self._leave_out)
+
+    def keep_reset(self, folder: Path) -> dict[str, ViewMatch]:
+        """Move to the reset pose, keep photographs in ``folder``, compare with the start."""
+        with self._alone('the arm moves to its reset pose, then the scene is compared'):
+            self._home()
+            return compare_views(self._start, keep_photos(folder, self._look()), self._leave_out)
+
+    @contextmanager
+    def rollout(self, job: Job, policy: Policy, sink: StepSink,
+                max_steps: int = 0) -> Iterator[Rollout]:
+        """Hand out a rollout that :meth:`stop` reaches, and that moves the arm alone."""
+        config = self._config.rollout
+        if max_steps:
+            config = replace(config, max_steps=min(max_steps, config.max_steps))
+        with self._alone(f'{job.slot.value} is running'):
+            rollout = Rollout(job, self.parts, policy, self._safety, self._clock, sink, config)
+            self._rollout = rollout
+            try:
+                yield rollout
+            finally:
+                self._rollout = None
+
+    def run(self, job: Job, policy: Policy, sink: StepSink) -> Episode:
+        """Run a policy to its end; see :meth:`Rollout.run`."""
+        with self.rollout(job, policy, sink) as rollout:
+            return rollout.run()
+
+    @contextmanager
+    def _alone(self, doing: str) -> Iterator[None]:
+        if not self._busy.acquire(blocking=False):
+            raise SessionError(f'wait: {self.doing}')
+        self._stopped.clear()
+        self.doing = doing
+        try:
+            yield
+        finally:
+            self.doing = ''
+            self._busy.release()
+
+    def _home(self) -> None:
+        goal = np.asarray(self._config.reset_q, float) if self._config.reset_q else None
+        move_to_reset(self.parts, self._clock, goal, stopped=self._stopped.is_set)
+
+    def _look(self) -> dict[str, Pixels]:
+        return {name: image.pixels for name, image in self.parts.look().items()}

@@ -1,0 +1,249 @@
+"""
+One policy moves the arm: observe, infer when the chunk is used up, act through safety, log.
+
+Ends by itself after ``max_steps``, at the evaluator's word, and at the first error of a policy,
+a part or the safety layer; whatever it is, the arm is stopped and the steps so far are kept.
+"""
+
+import logging
+import threading
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from arena_robot.core.action import Action, ArmCommand, Chunk, GripperCommand, SafeCommand
+from arena_robot.core.clock import Clock
+from arena_robot.core.episode import CONTROL_RATE_HZ, MAX_STEPS, EndReason, Episode, Slot, Step
+from arena_robot.core.errors import ArenaError, BadReply, DriverError, PolicyError, SafetyError
+from arena_robot.core.observation import ArmState, GripperState, Observation
+from arena_robot.policy.base import Policy, PolicySpec
+from arena_robot.policy.chunks import ChunkExecutor, ChunkStep
+from arena_robot.session.arena.blind import coarse
+from arena_robot.session.loop.camera_phase import best_shift_ns
+from arena_robot.session.loop.pacing import SLACK, Pacer, Tick, Timing, timing
+from arena_robot.session.loop.parts import Parts
+from arena_robot.session.loop.policy_thread import Asker
+
+log = logging.getLogger(__name__)
+
+LOOKS = 5
+STEER_EVERY = 15
+
+
+class Gate(Protocol):
+    """What lets requests through to the robot; see :class:`arena_robot.safety.filter.Safety`."""
+
+    def check(self, action: Action, arm: ArmState, gripper: GripperState) -> SafeCommand:
+        """Return what may be sent; SafetyError when nothing may."""
+
+
+class StepSink(Protocol):
+    """Who is told of every inference and every step, as they happen; must be quick."""
+
+    def chunk(self, index: int, step: int, chunk: Chunk) -> None:
+        """Take inference ``index``, asked for at ``step``."""
+
+    def step(self, step: Step, observation: Observation) -> None:
+        """Take one finished step and the observation it used."""
+
+
+@dataclass(frozen=True)
+class RolloutConfig:
+    """Rate, length, and how long a policy may think (it need not answer within a period)."""
+
+    control_rate_hz: float = CONTROL_RATE_HZ
+    max_steps: int = MAX_STEPS
+    inference_timeout_s: float = 10.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be run: slot, instruction, and the token the policy knows the episode by."""
+
+    session_id: str
+    slot: Slot
+    prompt: str
+
+    @property
+    def token(self) -> str:
+        """Return the episode's token, ``<session>-A`` or ``-B``."""
+        return f'{self.session_id}-{self.slot.value}'
+
+
+class _Stopped(Exception):
+    """Unwinds the loop; never leaves this file."""
+
+
+class Rollout:
+    """One episode; :meth:`run` it once, :meth:`stop` it from any thread."""
+
+    def __init__(self, job: Job, parts: Parts, policy: Policy, safety: Gate, clock: Clock,
+                 sink: StepSink, config: RolloutConfig = RolloutConfig()) -> None:
+        self.job = job
+        self._parts = parts
+        self._safety = safety
+        self._clock = clock
+        self._sink = sink
+        self._config = config
+        self._tap = Tap(policy)
+        self._asker = Asker(ChunkExecutor(self._tap, timeout_s=config.inference_timeout_s),
+                            job.token)
+        self._wanted: tuple[EndReason, str] | None = None
+        self._gate = threading.Lock()
+        self._chunks = 0
+        self._steps = 0
+        self._ticks: list[Tick] = []
+
+    @property
+    def steps(self) -> int:
+        """Return how many steps were made so far."""
+        return self._steps
+
+    @property
+    def timing(self) -> Timing:
+        """Return how well the rate was held so far."""
+        return timing(self._ticks, 1.0 / self._config.control_rate_hz)
+
+    def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
+        """Bring the arm to rest now and end the episode; the first reason counts."""
+        with self._gate:
+            self._wanted = self._wanted or (reason, detail)
+            try:
+                self._parts.arm.stop()
+            finally:
+                self._asker.cancel()
+
+    def run(self) -> Episode:
+        """Move the arm until the episode ends; returns how it ended, whatever happened."""
+        started_ns = self._clock.now_ns()
+        end, detail = EndReason.INTERRUPTED, 'the station was interrupted'
+        self._asker.open()
+        try:
+            end, detail = self._end()
+        finally:
+            held = self._hold()
+            detail = '; '.join(part for part in (detail, held) if part)
+            self._asker.forget()
+        episode = Episode(self.job.session_id, self.job.slot, self.job.prompt, self._steps, end,
+                          started_ns, self._clock.now_ns(), detail)
+        log.info('slot %s ended: %s after %d steps, %s', self.job.slot.value, end.value,
+                 self._steps, self.timing)
+        return episode
+
+    def _end(self) -> tuple[EndReason, str]:
+        try:
+            self._loop()
+        except _Stopped:
+            return self._wanted or (EndReason.STOPPED, '')
+        except PolicyError as error:
+            return EndReason.POLICY_ERROR, str(error)
+        except SafetyError as error:
+            return EndReason.SAFETY_STOP, str(error)
+        except DriverError as error:
+            return EndReason.DRIVER_ERROR, str(error)
+        except ArenaError as error:
+            return EndReason.INTERRUPTED, str(error)
+        except Exception as error:  # a bug must not cost the steps, nor leave the arm moving
+            log.exception('slot %s: the control loop failed', self.job.slot.value)
+            return EndReason.INTERRUPTED, f'the control loop failed: {type(error).__name__}'
+        return EndReason.TIMEOUT, f'{self._config.max_steps} steps were made'
+
+    def _loop(self) -> None:
+        pacer = Pacer(self._config.control_rate_hz, self._clock)
+        self._clock.sleep_until_ns(self._begin_ns(pacer.period_ns))
+        steered = 0
+        for index in range(self._config.max_steps):
+            tick = pacer.wait()
+            self._ticks.append(tick)
+            self._go_on()
+            self._step(index, tick)
+            late = tick.late_s * self._config.control_rate_hz > SLACK
+            if late or index - steered >= STEER_EVERY:
+                steered = index
+                pacer.steer(best_shift_ns(pacer.due_ns, pacer.period_ns, self._parts.arrivals()))
+        pacer.wait()
+        self._go_on()
+
+    def _begin_ns(self, period_ns: int) -> int:
+        """Return when to begin, so that every step sees a fresh picture."""
+        for _ in range(LOOKS):
+            self._parts.look()
+            self._go_on()
+        now_ns, arrivals = self._clock.now_ns(), self._parts.arrivals()
+        shift_ns = best_shift_ns(now_ns, period_ns, arrivals)
+        return now_ns + (shift_ns if shift_ns >= 0 else shift_ns + period_ns)
+
+    def _step(self, index: int, tick: Tick) -> None:
+        seen = self._parts.observe(tick.start_ns, self.job.prompt, index)
+        taken = self._next_action(seen)
+        # The policy may have thought for long: what it asks is judged by where the arm is now.
+        gripper, arm = self._parts.gripper_state(), self._parts.arm_state()
+        safe = self._safety.check(taken.action, arm, gripper)
+        with self._gate:
+            self._go_on()
+            now_ns = self._clock.now_ns()
+            q_sent = self._parts.arm.command(ArmCommand(safe.q, now_ns)).q
+            grip = self._parts.gripper.command(GripperCommand(safe.gripper, now_ns)).position
+        self._steps = index + 1
+        stamps = {name: image.stamp_ns for name, image in seen.images.items()}
+        self._sink.step(Step(
+            index, tick.start_ns, seen.arm.stamp_ns, seen.gripper.stamp_ns, stamps,
+            taken.requested, q_sent, grip, taken.chunk_index, taken.chunk_step, safe.clamps,
+            tick.loop_s, tick.late_s, coarse(taken.inference_s)), seen)
+
+    def _next_action(self, seen: Observation) -> ChunkStep:
+        taken = self._asker.ask(seen, self._config.inference_timeout_s)
+        self._go_on()
+        if taken is None:
+            raise _Stopped
+        if taken.chunk_index >= self._chunks:
+            self._chunks = taken.chunk_index + 1
+            asked_at, chunk = self._tap.answers[taken.chunk_index]
+            self._sink.chunk(taken.chunk_index, asked_at, chunk)
+        return taken
+
+    def _go_on(self) -> None:
+        if self._wanted is not None:
+            raise _Stopped
+
+    def _hold(self) -> str:
+        try:
+            self._parts.arm.stop()
+        except ArenaError as error:
+            log.error('the arm did not take the stop: %s', error)
+            return f'the arm did not take the stop: {error}'
+        return ''
+
+
+class Tap:
+    """A policy whose answers are looked at and kept on their way: (step asked at, chunk)."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self.answers: list[tuple[int, Chunk]] = []
+
+    @property
+    def spec(self) -> PolicySpec:
+        """The inner policy's."""
+        return self._policy.spec
+
+    def infer(self, observation: Observation, episode: str = '') -> Chunk:
+        """Return the inner policy's chunk; BadReply when it cannot be executed."""
+        chunk = checked(self._policy.infer(observation, episode))
+        self.answers.append((observation.step, chunk))
+        return chunk
+
+    def reset(self, episode: str = '') -> None:
+        """Pass it on."""
+        self._policy.reset(episode)
+
+
+def checked(chunk: Chunk) -> Chunk:
+    """Return ``chunk``; BadReply unless it is (N, 8) or (N, 7) finite numbers, N at least 1."""
+    shape = np.shape(chunk.actions)
+    if len(shape) != 2 or shape[0] < 1 or shape[1] != chunk.space.size:
+        raise BadReply(f'a chunk in {chunk.space.value} is (N, {chunk.space.size}), got {shape}')
+    if not np.all(np.isfinite(chunk.actions)):
+        raise BadReply('the chunk has numbers that are not finite')
+    return chunk

@@ -1,0 +1,316 @@
+"""
+Leads a station through sessions: the protocol, the robot, the arena and the files together.
+
+One conductor per station. Its methods are the evaluator's buttons; they may be called from any
+thread, raise an ArenaError that says what to do, and then leave the session where it was.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.episode import EndReason, Episode, Preference, Slot
+from arena_robot.core.errors import ArenaError, Conflict, RecordingError, ServerError, SessionError
+from arena_robot.session.base import Arena
+from arena_robot.session.loop.match import ViewMatch, overall
+from arena_robot.session.loop.preflight import preflight
+from arena_robot.session.loop.robot_motions import Stage
+from arena_robot.session.loop.rollout import Job
+from arena_robot.session.ports import Audience, Check, Recorder, Scene, SessionConfig
+from arena_robot.session.protocol.record import SessionRecord
+from arena_robot.session.protocol.recovery import give_up, pick_up
+from arena_robot.session.protocol.states import State
+from arena_robot.session.protocol.store import KeptSession, SessionStore
+from arena_robot.session.protocol.submission import Submissions
+
+log = logging.getLogger(__name__)
+TICK_S = 1.0
+FIND_RECORDER = 4
+START, RESET = 'start', 'reset'
+
+
+class Conductor:
+    """The one place that knows how the parts of a session go together."""
+
+    def __init__(self, stage: Stage, arena: Arena, store: SessionStore, recorder: Recorder,
+                 scene: Scene, audience: Audience, clock: Clock, config: SessionConfig) -> None:
+        self.stage = stage
+        self._arena = arena
+        self._store = store
+        self._recorder = recorder
+        self._scene = scene
+        self._audience = audience
+        self._clock = clock
+        self._config = config
+        self._submissions = Submissions(arena, recorder.ready, clock)
+        self._session: KeptSession | None = None
+        self._lock = threading.RLock()
+        self.live: dict[str, ViewMatch] = {}
+        self.problem = ''
+
+    @property
+    def record(self) -> SessionRecord:
+        """Return what is known of the present session; an idle one when there is none."""
+        session = self._session
+        return session.record if session else SessionRecord(station=self._config.station.station)
+
+    @property
+    def waiting(self) -> int:
+        """Return how many finished sessions wait for the arena."""
+        return self._submissions.waiting
+
+    def today(self) -> list[SessionRecord]:
+        """Return today's sessions, newest first."""
+        return self._store.today()
+
+    def open(self) -> None:
+        """Stop the arm, then go on with whatever session was interrupted."""
+        self._try(self.stage.stop, 'the arm could not be stopped')
+        with self._lock:
+            self._session = pick_up(self._store, self._arena, self._submissions)
+            if self._session:
+                self.stage.remember(self._session.folder / START)
+        # What was being recorded goes on until it is told. Both have only just met.
+        if any(self._recorder.check().ok for _ in range(FIND_RECORDER)):
+            with suppress(RecordingError):    # mostly there is nothing to stop
+                self._recorder.stop(EndReason.INTERRUPTED, 'the station restarted')
+        self._audience.changed()
+
+    def close(self) -> None:
+        """Stop the arm and let go of the files; the session goes on at the next start."""
+        if self.stage.doing:
+            self._try(lambda: self.stage.stop(EndReason.INTERRUPTED), 'the arm goes on moving')
+        with self._lock:
+            if self._session:
+                self._session.close()
+            self._submissions.close()
+
+    def check(self, more: Callable[[], list[Check]] = list) -> SessionRecord:
+        """Look at every part of the station; begins a new session when none is going on."""
+        checks = preflight(self.stage.parts, self._clock, self._store.root,
+                           self._config.min_free_gb)
+        checks += [self._recorder.check(), *more()]
+        with self._lock:
+            session = self._fresh()
+            return self._told(session.checked(self._config.station.station,
+                                              [check.plain() for check in checks]))
+
+    def enter_task(self, evaluator: str, prompt: str, repeat: bool = False) -> SessionRecord:
+        """Fix evaluator and instruction, then have the arena assign a blind pair."""
+        with self._lock:
+            session = self._open_session()
+            earlier = [r.prompt for r in self._store.today()
+                       if r.session_id != session.record.session_id and r.state is State.DONE]
+            session.enter_task(evaluator, prompt, earlier, repeat)
+            self._audience.changed()
+            pair = self._arena.assign(self._config.station, session.record.evaluator,
+                                      session.record.prompt)
+            session.assigned(pair)
+            session.adopt_id()
+            return self._told(session.record)
+
+    def photograph(self) -> SessionRecord:
+        """Move the arm to its reset pose and photograph the start scene."""
+        session = self._in(State.ASSIGNED, State.START_PHOTOGRAPHED)
+        self._busily(lambda: self.stage.photograph(session.folder / START))
+        self._scene.keep()
+        return self._told(session.photographed(self.stage.start_photos))
+
+    def run(self, slot: Slot, max_steps: int = 0) -> Episode:
+        """
+        Run a slot's policy to its end; blocks for as long as that takes.
+
+        ``max_steps`` may shorten it; 0 leaves the station's own.
+        """
+        session = self._ready_to_run(slot)
+        job = Job(session.record.session_id, slot, session.record.prompt)
+        policy = self._arena.policy(job.session_id, slot)
+        self._recorder.start(job.session_id, slot)
+        try:
+            with self.stage.rollout(job, policy, self._audience, max_steps) as rollout:
+                self._audience.episode(job, None)
+                self._told(session.started(slot))
+                over = self._watch(session)
+                try:
+                    episode = rollout.run()
+                finally:
+                    over.set()
+        except BaseException:
+            self._stop_recorder(EndReason.INTERRUPTED, 'the rollout could not be carried out')
+            raise
+        self._audience.episode(job, episode)
+        with self._lock:
+            if session.state.running is slot:
+                session.ended(episode)
+        if self._recorder.lost():
+            self._told(session.record)    # now, and not after waiting for its answer
+        self._stop_recorder(episode.end, episode.detail)
+        self._told(session.record)
+        return episode
+
+    def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
+        """Bring the arm to rest now; a running rollout ends with ``reason``."""
+        self.stage.stop(reason, detail)
+
+    def score(self, slot: Slot, progress: float, notes: str = '') -> SessionRecord:
+        """Keep how far a slot's policy came, 0 to 1."""
+        return self._said(lambda session: session.score(slot, progress, notes))
+
+    def prepare_reset(self) -> None:
+        """Move the arm to its reset pose; in simulation, put the scene back as well."""
+        self._in(State.RESET)
+        self._busily(self.stage.home)
+        self._scene.restore()
+        self.look()
+
+    def look(self) -> None:
+        """Compare the live views with the start photographs, for the eye of the evaluator."""
+        self.live = self.stage.match()
+        self._audience.changed()
+
+    def confirm_reset(self) -> SessionRecord:
+        """Photograph and judge the scene once more, and keep that the evaluator agrees."""
+        session = self._in(State.RESET)
+        self.live = self._busily(lambda: self.stage.keep_reset(session.folder / RESET))
+        with self._lock:
+            if self.live:
+                session.matched(overall(self.live), {k: m.score for k, m in self.live.items()})
+            return self._told(session.confirm_reset())
+
+    def prefer(self, preference: Preference, explanation: str, notes: str = '') -> SessionRecord:
+        """Keep the verdict and why."""
+        return self._said(lambda session: session.prefer(preference, explanation, notes))
+
+    def draft(self, **words: str | float) -> SessionRecord:
+        """Keep words that are still being typed."""
+        return self._said(lambda session: session.draft(**words))
+
+    def invalidate(self, reason: str) -> SessionRecord:
+        """Keep that the session shall not count, and why."""
+        return self._said(lambda session: session.invalidate(reason))
+
+    def revalidate(self) -> SessionRecord:
+        """Keep that the session counts after all."""
+        return self._said(lambda session: session.revalidate())
+
+    def submit(self) -> SessionRecord:
+        """Let go of the session; :meth:`deliver` then sends it."""
+        return self._said(lambda session: session.submit())
+
+    def deliver(self) -> None:
+        """Send what waits for the arena; what cannot be sent now waits for the next call."""
+        session = self._session
+        if session is not None and session.state is State.SUBMITTING:
+            try:
+                self._submissions.deliver(session)
+                self.problem = ''
+            except ArenaError as error:
+                self.problem = f'the session is safe here and will be sent: {error}'
+            self._told(session.record)
+        self._submissions.retry()
+
+    def heartbeat(self) -> None:
+        """Tell the arena that the session is alive; one that it cancelled is aborted here."""
+        record = self.record
+        if record.state.is_final or record.state is State.SUBMITTING or not record.session_id:
+            return
+        try:
+            self._arena.heartbeat(record.session_id, record.state.value)
+        except Conflict as error:
+            self.abort(f'the arena cancelled the session: {error}')
+        except ServerError as error:
+            log.warning('no heartbeat to the arena: %s', error)
+
+    def abort(self, reason: str = '') -> SessionRecord:
+        """Stop the arm and end the session without a verdict."""
+        self.stage.stop(EndReason.STOPPED)
+        with self._lock:
+            session = self._open_session()
+            give_up(session, self._arena, reason)
+            return self._told(session.record)
+
+    def _fresh(self) -> KeptSession:
+        session = self._session
+        if session is not None and session.state is State.SUBMITTING and self.problem:
+            self._submissions.park(session)
+            session = None
+        elif session and session.state.is_final:
+            session.close()
+            session = None
+        if session is None:
+            session = self._session = self._store.begin()
+            self.live, self.problem = {}, ''
+        return session
+
+    def _said(self, change: Callable[[KeptSession], SessionRecord]) -> SessionRecord:
+        with self._lock:
+            return self._told(change(self._open_session()))
+
+    def _open_session(self) -> KeptSession:
+        if self._session is None:
+            raise SessionError('no session is going on; check the station to begin one')
+        return self._session
+
+    def _in(self, *states: State) -> KeptSession:
+        session = self._open_session()
+        if session.state not in states:
+            raise SessionError(f"this is possible in '{' or '.join(states)}', not in "
+                               f"'{session.state.value}'")
+        return session
+
+    def _ready_to_run(self, slot: Slot) -> KeptSession:
+        session = self._in(State.START_PHOTOGRAPHED if slot is Slot.A else State.RESET)
+        if slot is Slot.B and not session.record.reset_confirmed:
+            raise SessionError('B starts only after the scene was reset and confirmed')
+        return session
+
+    def _busily(self, work: Callable[[], object]) -> dict[str, ViewMatch]:
+        # The audience hears of the motion when it begins and when it ends.
+        timer = threading.Timer(0.05, self._audience.changed)
+        timer.start()
+        try:
+            result = work()
+        finally:
+            timer.cancel()
+            self._audience.changed()
+        return result if isinstance(result, dict) else {}
+
+    def _watch(self, session: KeptSession) -> threading.Event:
+        """Once a second keep the step count and see that it is recorded, off the loop's thread."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(TICK_S):
+                with self._lock:
+                    if not over.is_set() and session.state.running:
+                        session.ticked(self.stage.steps)
+                lost = self._recorder.lost()
+                if lost:
+                    self._interrupt(lost)
+                    return
+        threading.Thread(target=watch, name='journal ticks', daemon=True).start()
+        return over
+
+    def _interrupt(self, why: str) -> None:
+        self._try(lambda: self.stage.stop(EndReason.INTERRUPTED, why), 'the arm goes on moving')
+
+    def _stop_recorder(self, end: EndReason, detail: str) -> None:
+        try:
+            self._recorder.stop(end, detail)
+        except RecordingError as error:
+            self.problem = f'the recording could not be finished: {error}'
+
+    def _told(self, record: SessionRecord) -> SessionRecord:
+        if self._session is not None and not record.state.is_final:
+            self._try(self._session.write_summary, 'session.json could not be written')
+        self._audience.changed()
+        return record
+
+    def _try(self, work: Callable[[], None], what: str) -> None:
+        try:
+            work()
+        except (ArenaError, OSError) as error:
+            self.problem = f'{what}: {error}'
+            log.error(self.problem)

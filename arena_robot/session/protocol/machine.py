@@ -1,0 +1,176 @@
+"""One session: commands in, journal entries out, and what is known of it so far."""
+
+import math
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from arena_robot.core.episode import Episode, Preference, Slot
+from arena_robot.core.errors import SessionError
+from arena_robot.session.base import Assignment, Reveal
+from arena_robot.session.evaluator.checks import (
+    check_explanation,
+    check_instruction,
+    check_progress,
+    check_reason,
+)
+from arena_robot.session.protocol.journal import Log
+from arena_robot.session.protocol.record import SessionRecord, apply, next_state
+from arena_robot.session.protocol.states import Move, State
+
+DRAFT_FIELDS = ('instruction', 'progress_a', 'progress_b', 'preference', 'explanation', 'notes',
+                'invalid_reason')
+
+
+class Session:
+    """
+    The protocol as a machine: every method is one thing that may happen.
+
+    A method checks its words and the state, writes the journal, and only then changes the
+    record. SessionError tells what is wrong and leaves everything as it was. Methods may be
+    called from any thread.
+    """
+
+    def __init__(self, log: Log, record: SessionRecord | None = None) -> None:
+        self._log = log
+        self._record = record or SessionRecord()
+        self._lock = threading.RLock()
+
+    @property
+    def record(self) -> SessionRecord:
+        """Return what is known now."""
+        return self._record
+
+    @property
+    def state(self) -> State:
+        """Return where the session stands."""
+        return self._record.state
+
+    def checked(self, station: str, checks: Iterable[Mapping[str, Any]],
+                evaluator: str = '') -> SessionRecord:
+        """Keep the result of a preflight: per part a ``name``, ``ok`` and ``detail``."""
+        return self._keep(Move.CHECKED, station=station, checks=[dict(c) for c in checks],
+                          evaluator=evaluator)
+
+    def enter_task(self, evaluator: str, prompt: str, earlier: Iterable[str] = (),
+                   repeat: bool = False) -> SessionRecord:
+        """Fix who evaluates and the instruction; see :func:`checks.check_instruction`."""
+        if not evaluator.strip():
+            raise SessionError('type who evaluates')
+        failed = [str(c['detail']) for c in self._record.checks if not c['ok']]
+        if failed and self.state is State.PREFLIGHT:
+            raise SessionError(f"the station is not ready: {'; '.join(failed)}")
+        words = check_instruction(prompt, earlier, repeat)
+        return self._keep(Move.TASK, evaluator=evaluator.strip(), prompt=words)
+
+    def assigned(self, assignment: Assignment) -> SessionRecord:
+        """Keep the arena's blind pair."""
+        return self._keep(Move.ASSIGNED, session_id=assignment.session_id,
+                          commitment=assignment.commitment)
+
+    def photographed(self, views: Iterable[str]) -> SessionRecord:
+        """Keep that the start scene was photographed from ``views``."""
+        return self._keep(Move.PHOTOGRAPHED, views=list(views))
+
+    def started(self, slot: Slot) -> SessionRecord:
+        """Keep that a slot's rollout begins; B needs a confirmed reset."""
+        move = Move.STARTED_A if slot is Slot.A else Move.STARTED_B
+        with self._lock:
+            next_state(self.state, move)
+            if slot is Slot.B and not self._record.reset_confirmed:
+                raise SessionError('B starts only after the scene was reset and confirmed')
+            return self._keep(move)
+
+    def ticked(self, steps: int) -> SessionRecord:
+        """Keep how far a rollout is; cheap, and lost on a power cut."""
+        return self._keep(Move.TICKED, steps=steps)
+
+    def ended(self, episode: Episode) -> SessionRecord:
+        """Keep how the running rollout ended."""
+        with self._lock:
+            next_state(self.state, Move.ENDED)
+            if episode.slot is not self.state.running:
+                raise SessionError(f'{episode.slot.value} is not running')
+            return self._keep(Move.ENDED, end=episode.end.value, detail=episode.detail,
+                              steps=episode.steps, started_ns=episode.started_ns,
+                              ended_ns=episode.ended_ns)
+
+    def score(self, slot: Slot, progress: float, notes: str = '') -> SessionRecord:
+        """Keep how far a slot's policy came, 0 to 1; may be corrected until the submission."""
+        move = Move.SCORED_A if slot is Slot.A else Move.SCORED_B
+        with self._lock:
+            next_state(self.state, move)
+            if self._record.slots[slot].end is None:
+                raise SessionError(f'{slot.value} did not run, so it has no progress')
+            return self._keep(move, progress=check_progress(progress), notes=notes.strip())
+
+    def matched(self, match: float, matches: Mapping[str, float]) -> SessionRecord:
+        """Keep how well the scene looks like its start, overall and by view, 0 to 1."""
+        return self._keep(Move.MATCHED, match=float(match),
+                          matches={k: float(v) for k, v in matches.items()})
+
+    def confirm_reset(self) -> SessionRecord:
+        """Keep that the evaluator says the scene is as it was at the start."""
+        return self._keep(Move.RESET)
+
+    def prefer(self, preference: Preference, explanation: str, notes: str = '') -> SessionRecord:
+        """Keep the verdict on the pair, with its mandatory explanation."""
+        return self._keep(Move.PREFERRED, preference=preference.value,
+                          explanation=check_explanation(explanation), notes=notes.strip())
+
+    def draft(self, **words: str | float) -> SessionRecord:
+        """Keep words that are still being typed; see :data:`DRAFT_FIELDS`."""
+        unknown = sorted(set(words) - set(DRAFT_FIELDS))
+        if unknown:
+            raise SessionError(f"no draft is kept of {', '.join(unknown)}; known: "
+                               f"{', '.join(DRAFT_FIELDS)}")
+        if any(isinstance(word, float) and not math.isfinite(word) for word in words.values()):
+            raise SessionError('the progress of a draft is not a number')
+        return self._keep(Move.DRAFTED, **words)
+
+    def invalidate(self, reason: str) -> SessionRecord:
+        """Keep that the comparison shall not count, and why; goes on to the review."""
+        return self._keep(Move.INVALIDATED, reason=check_reason(reason))
+
+    def revalidate(self) -> SessionRecord:
+        """Take back :meth:`invalidate`; only a session with nothing missing can count."""
+        with self._lock:
+            next_state(self.state, Move.REVALIDATED)
+            if self._record.missing():
+                raise SessionError('the session cannot count: it lacks '
+                                   f"{', '.join(self._record.missing())}")
+            return self._keep(Move.REVALIDATED)
+
+    def submit(self) -> SessionRecord:
+        """Let go of the session; from here on the words are fixed."""
+        with self._lock:
+            next_state(self.state, Move.SUBMITTED)
+            self._record.feedback()
+            return self._keep(Move.SUBMITTED)
+
+    def delivered(self, part: str) -> SessionRecord:
+        """Keep that the arena has ``'A'``, ``'B'`` or ``'feedback'``."""
+        return self._keep(Move.DELIVERED, part=part)
+
+    def revealed(self, reveal: Reveal) -> SessionRecord:
+        """Keep the names; ``record.verified`` tells whether they fit the commitment."""
+        return self._keep(Move.REVEALED, nonce=reveal.nonce, policy_a=reveal.policy_a,
+                          policy_b=reveal.policy_b)
+
+    def recovered(self, notice: str) -> SessionRecord:
+        """Keep that the session was interrupted, and what the evaluator is told about it."""
+        return self._keep(Move.RECOVERED, notice=notice)
+
+    def abort(self, reason: str) -> SessionRecord:
+        """End the session without a verdict; SessionError once the arena has one."""
+        with self._lock:
+            if self.state is State.SUBMITTING and 'feedback' in self._record.delivered:
+                raise SessionError('the arena has the verdict; the session cannot be aborted')
+            return self._keep(Move.ABORTED, reason=reason.strip() or 'aborted by the evaluator')
+
+    def _keep(self, move: Move, **data: Any) -> SessionRecord:
+        with self._lock:
+            next_state(self.state, move)
+            entry = self._log.append(move.value, data, sync=move is not Move.TICKED)
+            self._record = apply(self._record, entry)
+            return self._record

@@ -1,0 +1,235 @@
+"""
+Everything known of a session: the sum of its journal.
+
+:func:`apply` adds one entry to a record and nothing else changes one, so a session read back
+after a crash is the session that crashed.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from arena_robot.core.episode import EndReason, Episode, Feedback, Preference, Slot
+from arena_robot.core.errors import DataError, SessionError
+from arena_robot.session.base import Reveal, commitment
+from arena_robot.session.protocol.journal import Entry
+from arena_robot.session.protocol.states import TRANSITIONS, Move, State, possible
+
+
+@dataclass(frozen=True)
+class SlotRecord:
+    """One slot's rollout: how it went and how far it came (``progress`` 0 to 1)."""
+
+    started_ns: int = 0
+    ended_ns: int = 0
+    steps: int = 0
+    end: EndReason | None = None
+    detail: str = ''
+    progress: float | None = None
+    notes: str = ''
+
+
+@dataclass(frozen=True)
+class SessionRecord:
+    """
+    A session as its journal tells it.
+
+    ``matches`` are scene match scores 0 to 1 by view and ``match`` their verdict;
+    ``delivered`` are the parts the arena has; ``draft`` are words typed and not yet final.
+    ``verified`` tells whether the reveal fits the commitment, None before.
+    """
+
+    state: State = State.IDLE
+    session_id: str = ''
+    station: str = ''
+    evaluator: str = ''
+    prompt: str = ''
+    commitment: str = ''
+    created_ns: int = 0
+    updated_ns: int = 0
+    checks: tuple[Mapping[str, Any], ...] = ()
+    views: tuple[str, ...] = ()
+    slots: Mapping[Slot, SlotRecord] = field(default_factory=lambda: {s: SlotRecord()
+                                                                      for s in Slot})
+    matches: Mapping[str, float] = field(default_factory=dict)
+    match: float | None = None
+    reset_confirmed: bool = False
+    preference: Preference | None = None
+    explanation: str = ''
+    notes: str = ''
+    valid: bool = True
+    invalid_reason: str = ''
+    draft: Mapping[str, Any] = field(default_factory=dict)
+    delivered: tuple[str, ...] = ()
+    reveal: Reveal | None = None
+    verified: bool | None = None
+    notice: str = ''
+
+    def missing(self) -> tuple[str, ...]:
+        """Return what a valid session still lacks before it can be submitted."""
+        lacks = [f'progress of {slot.value}' for slot in Slot
+                 if self.slots[slot].progress is None]
+        if self.preference is None:
+            lacks.append('preference')
+        if not self.explanation:
+            lacks.append('explanation')
+        return tuple(lacks)
+
+    def feedback(self) -> Feedback:
+        """Return the verdict; SessionError while a valid session lacks a part of it."""
+        if self.valid and self.missing():
+            raise SessionError(f"the session still needs: {', '.join(self.missing())}")
+        progress = {slot: one.progress for slot, one in self.slots.items()
+                    if one.progress is not None}
+        return Feedback(progress, self.preference if self.valid else None, self.explanation,
+                        self.valid, self.invalid_reason, self._all_notes())
+
+    def episode(self, slot: Slot) -> Episode | None:
+        """Return the rollout of a slot as it ended, None when it did not run."""
+        one = self.slots[slot]
+        if one.end is None:
+            return None
+        return Episode(self.session_id, slot, self.prompt, one.steps, one.end, one.started_ns,
+                       one.ended_ns, one.detail)
+
+    def _all_notes(self) -> str:
+        parts = [f'{slot.value}: {one.notes}' for slot, one in self.slots.items() if one.notes]
+        return '\n'.join([*parts, self.notes] if self.notes else parts)
+
+
+def apply(record: SessionRecord, entry: Entry) -> SessionRecord:
+    """
+    Return the record after one more entry.
+
+    Raises SessionError when the protocol does not allow it in the record's state.
+    """
+    move = _move(entry.move)
+    after = next_state(record.state, move)
+    try:
+        changes = _CHANGES[move](record, entry)
+    except (KeyError, ValueError, TypeError) as error:
+        where = f'journal entry {entry.n} ({entry.move})'
+        raise DataError(f'{where} is incomplete: {error}') from error
+    created = record.created_ns or entry.stamp_ns
+    return dataclasses.replace(record, **{'state': after, 'created_ns': created,
+                                          'updated_ns': entry.stamp_ns, **changes})
+
+
+def replay(entries: Iterable[Entry]) -> SessionRecord:
+    """Return the record of a whole journal."""
+    record = SessionRecord()
+    for entry in entries:
+        record = apply(record, entry)
+    return record
+
+
+def next_state(state: State, move: Move) -> State:
+    """Return where ``move`` leads from ``state``; SessionError when it is not allowed there."""
+    if (state, move) not in TRANSITIONS:
+        names = ', '.join(m.value for m in possible(state)) or 'nothing'
+        raise SessionError(f"'{move.value}' is not possible while the session is "
+                           f"'{state.value}'; possible now: {names}")
+    return TRANSITIONS[state, move]
+
+
+def _move(word: str) -> Move:
+    try:
+        return Move(word)
+    except ValueError as error:
+        raise DataError(f"the journal says '{word}', which this version does not know") from error
+
+
+def _slot_change(record: SessionRecord, slot: Slot, **changes: Any) -> dict[str, Any]:
+    one = dataclasses.replace(record.slots[slot], **changes)
+    return {'slots': {**record.slots, slot: one}}
+
+
+def _started(slot: Slot) -> Any:
+    def change(record: SessionRecord, entry: Entry) -> dict[str, Any]:
+        return {**_slot_change(record, slot, started_ns=entry.stamp_ns), 'notice': ''}
+    return change
+
+
+def _scored(slot: Slot) -> Any:
+    def change(record: SessionRecord, entry: Entry) -> dict[str, Any]:
+        data = entry.data
+        return {**_slot_change(record, slot, progress=float(data['progress']),
+                               notes=str(data.get('notes', ''))), 'draft': {}, 'notice': ''}
+    return change
+
+
+def _ticked(record: SessionRecord, entry: Entry) -> dict[str, Any]:
+    return _slot_change(record, _running(record), steps=int(entry.data['steps']))
+
+
+def _ended(record: SessionRecord, entry: Entry) -> dict[str, Any]:
+    data = entry.data
+    started_ns = int(data.get('started_ns', record.slots[_running(record)].started_ns))
+    return _slot_change(record, _running(record), end=EndReason(data['end']),
+                        detail=str(data['detail']), steps=int(data['steps']),
+                        started_ns=started_ns, ended_ns=int(data.get('ended_ns', entry.stamp_ns)))
+
+
+def _recovered(record: SessionRecord, entry: Entry) -> dict[str, Any]:
+    notice = str(entry.data['notice'])
+    slot = record.state.running
+    if slot is None:
+        return {'notice': notice}
+    return {**_slot_change(record, slot, end=EndReason.INTERRUPTED, detail=notice,
+                           ended_ns=record.updated_ns), 'notice': notice}
+
+
+def _preferred(record: SessionRecord, entry: Entry) -> dict[str, Any]:
+    data = entry.data
+    return {'preference': Preference(data['preference']), 'explanation': str(data['explanation']),
+            'notes': str(data.get('notes', record.notes)), 'draft': {}, 'notice': ''}
+
+
+def _revealed(record: SessionRecord, entry: Entry) -> dict[str, Any]:
+    data = entry.data
+    reveal = Reveal(str(data['nonce']), str(data['policy_a']), str(data['policy_b']))
+    found = commitment(reveal.nonce, reveal.policy_a, reveal.policy_b)
+    verified = found == record.commitment
+    notice = '' if verified else (
+        'the reveal does not fit the commitment shown at the assignment: the pair was changed '
+        "afterwards; tell the arena's maintainer, and do not count this session")
+    return {'reveal': reveal, 'verified': verified, 'notice': notice}
+
+
+def _running(record: SessionRecord) -> Slot:
+    slot = record.state.running
+    if slot is None:
+        raise ValueError('no rollout is running')
+    return slot
+
+
+_CHANGES: Mapping[Move, Any] = {
+    Move.CHECKED: lambda r, e: {'station': str(e.data['station']),
+                                'evaluator': str(e.data.get('evaluator', r.evaluator)),
+                                'checks': tuple(e.data['checks'])},
+    Move.TASK: lambda r, e: {'evaluator': str(e.data['evaluator']),
+                             'prompt': str(e.data['prompt']), 'draft': {}, 'notice': ''},
+    Move.ASSIGNED: lambda r, e: {'session_id': str(e.data['session_id']),
+                                 'commitment': str(e.data['commitment'])},
+    Move.PHOTOGRAPHED: lambda r, e: {'views': tuple(e.data['views']), 'notice': ''},
+    Move.STARTED_A: _started(Slot.A),
+    Move.STARTED_B: _started(Slot.B),
+    Move.TICKED: _ticked,
+    Move.ENDED: _ended,
+    Move.SCORED_A: _scored(Slot.A),
+    Move.SCORED_B: _scored(Slot.B),
+    Move.MATCHED: lambda r, e: {'match': float(e.data['match']),
+                                'matches': dict(e.data['matches'])},
+    Move.RESET: lambda r, e: {'reset_confirmed': True, 'notice': ''},
+    Move.PREFERRED: _preferred,
+    Move.DRAFTED: lambda r, e: {'draft': {**r.draft, **e.data}},
+    Move.INVALIDATED: lambda r, e: {'valid': False, 'invalid_reason': str(e.data['reason']),
+                                    'draft': {}, 'notice': ''},
+    Move.REVALIDATED: lambda r, e: {'valid': True, 'invalid_reason': ''},
+    Move.SUBMITTED: lambda r, e: {'notice': ''},
+    Move.DELIVERED: lambda r, e: {'delivered': (*r.delivered, str(e.data['part']))},
+    Move.REVEALED: _revealed,
+    Move.RECOVERED: _recovered,
+    Move.ABORTED: lambda r, e: {'notice': str(e.data['reason'])},
+}

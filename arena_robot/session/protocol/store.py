@@ -1,0 +1,139 @@
+"""
+Sessions on the disk: ``<root>/<session id>/`` with a journal and its summary ``session.json``.
+
+A session that has no id yet lives in ``<root>/pending-…/`` and is renamed when it gets one.
+"""
+
+import dataclasses
+import datetime
+import json
+import logging
+import secrets
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import ArenaError
+from arena_robot.session.protocol.journal import (
+    JOURNAL,
+    Journal,
+    read_journal,
+    sync_folder,
+    write_atomic,
+)
+from arena_robot.session.protocol.machine import Session
+from arena_robot.session.protocol.record import SessionRecord, replay
+from arena_robot.session.protocol.states import State
+
+SUMMARY = 'session.json'
+PENDING = 'pending-'
+
+log = logging.getLogger(__name__)
+
+
+class KeptSession(Session):
+    """A session with its folder; ``close`` lets go of the journal."""
+
+    def __init__(self, journal: Journal, record: SessionRecord | None = None) -> None:
+        super().__init__(journal, record)
+        self._journal = journal
+
+    @property
+    def folder(self) -> Path:
+        """Return where the session's files are."""
+        return self._journal.path.parent
+
+    def adopt_id(self) -> None:
+        """Rename a pending folder to the session's id, once it has one."""
+        folder = self.folder
+        if folder.name.startswith(PENDING) and self.record.session_id:
+            home = folder.with_name(self.record.session_id)
+            folder.rename(home)
+            sync_folder(home.parent)
+            self._journal.path = home / JOURNAL
+
+    def write_summary(self) -> None:
+        """Write ``session.json`` from the record, as a whole or not at all."""
+        text = json.dumps(summary(self.record), indent=2, ensure_ascii=False) + '\n'
+        write_atomic(self.folder / SUMMARY, text)
+
+    def close(self) -> None:
+        """Let go of the journal; twice is fine."""
+        self._journal.close()
+
+
+class SessionStore:
+    """The folder of all sessions of a station."""
+
+    def __init__(self, root: Path, clock: Clock) -> None:
+        self.root = root
+        self._clock = clock
+
+    def begin(self) -> KeptSession:
+        """Return a new session without an id, its journal open."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        folder = self.root / f'{PENDING}{self._clock.now_ns()}-{secrets.token_hex(4)}'
+        folder.mkdir()
+        sync_folder(self.root)
+        journal = Journal(folder / JOURNAL, self._clock)
+        journal.open()
+        return KeptSession(journal)
+
+    def resume(self, folder: Path) -> KeptSession:
+        """Return a session as its journal left it, ready to go on."""
+        journal = Journal(folder / JOURNAL, self._clock)
+        journal.open()
+        try:
+            session = KeptSession(journal, replay(journal.entries))
+            session.adopt_id()
+        except BaseException:
+            journal.close()
+            raise
+        return session
+
+    def unfinished(self) -> list[Path]:
+        """Return the folders of sessions that are neither done nor aborted, oldest first."""
+        found = [(record.created_ns, folder) for folder, record in self._records()
+                 if not record.state.is_final]
+        return [folder for _, folder in sorted(found)]
+
+    def today(self) -> list[SessionRecord]:
+        """Return today's sessions (station's time zone), newest first."""
+        now = self._clock.now_ns()
+        same = [r for _, r in self._records() if _day(r.created_ns) == _day(now)]
+        return sorted(same, key=lambda r: r.created_ns, reverse=True)
+
+    def _records(self) -> list[tuple[Path, SessionRecord]]:
+        found = []
+        for path in sorted(self.root.glob(f'*/{JOURNAL}')):
+            try:
+                found.append((path.parent, replay(read_journal(path))))
+            except (ArenaError, OSError) as error:
+                log.warning('left out a session that cannot be read: %s', error)
+        return [(folder, r) for folder, r in found if r.state is not State.IDLE]
+
+
+def summary(record: SessionRecord) -> dict[str, Any]:
+    """Return the record as plain JSON values, with the times in ISO 8601 as well."""
+    data: dict[str, Any] = {'version': 1, **_plain(dataclasses.asdict(record))}
+    data['created'] = _iso(record.created_ns)
+    data['updated'] = _iso(record.updated_ns)
+    return data
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_plain(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value.value if isinstance(value, Enum) else value
+
+
+def _iso(stamp_ns: int) -> str:
+    moment = datetime.datetime.fromtimestamp(stamp_ns * 1e-9, datetime.timezone.utc)
+    return moment.isoformat(timespec='milliseconds')
+
+
+def _day(stamp_ns: int) -> datetime.date:
+    return datetime.datetime.fromtimestamp(stamp_ns * 1e-9).astimezone().date()

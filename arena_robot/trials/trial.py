@@ -1,0 +1,163 @@
+"""
+Episodes of policies on the simulated station, without ROS and as fast as the machine allows.
+
+The path is the station's own: camera pictures, resizing, the policy, the chunk executor, safety,
+the arm's driver. Pictures are drawn only for the steps at which the policy is asked.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from arena_robot.core.action import Chunk
+from arena_robot.core.episode import EndReason, Slot, Step
+from arena_robot.core.observation import EYES, Image, Observation
+from arena_robot.drivers.sim.station import SimStation
+from arena_robot.policy.base import Policy, PolicySpec
+from arena_robot.policy.connect import connect
+from arena_robot.policy.loading import load_policy
+from arena_robot.policy.resizing import Resizing
+from arena_robot.safety.filter import Safety
+from arena_robot.safety.limits import limits_for
+from arena_robot.session.loop.parts import Parts
+from arena_robot.session.loop.rollout import Job, Rollout, RolloutConfig
+
+JUDGED_AFTER_S = 0.5
+Z95 = 1.959963984540054
+PICTURE = (320, 180)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One episode to be run: which policy, which task, which seed, at most how many steps."""
+
+    policy: str
+    task: str
+    seed: int
+    max_steps: int = 400
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a trial went: the oracle's ``progress`` 0 to 1, and ``clamped`` steps of ``steps``."""
+
+    trial: Trial
+    succeeded: bool
+    progress: float
+    steps: int
+    clamped: int
+    end: str
+    detail: str = ''
+
+
+@dataclass
+class _Glance:
+    """A policy that keeps count of when it will be asked again."""
+
+    inner: Policy
+    due_at: int = 0
+
+    @property
+    def spec(self) -> PolicySpec:
+        return self.inner.spec
+
+    def infer(self, observation: Observation, episode: str = '') -> Chunk:
+        chunk = self.inner.infer(observation, episode)
+        self.due_at = observation.step + (1 if self.spec.pipelined else len(chunk))
+        return chunk
+
+    def reset(self, episode: str = '') -> None:
+        self.due_at = 0
+        self.inner.reset(episode)
+
+
+@dataclass(frozen=True)
+class _Glancing(Parts):
+    """A station's parts that take pictures only when the policy will look at them."""
+
+    policy: _Glance = field(kw_only=True)
+
+    def observe(self, stamp_ns: int, prompt: str = '', step: int = 0) -> Observation:
+        if step >= self.policy.due_at:
+            return super().observe(stamp_ns, prompt, step)
+        unseen: dict[str, Image] = {}
+        return Observation(stamp_ns, self.arm_state(), self.gripper_state(), prompt, step, unseen)
+
+
+class _Oracle:
+    """Ends the rollout when the task is done, as an evaluator would; counts clamped steps."""
+
+    def __init__(self, station: SimStation) -> None:
+        self._station = station
+        self.clamped = 0
+        self.done: Callable[[], None] = lambda: None
+
+    def chunk(self, index: int, step: int, chunk: Chunk) -> None:
+        pass
+
+    def step(self, step: Step, observation: Observation) -> None:
+        self.clamped += bool(step.clamps)
+        if self._station.succeeded():
+            self.done()
+
+
+class Course:
+    """
+    Runs trials one after the other, each on a simulated station of its own.
+
+    So an outcome depends on its trial alone. Policies are loaded, or connected to, once.
+    """
+
+    def __init__(self, robot: str = 'panda') -> None:
+        self._robot = robot
+        self._policies: dict[str, Policy] = {}
+
+    def run(self, trial: Trial) -> Outcome:
+        """Run one episode from the task's start; a policy's error ends it as that."""
+        policy = _Glance(Resizing(self._policy(trial.policy)))
+        views = [view.split('_') for view in policy.spec.views()]
+        with SimStation.make(
+                trial.task, trial.seed, self._robot, size=PICTURE,
+                cameras=sorted({role for role, _ in views}),
+                eyes=sorted({eye for _, eye in views}) or EYES) as station:
+            return self._rollout(trial, station, policy)
+
+    def _rollout(self, trial: Trial, station: SimStation, policy: _Glance) -> Outcome:
+        parts = _Glancing(station.arm, station.gripper, station.cameras, policy=policy)
+        oracle = _Oracle(station)
+        rollout = Rollout(
+            Job(f'{trial.task}-{trial.seed}', Slot.A, station.instruction), parts, policy,
+            Safety(limits_for(self._robot), station.clock), station.clock, oracle,
+            RolloutConfig(max_steps=trial.max_steps))
+        oracle.done = lambda: rollout.stop(EndReason.DONE)
+        episode = rollout.run()
+        station.step(JUDGED_AFTER_S)
+        return Outcome(trial, bool(station.succeeded()), float(station.progress()), episode.steps,
+                       oracle.clamped, episode.end.value, episode.detail)
+
+    def close(self) -> None:
+        """Let go of the connections to served policies; can be called twice."""
+        for policy in self._policies.values():
+            close = getattr(policy, 'close', None)
+            if close is not None:
+                close()
+        self._policies.clear()
+
+    def _policy(self, name: str) -> Policy:
+        if name not in self._policies:
+            self._policies[name] = connect(name) if '://' in name else load_policy(name)
+        return self._policies[name]
+
+
+def wilson(successes: int, count: int, z: float = Z95) -> tuple[float, float]:
+    """
+    Return the Wilson score interval of a share.
+
+    (p + z²/2n ± z sqrt(p(1-p)/n + z²/4n²)) / (1 + z²/n); E. B. Wilson, JASA 22 (1927).
+    """
+    if count <= 0:
+        return 0.0, 1.0
+    p, scale = successes / count, 1.0 + z * z / count
+    middle = p + z * z / (2.0 * count)
+    reach = z * math.sqrt(p * (1.0 - p) / count + z * z / (4.0 * count * count))
+    return max(0.0, (middle - reach) / scale), min(1.0, (middle + reach) / scale)

@@ -1,0 +1,266 @@
+"""
+The evaluator console: a page over a :class:`arena_robot.session.evaluator.desk.Desk`.
+
+Serves three static files and a small JSON interface. Watching needs no control; commands need the
+browser's seat, which one browser has at a time. STOP is open to everybody who sees the page. The
+arm is stopped when the page in the seat is closed or cannot be reached while it moves.
+"""
+
+import dataclasses
+import hmac
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi.responses import FileResponse, JSONResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import ArenaError, Conflict
+from arena_robot.session.evaluator.checks import EXAMPLES, instruction_problem, is_repeat
+from arena_robot.session.evaluator.control import Control
+from arena_robot.session.evaluator.desk import RUBRIC, Desk, DeskState, Verdict
+from arena_robot.session.loop.match import AMBER_FROM, GREEN_FROM
+from arena_robot.session.protocol.states import State
+
+log = logging.getLogger(__name__)
+
+PAGES = Path(__file__).parent / 'static'
+LOCAL = ('localhost', '127.0.0.1', '[::1]', '::1')
+COOKIE = 'arena_console'
+SEAT = 'X-Seat'
+NAME = 'web page'
+LONGEST_WAIT_S = 15.0
+ATTENDED_S = 5.0
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Console:
+    """What the routes share: the desk, and which browser sits at it."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.seats = Control()
+        self._seen_s = 0.0
+
+    def shown(self, request: Request) -> dict[str, Any]:
+        """Return the state as the page draws it for the browser that asks."""
+        state = self.desk.state()
+        run = self.desk.running()
+        return {**plain(state), 'ready': state.ready, 'running': plain(run) if run else None,
+                'seat': self.seats.holder, 'mine': state.control == NAME,
+                'seated': self.holds(request)}
+
+    def attended(self) -> bool:
+        """Tell whether the page in the seat asked for something in the last seconds."""
+        return time.monotonic() - self._seen_s < ATTENDED_S
+
+    def holds(self, request: Request) -> bool:
+        """Tell whether a browser has the seat, and note that it is there."""
+        seated = self.seats.holds(request.headers.get(SEAT, ''))
+        if seated:
+            self._seen_s = time.monotonic()
+        return seated
+
+    def sit(self, who: str, take_over: bool) -> str:
+        """Give a browser the seat, and this console the control of the session."""
+        if self.desk.state().control not in ('', NAME) and not take_over:
+            raise Conflict(f"'{self.desk.state().control}' controls this session; watch, or "
+                           'take over')
+        seat = self.seats.take(who, take_over)
+        self.desk.take(NAME, True)
+        self._seen_s = time.monotonic()
+        self.desk.attended = self.attended
+        return seat
+
+    def command(self, request: Request) -> Desk:
+        """Return the desk to somebody in the seat. Raises Conflict."""
+        seat = request.headers.get(SEAT, '')
+        if not self.seats.holder:
+            raise Conflict('take control first')
+        self.seats.check(seat)
+        self._seen_s = time.monotonic()
+        return self.desk
+
+
+def create_app(desk: Desk, token: str = '', hosts: tuple[str, ...] = LOCAL) -> FastAPI:
+    """
+    Return the console's application.
+
+    ``token`` (empty: none is asked for) is given once as ``?token=`` or as a bearer token;
+    ``hosts`` are the names under which the page may be opened.
+    """
+    app = FastAPI(title='arena console', docs_url=None, redoc_url=None, openapi_url=None)
+    console = Console(desk)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    if token:
+        app.middleware('http')(_guard(token))
+    app.exception_handler(ArenaError)(_told)
+    _watching(app, console)
+    _picturing(app, desk)
+    _commanding(app, console)
+    _typing(app, console)
+    app.mount('/static', StaticFiles(directory=PAGES), name='static')
+    return app
+
+
+def _watching(app: FastAPI, console: Console) -> None:
+    desk = console.desk
+
+    @app.get('/')
+    def page() -> FileResponse:
+        return FileResponse(PAGES / 'index.html', headers={'Cache-Control': 'no-store'})
+
+    @app.get('/api/options')
+    def options() -> dict[str, Any]:
+        return {'views': desk.views(), 'examples': EXAMPLES, 'rubric': RUBRIC,
+                'states': [state.value for state in State],
+                'lights': {'green': GREEN_FROM, 'amber': AMBER_FROM}}
+
+    @app.get('/api/state')
+    def state(request: Request, seen: int = 0,
+              wait: float = Query(0.0, ge=0.0, le=LONGEST_WAIT_S)) -> dict[str, Any]:
+        now = desk.state()
+        if wait and seen == fingerprint(now) and not now.state.running:
+            now = desk.wait_change(now, wait)
+        return {**console.shown(request), 'version': fingerprint(now)}
+
+    @app.get('/api/today')
+    def today() -> list[dict[str, Any]]:
+        return [plain(one) for one in desk.today()]
+
+    @app.get('/api/instruction')
+    def instruction(text: str) -> dict[str, Any]:
+        earlier = [one.instruction for one in desk.today() if one.state is State.DONE]
+        return {'problem': instruction_problem(text), 'repeat': is_repeat(text, earlier)}
+
+    @app.post('/api/stop')
+    def stop(request: Request) -> dict[str, Any]:
+        desk.stop()
+        return console.shown(request)
+
+
+def _picturing(app: FastAPI, desk: Desk) -> None:
+    @app.get('/api/frame/{view}')
+    def frame(view: str) -> Response:
+        return _picture(desk.frame(view))
+
+    @app.get('/api/reference/{view}')
+    def reference(view: str) -> Response:
+        return _picture(desk.reference(view))
+
+
+def _commanding(app: FastAPI, console: Console) -> None:
+    @app.post('/api/sit')
+    def sit(words: dict[str, Any]) -> dict[str, Any]:
+        seat = console.sit(str(words.get('name') or NAME), bool(words.get('take_over')))
+        return {'seat': seat}
+
+    @app.post('/api/open')
+    def open_session(request: Request, words: dict[str, Any]) -> dict[str, Any]:
+        console.command(request).open_session(str(words.get('evaluator', '')),
+                                              str(words.get('instruction', '')),
+                                              bool(words.get('repeat')))
+        return console.shown(request)
+
+    @app.post('/api/press')
+    def press(request: Request, words: dict[str, Any]) -> dict[str, Any]:
+        console.command(request).press(str(words.get('button', '')), str(words.get('text', '')))
+        return console.shown(request)
+
+    @app.post('/api/start')
+    def start(request: Request, words: dict[str, Any]) -> dict[str, Any]:
+        console.command(request).start(_slot(words))
+        return console.shown(request)
+
+    @app.post('/api/submit')
+    def submit(request: Request) -> dict[str, Any]:
+        console.command(request).submit()
+        return console.shown(request)
+
+
+def _typing(app: FastAPI, console: Console) -> None:
+    @app.post('/api/score')
+    def score(request: Request, words: dict[str, Any]) -> dict[str, Any]:
+        console.command(request).score(_slot(words), _percent(words),
+                                       str(words.get('notes', '')))
+        return console.shown(request)
+
+    @app.post('/api/judge')
+    def judge(request: Request, words: dict[str, Any]) -> dict[str, Any]:
+        console.command(request).judge(*(str(words.get(name, '')) for name in (
+            'preference', 'explanation', 'notes')))
+        return console.shown(request)
+
+    @app.post('/api/draft')
+    def draft(request: Request, words: dict[str, Any]) -> dict[str, Any]:
+        progress = {_slot(words): _percent(words)} if words.get('slot') else {}
+        texts = {name: str(words.get(name, '')) for name in ('preference', 'explanation', 'notes',
+                                                             'invalid_reason')}
+        console.command(request).draft(Verdict(**texts, progress=progress),  # type: ignore[arg-type]
+                                       str(words.get('instruction', '')))
+        return {}
+
+
+def plain(value: Any) -> Any:
+    """Return a dataclass as JSON values; enums as their words, slots as keys."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(plain(key)): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value.value if isinstance(value, Enum) else value
+
+
+def fingerprint(state: DeskState) -> int:
+    """Return a number that changes with the state; 0 is never one."""
+    return hash(repr(state)) & 0x7FFFFFFFFFFF or 1
+
+
+def _picture(data: bytes | None) -> Response:
+    if data is None:
+        raise HTTPException(404, 'no image yet')
+    return Response(data, media_type='image/jpeg', headers={'Cache-Control': 'no-store'})
+
+
+def _slot(words: dict[str, Any]) -> Slot:
+    try:
+        return Slot(words.get('slot'))
+    except ValueError:
+        raise HTTPException(422, 'a slot is A or B') from None
+
+
+def _percent(words: dict[str, Any]) -> float:
+    try:
+        return float(words['progress']) / 100.0
+    except (KeyError, TypeError, ValueError):
+        raise HTTPException(422, 'progress is a number from 0 to 100') from None
+
+
+async def _told(request: Request, error: Exception) -> JSONResponse:
+    code = 409 if isinstance(error, Conflict) else 400
+    return JSONResponse({'detail': str(error)}, code)
+
+
+def _guard(token: str) -> Callable[[Request, Handler], Awaitable[Response]]:
+    def same(given: str | None) -> bool:
+        return given is not None and hmac.compare_digest(given.encode(), token.encode())
+
+    async def guard(request: Request, go_on: Handler) -> Response:
+        bearer = request.headers.get('Authorization', '').removeprefix('Bearer ')
+        given = request.query_params.get('token')
+        if not (same(request.cookies.get(COOKIE)) or same(bearer) or same(given)):
+            return JSONResponse({'detail': 'open the page with the link that the console printed '
+                                           'at its start: it holds the token'}, 401)
+        response = await go_on(request)
+        if same(given):
+            response.set_cookie(COOKIE, token, httponly=True, samesite='strict')
+        return response
+    return guard

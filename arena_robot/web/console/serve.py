@@ -1,0 +1,76 @@
+"""Runs the evaluator console in a thread: on this machine only, unless an address is given."""
+
+import secrets
+import threading
+import time
+from types import TracebackType
+
+import uvicorn
+from typing_extensions import Self
+
+from arena_robot.core.errors import NotConnected
+from arena_robot.session.evaluator.desk import Desk
+from arena_robot.web.console.app import LOCAL, create_app
+
+START_S = 10.0
+LOOPBACK = ('127.0.0.1', 'localhost', '::1')
+
+
+class ConsoleServer:
+    """
+    Serves a desk at ``http://host:port``; ``port`` 0 takes a free one.
+
+    On any host but this machine's own a token is asked for: ``token``, or one made up here.
+    ``names`` are further names under which the page may be opened, such as the station's.
+    """
+
+    def __init__(self, desk: Desk, host: str = '127.0.0.1', port: int = 8600, token: str = '',
+                 names: tuple[str, ...] = ()) -> None:
+        self._host = host
+        local = host in LOOPBACK
+        self._token = token or ('' if local else secrets.token_urlsafe(12))
+        hosts = (*LOCAL, host, *names) if local or names else ('*',)
+        config = uvicorn.Config(create_app(desk, self._token, hosts), host=host, port=port,
+                                log_level='warning', timeout_graceful_shutdown=3,
+                                server_header=False)
+        self._server = uvicorn.Server(config)
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """Return the page's address, with the token where one is asked for."""
+        port = self._server.servers[0].sockets[0].getsockname()[1]
+        host = 'localhost' if self._host in ('0.0.0.0', *LOOPBACK) else self._host
+        return f'http://{host}:{port}/' + (f'?token={self._token}' if self._token else '')
+
+    def open(self) -> None:
+        """Start to serve; NotConnected when the address is in use."""
+        self._thread = threading.Thread(target=self._serve, name='console', daemon=True)
+        self._thread.start()
+        deadline_s = time.monotonic() + START_S
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > deadline_s:
+                raise NotConnected(f'the console cannot listen on {self._host}: is the port in '
+                                   'use? Choose another with --port')
+            time.sleep(0.02)
+
+    def close(self) -> None:
+        """Stop to serve; twice is fine."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(timeout=5.0)
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def _serve(self) -> None:
+        try:
+            self._server.run()
+        except SystemExit:
+            # uvicorn leaves this way when it cannot bind; open() says so.
+            self._server.should_exit = True
