@@ -20,7 +20,7 @@ from arena_robot.ranking.base import Comparisons  # noqa: E402
 from arena_robot.ranking.bradley_terry import BradleyTerry  # noqa: E402
 from arena_robot.ranking.davidson import Davidson  # noqa: E402
 from arena_robot.ranking.elo import Elo  # noqa: E402
-from arena_robot.ranking.task_em import Task, TaskOptions  # noqa: E402
+from arena_robot.ranking.task_em import TaskModel, TaskOptions  # noqa: E402
 from arena_robot.ranking.uncertainty import bootstrap  # noqa: E402
 
 LIMITS_S = {'bt 612 x 7': 1e-3, 'davidson 612 x 7': 1e-3, 'task T=60, one start': 10e-3,
@@ -117,7 +117,7 @@ def main():
     cases = {
         'bt 612 x 7': (lambda: plain(small), 50),
         'davidson 612 x 7': (lambda: Davidson()(small), 50),
-        'task T=60, one start': (lambda: Task(all_iterations)(small), 20),
+        'task T=60, one start': (lambda: TaskModel(all_iterations)(small), 20),
         'bt 1000000 x 200': (lambda: plain(large), 5),
         'bt bootstrap x 1000': (lambda: bootstrap(plain, small, 1000), 10),
         'elo 612 x 7, 100 orders': (lambda: Elo(orders=100)(small), 5)}

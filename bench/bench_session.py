@@ -20,7 +20,7 @@ import yaml
 
 from arena_msgs.msg import StepRecord
 from arena_robot.core.episode import CONTROL_RATE_HZ, Slot
-from arena_robot.nodes.remote.desk import SessionClient
+from arena_robot.nodes.remote.desk import RemoteDesk
 from arena_robot.nodes.simulation.simulated_station import SimulatedStation
 from arena_robot.web.console.serve import ConsoleServer
 
@@ -89,7 +89,7 @@ def main():
         pool = Path(folder, 'pool.yaml')
         pool.write_text(yaml.safe_dump(POOL))
         station = SimulatedStation(pool, Path(folder, 'data'), max_steps=STEPS)
-        with station, SessionClient(patience_s=60.0) as desk:
+        with station, RemoteDesk(patience_s=60.0) as desk:
             desk.watch_views()
             with ConsoleServer(desk, port=0) as console:
                 time.sleep(3.0)

@@ -16,7 +16,7 @@ import av
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from arena_robot.reports.tournament_records import Record, Rollout, read_record
+from arena_robot.reports.tournament_records import Record, RolloutRow, read_record
 
 WIDTH, HEIGHT, GAP, HEAD, FOOT = 448, 252, 8, 40, 76
 FRAMES_PER_S, FASTER = 7.5, 3.0
@@ -26,7 +26,7 @@ COLOURS = {'A': (31, 110, 190), 'B': (200, 95, 30)}
 FILM_HZ = 15.0
 
 
-def film(rollout: Rollout, view: str) -> list[Image.Image]:
+def film(rollout: RolloutRow, view: str) -> list[Image.Image]:
     """Return a rollout's frames at FRAMES_PER_S of the picture, FASTER than they were taken."""
     step = round(FILM_HZ * FASTER / FRAMES_PER_S)
     with av.open(str(rollout.videos[view])) as file:

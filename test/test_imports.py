@@ -9,12 +9,13 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / 'arena_robot'
 ROW = {'core': 1, 'ranking': 2, 'safety': 2, 'drivers': 3, 'policy': 3, 'recording': 3, 'audit': 3,
-       'skills': 3, 'session': 4, 'server': 4, 'reports': 4, 'nodes': 5, 'web': 5, 'cli': 6}
+       'skills': 3, 'session': 4, 'server': 4, 'reports': 4, 'nodes': 5, 'web': 5, 'trials': 5,
+       'demo': 6, 'cli': 7}
 HOMES = {
     'rclpy': ('nodes/',), 'arena_msgs': ('nodes/',), 'rcl_interfaces': ('nodes/',),
     'mujoco': ('drivers/sim/',), 'grpc': ('policy/', 'server/'), 'google': ('policy/', 'server/'),
     'grpc_health': ('policy/', 'server/'), 'grpc_reflection': ('policy/', 'server/'),
-    'websockets': ('policy/openpi',), 'msgpack': ('policy/openpi',), 'mcap': ('recording/',),
+    'websockets': ('policy/openpi/',), 'msgpack': ('policy/openpi/',), 'mcap': ('recording/',),
     'sqlalchemy': ('server/',), 'alembic': ('server/',), 'fastapi': ('web/',),
     'uvicorn': ('web/',), 'starlette': ('web/',), 'matplotlib': ('reports/',),
     'pyzed': ('drivers/zed.py',), 'pylibfranka': ('drivers/libfranka.py',),

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
-    from arena_robot.nodes.remote.desk import SessionClient
+    from arena_robot.nodes.remote.desk import RemoteDesk
     from arena_robot.nodes.simulation.simulated_station import SimulatedStation
     from arena_robot.web.console.serve import ConsoleServer
     over = threading.Event()
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
             stack.enter_context(SimulatedStation(
                 args.policies, args.data, task=args.task, seed=args.seed,
                 max_steps=args.max_steps, namespace=args.namespace))
-        desk = stack.enter_context(SessionClient(namespace=args.namespace,
+        desk = stack.enter_context(RemoteDesk(namespace=args.namespace,
                                                  patience_s=60.0 if args.sim else 5.0))
         desk.watch_views()
         server = stack.enter_context(ConsoleServer(desk, args.host, args.port, args.token))

@@ -51,7 +51,7 @@ class Wrong(ArenaError):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DoctorFinding:
     """One line: what was looked at, whether it is good, what was found, what to do if not."""
 
     name: str
@@ -60,18 +60,18 @@ class Verdict:
     advice: str = ''
 
 
-def verdict(name: str, look: Callable[[], str]) -> Verdict:
+def verdict(name: str, look: Callable[[], str]) -> DoctorFinding:
     """Return what ``look`` says; a check that breaks itself is a verdict too."""
     try:
-        return Verdict(name, True, look())
+        return DoctorFinding(name, True, look())
     except Wrong as wrong:
-        return Verdict(name, False, wrong.found, wrong.advice)
+        return DoctorFinding(name, False, wrong.found, wrong.advice)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return Verdict(name, False, f'{type(error).__name__}: {error}',
+        return DoctorFinding(name, False, f'{type(error).__name__}: {error}',
                        'this check could not be carried out; see the message')
 
 
-def all_checks(data: Path, min_free_gb: float, ports: Sequence[int]) -> list[Verdict]:
+def all_checks(data: Path, min_free_gb: float, ports: Sequence[int]) -> list[DoctorFinding]:
     """Return every verdict, in the order in which things should be mended."""
     return [
         verdict('Python', python),

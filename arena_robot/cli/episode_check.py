@@ -23,11 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the findings; return 1 when one of them is a failure."""
-    from arena_robot.recording.episode.check import Level, check
+    from arena_robot.recording.episode.check import FindingLevel, check
     from arena_robot.recording.episode.folders import episodes
 
     reports = [check(folder) for place in args.folder for folder in episodes(place)]
-    bad = {Level.FAILURE, Level.WARNING} if args.strict else {Level.FAILURE}
+    bad = {FindingLevel.FAILURE, FindingLevel.WARNING} if args.strict else {FindingLevel.FAILURE}
     if args.json:
         print(json.dumps([{'folder': str(r.folder), 'passed': r.passed, 'summary': r.summary,
                            'findings': [{'level': f.level.value, 'what': f.what, 'text': f.text}

@@ -38,13 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check, print the report, return 0 or 1."""
-    from arena_robot.policy.conformance.probe import Limits
+    from arena_robot.policy.conformance.probe import ProbeLimits
     from arena_robot.policy.conformance.suite import run_suite
     from arena_robot.policy.connect import SERVERS
     from arena_robot.policy.loading import load_policy, parse_kwargs
     from arena_robot.policy.options import CallOptions
 
-    limits = Limits(latency_s=args.latency_limit, calls=args.calls, clients=args.clients,
+    limits = ProbeLimits(latency_s=args.latency_limit, calls=args.calls, clients=args.clients,
                     stochastic=args.stochastic, options=CallOptions(
                         token=args.token, tls_ca=args.tls_ca, infer_timeout_s=args.timeout))
     if '://' in args.address:

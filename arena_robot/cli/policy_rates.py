@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from arena_robot.trials.trial import Outcome
+    from arena_robot.trials.trial import TrialOutcome
 
 VERB = 'policy rates'
 HELP = 'print success rates of policies on the simulated station'
@@ -74,16 +74,16 @@ def run(args: argparse.Namespace) -> int:
     return 1 if any(one.end not in PLAYED for one in outcomes) else 0
 
 
-def in_order(outcomes: 'Sequence[Outcome]') -> 'dict[str, list[Outcome]]':
+def in_order(outcomes: 'Sequence[TrialOutcome]') -> 'dict[str, list[TrialOutcome]]':
     """Return the outcomes by policy, the strongest first: by successes, then by progress."""
-    by_policy: dict[str, list[Outcome]] = {}
+    by_policy: dict[str, list[TrialOutcome]] = {}
     for one in outcomes:
         by_policy.setdefault(one.trial.policy, []).append(one)
     return dict(sorted(by_policy.items(), key=lambda item: (
         -sum(one.succeeded for one in item[1]), -sum(one.progress for one in item[1]))))
 
 
-def summary(outcomes: 'Sequence[Outcome]') -> dict[str, Any]:
+def summary(outcomes: 'Sequence[TrialOutcome]') -> dict[str, Any]:
     """Return counts, rate, interval and means of some episodes."""
     from arena_robot.trials.trial import wilson
 
@@ -97,7 +97,7 @@ def summary(outcomes: 'Sequence[Outcome]') -> dict[str, Any]:
     }
 
 
-def as_dict(outcomes: 'Sequence[Outcome]') -> dict[str, Any]:
+def as_dict(outcomes: 'Sequence[TrialOutcome]') -> dict[str, Any]:
     """Return everything for programs: per policy, per task, per episode."""
     from dataclasses import asdict
 
@@ -108,7 +108,7 @@ def as_dict(outcomes: 'Sequence[Outcome]') -> dict[str, Any]:
     } for policy, own in in_order(outcomes).items()}
 
 
-def table(outcomes: 'Sequence[Outcome]', spent_s: float) -> str:
+def table(outcomes: 'Sequence[TrialOutcome]', spent_s: float) -> str:
     """Return the text that people read."""
     lines = [f'{"":26} {"success":>9} {"rate":>7}  {"95 % interval":>13} {"progress":>9} '
              f'{"steps":>6}']
@@ -125,15 +125,15 @@ def table(outcomes: 'Sequence[Outcome]', spent_s: float) -> str:
     return '\n'.join(lines)
 
 
-def _line(name: str, outcomes: 'Sequence[Outcome]') -> str:
+def _line(name: str, outcomes: 'Sequence[TrialOutcome]') -> str:
     s = summary(outcomes)
     return (f'{name:<26} {s["successes"]:>4}/{s["episodes"]:<4} {100 * s["rate"]:>5.1f} %  '
             f'{100 * s["low"]:>5.1f} - {100 * s["high"]:>5.1f} {s["progress"]:>9.2f} '
             f'{s["steps"]:>6.0f}')
 
 
-def _by_task(outcomes: 'Sequence[Outcome]') -> 'dict[str, list[Outcome]]':
-    found: dict[str, list[Outcome]] = {}
+def _by_task(outcomes: 'Sequence[TrialOutcome]') -> 'dict[str, list[TrialOutcome]]':
+    found: dict[str, list[TrialOutcome]] = {}
     for one in outcomes:
         found.setdefault(one.trial.task, []).append(one)
     return found

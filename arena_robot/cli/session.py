@@ -45,14 +45,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run one session, or several with ``--auto``."""
     from arena_robot.cli.session_terminal import Terminal
-    from arena_robot.nodes.remote.desk import SessionClient
+    from arena_robot.nodes.remote.desk import RemoteDesk
     from arena_robot.nodes.simulation.simulated_station import SimulatedStation
     with ExitStack() as stack:
         if args.sim:
             stack.enter_context(SimulatedStation(
                 args.policies, args.data, task=args.task, seed=args.seed,
                 max_steps=args.max_steps, namespace=args.namespace))
-        desk = stack.enter_context(SessionClient(namespace=args.namespace,
+        desk = stack.enter_context(RemoteDesk(namespace=args.namespace,
                                                  patience_s=60.0 if args.sim else 5.0))
         terminal = Terminal(desk)
         if args.watch:

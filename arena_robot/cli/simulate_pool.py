@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from arena_robot.server.simulate import Curve, Truth
+    from arena_robot.server.simulate import Curve, PoolTruth
 
 VERB = 'simulate-pool'
 HELP = 'show how many comparisons the informative choice of pairs saves'
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _real(args: argparse.Namespace) -> 'Truth':
+def _real(args: argparse.Namespace) -> 'PoolTruth':
     import collections
     import csv
 

@@ -11,7 +11,7 @@ import yaml
 
 from arena_robot.core.errors import Conflict, ServerError
 from arena_robot.demo.plan import Ports
-from arena_robot.demo.pool import Entry
+from arena_robot.demo.pool import PoolMember
 from arena_robot.demo.processes import Process, Processes
 from arena_robot.server.client import Calls, ServerAddress
 from arena_robot.server.proto import arena_server_pb2 as pb
@@ -32,7 +32,7 @@ def arena_command(*words: object) -> list[str]:
 class DemoArena:
     """The server's process and one process per policy; accounts and tokens in ``folder``."""
 
-    def __init__(self, folder: Path, logs: Path, ports: Ports, entries: Sequence[Entry],
+    def __init__(self, folder: Path, logs: Path, ports: Ports, entries: Sequence[PoolMember],
                  seed: int) -> None:
         self._folder = folder
         self._logs = logs
@@ -152,6 +152,6 @@ class _Calls(Calls):
         self.close()
 
 
-def _policy(entry: Entry, address: str) -> pb.Policy:
+def _policy(entry: PoolMember, address: str) -> pb.Policy:
     return pb.Policy(name=entry.name, address=address, description=entry.about,
                      open_source=True, external_cameras=1, wrist_camera=True)

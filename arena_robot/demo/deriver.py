@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from arena_robot.core.errors import ArenaError
-from arena_robot.recording.episode.check import Level, check
+from arena_robot.recording.episode.check import FindingLevel, check
 from arena_robot.recording.episode.derive import SUMMARY, derive
 
 NICE = 5
@@ -38,7 +38,7 @@ def main() -> None:
 
 def wrong_with(folder: Path) -> tuple[list[str], bool]:
     """Return what is missing or damaged, and whether messages were lost while recording."""
-    failures = [f for f in check(folder).findings if f.level is Level.FAILURE]
+    failures = [f for f in check(folder).findings if f.level is FindingLevel.FAILURE]
     lossy = any(f.what in LOSSES for f in failures)
     found = [f'{f.what}: {f.text}' for f in failures if f.what not in LOSSES
              and not (lossy and f.what.startswith(FOLLOW))]

@@ -9,11 +9,11 @@ import numpy as np
 from arena_robot.core.errors import DataError, RankingError
 from arena_robot.demo.display import BOLD, DIM, GREEN, RED, Display
 from arena_robot.demo.plan import Plan
-from arena_robot.demo.pool import Entry
+from arena_robot.demo.pool import PoolMember
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.methods import RIDGE, UNITS, method, rank
 from arena_robot.ranking.uncertainty import bootstrap
-from arena_robot.reports.tournament import Gap, Tournament, mean_progress, write_report
+from arena_robot.reports.tournament import Gap, TournamentReport, mean_progress, write_report
 from arena_robot.reports.tournament_records import Record, read_record
 
 METHOD = 'bt'
@@ -22,7 +22,7 @@ TITLE = 'A tournament on a simulated DROID station'
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DemoOutcome:
     """What the sessions say, and what is wrong with them (one sentence each)."""
 
     records: tuple[Record, ...]
@@ -32,8 +32,8 @@ class Outcome:
     problems: tuple[str, ...]
 
 
-def gather(folder: Path, plan: Plan, entries: Sequence[Entry],
-           wrong_with: Callable[[Path], list[str]]) -> Outcome:
+def gather(folder: Path, plan: Plan, entries: Sequence[PoolMember],
+           wrong_with: Callable[[Path], list[str]]) -> DemoOutcome:
     """
     Read, check and rank the sessions of a plan. Raises RankingError when there are none.
 
@@ -55,7 +55,7 @@ def gather(folder: Path, plan: Plan, entries: Sequence[Entry],
         problems += [f'session {number}: {text}' for text in wrong_with(record.folder)]
     comparisons = Comparisons.from_words([r.comparison() for r in records])
     standings = ranked(comparisons)
-    return Outcome(tuple(records), comparisons, standings,
+    return DemoOutcome(tuple(records), comparisons, standings,
                    gap(comparisons, standings, entries[0].name, entries[-1].name),
                    tuple(problems))
 
@@ -81,16 +81,16 @@ def gap(comparisons: Comparisons, standings: Standings, better: str, worse: str)
                float(high))
 
 
-def report(folder: Path, outcome: Outcome, entries: Sequence[Entry],
+def report(folder: Path, outcome: DemoOutcome, entries: Sequence[PoolMember],
            facts: Sequence[tuple[str, str]]) -> Path:
     """Write the HTML report and return its page."""
-    return write_report(Tournament(
+    return write_report(TournamentReport(
         TITLE, outcome.records, outcome.comparisons, outcome.standings,
         UNITS[outcome.standings.method], outcome.gap,
         {entry.name: entry.about for entry in entries}, facts), folder / 'report')
 
 
-def tell(display: Display, outcome: Outcome) -> None:
+def tell(display: Display, outcome: DemoOutcome) -> None:
     """Print the leaderboard, the difference that was designed, and what is wrong."""
     found, show = outcome.standings, display.colour
     means = mean_progress(outcome.comparisons)

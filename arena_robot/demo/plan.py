@@ -14,7 +14,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class Job:
+class SessionPlan:
     """One A/B session: the task, the seed of its scene, and the session's id once it has one."""
 
     task: str
@@ -37,7 +37,7 @@ class Ports:
 class Plan:
     """The sessions in order, and ``current``, the index of the one that was last begun."""
 
-    jobs: list[Job]
+    jobs: list[SessionPlan]
     pool: str
     ports: Ports | None = None
     current: int = -1
@@ -63,7 +63,7 @@ class Plan:
 
 def new_plan(tasks: tuple[str, ...], sessions: int, seed: int, pool: str) -> Plan:
     """Return a plan that goes through the tasks in turn, each time with another scene."""
-    return Plan([Job(tasks[k % len(tasks)], seed + k) for k in range(sessions)], pool)
+    return Plan([SessionPlan(tasks[k % len(tasks)], seed + k) for k in range(sessions)], pool)
 
 
 def grown(plan: Plan, tasks: tuple[str, ...], sessions: int, seed: int) -> Plan:
@@ -94,7 +94,7 @@ def read_plan(folder: Path) -> Plan | None:
         data = json.loads(path.read_text(encoding='utf-8'))
         if data.pop('version') != VERSION:
             raise DataError(f'{path} was written by another version; take another --data')
-        jobs = [Job(**job) for job in data.pop('jobs')]
+        jobs = [SessionPlan(**job) for job in data.pop('jobs')]
         ports = data.pop('ports')
         return Plan(jobs, ports=_ports(ports) if ports else None, **data)
     except (OSError, ValueError, KeyError, TypeError) as error:

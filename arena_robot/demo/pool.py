@@ -7,7 +7,7 @@ from arena_robot.core.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Entry:
+class PoolMember:
     """
     One policy: its name in the arena, the example that it is, how it is served, what it is.
 
@@ -21,31 +21,31 @@ class Entry:
     protocol: str = 'grpc'
 
 
-POOLS: dict[str, tuple[Entry, ...]] = {
+POOLS: dict[str, tuple[PoolMember, ...]] = {
     'examples': (
-        Entry('vision', 'vision', 'looks, grasps, checks, tries again'),
-        Entry('vision-noisy', 'vision_noisy', 'misjudges where things are by centimetres'),
-        Entry('vision-drops', 'vision_drops', 'often lets go on the way', protocol='openpi'),
-        Entry('vision-slow', 'vision_slow', 'moves at a quarter of the speed'),
-        Entry('random-walk', 'random_walk', 'wanders'),
-        Entry('frozen', 'frozen', 'holds still'),
+        PoolMember('vision', 'vision', 'looks, grasps, checks, tries again'),
+        PoolMember('vision-noisy', 'vision_noisy', 'misjudges where things are by centimetres'),
+        PoolMember('vision-drops', 'vision_drops', 'often lets go on the way', protocol='openpi'),
+        PoolMember('vision-slow', 'vision_slow', 'moves at a quarter of the speed'),
+        PoolMember('random-walk', 'random_walk', 'wanders'),
+        PoolMember('frozen', 'frozen', 'holds still'),
     ),
     'still': (
-        Entry('frozen', 'frozen', 'holds still'),
-        Entry('echo', 'echo', 'asks for the pose it is in', protocol='openpi'),
+        PoolMember('frozen', 'frozen', 'holds still'),
+        PoolMember('echo', 'echo', 'asks for the pose it is in', protocol='openpi'),
     ),
     'walkers': (
-        Entry('stroll', 'random_walk', 'wanders slowly', ('speed=0.1',)),
-        Entry('walk', 'random_walk', 'wanders', ('speed=0.3',)),
-        Entry('run', 'random_walk', 'wanders quickly', ('speed=0.6',)),
-        Entry('frozen', 'frozen', 'holds still'),
-        Entry('doze', 'frozen', 'holds still'),
-        Entry('echo', 'echo', 'asks for the pose it is in', protocol='openpi'),
+        PoolMember('stroll', 'random_walk', 'wanders slowly', ('speed=0.1',)),
+        PoolMember('walk', 'random_walk', 'wanders', ('speed=0.3',)),
+        PoolMember('run', 'random_walk', 'wanders quickly', ('speed=0.6',)),
+        PoolMember('frozen', 'frozen', 'holds still'),
+        PoolMember('doze', 'frozen', 'holds still'),
+        PoolMember('echo', 'echo', 'asks for the pose it is in', protocol='openpi'),
     ),
 }
 
 
-def pool(name: str) -> tuple[Entry, ...]:
+def pool(name: str) -> tuple[PoolMember, ...]:
     """Return the policies of a pool; ConfigError when there is none of that name."""
     if name not in POOLS:
         raise ConfigError(f"no pool '{name}'.{nearest(name, POOLS)}")

@@ -16,14 +16,14 @@ from arena_robot.demo.arena import EVALUATOR, DemoArena
 from arena_robot.demo.display import Display, Stopwatch, minutes
 from arena_robot.demo.meter import Meter
 from arena_robot.demo.plan import Plan, Ports, grown, new_plan, read_plan, write_plan
-from arena_robot.demo.pool import Entry, pool
+from arena_robot.demo.pool import PoolMember, pool
 from arena_robot.demo.processes import Processes
 from arena_robot.demo.station import DemoStation
 from arena_robot.demo.story import Live, Story
-from arena_robot.demo.tournament import Tournament, delivered
+from arena_robot.demo.tournament import DemoTournament, delivered
 from arena_robot.demo.videos import Videos
 from arena_robot.demo.wish import Wish
-from arena_robot.nodes.remote.desk import SessionClient
+from arena_robot.nodes.remote.desk import RemoteDesk
 from arena_robot.nodes.remote.scene import SceneClient
 from arena_robot.session.evaluator.desk import DeskState
 from arena_robot.session.protocol.states import State
@@ -84,12 +84,12 @@ class Demo:
         write_plan(self._folder, plan)
         return plan
 
-    def _arena(self, plan: Plan, entries: tuple[Entry, ...]) -> DemoArena:
+    def _arena(self, plan: Plan, entries: tuple[PoolMember, ...]) -> DemoArena:
         assert plan.ports is not None
         return DemoArena(self._folder / 'server', self._logs, plan.ports, entries,
                          self._wish.seed)
 
-    def _say_hello(self, plan: Plan, entries: tuple[Entry, ...]) -> None:
+    def _say_hello(self, plan: Plan, entries: tuple[PoolMember, ...]) -> None:
         wish, line = self._wish, self._display.line
         self._story.sessions = len(plan.jobs)
         line(f'  {len(plan.jobs)} double-blind A/B sessions over {len(wish.tasks)} tasks, '
@@ -121,7 +121,7 @@ class Demo:
         arena.wait_for_pool(processes.require)
         story.step('simulated station, recorder, session')
         scene = stack.enter_context(SceneClient(patience_s=FIND_S))
-        desk = stack.enter_context(SessionClient(patience_s=FIND_S))
+        desk = stack.enter_context(RemoteDesk(patience_s=FIND_S))
         desk.take('arena demo', take_over=True)
         if wish.console:
             console = station.console(plan.ports.console if plan.ports else 0)
@@ -132,11 +132,11 @@ class Demo:
         story.step_done()
         self._display.line()
         story.look = lambda: Live(desk.state(), desk.running(), scene.last_progress)
-        self._sessions(plan, Tournament(desk, scene, EVALUATOR, processes.require, videos),
+        self._sessions(plan, DemoTournament(desk, scene, EVALUATOR, processes.require, videos),
                        processes)
         story.look = lambda: None
 
-    def _sessions(self, plan: Plan, tournament: Tournament, processes: Processes) -> None:
+    def _sessions(self, plan: Plan, tournament: DemoTournament, processes: Processes) -> None:
         last = plan.current
         for index in plan.open:
             self._story.begins(index + 1, len(plan.jobs) - len(plan.open))
@@ -150,7 +150,7 @@ class Demo:
             self._story.ended(end)
             log.info('session %d: %s, %s', index + 1, end.session_id, plan.jobs[index].task)
 
-    def _session(self, plan: Plan, index: int, tournament: Tournament,
+    def _session(self, plan: Plan, index: int, tournament: DemoTournament,
                  went_before: bool) -> DeskState:
         """Run one session, or go on with the one that was interrupted."""
         number = index + 1
@@ -176,7 +176,7 @@ class Demo:
         raise SessionError(f'session {number} was aborted {ATTEMPTS} times: this machine is too '
                            'busy; try a lower --speed')
 
-    def _end(self, plan: Plan, entries: tuple[Entry, ...], meter: Meter, arena: DemoArena,
+    def _end(self, plan: Plan, entries: tuple[PoolMember, ...], meter: Meter, arena: DemoArena,
              processes: Processes, videos: Videos) -> int:
         """Rank, report, tell; keep the site when that was asked for."""
         self._story.step('standings and report')

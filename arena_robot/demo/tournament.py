@@ -7,7 +7,7 @@ from pathlib import Path
 
 from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import ArenaError, SessionError
-from arena_robot.demo.plan import Job
+from arena_robot.demo.plan import SessionPlan
 from arena_robot.nodes.remote.scene import SceneClient
 from arena_robot.session.evaluator.desk import Button, Desk, DeskState, shown
 from arena_robot.session.evaluator.scripted import Script, Scripted
@@ -26,7 +26,7 @@ BLAMELESS = (EndReason.SAFETY_STOP.value, EndReason.DRIVER_ERROR.value,
              EndReason.INTERRUPTED.value)
 
 
-class Tournament:
+class DemoTournament:
     """Leads sessions on the desk of a session node, in scenes of a simulated station."""
 
     def __init__(self, desk: Desk, scene: SceneClient, evaluator: str,
@@ -38,7 +38,7 @@ class Tournament:
         self._derived = derived
         self._instruction = ''
 
-    def pick_up(self, job: Job) -> bool:
+    def pick_up(self, job: SessionPlan) -> bool:
         """
         Return whether the session that an earlier run left can be gone on with, else close it.
 
@@ -55,7 +55,7 @@ class Tournament:
             self._scene.keep()
         return True
 
-    def run(self, job: Job, named: Callable[[str], None], fresh: bool = True) -> DeskState:
+    def run(self, job: SessionPlan, named: Callable[[str], None], fresh: bool = True) -> DeskState:
         """
         Run one session to its end, or go on with one; ``named`` is told its id at once.
 

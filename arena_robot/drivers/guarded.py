@@ -12,7 +12,7 @@ from arena_robot.core.observation import ArmState, Floats
 from arena_robot.drivers.base import Arm
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.limits import move_duration_s
-from arena_robot.safety.watchdog import Gate
+from arena_robot.safety.watchdog import CommandWatchdog
 
 PEAK = 1.875
 LOCK_S = 0.02
@@ -26,7 +26,7 @@ class GuardedArm:
     tells what was changed in the newest command; ``clamp_count`` counts since the start.
     """
 
-    def __init__(self, arm: Arm, safety: Safety, gate: Gate) -> None:
+    def __init__(self, arm: Arm, safety: Safety, gate: CommandWatchdog) -> None:
         self.arm = arm
         self.safety = safety
         self.gate = gate

@@ -34,7 +34,7 @@ def summarise(seconds: Iterable[float]) -> Latency:
                    float(values.std()))
 
 
-class Timing:
+class TimedPolicy:
     """Passes calls on and keeps how long the last ``keep`` of them took, failures included."""
 
     def __init__(self, policy: Policy, keep: int = 10_000) -> None:

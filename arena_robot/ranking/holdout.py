@@ -17,7 +17,7 @@ from arena_robot.core.errors import RankingError
 from arena_robot.ranking import quality
 from arena_robot.ranking.base import Comparisons, Floats, Method
 from arena_robot.ranking.methods import shrunk
-from arena_robot.ranking.tables import Arena, Rollouts
+from arena_robot.ranking.tables import ArenaTables, Rollouts
 
 MEASURES = ('pearson', 'spearman', 'kendall', 'mmrv', 'accuracy')
 
@@ -57,7 +57,8 @@ def reference(rollouts: Rollouts, n: int, held_out_from: np.ndarray | None = Non
     return means
 
 
-def splits(arena: Arena, methods: Mapping[str, Method], count: int = 100, share: float = 0.8, *,
+def splits(arena: ArenaTables, methods: Mapping[str, Method], count: int = 100,
+           share: float = 0.8, *,
            seed: int = 0, leak_free: bool = False) -> dict[str, Scored]:
     """
     Train every method on ``count`` random ``share`` of the sessions, the same for all methods.
@@ -73,7 +74,7 @@ def splits(arena: Arena, methods: Mapping[str, Method], count: int = 100, share:
     return {name: _measure(arena, method, chosen, leak_free) for name, method in methods.items()}
 
 
-def efficiency(arena: Arena, methods: Mapping[str, Method], sizes: Sequence[int],
+def efficiency(arena: ArenaTables, methods: Mapping[str, Method], sizes: Sequence[int],
                repeats: int = 30, *, seed: int = 0) -> dict[str, dict[int, Scored]]:
     """Train every method on ``repeats`` random subsets of each size, in sessions."""
     sessions = np.unique(arena.comparisons.session)
@@ -86,7 +87,7 @@ def efficiency(arena: Arena, methods: Mapping[str, Method], sizes: Sequence[int]
     return found
 
 
-def _measure(arena: Arena, method: Method, chosen: Sequence[np.ndarray], leak_free: bool,
+def _measure(arena: ArenaTables, method: Method, chosen: Sequence[np.ndarray], leak_free: bool,
              ) -> Scored:
     table = np.full((len(chosen), len(MEASURES)), np.nan)
     failed = rescued = 0
@@ -119,7 +120,7 @@ def fit_or_shrink(method: Method, comparisons: Comparisons) -> tuple[Floats | No
     return None, False
 
 
-def redraws(arena: Arena, methods: Mapping[str, Method], count: int = 100, *, seed: int = 0,
+def redraws(arena: ArenaTables, methods: Mapping[str, Method], count: int = 100, *, seed: int = 0,
             ) -> dict[str, Scored]:
     """Measure every method on ``count`` arenas from :func:`redraw`, against the reference."""
     goal = reference(arena.rollouts, arena.comparisons.n)
@@ -139,7 +140,7 @@ def redraws(arena: Arena, methods: Mapping[str, Method], count: int = 100, *, se
     return found
 
 
-def redraw(arena: Arena, rng: np.random.Generator) -> Comparisons:
+def redraw(arena: ArenaTables, rng: np.random.Generator) -> Comparisons:
     """
     Return comparisons with the compared pair of each session drawn anew.
 

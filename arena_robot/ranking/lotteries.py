@@ -14,7 +14,7 @@ SAME = 1e-9
 
 
 @dataclass(frozen=True)
-class Level:
+class LotteryRound:
     """One round of iterative maximal lotteries: who left, and how the rest were decided."""
 
     members: tuple[int, ...]
@@ -39,7 +39,7 @@ def maximal_lottery(margins: ArrayLike) -> Strategies:
     return Strategies(mixed, tuple(block[list(found.essential)].tolist()), found.unique)
 
 
-def iterative_levels(margins: ArrayLike) -> tuple[Level, ...]:
+def iterative_levels(margins: ArrayLike) -> tuple[LotteryRound, ...]:
     """
     Solve, take the essential set out, and solve again until nobody is left.
 
@@ -55,7 +55,8 @@ def iterative_levels(margins: ArrayLike) -> tuple[Level, ...]:
         chance = found.mixed[inside]
         order = np.argsort(-np.round(chance, 12), kind='stable') if found.unique \
             else np.arange(len(inside))
-        levels.append(Level(tuple(block[inside][order].tolist()), tuple(chance[order].tolist()),
+        levels.append(LotteryRound(
+            tuple(block[inside][order].tolist()), tuple(chance[order].tolist()),
                             found.unique))
         rest = np.delete(block, inside)
         if len(rest):

@@ -15,7 +15,7 @@ from arena_robot.ranking.davidson import Davidson
 from arena_robot.ranking.elo import Elo
 from arena_robot.ranking.progress import Progress, ProgressGls
 from arena_robot.ranking.robust import RobustBradleyTerry
-from arena_robot.ranking.task_em import Task, TaskOptions
+from arena_robot.ranking.task_em import TaskModel, TaskOptions
 from arena_robot.ranking.uncertainty import bootstrap, with_draws
 
 METHODS: Mapping[str, Callable[..., Method]] = {
@@ -23,10 +23,10 @@ METHODS: Mapping[str, Callable[..., Method]] = {
     'elo_online': lambda **options: Elo(orders=0, **options),
     'bt': BradleyTerry,
     'davidson': Davidson,
-    'task': lambda **options: Task(TaskOptions(**options)),
-    'task_davidson': lambda **options: Task(TaskOptions(variant='davidson', **options)),
-    'task_paper': lambda **options: Task(TaskOptions(variant='paper', **options)),
-    'task_partial': lambda **options: Task(TaskOptions(**options), partial=True),
+    'task': lambda **options: TaskModel(TaskOptions(**options)),
+    'task_davidson': lambda **options: TaskModel(TaskOptions(variant='davidson', **options)),
+    'task_paper': lambda **options: TaskModel(TaskOptions(variant='paper', **options)),
+    'task_partial': lambda **options: TaskModel(TaskOptions(**options), partial=True),
     'progress': Progress,
     'progress_gls': ProgressGls,
     'bt_robust': RobustBradleyTerry,

@@ -41,7 +41,7 @@ class Rollouts:
 
 
 @dataclass(frozen=True)
-class Arena:
+class ArenaTables:
     """The comparisons of a table, and every scored rollout of their policies."""
 
     comparisons: Comparisons
@@ -49,7 +49,7 @@ class Arena:
 
 
 def read_arena(sessions: Path | str, episodes: Path | str | None = None,
-               policies: Sequence[str] | None = None) -> Arena:
+               policies: Sequence[str] | None = None) -> ArenaTables:
     """
     Read ``sessions.csv`` and, if given, ``episodes.csv``.
 
@@ -69,7 +69,7 @@ def read_arena(sessions: Path | str, episodes: Path | str | None = None,
                         f"found: {', '.join(met) or 'none at all'}")
     scored = [] if episodes is None else _scores(Path(episodes))
     joined = _joined(counted, scored)
-    return Arena(Comparisons.from_words(joined, names), _rollouts(joined, names, scored))
+    return ArenaTables(Comparisons.from_words(joined, names), _rollouts(joined, names, scored))
 
 
 def read_words(sessions: Path | str, episodes: Path | str | None = None) -> list[Comparison]:

@@ -96,7 +96,7 @@ class TaskState:
 
 
 @dataclass(frozen=True)
-class Task:
+class TaskModel:
     """The method; ``partial`` uses progress scores too (B.4)."""
 
     options: TaskOptions = TaskOptions()

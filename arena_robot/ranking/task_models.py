@@ -31,7 +31,7 @@ DENSE_FEATURES = 4_000      # beyond that, skipping the zeros beats a threaded d
 
 
 @dataclass(frozen=True)
-class Rows:
+class VerdictRows:
     """
     Different verdicts with their weights, as matrices over the n policies.
 
@@ -51,7 +51,7 @@ class Rows:
     precision: float
 
 
-def make_rows(comparisons: Comparisons, precision: float = 0.0) -> Rows:
+def make_rows(comparisons: Comparisons, precision: float = 0.0) -> VerdictRows:
     """Merge equal verdicts; without scores at most three remain per pair of policies."""
     i, j, a = comparisons.first, comparisons.second, comparisons.outcome
     swapped = i > j
@@ -68,7 +68,7 @@ def make_rows(comparisons: Comparisons, precision: float = 0.0) -> Rows:
     return _rows(different, np.asarray(weight, float), comparisons.n, precision)
 
 
-def _rows(table: Floats, weight: Floats, n: int, precision: float) -> Rows:
+def _rows(table: Floats, weight: Floats, n: int, precision: float) -> VerdictRows:
     rows = np.arange(len(table))
     first, second = table[:, 0].astype(np.int64), table[:, 1].astype(np.int64)
     took, there, score, scored = np.zeros((4, len(table), n))
@@ -78,13 +78,13 @@ def _rows(table: Floats, weight: Floats, n: int, precision: float) -> Rows:
         for policy, column in ((first, table[:, 3]), (second, table[:, 4])):
             score[rows, policy] = np.maximum(column, 0.0)
             scored[rows, policy] = column >= 0
-    return Rows(first, second, table[:, 2], weight, took, there, score, scored, precision)
+    return VerdictRows(first, second, table[:, 2], weight, took, there, score, scored, precision)
 
 
 class BucketModel(Protocol):
     """Log-likelihood of rows in buckets and what an M-step needs of it."""
 
-    rows: Rows
+    rows: VerdictRows
     uses_difficulty: bool
 
     def log_likelihood(self, z: Floats, log_kappa: float) -> Floats:
@@ -108,7 +108,7 @@ class SolveModel:
 
     uses_difficulty = True
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: VerdictRows) -> None:
         self.rows = rows
         parts = [rows.took, -rows.there]
         if rows.precision > 0:
@@ -150,7 +150,7 @@ class SolveModel:
 class DavidsonModel:
     """Win, tie and loss normalised within the bucket; see the module."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: VerdictRows) -> None:
         self.rows = rows
         count, n = rows.took.shape
         if count * n * n > MOST_CELLS:

@@ -15,10 +15,10 @@ from scipy.special import expit
 
 from arena_robot.ranking.base import Diagnostics, Fit, Floats
 from arena_robot.ranking.task_em import TaskOptions, TaskState, expect
-from arena_robot.ranking.task_models import Rows, SolveModel
+from arena_robot.ranking.task_models import SolveModel, VerdictRows
 
 
-def fit_paper(rows: Rows, options: TaskOptions, warnings: tuple[str, ...] = ()) -> Fit:
+def fit_paper(rows: VerdictRows, options: TaskOptions, warnings: tuple[str, ...] = ()) -> Fit:
     """Run Algorithm 2; ``solve`` is Σ_t ν_t σ(z_pt), the score θ_p."""
     model, rng = SolveModel(rows), np.random.default_rng(options.seed)
     n, t = rows.took.shape[1], options.buckets

@@ -15,7 +15,7 @@ from arena_robot.core.errors import DataError
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.reports.ranking_plots import plot_standings, plot_win_matrix
-from arena_robot.reports.tournament_records import Record, Rollout
+from arena_robot.reports.tournament_records import Record, RolloutRow
 
 TEMPLATES = Path(__file__).parent / 'templates'
 WIDTH, HEIGHT = 560, 120
@@ -39,7 +39,7 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class Tournament:
+class TournamentReport:
     """
     Everything a report shows.
 
@@ -57,7 +57,7 @@ class Tournament:
     facts: Sequence[tuple[str, str]] = ()
 
 
-def write_report(tournament: Tournament, folder: Path) -> Path:
+def write_report(tournament: TournamentReport, folder: Path) -> Path:
     """
     Write ``index.html`` with its videos and plots into ``folder`` and return its path.
 
@@ -91,7 +91,7 @@ def _environment() -> jinja2.Environment:
     return made
 
 
-def _rows(tournament: Tournament) -> list[dict[str, Any]]:
+def _rows(tournament: TournamentReport) -> list[dict[str, Any]]:
     found = tournament.standings
     ends = np.concatenate([found.scores, found.low, found.high])
     ends = ends[np.isfinite(ends)]
@@ -121,7 +121,7 @@ def mean_progress(comparisons: Comparisons) -> dict[str, float]:
     return found
 
 
-def _matrix(tournament: Tournament) -> dict[str, Any]:
+def _matrix(tournament: TournamentReport) -> dict[str, Any]:
     counts = count_pairs(tournament.comparisons)
     cells: dict[tuple[int, int], tuple[float, float, float]] = {}
     for i, j, won, lost, tied in zip(counts.low, counts.high, counts.wins,
@@ -165,7 +165,7 @@ def _linked(source: Path, folder: Path, name: str) -> str:
     return target.relative_to(folder).as_posix()
 
 
-def line(rollout: Rollout, seconds: float) -> str:
+def line(rollout: RolloutRow, seconds: float) -> str:
     """Return a rollout's progress as the points of an SVG polyline, in pixels."""
     return ' '.join(f'{_x(t, seconds):.1f},{_y(p):.1f}' for t, p in rollout.curve)
 

@@ -18,7 +18,7 @@ VIEWS = ('left', 'right', 'wrist')
 
 
 @dataclass(frozen=True)
-class Rollout:
+class RolloutRow:
     """
     One slot: ``progress`` 0 to 1 as it was scored, ``curve`` of (seconds, progress) as recorded.
 
@@ -54,7 +54,7 @@ class Record:
     commitment: str
     nonce: str
     verified: bool
-    rollouts: tuple[Rollout, ...]
+    rollouts: tuple[RolloutRow, ...]
 
     def comparison(self) -> Comparison:
         """Return the verdict as the ranking takes it."""
@@ -91,11 +91,11 @@ def _record(folder: Path, data: dict[str, Any]) -> Record:
         tuple(_rollout(folder / slot, slot, names[slot], data['slots'][slot]) for slot in SLOTS))
 
 
-def _rollout(folder: Path, slot: str, policy: str, told: dict[str, Any]) -> Rollout:
+def _rollout(folder: Path, slot: str, policy: str, told: dict[str, Any]) -> RolloutRow:
     summary = _summary(folder)
     videos = {view: folder / f'{view}.mp4' for view in VIEWS if (folder / f'{view}.mp4').exists()}
     seconds = (told['ended_ns'] - told['started_ns']) * 1e-9
-    return Rollout(slot, policy, told['progress'], told['steps'], told['end'], told['detail'],
+    return RolloutRow(slot, policy, told['progress'], told['steps'], told['end'], told['detail'],
                    progress_curve(folder, told['started_ns'], told['ended_ns']), videos,
                    (summary.get('control') or {}).get('mean_hz'),
                    (summary.get('clamps') or {}).get('steps', 0), seconds)

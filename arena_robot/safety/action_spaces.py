@@ -19,7 +19,7 @@ from arena_robot.safety.kinematics import (
     pose_difference,
     pose_of,
 )
-from arena_robot.safety.limits import Limits
+from arena_robot.safety.limits import ArmLimits
 
 MAX_JOINT_DELTA = 0.2
 MAX_LINEAR_DELTA = 0.075
@@ -50,7 +50,8 @@ def cartesian_position_velocity(target: Floats, pose: Floats) -> Floats:
     return delta / np.array([MAX_LINEAR_DELTA] * 3 + [MAX_ROTATION_DELTA] * 3)
 
 
-def cartesian_target(velocity: Floats, q: Floats, limits: Limits) -> tuple[Floats, Floats, Floats]:
+def cartesian_target(velocity: Floats, q: Floats,
+                     limits: ArmLimits) -> tuple[Floats, Floats, Floats]:
     """
     Return the joint target (7,), and the flange motion (6,) asked for and found.
 
@@ -73,7 +74,7 @@ def binarised(position: float) -> float:
 
 
 def joint_target(space: ActionSpace, values: Floats, q: Floats,
-                 limits: Limits) -> tuple[Floats, Floats, Floats]:
+                 limits: ArmLimits) -> tuple[Floats, Floats, Floats]:
     """
     Return the joint target (7,) of an action's arm numbers, and asked and found flange motion.
 

@@ -15,7 +15,7 @@ from arena_robot.core.action import Clamp, ClampReason
 from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import Floats
 from arena_robot.safety.kinematics import frames, jacobian
-from arena_robot.safety.limits import KQ, KX, Limits
+from arena_robot.safety.limits import KQ, KX, ArmLimits
 from arena_robot.safety.workspace import outside, slide_in
 
 _BISECTIONS = 20
@@ -31,7 +31,7 @@ class Bounded:
 
 
 def bound_target(wanted: Floats, q: Floats, dq: Floats, q_held: Floats, max_delta: float,
-                 limits: Limits) -> Bounded:
+                 limits: ArmLimits) -> Bounded:
     """
     Return the target for ``wanted`` (7,) rad at measured joints ``q``, moving at ``dq`` rad/s.
 
@@ -56,7 +56,7 @@ def bound_target(wanted: Floats, q: Floats, dq: Floats, q_held: Floats, max_delt
 
 
 def _step(target: Floats, q: Floats, dq: Floats, max_delta: float,
-          limits: Limits) -> tuple[Floats, str]:
+          limits: ArmLimits) -> tuple[Floats, str]:
     lead = target - q
     i = int(np.argmax(np.abs(lead)))
     size = abs(float(lead[i]))
@@ -67,7 +67,7 @@ def _step(target: Floats, q: Floats, dq: Floats, max_delta: float,
 
 
 def _velocity(target: Floats, q: Floats, dq: Floats, max_delta: float,
-              limits: Limits) -> tuple[Floats, str]:
+              limits: ArmLimits) -> tuple[Floats, str]:
     lead = target - q
     speed = np.minimum(np.abs(dq), limits.dq_max)
     room = np.minimum((limits.dq_max - speed) / limits.velocity_margin, 1.0)
@@ -86,7 +86,7 @@ def spring_torque(lead: Floats, q: Floats) -> Floats:
 
 
 def _torque(target: Floats, q: Floats, dq: Floats, max_delta: float,
-            limits: Limits) -> tuple[Floats, str]:
+            limits: ArmLimits) -> tuple[Floats, str]:
     lead = target - q
     load = np.abs(spring_torque(lead, q)) / limits.tau_max
     i = int(np.argmax(load))
@@ -98,7 +98,7 @@ def _torque(target: Floats, q: Floats, dq: Floats, max_delta: float,
 
 
 def _joints(target: Floats, q: Floats, dq: Floats, max_delta: float,
-            limits: Limits) -> tuple[Floats, str]:
+            limits: ArmLimits) -> tuple[Floats, str]:
     kept = np.clip(target, limits.q_min, limits.q_max)
     if np.array_equal(kept, target):
         return target, ''
@@ -116,7 +116,7 @@ _RULES = (
 )
 
 
-def _reachable(q: Floats, max_delta: float, limits: Limits) -> None:
+def _reachable(q: Floats, max_delta: float, limits: ArmLimits) -> None:
     """Raise SafetyError when no target within the joint limits is within one step of ``q``."""
     excess = np.maximum(limits.q_min - q, q - limits.q_max)
     i = int(np.argmax(excess))
@@ -126,7 +126,7 @@ def _reachable(q: Floats, max_delta: float, limits: Limits) -> None:
 
 
 def _into_workspace(target: Floats, q: Floats, dq: Floats, q_held: Floats, max_delta: float,
-                    limits: Limits) -> Floats:
+                    limits: ArmLimits) -> Floats:
     """Slide along the wall if that obeys the other limits too, else go back to the anchor."""
     anchor = _anchor(q, dq, q_held, max_delta, limits)
     lead = target - anchor
@@ -144,7 +144,7 @@ def _into_workspace(target: Floats, q: Floats, dq: Floats, q_held: Floats, max_d
     return anchor + good * lead
 
 
-def _anchor(q: Floats, dq: Floats, q_held: Floats, max_delta: float, limits: Limits) -> Floats:
+def _anchor(q: Floats, dq: Floats, q_held: Floats, max_delta: float, limits: ArmLimits) -> Floats:
     for place in (np.clip(q, limits.q_min, limits.q_max), q_held):
         if (np.all(np.isfinite(place)) and outside(place, limits) == 0.0
                 and _obeys(place, q, dq, max_delta, limits)):
@@ -153,7 +153,7 @@ def _anchor(q: Floats, dq: Floats, q_held: Floats, max_delta: float, limits: Lim
                       'command does not bring it back: move it by hand or to its reset pose')
 
 
-def _obeys(target: Floats, q: Floats, dq: Floats, max_delta: float, limits: Limits) -> bool:
+def _obeys(target: Floats, q: Floats, dq: Floats, max_delta: float, limits: ArmLimits) -> bool:
     return all(not rule(target, q, dq, max_delta, limits)[1] for _, rule in _RULES)
 
 

@@ -24,7 +24,7 @@ from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import DOF, ArmState, Floats, GripperState
 from arena_robot.safety.action_spaces import binarised, joint_target
 from arena_robot.safety.bounds import Bounded, bound_target
-from arena_robot.safety.limits import Limits
+from arena_robot.safety.limits import ArmLimits
 from arena_robot.safety.workspace import outside
 
 POSITION_RANGE_M = 2.0
@@ -40,7 +40,7 @@ class Safety:
     an action's gripper number 0 or 1, as RoboArena's client does.
     """
 
-    def __init__(self, limits: Limits, clock: Clock, binarise_gripper: bool = True,
+    def __init__(self, limits: ArmLimits, clock: Clock, binarise_gripper: bool = True,
                  max_state_age_s: float = 0.2) -> None:
         self.limits = limits
         self._clock = clock

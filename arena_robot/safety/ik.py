@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_robot.core.observation import Floats
-from arena_robot.safety.limits import Limits
+from arena_robot.safety.limits import ArmLimits
 
 REGULARISATION = 1e-2
 NULLSPACE_GAIN = 0.025
@@ -18,7 +18,7 @@ LIMIT_DISTANCE = 0.3
 LIMIT_SCALE = 0.95
 
 
-def step_bounds(q: Floats, limits: Limits, max_delta: float) -> tuple[Floats, Floats]:
+def step_bounds(q: Floats, limits: ArmLimits, max_delta: float) -> tuple[Floats, Floats]:
     """
     Return lower and upper bounds (7,) rad on one step's joint motion.
 
@@ -31,7 +31,7 @@ def step_bounds(q: Floats, limits: Limits, max_delta: float) -> tuple[Floats, Fl
             np.minimum(max_delta, LIMIT_SCALE * room_above))
 
 
-def joint_step(motion: Floats, q: Floats, jac: Floats, limits: Limits,
+def joint_step(motion: Floats, q: Floats, jac: Floats, limits: ArmLimits,
                max_delta: float) -> Floats:
     """Return the joint motion (7,) rad for a flange motion (6,) m, rad at joints ``q``."""
     low, high = step_bounds(q, limits, max_delta)

@@ -29,7 +29,7 @@ MOVE_VELOCITY = np.array([2.175] * 4 + [2.61] * 3)
 
 
 @dataclass(frozen=True)
-class Limits:
+class ArmLimits:
     """
     Bounds on what may be sent to an arm.
 
@@ -96,13 +96,13 @@ class Limits:
                 np.array([self.workspace_upper, self.elbow_upper]))
 
 
-PANDA = Limits(
+PANDA = ArmLimits(
     joint_lower=(-2.80, -1.66, -2.80, -2.97, -2.80, 0.08, -2.80),
     joint_upper=(2.80, 1.66, 2.80, -0.17, 2.80, 3.65, 2.80),
     hardware_lower=(-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973),
     hardware_upper=(2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973),
 )
-FR3 = Limits(
+FR3 = ArmLimits(
     joint_lower=(-2.65, -1.68, -2.80, -2.95, -2.70, 0.45, -2.90),
     joint_upper=(2.65, 1.68, 2.80, -0.16, 2.70, 4.40, 2.90),
     hardware_lower=(-2.7437, -1.7837, -2.9007, -3.0421, -2.8065, 0.5445, -3.0159),
@@ -111,7 +111,7 @@ FR3 = Limits(
 ROBOTS = {'panda': PANDA, 'fr3': FR3}
 
 
-def limits_for(robot_type: str, changes: Mapping[str, Any] | None = None) -> Limits:
+def limits_for(robot_type: str, changes: Mapping[str, Any] | None = None) -> ArmLimits:
     """
     Return the limits of ``'panda'`` or ``'fr3'`` with a station's own values in ``changes``.
 
@@ -120,7 +120,7 @@ def limits_for(robot_type: str, changes: Mapping[str, Any] | None = None) -> Lim
     if robot_type not in ROBOTS:
         raise ConfigError(f"unknown robot_type '{robot_type}'.{nearest(robot_type, ROBOTS)}")
     values = dataclasses.asdict(ROBOTS[robot_type]) | dict(changes or {})
-    return build(Limits, values, where='limits')
+    return build(ArmLimits, values, where='limits')
 
 
 def move_duration_s(q_from: Floats, q_to: Floats) -> float:

@@ -1,8 +1,9 @@
 """
 Who may command, and until when: the stop latch, stale commands, and the silence after the last.
 
-A gate is shared by everything that moves one arm. After :meth:`Gate.halt` only
-:meth:`Gate.resume` opens it again; what was asked before a halt, a drop or a resume never passes.
+One watchdog is shared by everything that moves one arm. After :meth:`CommandWatchdog.halt` only
+:meth:`CommandWatchdog.resume` lets commands pass again; a command from before a halt, a drop or a
+resume never passes.
 """
 
 import threading
@@ -13,7 +14,7 @@ from arena_robot.core.errors import SafetyError
 FUTURE_S = 0.05
 
 
-class Gate:
+class CommandWatchdog:
     """
     Lets a command stream pass, and notices when it ceases.
 

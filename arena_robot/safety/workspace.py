@@ -4,21 +4,21 @@ import numpy as np
 
 from arena_robot.core.observation import Floats
 from arena_robot.safety.kinematics import ELBOW, FLANGE, frames, jacobian
-from arena_robot.safety.limits import Limits
+from arena_robot.safety.limits import ArmLimits
 
 POINTS = (FLANGE, ELBOW)
 _DAMPING = 1e-4
 _INSET_M = 1e-5
 
 
-def outside(q: Floats, limits: Limits) -> float:
+def outside(q: Floats, limits: ArmLimits) -> float:
     """Return how far (m) flange or elbow lies outside its box at ``q``; 0 inside."""
     points = frames(q)[POINTS, :3, 3]
     low, high = limits.box
     return float(max(np.max(low - points), np.max(points - high), 0.0))
 
 
-def slide_in(q: Floats, limits: Limits, steps: int = 6) -> Floats:
+def slide_in(q: Floats, limits: ArmLimits, steps: int = 6) -> Floats:
     """
     Return joints near ``q`` that bring flange and elbow to their box's wall, or as near as found.
 

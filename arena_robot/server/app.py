@@ -17,17 +17,17 @@ from arena_robot.core.errors import ConfigError, ServerError
 from arena_robot.policy.proto import arena_policy_pb2_grpc
 from arena_robot.server.base import Role
 from arena_robot.server.blobs import Blobs
-from arena_robot.server.call_guard import Gate, RateLimit
+from arena_robot.server.call_guard import CallGuard, RateLimit
 from arena_robot.server.config import ServerConfig, Tls
 from arena_robot.server.credits import grant_weekly
 from arena_robot.server.housekeeping import Housekeeping
-from arena_robot.server.lifecycle import Verdicts
+from arena_robot.server.lifecycle import SessionLifecycle
 from arena_robot.server.matching import Matching
 from arena_robot.server.pool import Check, Pool
 from arena_robot.server.proto import arena_server_pb2_grpc
 from arena_robot.server.relay import Relay
 from arena_robot.server.results import Results
-from arena_robot.server.service import ArenaService, Parts
+from arena_robot.server.service import ArenaService, ServiceParts
 from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.audit import Audit
 from arena_robot.server.store.database import Database
@@ -71,7 +71,7 @@ class ArenaServer:
         self.uploads = Uploads(self.database, self.blobs, config.data / 'spool', clock,
                                config.limits.file_bytes, config.limits.session_bytes)
         self.results = Results(self.database)
-        self.verdicts = Verdicts(self.database, clock, config.probation_sessions,
+        self.verdicts = SessionLifecycle(self.database, clock, config.probation_sessions,
                                  config.failures_to_suspend, self.results.forget)
         self.matching = Matching(
             self.database, clock, config.weights, np.random.default_rng(config.seed),
@@ -139,9 +139,10 @@ class ArenaServer:
 
     def _services(self) -> tuple[ArenaService, Relay]:
         limits = self.config.limits
-        gate = Gate(self.accounts, self.audit,
+        gate = CallGuard(self.accounts, self.audit,
                     RateLimit(self._clock, limits.calls_per_s, limits.burst), self._threads)
-        parts = Parts(self._clock, self.accounts, self.sessions, self.matching, self.verdicts,
+        parts = ServiceParts(self._clock, self.accounts, self.sessions, self.matching,
+                             self.verdicts,
                       self.uploads, self.pool, self.results.standings_json)
         relay = Relay(self.sessions, self.policies,
                       RateLimit(self._clock, limits.relay_calls_per_s, limits.burst),

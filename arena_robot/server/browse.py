@@ -58,7 +58,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Rollout:
+class StoredRollout:
     """One slot's rollout."""
 
     slot: str | None
@@ -107,7 +107,7 @@ class Browse:
         more = len(rows) > limit
         return Page(found, f'{found[-1].created_ns}_{found[-1].id}' if more else '')
 
-    def evaluation(self, session_id: str) -> tuple[Evaluation, tuple[Rollout, ...]]:
+    def evaluation(self, session_id: str) -> tuple[Evaluation, tuple[StoredRollout, ...]]:
         """Return one finished session and its rollouts; UnknownSession when it is not shown."""
         with self._database.read() as connection:
             row = connection.execute(_evaluations().where(
@@ -119,7 +119,7 @@ class Browse:
                 episodes.c.end_reason, episodes.c.progress).join_from(
                 episodes, policies).where(episodes.c.session_id == session_id).order_by(
                 episodes.c.slot)).mappings().all()
-        return Evaluation(**row), tuple(Rollout(**r) for r in rollouts)
+        return Evaluation(**row), tuple(StoredRollout(**r) for r in rollouts)
 
     def videos(self, session_id: str) -> dict[str, list[str]]:
         """Return the video files of a finished session by slot."""

@@ -53,7 +53,7 @@ class RateLimit:
             raise TooManyCalls(f'more than {self._rate:g} calls a second; slow down and repeat')
 
 
-class Gate:
+class CallGuard:
     """Runs a call's work in a thread, with everything that must stand around it."""
 
     def __init__(self, accounts: Accounts, audit: Audit, limit: RateLimit,

@@ -3,7 +3,7 @@
 import math
 
 from arena_robot.core.errors import ArenaError
-from arena_robot.policy.conformance.probe import Limits
+from arena_robot.policy.conformance.probe import ProbeLimits
 from arena_robot.policy.conformance.suite import FAIL, run_suite
 from arena_robot.policy.connect import connect
 from arena_robot.policy.options import CallOptions
@@ -23,6 +23,6 @@ def probe(address: str) -> str:
 
 def conformance(address: str) -> str:
     """Return '' when the policy at ``address`` passes the suite, else what it must change."""
-    report = run_suite(address, Limits(calls=20))
+    report = run_suite(address, ProbeLimits(calls=20))
     failed = [r for r in report.results if r.outcome == FAIL]
     return '; '.join(f"{r.check.replace('_', ' ')}: {r.received} ({r.change})" for r in failed)

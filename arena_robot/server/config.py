@@ -24,7 +24,7 @@ class Credits:
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServerLimits:
     """Bounds on what one caller can ask for."""
 
     calls_per_s: float = 50.0
@@ -61,7 +61,7 @@ class ServerConfig:
     informative: bool = True
     weights: Weights = field(default_factory=Weights)
     credits: Credits = field(default_factory=Credits)
-    limits: Limits = field(default_factory=Limits)
+    limits: ServerLimits = field(default_factory=ServerLimits)
     seed: int | None = None
 
     def database_url(self) -> str:

@@ -21,12 +21,12 @@ from arena_robot.server.store.policies import (
     note_success,
 )
 from arena_robot.server.store.schema import accounts, entries, episodes, policies
-from arena_robot.server.store.sessions import SessionRecord, Sessions
+from arena_robot.server.store.sessions import SessionRow, Sessions
 
 log = logging.getLogger(__name__)
 
 
-class Verdicts:
+class SessionLifecycle:
     """
     Ends sessions. Every call can be repeated: the same again is accepted, another refused.
 
@@ -42,7 +42,7 @@ class Verdicts:
         self._failures_to_suspend = failures_to_suspend
         self._stored = stored
 
-    def session_of(self, caller: Caller, session_id: str) -> SessionRecord:
+    def session_of(self, caller: Caller, session_id: str) -> SessionRow:
         """Return a session of the calling station; Unauthorised when it is another's."""
         session = self._sessions.get(session_id)
         if Role.STATION not in caller.roles or session.station_id != caller.id:
@@ -77,7 +77,7 @@ class Verdicts:
             self._after(connection, session, feedback)
         self._stored()
 
-    def _after(self, connection: Connection, session: SessionRecord, feedback: Feedback) -> None:
+    def _after(self, connection: Connection, session: SessionRow, feedback: Feedback) -> None:
         now = self._clock.now_ns()
         for slot, value in feedback.progress.items():
             connection.execute(sa.update(episodes).where(
@@ -92,7 +92,7 @@ class Verdicts:
         elif session.rollouts == 0:
             self._refund(connection, session)
 
-    def _promote(self, connection: Connection, session: SessionRecord) -> None:
+    def _promote(self, connection: Connection, session: SessionRow) -> None:
         for number in (session.policy_a_id, session.policy_b_id):
             if clean_prompts(connection, number) >= self._probation_sessions:
                 connection.execute(sa.update(policies).where(
@@ -124,7 +124,7 @@ class Verdicts:
             if session.rollouts == 0:
                 self._refund(connection, session)
 
-    def _refund(self, connection: Connection, session: SessionRecord) -> None:
+    def _refund(self, connection: Connection, session: SessionRow) -> None:
         for slot in Slot:
             payer = connection.execute(sa.select(entries.c.holder).where(
                 entries.c.transfer == f'ask:{session.id}:{slot.value}',

@@ -24,9 +24,9 @@ from arena_robot.server.base import (
 from arena_robot.server.categories import categorise
 from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.ledger import SPENT, Ledger, NotEnoughCredit, Transfer, book
+from arena_robot.server.store.ledger import SPENT, Ledger, NotEnoughCredit, Transfer, book, lock
 from arena_robot.server.store.policies import Policies
-from arena_robot.server.store.sessions import NewSession, SessionRecord, Sessions
+from arena_robot.server.store.sessions import NewSession, SessionRow, Sessions
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Matching:
         self._sessions = Sessions(database, clock)
         self._ledger = Ledger(database, clock)
 
-    def assign(self, caller: Caller, request: Request) -> SessionRecord:
+    def assign(self, caller: Caller, request: Request) -> SessionRow:
         """
         Return a new session for the calling station, or the one this request led to before.
 
@@ -81,6 +81,7 @@ class Matching:
             self._refuse_many(connection, station)
             session_id = self._sessions.create(
                 connection, self._new(request.request, station, evaluator, prompt, a, b))
+            lock(connection, [SPENT, self._owner(a), self._owner(b)])
             for slot, policy in (('A', a), ('B', b)):
                 self._charge(connection, session_id, slot, policy)
         return self._sessions.get(session_id)

@@ -10,9 +10,9 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DataError
 from arena_robot.server import wire
 from arena_robot.server.base import Account, Caller, PolicyRecord, Role, Station
-from arena_robot.server.call_guard import Gate
+from arena_robot.server.call_guard import CallGuard
 from arena_robot.server.files import FileId
-from arena_robot.server.lifecycle import Verdicts
+from arena_robot.server.lifecycle import SessionLifecycle
 from arena_robot.server.matching import Matching, Request
 from arena_robot.server.pool import Pool
 from arena_robot.server.proto import arena_server_pb2 as pb
@@ -28,14 +28,14 @@ MAINTAINER = frozenset({Role.MAINTAINER})
 
 
 @dataclass(frozen=True)
-class Parts:
+class ServiceParts:
     """The objects that do the work."""
 
     clock: Clock
     accounts: Accounts
     sessions: Sessions
     matching: Matching
-    verdicts: Verdicts
+    verdicts: SessionLifecycle
     uploads: Uploads
     pool: Pool
     standings: Callable[[str, bool], str]
@@ -44,7 +44,7 @@ class Parts:
 class ArenaService(pb_grpc.ArenaServiceServicer):
     """Serves ``arena.v1``; see the proto file for what each call means."""
 
-    def __init__(self, gate: Gate, parts: Parts) -> None:
+    def __init__(self, gate: CallGuard, parts: ServiceParts) -> None:
         self._gate = gate
         self._parts = parts
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from arena_robot.core.errors import DataError
 from arena_robot.server.blobs import Blobs
-from arena_robot.server.browse import MOST, Browse, Evaluation, Filter, Rollout
+from arena_robot.server.browse import MOST, Browse, Evaluation, Filter, StoredRollout
 from arena_robot.server.uploads import Uploads
 
 
@@ -60,7 +60,7 @@ def _write(browse: Browse, uploads: Uploads, blobs: Blobs, evaluation: Evaluatio
     part.rename(folder)
 
 
-def summary(evaluation: Evaluation, rollouts: tuple[Rollout, ...]) -> dict[str, Any]:
+def summary(evaluation: Evaluation, rollouts: tuple[StoredRollout, ...]) -> dict[str, Any]:
     """Return what a station's ``session.json`` would say of a finished session."""
     slots = {r.slot: {'steps': r.steps, 'end': r.end_reason, 'progress': r.progress}
              for r in rollouts if r.slot}

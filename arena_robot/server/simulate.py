@@ -28,7 +28,7 @@ EVERY = 10
 
 
 @dataclass(frozen=True)
-class Truth:
+class PoolTruth:
     """``abilities`` (n,), higher is better; ``verdicts`` (n, n, 3) P(first wins, tie, loses)."""
 
     abilities: Floats
@@ -50,14 +50,14 @@ class Curve:
 
 
 def synthetic(policies: int, rng: np.random.Generator, spread: float = 1.0,
-              ties: float = 0.16) -> Truth:
+              ties: float = 0.16) -> PoolTruth:
     """Return a pool of normal abilities with ``spread`` in log odds and a share of ties."""
     abilities = rng.normal(0.0, spread, policies)
     win = expit(abilities[:, None] - abilities[None, :]) * (1.0 - ties)
-    return Truth(abilities, np.stack([win, np.full_like(win, ties), win.T], axis=-1))
+    return PoolTruth(abilities, np.stack([win, np.full_like(win, ties), win.T], axis=-1))
 
 
-def resampled(rows: Sequence[Comparison]) -> Truth:
+def resampled(rows: Sequence[Comparison]) -> PoolTruth:
     """
     Return the pool that real verdicts describe; pairs that never met follow the fit.
 
@@ -75,10 +75,10 @@ def resampled(rows: Sequence[Comparison]) -> Truth:
     np.add.at(table, (comparisons.second, comparisons.first, 2 - column), comparisons.weight)
     win = expit(fit.scores[:, None] - fit.scores[None, :])
     table += 1e-9 * np.stack([win, np.zeros_like(win), win.T], axis=-1)
-    return Truth(fit.scores, table / table.sum(axis=-1, keepdims=True))
+    return PoolTruth(fit.scores, table / table.sum(axis=-1, keepdims=True))
 
 
-def play(truths: Sequence[Truth], way: str, comparisons: int, seed: int,
+def play(truths: Sequence[PoolTruth], way: str, comparisons: int, seed: int,
          weights: Weights | None = None) -> Curve:
     """Play every pool once with one way of choosing and return the mean curve."""
     runs = np.array([_run(truth, way, comparisons, np.random.default_rng([seed, k]),
@@ -88,7 +88,7 @@ def play(truths: Sequence[Truth], way: str, comparisons: int, seed: int,
     return Curve(steps, runs.mean(axis=0), error)
 
 
-def _run(truth: Truth, way: str, comparisons: int, rng: np.random.Generator,
+def _run(truth: PoolTruth, way: str, comparisons: int, rng: np.random.Generator,
          weights: Weights) -> list[float]:
     n = len(truth.abilities)
     counts = np.zeros((n, n, 3))

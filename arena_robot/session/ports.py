@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.session.base import StationInfo
-from arena_robot.session.loop.rollout import Job, RolloutConfig, StepSink
+from arena_robot.session.loop.rollout import RolloutConfig, RolloutRequest, StepSink
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Audience(StepSink, Protocol):
     def changed(self) -> None:
         """Take note that the record, the notice, or what is being done changed."""
 
-    def episode(self, job: Job, episode: Episode | None) -> None:
+    def episode(self, job: RolloutRequest, episode: Episode | None) -> None:
         """Take note that a rollout starts (None) or how it ended."""
 
 

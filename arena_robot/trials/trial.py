@@ -20,7 +20,7 @@ from arena_robot.policy.resizing import Resizing
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.limits import limits_for
 from arena_robot.session.loop.parts import Parts
-from arena_robot.session.loop.rollout import Job, Rollout, RolloutConfig
+from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequest
 
 JUDGED_AFTER_S = 0.5
 Z95 = 1.959963984540054
@@ -38,7 +38,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialOutcome:
     """How a trial went: the oracle's ``progress`` 0 to 1, and ``clamped`` steps of ``steps``."""
 
     trial: Trial
@@ -112,7 +112,7 @@ class Course:
         self._robot = robot
         self._policies: dict[str, Policy] = {}
 
-    def run(self, trial: Trial) -> Outcome:
+    def run(self, trial: Trial) -> TrialOutcome:
         """Run one episode from the task's start; a policy's error ends it as that."""
         policy = _Glance(Resizing(self._policy(trial.policy)))
         views = [view.split('_') for view in policy.spec.views()]
@@ -122,17 +122,19 @@ class Course:
                 eyes=sorted({eye for _, eye in views}) or EYES) as station:
             return self._rollout(trial, station, policy)
 
-    def _rollout(self, trial: Trial, station: SimStation, policy: _Glance) -> Outcome:
+    def _rollout(self, trial: Trial, station: SimStation, policy: _Glance) -> TrialOutcome:
         parts = _Glancing(station.arm, station.gripper, station.cameras, policy=policy)
         oracle = _Oracle(station)
         rollout = Rollout(
-            Job(f'{trial.task}-{trial.seed}', Slot.A, station.instruction), parts, policy,
+            RolloutRequest(f'{trial.task}-{trial.seed}', Slot.A, station.instruction), parts,
+            policy,
             Safety(limits_for(self._robot), station.clock), station.clock, oracle,
             RolloutConfig(max_steps=trial.max_steps))
         oracle.done = lambda: rollout.stop(EndReason.DONE)
         episode = rollout.run()
         station.step(JUDGED_AFTER_S)
-        return Outcome(trial, bool(station.succeeded()), float(station.progress()), episode.steps,
+        return TrialOutcome(trial, bool(station.succeeded()), float(station.progress()),
+                            episode.steps,
                        oracle.clamped, episode.end.value, episode.detail)
 
     def close(self) -> None:

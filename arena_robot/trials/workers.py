@@ -14,22 +14,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from arena_robot.core.errors import ArenaError
-from arena_robot.trials.trial import Course, Outcome, Trial
+from arena_robot.trials.trial import Course, Trial, TrialOutcome
 
 STOP_S = 5.0
 
-Tell = Callable[[int, Outcome], None]
+Tell = Callable[[int, TrialOutcome], None]
 
 
 def run_all(trials: Sequence[Trial], jobs: int,
-            tell: Tell = lambda done, outcome: None) -> list[Outcome]:
+            tell: Tell = lambda done, outcome: None) -> list[TrialOutcome]:
     """
     Return the outcomes in the order of ``trials``, ``jobs`` of them at a time.
 
     ``tell`` hears of each one as it comes in. Raises what a trial raised; ArenaError when a
     process died.
     """
-    found: dict[Trial, Outcome] = {}
+    found: dict[Trial, TrialOutcome] = {}
     if jobs > 1:
         with _Pool(trials, min(jobs, len(trials))) as pool:
             for _ in trials:
@@ -44,7 +44,7 @@ def run_all(trials: Sequence[Trial], jobs: int,
     return [found[trial] for trial in trials]
 
 
-def _note(found: dict[Trial, Outcome], outcome: Outcome, tell: Tell) -> None:
+def _note(found: dict[Trial, TrialOutcome], outcome: TrialOutcome, tell: Tell) -> None:
     found[outcome.trial] = outcome
     tell(len(found), outcome)
 
@@ -57,7 +57,7 @@ class _Pool:
         self._due: queue.SimpleQueue[Trial] = queue.SimpleQueue()
         for trial in trials:
             self._due.put(trial)
-        self._come: queue.SimpleQueue[Outcome | ArenaError] = queue.SimpleQueue()
+        self._come: queue.SimpleQueue[TrialOutcome | ArenaError] = queue.SimpleQueue()
         self._processes: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> '_Pool':
@@ -83,7 +83,7 @@ class _Pool:
                 if pipe is not None:
                     pipe.close()
 
-    def next(self) -> Outcome:
+    def next(self) -> TrialOutcome:
         """Return the next outcome that comes in."""
         come = self._come.get()
         if isinstance(come, ArenaError):
@@ -99,7 +99,7 @@ class _Pool:
                 process.stdin.write(json.dumps(asdict(trial)) + '\n')
                 process.stdin.flush()
                 reply = json.loads(process.stdout.readline())
-                self._come.put(Outcome(**reply | {'trial': trial}))
+                self._come.put(TrialOutcome(**reply | {'trial': trial}))
         except queue.Empty:
             return
         except (OSError, ValueError):

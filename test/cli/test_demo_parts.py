@@ -16,7 +16,7 @@ from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.demo import display as shown
 from arena_robot.demo import pool, tournament
 from arena_robot.demo.meter import Meter, cpu_seconds
-from arena_robot.demo.plan import Job, Plan, Ports, grown, new_plan, read_plan, write_plan
+from arena_robot.demo.plan import Plan, Ports, SessionPlan, grown, new_plan, read_plan, write_plan
 from arena_robot.demo.processes import FILE, Process, Processes, ProcessFailed, birth
 from arena_robot.demo.story import Live, Story
 from arena_robot.demo.wish import Wish
@@ -66,7 +66,8 @@ def test_a_plan_grows_and_keeps_what_is_done():
     assert len(grown(more, TASKS, 1, 1).jobs) == 1
     with pytest.raises(ConfigError, match='session 1 in this folder is press_button'):
         grown(plan, ('stack_blocks',), 2, 1)
-    assert grown(Plan([Job('stack_blocks', 9)], 'still'), TASKS, 1, 1).jobs[0].task == TASKS[0]
+    plan = grown(Plan([SessionPlan('stack_blocks', 9)], 'still'), TASKS, 1, 1)
+    assert plan.jobs[0].task == TASKS[0]
 
 
 # -- processes -----------------------------------------------------------------------------------

@@ -160,6 +160,7 @@ def test_the_verb_says_what_is_wrong(tmp_path, capsys):
 
 
 def test_the_verb_is_green_where_all_is_well(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(checks, 'all_checks', lambda *_: [checks.Verdict('lamp', True, 'on')])
+    monkeypatch.setattr(checks, 'all_checks', lambda *_: [
+        checks.DoctorFinding('lamp', True, 'on')])
     assert main(['doctor', '--data', str(tmp_path)]) == 0
     assert 'everything is as it should be' in capsys.readouterr().out

@@ -16,12 +16,12 @@ if importlib.util.find_spec('mujoco') is None:
 
 from arena_robot.cli import policy_rates
 from arena_robot.core.errors import ArenaError
-from arena_robot.trials.trial import Course, Outcome, Trial, wilson
+from arena_robot.trials.trial import Course, Trial, TrialOutcome, wilson
 from arena_robot.trials.workers import run_all
 
 
 def outcome(policy, succeeded, progress, task='lift_cube', seed=0, end='done'):
-    return Outcome(Trial(policy, task, seed), succeeded, progress, 100, 1, end, 'why')
+    return TrialOutcome(Trial(policy, task, seed), succeeded, progress, 100, 1, end, 'why')
 
 
 @pytest.mark.parametrize(('good', 'count'), [(0, 30), (30, 30), (21, 30), (1, 3), (150, 151)])

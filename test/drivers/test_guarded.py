@@ -10,7 +10,7 @@ from arena_robot.core.observation import ArmState
 from arena_robot.drivers.guarded import GuardedArm
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.limits import PANDA, RESET_JOINTS
-from arena_robot.safety.watchdog import Gate
+from arena_robot.safety.watchdog import CommandWatchdog
 
 MS = 1_000_000
 Q = np.array(RESET_JOINTS)
@@ -58,7 +58,8 @@ def clock():
 
 @pytest.fixture
 def guarded(clock):
-    with GuardedArm(PlainArm(clock), Safety(PANDA, clock), Gate(clock, 0.5, 0.1)) as arm:
+    watchdog = CommandWatchdog(clock, 0.5, 0.1)
+    with GuardedArm(PlainArm(clock), Safety(PANDA, clock), watchdog) as arm:
         yield arm
 
 

@@ -5,7 +5,7 @@ import uuid
 
 import yaml
 
-from arena_robot.nodes.remote.desk import SessionClient
+from arena_robot.nodes.remote.desk import RemoteDesk
 from arena_robot.nodes.simulation.simulated_station import SimulatedStation
 
 EXAMPLES = {'walker': 'example:random_walk', 'sleeper': 'example:frozen'}
@@ -41,7 +41,7 @@ class Rig:
         self.running[name] = self.start(name)
 
     def desk(self, patience_s=60.0):
-        return SessionClient(namespace=self.namespace, patience_s=patience_s)
+        return RemoteDesk(namespace=self.namespace, patience_s=patience_s)
 
     def __enter__(self):
         return self

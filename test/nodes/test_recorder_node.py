@@ -18,7 +18,7 @@ from std_srvs.srv import Trigger
 from arena_msgs.msg import RecorderStatus
 from arena_msgs.srv import StartRecording, StopRecording
 from arena_robot.nodes.convert import header
-from arena_robot.nodes.recorder.tap import Tap
+from arena_robot.nodes.recorder.tap import TopicTap
 from arena_robot.recording.bag.base import Message, Topic
 from arena_robot.recording.bag.reader import BagReader, salvage
 from arena_robot.recording.bag.recover import recover
@@ -145,7 +145,7 @@ def test_an_episode_is_kept_whole(rig):
 
 
 def tap():
-    return Tap(Topic('/x', 'std_msgs/msg/String'), None, None)
+    return TopicTap(Topic('/x', 'std_msgs/msg/String'), None, None)
 
 
 def test_missing_numbers_of_one_sender_are_losses():

@@ -76,6 +76,6 @@ def by_script(desk):
 
 
 def test_no_session_node_is_told():
-    from arena_robot.nodes.remote.desk import SessionClient
+    from arena_robot.nodes.remote.desk import RemoteDesk
     with pytest.raises(NotConnected, match='no session node'):
-        SessionClient(namespace='nowhere', patience_s=0.5).open()
+        RemoteDesk(namespace='nowhere', patience_s=0.5).open()

@@ -8,14 +8,14 @@ import pytest
 from broken_servers import array, deaf, free_port, raw_grpc, raw_openpi
 
 from arena_robot.cli.main import main
-from arena_robot.policy.conformance.probe import Limits
+from arena_robot.policy.conformance.probe import ProbeLimits
 from arena_robot.policy.conformance.pytest_suite import PolicyConformance
 from arena_robot.policy.conformance.suite import CHECKS, FAIL, PASS, SKIP, run_suite
 from arena_robot.policy.connect import SERVERS
 from arena_robot.policy.examples.random_walk import RandomWalk
 from arena_robot.policy.options import CallOptions, ServeOptions
 
-QUICK = Limits(calls=20, options=CallOptions(connect_timeout_s=2.0, infer_timeout_s=2.0))
+QUICK = ProbeLimits(calls=20, options=CallOptions(connect_timeout_s=2.0, infer_timeout_s=2.0))
 
 # The policy, the checks it must fail, and words of the advice it must get.
 WRONG = [
@@ -95,11 +95,11 @@ def test_only_what_is_wrong_fails():
 
 
 def test_a_slow_policy_fails_only_the_limit_it_was_given():
-    limits = Limits(calls=5, latency_s=0.01, options=QUICK.options)
+    limits = ProbeLimits(calls=5, latency_s=0.01, options=QUICK.options)
     found = failures(checked(broken.Slow(), limits))
     assert set(found) == {'latency_is_bearable'}
     assert 'p99 must stay within 0.01 s' in words(found['latency_is_bearable'])
-    assert checked(broken.Slow(), Limits(calls=5, options=QUICK.options)).passed
+    assert checked(broken.Slow(), ProbeLimits(calls=5, options=QUICK.options)).passed
 
 
 def test_what_calls_share_is_found_only_in_parallel():
@@ -110,7 +110,7 @@ def test_what_calls_share_is_found_only_in_parallel():
 
 
 def test_a_policy_that_samples_may_say_so():
-    limits = Limits(calls=5, stochastic=True, options=QUICK.options)
+    limits = ProbeLimits(calls=5, stochastic=True, options=QUICK.options)
     report = checked(broken.Dice(), limits)
     assert report.passed, report.text()
     assert any(result.outcome == SKIP and 'samples' in result.detail for result in report.results)

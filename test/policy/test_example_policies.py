@@ -13,11 +13,11 @@ from arena_robot.core.errors import PolicyRefused
 from arena_robot.core.observation import Image
 from arena_robot.policy import examples
 from arena_robot.policy.base import PolicySpec
-from arena_robot.policy.conformance.probe import Limits, Probe
+from arena_robot.policy.conformance.probe import Probe, ProbeLimits
 from arena_robot.policy.conformance.suite import run_suite
 from arena_robot.policy.connect import SERVERS
 from arena_robot.policy.examples import vision
-from arena_robot.policy.examples.vision_body import RESET_Q, Eye, downward, joints_for, pads
+from arena_robot.policy.examples.vision_body import RESET_Q, WristEye, downward, joints_for, pads
 from arena_robot.policy.examples.vision_colours import COLOURS, PAINTS, labelled
 from arena_robot.policy.examples.vision_prompt import Goal, Thing, understood
 from arena_robot.policy.examples.vision_shapes import (
@@ -36,7 +36,7 @@ from arena_robot.safety.kinematics import FLANGE, frames
 from arena_robot.safety.limits import PANDA
 
 FOLDER = Path(examples.__file__).parent
-QUICK = Limits(calls=5, clients=2)
+QUICK = ProbeLimits(calls=5, clients=2)
 BLACK = np.zeros((180, 320, 3), np.uint8)
 
 PROMPTS = {
@@ -111,7 +111,7 @@ def painted(solid, foot, yaw, colour, eye):
 def eye():
     turn = downward(0.0, 0.42)
     at = np.array([0.32, 0.0, 0.54]) + 0.152 * turn[:, 2]
-    return Eye.at(joints_for(RESET_Q.copy(), at, turn, 60))
+    return WristEye.at(joints_for(RESET_Q.copy(), at, turn, 60))
 
 
 @pytest.mark.parametrize('solid', [CUBE, TRAY, CUP, BOTTLE, PANEL],
@@ -152,8 +152,8 @@ def test_the_tilt_is_read_off_the_fingertips(error):
     for side in (1, -1):
         y = side * np.array([0.0425, 0.0545])
         near = np.array([[0.011, y[0], 0.167], [0.011, y[1], 0.167]])
-        left, right = sorted(Eye.in_hand(error).project(near)[:, 0])
-        top = Eye.in_hand(error).project(near)[0, 1]
+        left, right = sorted(WristEye.in_hand(error).project(near)[:, 0])
+        top = WristEye.in_hand(error).project(near)[0, 1]
         picture[round(top):, round(left) - 1:round(right) + 2] = 18
     assert tilt_error(picture, 1.0) == pytest.approx(error, abs=0.005)
     assert tilt_error(BLACK, 1.0) is None
@@ -339,7 +339,7 @@ def test_a_block_on_another_is_seen_to_be_higher_and_picked(cubes):
 
 @pytest.mark.parametrize('height', [0.022, 0.066, 0.11])
 def test_two_views_tell_the_height(height, eye):
-    hover = Eye.at(joints_for(RESET_Q.copy(), np.array([0.5, 0.1, 0.16]), downward(0.0), 60))
+    hover = WristEye.at(joints_for(RESET_Q.copy(), np.array([0.5, 0.1, 0.16]), downward(0.0), 60))
     seen = [Found('red', np.array([*one.on_plane(one.project(np.array([0.5, 0.1, height])), 0.022)[
         0], 0.022]), 0.0, 1.0, one.position) for one in (eye, hover)]
     assert height_of(*seen) == pytest.approx(height, abs=1e-9)

@@ -12,7 +12,7 @@ from policy_samples import observation, pictures
 
 from arena_robot.cli.main import main
 from arena_robot.core.errors import ConfigError
-from arena_robot.policy.conformance.probe import Limits
+from arena_robot.policy.conformance.probe import ProbeLimits
 from arena_robot.policy.conformance.suite import run_suite
 from arena_robot.policy.connect import SERVERS, connect
 from arena_robot.policy.examples import EXAMPLES
@@ -121,7 +121,7 @@ def test_the_ten_lines_of_the_documentation_pass_the_suite():
 
     names = {'load_model': load_model}
     exec(compile(source, 'my_policy.py', 'exec'), names)
-    limits = Limits(calls=5)
+    limits = ProbeLimits(calls=5)
     with SERVERS['grpc'](names['MyPolicy'](checkpoint='tiny')) as server:
         report = run_suite(server.address, limits)
     assert report.passed, report.text()

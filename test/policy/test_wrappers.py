@@ -8,7 +8,7 @@ from arena_robot.core.errors import DataError, PolicyUnavailable, RecordingError
 from arena_robot.policy.chunks import ChunkExecutor
 from arena_robot.policy.recording import Recording, read
 from arena_robot.policy.resizing import Resizing
-from arena_robot.policy.timing import Timing, summarise
+from arena_robot.policy.timing import TimedPolicy, summarise
 
 
 def test_a_recorded_call_reads_back(tmp_path):
@@ -42,7 +42,7 @@ def test_timing_counts_failures_too():
         def infer(self, observation, episode=''):
             raise PolicyUnavailable('gone')
 
-    policy = Timing(Failing())
+    policy = TimedPolicy(Failing())
     for _ in range(3):
         with pytest.raises(PolicyUnavailable):
             policy.infer(observation())
@@ -58,7 +58,7 @@ def test_the_summary_is_of_the_calls_given():
 
 @pytest.mark.parametrize('order', ['CRTS', 'TCSR', 'SRTC', 'RSCT'])
 def test_wrappers_stack_in_any_order(order, tmp_path, frames):
-    make = {'C': ChunkExecutor, 'T': Timing, 'S': Resizing,
+    make = {'C': ChunkExecutor, 'T': TimedPolicy, 'S': Resizing,
             'R': lambda inner: Recording(inner, tmp_path)}
     policy = inner = Noted(length=2)
     for letter in order:

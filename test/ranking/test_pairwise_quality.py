@@ -9,7 +9,7 @@ from arena_robot.ranking import quality
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.holdout import efficiency, redraw, redraws, reference, splits
 from arena_robot.ranking.methods import method
-from arena_robot.ranking.tables import Arena, Rollouts
+from arena_robot.ranking.tables import ArenaTables, Rollouts
 
 
 @settings(max_examples=60, deadline=None)
@@ -61,7 +61,7 @@ def planted(seed=0, n=5, sessions=160):
     session = np.repeat(rows, n)
     policy = np.tile(np.arange(n), sessions)
     compared = (policy == i[session]) | (policy == j[session])
-    return Arena(votes, Rollouts(policy, score.ravel(), session, compared))
+    return ArenaTables(votes, Rollouts(policy, score.ravel(), session, compared))
 
 
 def test_splits_train_and_test_apart():

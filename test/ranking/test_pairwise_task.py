@@ -7,7 +7,7 @@ from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.davidson import Davidson
 from arena_robot.ranking.methods import method
-from arena_robot.ranking.task_em import Task, TaskOptions, expect, run_em, start_state
+from arena_robot.ranking.task_em import TaskModel, TaskOptions, expect, run_em, start_state
 from arena_robot.ranking.task_models import DavidsonModel, SolveModel, make_rows
 from arena_robot.ranking.task_step import TAU_RIDGE, joint_step
 
@@ -108,7 +108,7 @@ def test_every_iteration_climbs(name, partial):
 
 def test_one_bucket_is_the_logit_of_the_win_rate():
     votes = drawn(1, scores=False)
-    fit = Task(TaskOptions(buckets=1, l2_theta=1e-9, l2_psi=1e9, tolerance=1e-12))(votes)
+    fit = TaskModel(TaskOptions(buckets=1, l2_theta=1e-9, l2_psi=1e9, tolerance=1e-12))(votes)
     won = np.bincount(votes.first, votes.outcome, minlength=5) \
         + np.bincount(votes.second, 1 - votes.outcome, minlength=5)
     rate = won / votes.appearances()
@@ -121,7 +121,7 @@ def test_one_normalised_bucket_is_davidson():
     votes = drawn(2, scores=False)
     options = TaskOptions(buckets=1, l2_theta=1e-9, l2_psi=1e9, tolerance=1e-12, iterations=200,
                           variant='davidson')
-    fit, exact = Task(options)(votes), Davidson()(votes)
+    fit, exact = TaskModel(options)(votes), Davidson()(votes)
     np.testing.assert_allclose(fit.scores, exact.scores, atol=1e-6)
     np.testing.assert_allclose(fit.solve, exact.solve, atol=1e-6)
     assert fit.diagnostics.details['kappa'] == pytest.approx(exact.diagnostics.details['kappa'])
@@ -154,13 +154,13 @@ def test_merging_equal_verdicts_changes_nothing():
                                items=votes.items, score_first=votes.score_second[order],
                                score_second=votes.score_first[order])
     for partial in (False, True):
-        here, there = (Task(TaskOptions(buckets=4), partial)(x) for x in (votes, turned))
+        here, there = (TaskModel(TaskOptions(buckets=4), partial)(x) for x in (votes, turned))
         np.testing.assert_allclose(here.scores, there.scores, atol=1e-9)
 
 
 def test_the_diagnostics_say_when_buckets_mean_nothing():
     votes = drawn(7, m=400, scores=False)
-    fit = Task()(votes)
+    fit = TaskModel()(votes)
     told = fit.diagnostics
     assert told.details['sufficient_counts'] == 30
     assert told.details['bucket_gain'] < 5
@@ -170,31 +170,31 @@ def test_the_diagnostics_say_when_buckets_mean_nothing():
 
 
 def test_scores_let_buckets_find_hard_tasks():
-    fit = Task(TaskOptions(sigma=0.1, iterations=200), partial=True)(drawn(8, m=400))
+    fit = TaskModel(TaskOptions(sigma=0.1, iterations=200), partial=True)(drawn(8, m=400))
     assert fit.diagnostics.details['bucket_gain'] > 50
     assert not any('mean nothing' in x for x in fit.diagnostics.warnings)
 
 
 def test_an_unfinished_fit_says_so():
-    told = Task(TaskOptions(iterations=2))(drawn()).diagnostics
+    told = TaskModel(TaskOptions(iterations=2))(drawn()).diagnostics
     assert not told.converged
     assert any('stopped at 2 iterations' in x for x in told.warnings)
 
 
 def test_restarts_keep_the_best_and_the_seed_decides():
     votes = drawn(9)
-    fit = Task(TaskOptions(buckets=5, restarts=4), partial=True)(votes)
+    fit = TaskModel(TaskOptions(buckets=5, restarts=4), partial=True)(votes)
     tried = fit.diagnostics.details['restart_log_likelihoods']
     assert len(tried) == 4
-    again = Task(TaskOptions(buckets=5, restarts=4), partial=True)(votes)
+    again = TaskModel(TaskOptions(buckets=5, restarts=4), partial=True)(votes)
     np.testing.assert_array_equal(fit.scores, again.scores)
-    other = Task(TaskOptions(buckets=5, restarts=4, seed=1), partial=True)(votes)
+    other = TaskModel(TaskOptions(buckets=5, restarts=4, seed=1), partial=True)(votes)
     assert not np.array_equal(fit.scores, other.scores)
 
 
 def test_the_printed_algorithm_runs_and_ranks_alike():
     votes = drawn(10, m=600, scores=False)
-    paper, ours = method('task_paper')(votes), Task()(votes)
+    paper, ours = method('task_paper')(votes), TaskModel()(votes)
     assert paper.diagnostics.details['variant'] == 'paper'
     assert np.corrcoef(paper.scores, ours.scores)[0, 1] > 0.98
     assert paper.diagnostics.log_likelihood < ours.diagnostics.log_likelihood
@@ -202,8 +202,8 @@ def test_the_printed_algorithm_runs_and_ranks_alike():
 
 def test_bad_options_and_missing_scores_are_refused():
     with pytest.raises(RankingError, match="unknown variant 'best'"):
-        Task(TaskOptions(variant='best'))(drawn())
+        TaskModel(TaskOptions(variant='best'))(drawn())
     with pytest.raises(RankingError, match='buckets >= 1'):
-        Task(TaskOptions(buckets=0))(drawn())
+        TaskModel(TaskOptions(buckets=0))(drawn())
     with pytest.raises(RankingError, match='no comparison has one'):
-        Task(partial=True)(drawn(scores=False))
+        TaskModel(partial=True)(drawn(scores=False))

@@ -7,10 +7,11 @@ import pytest
 
 from arena_robot.cli.main import main
 from arena_robot.core.errors import DataError, RecordingError
+from arena_robot.recording.bag import metadata
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.recover import cut_off, is_complete, recover, underived
-from arena_robot.recording.bag.writer import BagWriter, metadata
-from arena_robot.recording.episode.check import Level, Limits, check
+from arena_robot.recording.bag.writer import BagWriter
+from arena_robot.recording.episode.check import CheckLimits, FindingLevel, check
 from arena_robot.recording.episode.derive import derive
 from arena_robot.recording.episode.folders import episodes
 
@@ -28,11 +29,11 @@ def rewrite(pristine, folder, change=lambda m: m, custom=None):
 
 
 def failures(report):
-    return {f.what: f.text for f in report.findings if f.level is Level.FAILURE}
+    return {f.what: f.text for f in report.findings if f.level is FindingLevel.FAILURE}
 
 
 def warnings(report):
-    return {f.what: f.text for f in report.findings if f.level is Level.WARNING}
+    return {f.what: f.text for f in report.findings if f.level is FindingLevel.WARNING}
 
 
 def journal(folder, *moves):
@@ -116,10 +117,10 @@ def test_stamps_that_run_backwards_and_broken_bytes(pristine, tmp_path):
 
 
 def test_limits_are_limits(episode):
-    report = check(episode, Limits(min_arm_hz=500.0, max_skew_p99_s=0.001))
+    report = check(episode, CheckLimits(min_arm_hz=500.0, max_skew_p99_s=0.001))
     assert 'wanted 500 Hz' in warnings(report)['arm rate']
-    assert 'arm rate' in failures(check(episode, Limits(fail_arm_hz=300.0)))
-    assert 'arm rate' in failures(check(episode, Limits(fail_arm_gap_s=0.001)))
+    assert 'arm rate' in failures(check(episode, CheckLimits(fail_arm_hz=300.0)))
+    assert 'arm rate' in failures(check(episode, CheckLimits(fail_arm_gap_s=0.001)))
     assert 'wanted 1 ms' in warnings(report)['camera to arm skew']
     assert 'arena episode derive' in warnings(report)['derived']
 

@@ -10,9 +10,10 @@ from arena_robot.core.errors import DataError
 from arena_robot.recording.bag.base import Topic
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.episode import frames
 from arena_robot.recording.episode.derive import derive, step_arrays, video_name
 from arena_robot.recording.episode.sample import TICK_NS, VIEWS, picture
-from arena_robot.recording.episode.tracks import frames, load_tracks, nearest, view_of
+from arena_robot.recording.episode.tracks import load_tracks, nearest, view_of
 
 
 @pytest.fixture(scope='module')

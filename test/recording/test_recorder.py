@@ -14,10 +14,10 @@ import pytest
 
 from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.errors import RecordingError
+from arena_robot.recording.bag import recorder as module
 from arena_robot.recording.bag.base import Message, Qos, Topic
 from arena_robot.recording.bag.reader import BagReader, salvage
-from arena_robot.recording.bag.recorder import Recorder, RecorderSettings
-from arena_robot.recording.bag.writer import recorder as module
+from arena_robot.recording.bag.recorder import BagRecorder, RecorderSettings
 
 TOPIC = Topic('/numbers', 'std_msgs/msg/UInt32', 'uint32 data\n', '', (Qos(),))
 STATE = Topic('/state', 'std_msgs/msg/UInt32', 'uint32 data\n', '',
@@ -38,7 +38,7 @@ def picture(topic, stamp_ns):
 
 @pytest.fixture
 def recorder():
-    return Recorder(SETTINGS, SystemClock())
+    return BagRecorder(SETTINGS, SystemClock())
 
 
 def test_what_several_threads_push_is_all_there(recorder, tmp_path):
@@ -86,7 +86,7 @@ def test_a_topic_may_appear_late_and_a_file_may_be_split(recorder, tmp_path):
 
 
 def test_a_full_queue_is_counted_and_nobody_waits(tmp_path):
-    recorder = Recorder(RecorderSettings(cache_bytes=5000, min_free_bytes=0, reserve_bytes=0),
+    recorder = BagRecorder(RecorderSettings(cache_bytes=5000, min_free_bytes=0, reserve_bytes=0),
                         SystemClock())
     recorder.start(tmp_path / 'A', [TOPIC])
     with recorder._bag_guard:
@@ -100,7 +100,7 @@ def test_a_full_queue_is_counted_and_nobody_waits(tmp_path):
 
 def test_pause_keeps_nothing_and_duration_leaves_it_out(tmp_path):
     clock = ManualClock(time.time_ns())
-    recorder = Recorder(SETTINGS, clock)
+    recorder = BagRecorder(SETTINGS, clock)
     recorder.start(tmp_path / 'A', [TOPIC])
     recorder.push(number(1))
     clock.advance_ns(2_000_000_000)
@@ -150,7 +150,7 @@ def test_a_recording_in_the_way_is_named(recorder, tmp_path):
 
 
 def test_a_full_disk_is_refused_before_the_start(tmp_path):
-    recorder = Recorder(RecorderSettings(min_free_bytes=2**62), SystemClock())
+    recorder = BagRecorder(RecorderSettings(min_free_bytes=2**62), SystemClock())
     with pytest.raises(RecordingError, match='GiB are free'):
         recorder.start(tmp_path / 'A', [TOPIC])
     assert not (tmp_path / 'A').exists()
@@ -164,7 +164,7 @@ def wait_for(condition, timeout_s=5.0):
 
 
 def test_a_disk_that_fills_up_ends_the_recording_properly(tmp_path, monkeypatch):
-    recorder = Recorder(RecorderSettings(min_free_bytes=0, reserve_bytes=100, flush_s=0.02),
+    recorder = BagRecorder(RecorderSettings(min_free_bytes=0, reserve_bytes=100, flush_s=0.02),
                         SystemClock())
     recorder.start(tmp_path / 'A', [TOPIC])
     recorder.push(number(1))
@@ -179,7 +179,7 @@ def test_a_disk_that_fills_up_ends_the_recording_properly(tmp_path, monkeypatch)
 
 
 def test_a_disk_that_refuses_is_reported_and_the_rest_recoverable(tmp_path, monkeypatch):
-    recorder = Recorder(RecorderSettings(min_free_bytes=0, reserve_bytes=0, flush_s=0.02),
+    recorder = BagRecorder(RecorderSettings(min_free_bytes=0, reserve_bytes=0, flush_s=0.02),
                         SystemClock())
     recorder.start(tmp_path / 'A', [TOPIC])
     recorder.push(number(1))
@@ -204,9 +204,9 @@ import struct, sys, time
 from pathlib import Path
 from arena_robot.core.clock import SystemClock
 from arena_robot.recording.bag.base import Message, Topic
-from arena_robot.recording.bag.recorder import Recorder, RecorderSettings
+from arena_robot.recording.bag.recorder import BagRecorder, RecorderSettings
 topic = Topic('/numbers', 'std_msgs/msg/UInt32', 'uint32 data')
-recorder = Recorder(RecorderSettings(min_free_bytes=0), SystemClock())
+recorder = BagRecorder(RecorderSettings(min_free_bytes=0), SystemClock())
 recorder.start(Path(sys.argv[1]), [topic])
 print('ready', flush=True)
 for k in range(100000):

@@ -13,9 +13,16 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.pair import commitment
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import UNITS, rank
-from arena_robot.reports.tournament import Gap, Tournament, axes, line, mean_progress, write_report
+from arena_robot.reports.tournament import (
+    Gap,
+    TournamentReport,
+    axes,
+    line,
+    mean_progress,
+    write_report,
+)
 from arena_robot.reports.tournament_records import (
-    Rollout,
+    RolloutRow,
     progress_curve,
     read_record,
     read_records,
@@ -54,7 +61,7 @@ def tournament(folders, **more):
     records = read_records(folders)
     comparisons = Comparisons.from_words([r.comparison() for r in records])
     standings = rank(comparisons, 'bt', intervals=50, l2=0.1)
-    return Tournament('Tournament', records, comparisons, standings, UNITS['bt'], **more)
+    return TournamentReport('Tournament', records, comparisons, standings, UNITS['bt'], **more)
 
 
 def test_a_record_is_read_and_its_reveal_checked(folders):
@@ -91,7 +98,8 @@ def test_means_and_lines():
                                     score_first=[1.0, 0.2], score_second=[0.4, np.nan])
     found = mean_progress(comparisons)
     assert found == {NAMES[0]: 1.0, NAMES[1]: pytest.approx(0.3)}
-    rollout = Rollout('A', 'x', 1.0, 10, 'done', '', ((0.0, 0.0), (10.0, 1.0)), {}, None, 0, 10.0)
+    rollout = RolloutRow('A', 'x', 1.0, 10, 'done', '', ((0.0, 0.0), (10.0, 1.0)), {}, None, 0,
+                         10.0)
     frame = axes(10.0)
     assert line(rollout, 10.0) == (f"{frame['left']}.0,{frame['bottom']}.0 "
                                    f"{frame['right']}.0,{frame['top']}.0")

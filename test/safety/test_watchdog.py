@@ -2,7 +2,7 @@ import pytest
 
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import SafetyError
-from arena_robot.safety.watchdog import Gate
+from arena_robot.safety.watchdog import CommandWatchdog
 
 MS = 1_000_000
 
@@ -14,7 +14,7 @@ def clock():
 
 @pytest.fixture
 def gate(clock):
-    return Gate(clock, timeout_s=0.2, max_age_s=0.1)
+    return CommandWatchdog(clock, timeout_s=0.2, max_age_s=0.1)
 
 
 def test_a_fresh_stream_passes(gate, clock):

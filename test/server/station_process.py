@@ -19,7 +19,7 @@ from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.session.arena.sealed_arena import SealedArena
 from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import Parts
-from arena_robot.session.loop.robot_motions import Stage
+from arena_robot.session.loop.robot_motions import RobotMotions
 from arena_robot.session.loop.rollout import RolloutConfig
 from arena_robot.session.ports import NoRecorder, ScenePerson, SessionConfig
 from arena_robot.session.protocol.conductor import Conductor
@@ -59,7 +59,7 @@ def main(target, token, folder, sessions):
         sim.step(0.3)
         config = SessionConfig(StationInfo('sim', 'panda'), RolloutConfig(max_steps=30),
                                min_free_gb=0.0)
-        stage = Stage(Parts(sim.arm, sim.gripper, sim.cameras),
+        stage = RobotMotions(Parts(sim.arm, sim.gripper, sim.cameras),
                       Safety(limits_for('panda'), sim.clock), sim.clock, config)
         remote = RemoteArena(ServerAddress(target, token), SystemClock())
         arena = SealedArena(remote, folder / 'arena', sim.clock)

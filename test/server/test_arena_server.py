@@ -178,8 +178,8 @@ def test_incomplete_verdicts_change_nothing(setting, feedback, words):
 
 def test_too_many_calls_are_refused(tmp_path, pool):
     from arena_robot.server.base import TooManyCalls
-    from arena_robot.server.config import Limits
-    setting = Setting(tmp_path / 's', '', pool, limits=Limits(calls_per_s=1.0, burst=5))
+    from arena_robot.server.config import ServerLimits
+    setting = Setting(tmp_path / 's', '', pool, limits=ServerLimits(calls_per_s=1.0, burst=5))
     calls = setting.calls('owner')
     try:
         def hurry():

@@ -4,13 +4,13 @@ import threading
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError
-from arena_robot.session.evaluator.access import Reception
+from arena_robot.session.evaluator.access import EvaluatorAccess
 from arena_robot.session.evaluator.desk import RunView
 
 
 class InProcessDesk:
     def __init__(self, conductor):
-        self.reception = Reception(conductor)
+        self.reception = EvaluatorAccess(conductor)
         self.conductor = conductor
         self.token, self.errors = '', []
 

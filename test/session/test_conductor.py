@@ -21,7 +21,7 @@ from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, 
 from arena_robot.session.base import StationInfo
 from arena_robot.session.evaluator.control import Control
 from arena_robot.session.loop.parts import Parts
-from arena_robot.session.loop.robot_motions import Stage
+from arena_robot.session.loop.robot_motions import RobotMotions
 from arena_robot.session.loop.rollout import RolloutConfig
 from arena_robot.session.ports import Check, NoRecorder, ScenePerson, SessionConfig
 from arena_robot.session.protocol import conductor as conductor_module
@@ -104,7 +104,7 @@ class Station:
         self.arena = FlakyArena(local)
         self.recorder, self.hall = Recorder(folder / 'sessions'), Hall()
         self.store = SessionStore(folder / 'sessions', self.clock)
-        stage = Stage(parts, FakeSafety(), self.clock, config)
+        stage = RobotMotions(parts, FakeSafety(), self.clock, config)
         self.conductor = Conductor(stage, self.arena, self.store, self.recorder, ScenePerson(),
                                    self.hall, self.clock, config)
         self.hall.conductor = self.conductor

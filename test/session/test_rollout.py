@@ -15,7 +15,7 @@ from arena_robot.core.observation import Image
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.policy.base import PolicySpec
 from arena_robot.session.loop.parts import Parts, move_to_reset
-from arena_robot.session.loop.rollout import Job, Rollout, RolloutConfig
+from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequest
 
 
 class Bench:
@@ -25,7 +25,7 @@ class Bench:
         self.camera, self.safety = FakeCamera(self.clock), FakeSafety()
         self.policy, self.sink = FakePolicy(self.clock, **policy), Sink()
         self.parts = Parts(self.arm, self.gripper, {'left': self.camera})
-        job = Job('s1', Slot.A, 'put the cube in the bowl')
+        job = RolloutRequest('s1', Slot.A, 'put the cube in the bowl')
         self.rollout = Rollout(job, self.parts, self.policy, self.safety, self.clock, self.sink,
                                RolloutConfig(max_steps=steps, inference_timeout_s=1.0))
 

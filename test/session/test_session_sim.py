@@ -15,7 +15,7 @@ from arena_robot.safety.limits import limits_for
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
 from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import RESET_Q, Parts
-from arena_robot.session.loop.robot_motions import Stage
+from arena_robot.session.loop.robot_motions import RobotMotions
 from arena_robot.session.loop.rollout import RolloutConfig
 from arena_robot.session.ports import NoRecorder, ScenePerson, SessionConfig
 from arena_robot.session.protocol.conductor import Conductor
@@ -61,7 +61,7 @@ def sim():
 def lead(sim, folder, steps=STEPS):
     config = SessionConfig(StationInfo('sim', 'panda'), RolloutConfig(max_steps=steps),
                            min_free_gb=0.0)
-    stage = Stage(Parts(sim.arm, sim.gripper, sim.cameras),
+    stage = RobotMotions(Parts(sim.arm, sim.gripper, sim.cameras),
                   Safety(limits_for('panda'), sim.clock), sim.clock, config)
     pool = LocalArenaConfig(tuple(PolicyEntry(name, name) for name in POLICIES))
     arena = LocalArena(pool, lambda e: POLICIES[e.name](), folder / 'arena', sim.clock, Random(2))

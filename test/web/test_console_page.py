@@ -20,12 +20,12 @@ WAIT_S = 30.0
 
 @pytest.fixture
 def desk(tmp_path):
-    from arena_robot.nodes.remote.desk import SessionClient
+    from arena_robot.nodes.remote.desk import RemoteDesk
     from arena_robot.nodes.simulation.simulated_station import SimulatedStation
     os.environ.setdefault('MUJOCO_GL', 'egl')
     data = tmp_path / 'station'
     with SimulatedStation(data=data, seed=0, max_steps=400), \
-            SessionClient(patience_s=60.0) as desk:
+            RemoteDesk(patience_s=60.0) as desk:
         desk.watch_views()
         desk.data = data
         yield desk

@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 
 from arena_robot.core.observation import DOF, Floats, RobotMode
-from arena_robot.drivers.sim.impedance import BRAKE, DROID, HOLD, Gains, HybridImpedance
+from arena_robot.drivers.sim.impedance import BRAKE, DROID, HOLD, HybridImpedance, ImpedanceGains
 from arena_robot.drivers.sim.robots import RobotModel
 
 STILL_RAD_S = 0.004
@@ -127,7 +127,7 @@ class ArmControl:
     def _q(self, data: mujoco.MjData) -> Floats:
         return np.array(data.qpos[self.impedance.qpos])
 
-    def _enter(self, phase: Phase, gains: Gains) -> None:
+    def _enter(self, phase: Phase, gains: ImpedanceGains) -> None:
         self.phase = phase
         if self.mode in (RobotMode.IDLE, RobotMode.MOVE):
             moving = phase in (Phase.TRACK, Phase.MOVE)

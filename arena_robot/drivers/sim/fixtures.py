@@ -97,7 +97,7 @@ class LidBox:
 
 
 @dataclass(frozen=True)
-class Button:
+class PushButton:
     """A push button; joint ``<name>_cap`` is 0 released, -8 mm pressed; body is the cap."""
 
     name: str

@@ -19,7 +19,7 @@ from arena_robot.drivers.sim.arm_model import FLANGE_SITE, JOINTS, TASK_TENDONS
 
 
 @dataclass(frozen=True)
-class Gains:
+class ImpedanceGains:
     """Joint and task stiffness (N m/rad, N/m) and damping, DROID's shapes (7,) and (6,)."""
 
     kq: tuple[float, ...]
@@ -28,11 +28,13 @@ class Gains:
     kxd: tuple[float, ...]
 
 
-DROID = Gains(kq=(40, 30, 50, 25, 35, 25, 10), kqd=(4, 6, 5, 5, 3, 2, 1),
+DROID = ImpedanceGains(kq=(40, 30, 50, 25, 35, 25, 10), kqd=(4, 6, 5, 5, 3, 2, 1),
               kx=(400, 400, 400, 15, 15, 15), kxd=(37, 37, 37, 2, 2, 2))
-HOLD = Gains(kq=(800, 800, 800, 800, 300, 300, 120), kqd=(80, 80, 80, 80, 25, 25, 12),
-             kx=(0,) * 6, kxd=(0,) * 6)
-BRAKE = Gains(kq=(0,) * 7, kqd=(220, 220, 160, 160, 30, 30, 12), kx=(0,) * 6, kxd=(0,) * 6)
+HOLD = ImpedanceGains(kq=(800, 800, 800, 800, 300, 300, 120), kqd=(80, 80, 80, 80, 25, 25, 12),
+             kx=(0,) * 6,
+                       kxd=(0,) * 6)
+BRAKE = ImpedanceGains(kq=(0,) * 7, kqd=(220, 220, 160, 160, 30, 30, 12), kx=(0,) * 6,
+                       kxd=(0,) * 6)
 
 
 class HybridImpedance:
@@ -56,7 +58,7 @@ class HybridImpedance:
         self.gains = DROID
         self.use(DROID)
 
-    def use(self, gains: Gains) -> None:
+    def use(self, gains: ImpedanceGains) -> None:
         """Set the gains of all thirteen servos."""
         kp, kd = np.array(gains.kq + gains.kx), np.array(gains.kqd + gains.kxd)
         self._model.actuator_gainprm[self._servos, 0] = kp

@@ -18,7 +18,7 @@ from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import Pixels
 from arena_robot.drivers.sim.backdrop import Backdrop, Depths
 from arena_robot.drivers.sim.gripper_model import BAR_END, BAR_PIVOT, FINGERS
-from arena_robot.drivers.sim.scene import Scene
+from arena_robot.drivers.sim.scene import CompiledScene
 from arena_robot.drivers.sim.world import Snapshot
 
 MAX_WIDTH, MAX_HEIGHT = 1280, 720
@@ -51,7 +51,8 @@ class Canvas:
 
     BUFFERS = 2
 
-    def __init__(self, gl: 'mujoco.GLContext', scene: Scene, width: int, height: int) -> None:
+    def __init__(self, gl: 'mujoco.GLContext', scene: CompiledScene, width: int,
+                 height: int) -> None:
         self.scene, self.width, self.height = scene, width, height
         model = self.model = scene.model
         slices, stacks = (48, 24) if scene.spec.beauty else next(
@@ -241,7 +242,7 @@ class Renderer:
                                max(shot.height for shot in shots))
         return dict(zip(shots, canvas.draw(snapshot, shots), strict=True))
 
-    def _fitting(self, scene: Scene, width: int, height: int) -> Canvas:
+    def _fitting(self, scene: CompiledScene, width: int, height: int) -> Canvas:
         """Return a canvas of ``scene`` that is large enough; it only grows."""
         canvas = self._canvas
         if canvas is not None:

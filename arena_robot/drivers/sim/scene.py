@@ -39,7 +39,7 @@ class SceneSpec:
 
 
 @dataclass(frozen=True)
-class Scene:
+class CompiledScene:
     """A compiled model with the spec and look it was built from."""
 
     spec: SceneSpec
@@ -47,7 +47,7 @@ class Scene:
     look: Look = field(repr=False)
 
 
-def build_scene(spec: SceneSpec) -> Scene:
+def build_scene(spec: SceneSpec) -> CompiledScene:
     """Compile a scene; the same spec gives the same model."""
     rng = np.random.default_rng((spec.seed, 7))
     look = look_for(rng)
@@ -68,7 +68,7 @@ def build_scene(spec: SceneSpec) -> Scene:
         prop.build(root, world)
     add_room(world, look)
     files = {'wood.png': wood_png(rng, look.wood), 'floor.png': floor_png(rng, look.floor)}
-    return Scene(spec, mujoco.MjModel.from_xml_string(root.xml(), files), look)
+    return CompiledScene(spec, mujoco.MjModel.from_xml_string(root.xml(), files), look)
 
 
 def _options(root: Node, spec: SceneSpec) -> None:

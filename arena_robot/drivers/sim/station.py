@@ -18,10 +18,10 @@ from arena_robot.drivers.sim.gripper import SimGripper
 from arena_robot.drivers.sim.gripper_control import GripperControl
 from arena_robot.drivers.sim.poses import yaw_quat
 from arena_robot.drivers.sim.robots import RobotModel, robot_model
-from arena_robot.drivers.sim.scene import Scene, SceneSpec, build_scene
+from arena_robot.drivers.sim.scene import CompiledScene, SceneSpec, build_scene
 from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.drivers.sim.tasks.base import Task
-from arena_robot.drivers.sim.truth import Truth
+from arena_robot.drivers.sim.truth import SceneTruth
 from arena_robot.drivers.sim.world import SimWorld
 
 SETTLE_S = 0.15
@@ -32,7 +32,7 @@ _ORACLE_TICKS = 5
 class SavedState:
     """A start state of one scene: full physics, the grip, and what the oracle remembered."""
 
-    scene: Scene
+    scene: CompiledScene
     physics: mujoco.MjData
     grip: GripperControl
     task: Task
@@ -56,7 +56,7 @@ class SimStation:
         self.studio = Studio(world)
         self.cameras = {role: SimCamera(world, self.studio, role, size=size, rate_hz=rate_hz,
                                         eyes=eyes) for role in cameras}
-        self.truth = Truth(world)
+        self.truth = SceneTruth(world)
         self.clock = world.clock
         self._task: Task | None = None
         self._best = 0.0

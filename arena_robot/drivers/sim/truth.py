@@ -10,7 +10,7 @@ from arena_robot.drivers.sim.gripper_model import FINGERS, PAD_SITE
 from arena_robot.drivers.sim.world import SimWorld
 
 
-class Truth:
+class SceneTruth:
     """Reads the present state of a world; positions in m in the base frame."""
 
     def __init__(self, world: SimWorld) -> None:

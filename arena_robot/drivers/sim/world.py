@@ -17,7 +17,7 @@ from arena_robot.drivers.sim.arm_control import ArmControl
 from arena_robot.drivers.sim.gripper_control import GripperControl
 from arena_robot.drivers.sim.gripper_model import FINGERS, STROKE_M
 from arena_robot.drivers.sim.robots import RESET_Q
-from arena_robot.drivers.sim.scene import Scene
+from arena_robot.drivers.sim.scene import CompiledScene
 from arena_robot.drivers.sim.sim_clock import SimClock
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ _LATE_S = 0.25
 class Snapshot:
     """All that a renderer needs of one instant."""
 
-    scene: Scene
+    scene: CompiledScene
     stamp_ns: int
     qpos: Floats
     mocap_pos: Floats
@@ -53,7 +53,7 @@ class SimWorld:
     because the machine could not keep up.
     """
 
-    def __init__(self, scene: Scene, *, epoch_ns: int = 0, command_timeout_s: float = 0.5,
+    def __init__(self, scene: CompiledScene, *, epoch_ns: int = 0, command_timeout_s: float = 0.5,
                  collision_nm: float = 40.0) -> None:
         self.ticked = threading.Condition(threading.RLock())
         self.clock = SimClock(self)
@@ -80,7 +80,7 @@ class SimWorld:
 
     # -- content ---------------------------------------------------------------------------
 
-    def load(self, scene: Scene) -> None:
+    def load(self, scene: CompiledScene) -> None:
         """Replace the scene; the arm starts at DROID's reset pose, gripper open, time goes on."""
         with self.ticked:
             self.scene = scene

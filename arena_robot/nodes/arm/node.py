@@ -23,7 +23,7 @@ from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.kinematics import frames, jacobian
-from arena_robot.safety.watchdog import Gate
+from arena_robot.safety.watchdog import CommandWatchdog
 
 
 class ArmNode(PartNode):
@@ -56,7 +56,7 @@ class ArmNode(PartNode):
         self.guard = GuardedArm(
             cast(Arm, self.part),
             Safety(self.limits, clock, max_state_age_s=v['max_state_age']),
-            Gate(clock, v['command_timeout'], v['max_command_age']))
+            CommandWatchdog(clock, v['command_timeout'], v['max_command_age']))
         self.rate = diagnostics.Rate(v['joint_state_rate'])
         self._joints = self._publisher(JointState, 'joint_states')
         self._measured = self._publisher(JointState, '~/measured_joint_states')

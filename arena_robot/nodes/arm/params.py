@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from arena_robot.nodes.parameters import Param
-from arena_robot.safety.limits import RESET_JOINTS, ROBOTS, Limits, limits_for
+from arena_robot.safety.limits import RESET_JOINTS, ROBOTS, ArmLimits, limits_for
 
 ARM_PARAMS = (
     Param('backend', 'sim', 'driver of the arm, one of those in drivers/table.py'),
@@ -46,7 +46,7 @@ def limit_params(robot_type: str) -> tuple[Param, ...]:
     return tuple(out)
 
 
-def limits_of(robot_type: str, values: Mapping[str, Any]) -> Limits:
+def limits_of(robot_type: str, values: Mapping[str, Any]) -> ArmLimits:
     """Return the limits that ``limits.*`` values describe. Raises ConfigError."""
     changes = {name.removeprefix('limits.'): value for name, value in values.items()}
     return limits_for(robot_type, changes)

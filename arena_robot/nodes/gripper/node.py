@@ -27,7 +27,7 @@ from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
 from arena_robot.safety.action_spaces import binarised
 from arena_robot.safety.filter import finite
-from arena_robot.safety.watchdog import Gate
+from arena_robot.safety.watchdog import CommandWatchdog
 
 KNUCKLE = 'robotiq_85_left_knuckle_joint'
 GRIPPED = (ObjectStatus.GRIPPED_CLOSING, ObjectStatus.GRIPPED_OPENING)
@@ -79,7 +79,7 @@ class GripperNode(PartNode):
     def on_open(self) -> None:
         """Offer topics, services and the action."""
         self.gripper = cast(Gripper, self.part)
-        self.gate = Gate(self.timeline.part, math.inf, self.values['max_command_age'])
+        self.gate = CommandWatchdog(self.timeline.part, math.inf, self.values['max_command_age'])
         self.rate = diagnostics.Rate(self.values['publish_rate'])
         self.refusal = ''
         self._commanded_ns: int | None = None

@@ -27,7 +27,7 @@ from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.convert import header
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.parameters import Param, declare, refuse_unknown
-from arena_robot.nodes.ranking.sources import Source, source
+from arena_robot.nodes.ranking.sources import RankingSource, source
 from arena_robot.nodes.spin import run_node
 from arena_robot.nodes.timeline import RosClock
 from arena_robot.ranking.base import Comparisons, Standings
@@ -53,7 +53,7 @@ class RankingNode(Listening):
         super().__init__('ranking_node', **options)
         self.values = declare(self, PARAMS)
         refuse_unknown(self)
-        self._source: Source = source(self.values['source'])
+        self._source: RankingSource = source(self.values['source'])
         self._time = RosClock(self.get_clock(), self.context)
         self._lock = threading.Lock()
         self._version: Hashable = None

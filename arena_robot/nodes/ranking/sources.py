@@ -17,7 +17,7 @@ from arena_robot.session.protocol.results import SUMMARY, read_sessions
 TIMEOUT_S = 10.0
 
 
-class Source(Protocol):
+class RankingSource(Protocol):
     """Verdicts, and something that changes when they do."""
 
     def version(self) -> Hashable:
@@ -112,7 +112,7 @@ class SiteSource:
             raise ServerUnavailable(f'{self._address} does not answer: {error}') from error
 
 
-def source(text: str) -> Source:
+def source(text: str) -> RankingSource:
     """Return the source that a parameter names: a folder, a database URL, a site's address."""
     if text.startswith(('http://', 'https://')):
         return SiteSource(text)

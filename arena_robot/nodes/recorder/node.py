@@ -35,7 +35,7 @@ from arena_robot.nodes.timeline import RosClock
 from arena_robot.recording.bag.base import Message, Topic
 from arena_robot.recording.bag.latched import LatchedSet
 from arena_robot.recording.bag.recorder import (
-    Recorder,
+    BagRecorder,
     RecorderReport,
     RecorderSettings,
     disk_free,
@@ -76,7 +76,7 @@ class RecorderNode(Listening):
         refuse_unknown(self)
         self.root = Path(self.values['output_dir']).expanduser().absolute()
         self._time = RosClock(self.get_clock(), self.context)
-        self.recorder = Recorder(RecorderSettings(
+        self.recorder = BagRecorder(RecorderSettings(
             cache_bytes=self.values['max_cache_size'], chunk_bytes=self.values['chunk_size'],
             flush_s=self.values['flush_period'], level=LEVELS[self.values['compression']],
             min_free_bytes=int(self.values['min_free_disk'] * 2**30)), self._time)

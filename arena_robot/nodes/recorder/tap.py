@@ -9,7 +9,7 @@ from arena_robot.recording.bag.base import Topic
 
 
 @dataclass
-class Tap:
+class TopicTap:
     """
     One subscribed topic; losses are the larger of what middleware and numbering show.
 

@@ -18,7 +18,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import RecordingError
 from arena_robot.nodes.listener import Unspun, take_events
 from arena_robot.nodes.recorder.qos import offered, wanted
-from arena_robot.nodes.recorder.tap import Tap
+from arena_robot.nodes.recorder.tap import TopicTap
 from arena_robot.recording.bag.base import IMAGE_TYPES, Message, Topic
 from arena_robot.recording.bag.definitions import read_definition, share_folders
 
@@ -71,7 +71,7 @@ class TopicTaps:
         self._losses = losses
         self._overrides = overrides or {}
         self._group = Unspun()
-        self._taps: dict[str, Tap] = {}
+        self._taps: dict[str, TopicTap] = {}
         self._stop = threading.Event()
         self._hurry = threading.Event()
         self._idle = threading.Condition()
@@ -132,7 +132,7 @@ class TopicTaps:
                 while (taken := handle.take_message(kind, True)) is not None:
                     self._hand_on(tap, taken[0], taken[1])
 
-    def _hand_on(self, tap: Tap, data: bytes, info: dict[str, Any]) -> None:
+    def _hand_on(self, tap: TopicTap, data: bytes, info: dict[str, Any]) -> None:
         sequence = int(info['publication_sequence_number'] or 0)
         tap.count(sequence)
         if self._wall_time:
@@ -170,7 +170,7 @@ class TopicTaps:
         self._announce(topic)
         self._taps[name] = self._tap(topic, kind, len(senders))
 
-    def _tap(self, topic: Topic, kind: Any, senders: int) -> Tap:
+    def _tap(self, topic: Topic, kind: Any, senders: int) -> TopicTap:
         profile = self._overrides.get(topic.name) or wanted(
             topic.qos, 60 if topic.is_image else 1000)
         callbacks = SubscriptionEventCallbacks(
@@ -179,7 +179,7 @@ class TopicTaps:
         subscription = self._node.create_subscription(
             kind, topic.name, lambda message: None, profile, callback_group=self._group,
             event_callbacks=callbacks, raw=True)
-        return Tap(topic, subscription, profile, senders=senders)
+        return TopicTap(topic, subscription, profile, senders=senders)
 
     def _on_lost(self, name: str, status: Any) -> None:
         if name in self._taps:

@@ -46,7 +46,7 @@ SERVICES = {'open_session': OpenSession, 'submit_feedback': SubmitFeedback,
             'take_control': TakeControl, 'list_sessions': ListSessions}
 
 
-class SessionClient:
+class RemoteDesk:
     """
     Implements :class:`arena_robot.session.evaluator.desk.Desk` over ROS.
 

@@ -16,7 +16,7 @@ from arena_robot.nodes import qos
 from arena_robot.nodes.session import messages
 from arena_robot.session.evaluator.desk import DeskState
 from arena_robot.session.loop.photos import jpeg
-from arena_robot.session.loop.rollout import Job
+from arena_robot.session.loop.rollout import RolloutRequest
 
 SHOWN_EYE = '_left'
 
@@ -44,7 +44,7 @@ class RosAudience:
         """Publish the state."""
         self._state.publish(messages.state_message(self.shown()))
 
-    def episode(self, job: Job, episode: Episode | None) -> None:
+    def episode(self, job: RolloutRequest, episode: Episode | None) -> None:
         """Publish how an episode starts or ended."""
         self._slot = job.slot
         if episode is None:

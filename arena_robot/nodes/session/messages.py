@@ -14,7 +14,7 @@ from arena_robot.core.observation import Observation
 from arena_robot.nodes.convert import doubles, header, stamp_of, time_of
 from arena_robot.session.arena.blind import coarse
 from arena_robot.session.evaluator.desk import DeskState, SlotView, Verdict
-from arena_robot.session.loop.rollout import Job
+from arena_robot.session.loop.rollout import RolloutRequest
 from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 
@@ -96,7 +96,7 @@ def chunk_message(index: int, step: int, chunk: Chunk, slot: Slot, stamp_ns: int
     return out
 
 
-def episode_message(job: Job, episode: Episode | None, stamp_ns: int, frame_id: str,
+def episode_message(job: RolloutRequest, episode: Episode | None, stamp_ns: int, frame_id: str,
                     fixed: Mapping[str, Any]) -> arena.EpisodeInfo:
     """Return what is told of an episode when it starts (``episode`` None) and when it ended."""
     out = arena.EpisodeInfo(header=header(stamp_ns, frame_id), session_id=job.session_id,

@@ -26,9 +26,9 @@ from arena_robot.nodes.timeline import RosClock
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.limits import limits_for
 from arena_robot.session.arena.sealed_arena import SealedArena
-from arena_robot.session.evaluator.access import Reception
+from arena_robot.session.evaluator.access import EvaluatorAccess
 from arena_robot.session.loop.parts import Ages, Parts
-from arena_robot.session.loop.robot_motions import Stage
+from arena_robot.session.loop.robot_motions import RobotMotions
 from arena_robot.session.ports import Check, NoRecorder, ScenePerson
 from arena_robot.session.protocol.conductor import Conductor
 from arena_robot.session.protocol.states import State
@@ -64,7 +64,7 @@ class SessionNode(Listening):
              for role, camera in zip(v['roles'], v['cameras'], strict=True)},
             Ages(image_s=v['max_image_age']))
         self.arena = make_arena({**v, 'data_dir': str(data)}, clock)
-        stage = Stage(self.parts, Safety(
+        stage = RobotMotions(self.parts, Safety(
             limits_for(robot), clock, max_state_age_s=v['max_state_age']), clock, config)
         store = SessionStore(data / 'sessions', clock)
         self.conductor = Conductor(
@@ -72,7 +72,7 @@ class SessionNode(Listening):
             RemoteRecorder(self, v['recorder']) if v['recorder'] else NoRecorder(store.root),
             RemoteScene(self, v['scene']) if v['scene'] else ScenePerson(),
             self.audience, clock, config)
-        self.reception = Reception(self.conductor, self._more_checks)
+        self.reception = EvaluatorAccess(self.conductor, self._more_checks)
         self.audience.shown = self.reception.shown
         self._reports = qos.publisher(self, DiagnosticArray, '/diagnostics')
         self._photos: tuple[str, ...] = ()

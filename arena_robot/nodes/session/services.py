@@ -28,7 +28,7 @@ from arena_robot.nodes import qos
 from arena_robot.nodes.session.audience import RosAudience
 from arena_robot.nodes.session.messages import state_message
 from arena_robot.session.arena.blind import coarse
-from arena_robot.session.evaluator.access import Reception
+from arena_robot.session.evaluator.access import EvaluatorAccess
 from arena_robot.session.evaluator.desk import Button, Verdict
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ FEEDBACK_S = 0.2
 class SessionServices:
     """Offers a reception to other processes."""
 
-    def __init__(self, node: Node, reception: Reception, audience: RosAudience) -> None:
+    def __init__(self, node: Node, reception: EvaluatorAccess, audience: RosAudience) -> None:
         self._reception = reception
         self._conductor = reception.conductor
         self._audience = audience

@@ -40,7 +40,7 @@ class CheckSkipped(Exception):
 
 
 @dataclass(frozen=True)
-class Limits:
+class ProbeLimits:
     """
     What the suite accepts.
 
@@ -59,7 +59,7 @@ class Limits:
 class Probe:
     """Makes connections to one address and observations that fit its spec."""
 
-    def __init__(self, address: str, limits: Limits) -> None:
+    def __init__(self, address: str, limits: ProbeLimits) -> None:
         self.address = address
         self.limits = limits
         self._spec: PolicySpec | None = None

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import pytest
 
 from arena_robot.policy.base import Policy
-from arena_robot.policy.conformance.probe import Limits, Probe
+from arena_robot.policy.conformance.probe import Probe, ProbeLimits
 from arena_robot.policy.conformance.suite import CHECKS, FAIL, SKIP, Check, run_check
 from arena_robot.policy.connect import SERVERS
 
@@ -27,7 +27,7 @@ class PolicyConformance:
     """Serves ``make_policy()`` on a free local port and runs every check against it."""
 
     protocol = 'grpc'
-    limits = Limits()
+    limits = ProbeLimits()
 
     @classmethod
     def make_policy(cls) -> Policy:

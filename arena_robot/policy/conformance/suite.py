@@ -11,8 +11,8 @@ from arena_robot.policy.conformance import answers, load, robustness, state
 from arena_robot.policy.conformance.probe import (
     CheckFailed,
     CheckSkipped,
-    Limits,
     Probe,
+    ProbeLimits,
     advice,
     told,
 )
@@ -60,7 +60,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Report:
+class ConformanceReport:
     """All results for one address."""
 
     address: str
@@ -102,10 +102,10 @@ def run_check(check: Check, probe: Probe) -> Result:
     return Result(check.__name__, asks, outcome, time.perf_counter() - started, **found)
 
 
-def run_suite(address: str, limits: Limits | None = None,
-              checks: Iterable[Check] = CHECKS) -> Report:
+def run_suite(address: str, limits: ProbeLimits | None = None,
+              checks: Iterable[Check] = CHECKS) -> ConformanceReport:
     """Return the report on ``address``; without a usable spec the other checks are skipped."""
-    probe = Probe(address, limits or Limits())
+    probe = Probe(address, limits or ProbeLimits())
     first = run_check(FIRST, probe)
     results = [first]
     for check in checks:
@@ -116,7 +116,7 @@ def run_suite(address: str, limits: Limits | None = None,
                                   'there is no usable spec'))
         else:
             results.append(run_check(check, probe))
-    return Report(address, tuple(results))
+    return ConformanceReport(address, tuple(results))
 
 
 def _lines(result: Result) -> list[str]:

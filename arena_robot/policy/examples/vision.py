@@ -18,7 +18,7 @@ from arena_robot.core.observation import Observation
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.examples.vision_body import IMAGE_SIZE
 from arena_robot.policy.examples.vision_colours import labelled
-from arena_robot.policy.examples.vision_hands import VIEW, Hands
+from arena_robot.policy.examples.vision_hands import VIEW, VisionHands
 from arena_robot.policy.examples.vision_prompt import understood
 from arena_robot.policy.examples.vision_verbs import work
 from arena_robot.policy.examples.vision_worker import Traits, Worker
@@ -70,7 +70,7 @@ class Vision:
 
 class _Episode:
     def __init__(self, seen: Observation, traits: Traits, random: np.random.Generator) -> None:
-        self.hands = Hands(seen, traits.haste)
+        self.hands = VisionHands(seen, traits.haste)
         worker = Worker(self.hands, understood(seen.prompt), traits, random)
         self._plan = work(worker)
 

@@ -70,7 +70,7 @@ def _turn_between(old: Floats, new: Floats) -> Floats:
     return axis / size * math.atan2(size, float(np.trace(turn)) - 1.0)
 
 
-class Eye:
+class WristEye:
     """
     The left eye of the wrist camera on a hand at ``hand`` (4, 4).
 
@@ -89,12 +89,12 @@ class Eye:
         self._centre = np.array([(size[1] - 1) / 2, (size[0] - 1) / 2])
 
     @classmethod
-    def at(cls, q: Floats, tilt_error: float = 0.0) -> 'Eye':
+    def at(cls, q: Floats, tilt_error: float = 0.0) -> 'WristEye':
         """Return the eye of an arm at joints ``q`` (7,) rad, in the base frame."""
         return cls(frames(q)[FLANGE], tilt_error)
 
     @classmethod
-    def in_hand(cls, tilt_error: float = 0.0) -> 'Eye':
+    def in_hand(cls, tilt_error: float = 0.0) -> 'WristEye':
         """Return the eye in the hand's own frame."""
         return cls(np.eye(4), tilt_error)
 

@@ -2,7 +2,8 @@
 Straight lines of the pads, one joint target per control step.
 
 Every motion is a generator that yields once per step; between two queries of the policy it goes on
-with what was seen last. :meth:`Hands.look` waits for a new picture taken while the arm is at rest.
+with what was seen last. :meth:`VisionHands.look` waits for a new picture taken while the
+arm is at rest.
 """
 
 import math
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from arena_robot.core.observation import Floats, Observation, Pixels
-from arena_robot.policy.examples.vision_body import Eye, downward, joints_for, pads
+from arena_robot.policy.examples.vision_body import WristEye, downward, joints_for, pads
 
 VIEW = 'wrist_left'
 RATE_HZ = 15.0
@@ -26,7 +27,7 @@ _PATIENCE = 2         # queries
 Steps = Iterator[None]
 
 
-class Hands:
+class VisionHands:
     """
     The arm as the policy commands it: joint target ``q`` (7,) rad and gripper ``closed`` 0 or 1.
 
@@ -59,9 +60,9 @@ class Hands:
         """The gripper's measured position, 0 open to 1 closed."""
         return float(self.seen.gripper.position)
 
-    def eye(self) -> Eye:
+    def eye(self) -> WristEye:
         """Return the eye that took the newest picture."""
-        return Eye.at(self.seen.arm.q, self.tilt_error)
+        return WristEye.at(self.seen.arm.q, self.tilt_error)
 
     def picture(self) -> Pixels:
         """Return the newest picture (H, W, 3)."""

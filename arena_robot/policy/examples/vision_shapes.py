@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from arena_robot.core.observation import Floats
-from arena_robot.policy.examples.vision_body import Eye
+from arena_robot.policy.examples.vision_body import WristEye
 from arena_robot.policy.examples.vision_colours import Blob, Labels, Mask
 
 _FINE = 3         # outlines are compared at this many times the picture's resolution
@@ -29,7 +29,7 @@ class Solid:
     height: float
     yaws: tuple[float, ...]
 
-    def outlines(self, eye: Eye, foot: Floats, yaw: float) -> list[Floats]:
+    def outlines(self, eye: WristEye, foot: Floats, yaw: float) -> list[Floats]:
         """Return the outline (N, 2) in pixels of each part, standing at ``foot`` (3,)."""
         c, s = math.cos(yaw), math.sin(yaw)
         turn = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
@@ -117,7 +117,7 @@ class _Drawing:
         return both / max(int(np.count_nonzero(canvas)) + self._area - both, 1)
 
 
-def fitted(eye: Eye, blob: Blob, solid: Solid, base: float = 0.0, fine: bool = True) -> Found:
+def fitted(eye: WristEye, blob: Blob, solid: Solid, base: float = 0.0, fine: bool = True) -> Found:
     """
     Return where ``solid``, standing at height ``base``, fits a patch best.
 
@@ -139,7 +139,7 @@ def fitted(eye: Eye, blob: Blob, solid: Solid, base: float = 0.0, fine: bool = T
     return best
 
 
-def _fitted_at(eye: Eye, blob: Blob, solid: Solid, base: float, yaw: float, place: Floats,
+def _fitted_at(eye: WristEye, blob: Blob, solid: Solid, base: float, yaw: float, place: Floats,
                drawing: _Drawing, rounds: int) -> Found:
     """Return the fit of one turn: moved so that outline and patch have the same centre."""
     z = base + solid.height / 2

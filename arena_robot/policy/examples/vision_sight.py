@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from arena_robot.core.observation import Floats, Pixels
-from arena_robot.policy.examples.vision_body import IMAGE_SIZE, PAD_M, STROKE_M, Eye
+from arena_robot.policy.examples.vision_body import IMAGE_SIZE, PAD_M, STROKE_M, WristEye
 from arena_robot.policy.examples.vision_colours import Blob, Labels, blobs
 from arena_robot.policy.examples.vision_shapes import (
     CUBE,
@@ -37,27 +37,27 @@ def within_reach(place: Floats) -> bool:
     return (REACH_X[0] < place[0] < REACH_X[1]) and (REACH_Y[0] < place[1] < REACH_Y[1])
 
 
-def near(labels: Labels, eye: Eye, colour: str, area_m2: tuple[float, float]) -> list[Blob]:
+def near(labels: Labels, eye: WristEye, colour: str, area_m2: tuple[float, float]) -> list[Blob]:
     """Return the patches of one paint (or of every one) on the table, of a size."""
     return [blob for blob in blobs(labels, colour)
             if within_reach(eye.on_plane(blob.centre, 0.02)[0])
             and area_m2[0] < blob.area * eye.pixel_m(0.02) ** 2 < area_m2[1]]
 
 
-def cubes(labels: Labels, eye: Eye, colour: str = '', base: float = 0.0) -> list[Found]:
+def cubes(labels: Labels, eye: WristEye, colour: str = '', base: float = 0.0) -> list[Found]:
     """Return the blocks seen of one colour (or of every one), the best fits first."""
     found = [fitted(eye, blob, CUBE, base)
              for blob in near(labels, eye, colour, (0.0005, 0.008))[:_MOST]]
     return sorted(found, key=lambda one: -one.sure)
 
 
-def trays(labels: Labels, eye: Eye) -> list[Found]:
+def trays(labels: Labels, eye: WristEye) -> list[Found]:
     """Return the square trays, whatever their colours."""
     return [fitted(eye, filled(blob), TRAY)
             for blob in near(labels, eye, '', (0.008, 0.032))[:_MOST]]
 
 
-def button(labels: Labels, eye: Eye) -> Found | None:
+def button(labels: Labels, eye: WristEye) -> Found | None:
     """Return the push button by its housing; ``position`` is the housing's middle."""
     for blob in blobs(labels, 'housing')[:1]:
         found = fitted(eye, filled(blob), HOUSING)
@@ -66,14 +66,14 @@ def button(labels: Labels, eye: Eye) -> Found | None:
     return None
 
 
-def panels(labels: Labels, eye: Eye) -> list[Found]:
+def panels(labels: Labels, eye: WristEye) -> list[Found]:
     """Return what may be a drawer's front panel, the best fits first."""
     found = [fitted(eye, filled(blob), PANEL)
              for blob in near(labels, eye, '', (0.003, 0.06))[:_MOST]]
     return sorted(found, key=lambda one: -one.sure)
 
 
-def likest(labels: Labels, eye: Eye, solid: Solid, colour: str = '', base: float = 0.0,
+def likest(labels: Labels, eye: WristEye, solid: Solid, colour: str = '', base: float = 0.0,
            rivals: Sequence[Solid] = (CUBE,)) -> list[Found]:
     """Return what may be a ``solid``, first what looks more like one than like its rivals."""
     found = []
@@ -87,7 +87,7 @@ def likest(labels: Labels, eye: Eye, solid: Solid, colour: str = '', base: float
             for i, (more, blob, mine) in enumerate(found)]
 
 
-def ring(pixels: Pixels, eye: Eye, radius: float, z: float) -> Found:
+def ring(pixels: Pixels, eye: WristEye, radius: float, z: float) -> Found:
     """Return the round thing whose rim has ``radius`` at height ``z``, wherever it fits best."""
     soft = cv2.GaussianBlur(pixels, (3, 3), 0).astype(float)
     soft[pixels.max(axis=2) < _DARK] = np.nan
@@ -99,7 +99,7 @@ def ring(pixels: Pixels, eye: Eye, radius: float, z: float) -> Found:
     return Found('', np.array([*place, z]), 0.0, score, eye.position)
 
 
-def _best_ring(soft: Floats, eye: Eye, radius: float, z: float, xs: Floats,
+def _best_ring(soft: Floats, eye: WristEye, radius: float, z: float, xs: Floats,
                ys: Floats) -> tuple[Floats, float]:
     angles = np.linspace(0.0, 2.0 * np.pi, 32, endpoint=False)
     spokes = np.column_stack([np.cos(angles), np.sin(angles)])
@@ -112,7 +112,7 @@ def _best_ring(soft: Floats, eye: Eye, radius: float, z: float, xs: Floats,
     return centres[best, 0], float(score[best])
 
 
-def _sampled(soft: Floats, eye: Eye, points: Floats, z: float) -> Floats:
+def _sampled(soft: Floats, eye: WristEye, points: Floats, z: float) -> Floats:
     """Return the colours (N, K, 3) at points (N, K, 2) of height ``z``; NaN outside."""
     flat = np.column_stack([points.reshape(-1, 2), np.full(points.size // 2, z)])
     x, y = np.round(eye.project(flat)).astype(int).T
@@ -132,7 +132,7 @@ def tilt_error(pixels: Pixels, opening: float) -> float | None:
     y = opening * STROKE_M / 2 + np.array([0.003, 0.0055, 0.008])
     tips = np.column_stack([np.full(6, _TIP_HALF_M), np.concatenate([y, -y]),
                             np.full(6, PAD_M + TIP_M)])
-    expected, more = (Eye.in_hand(error).project(tips) for error in (0.0, 0.01))
+    expected, more = (WristEye.in_hand(error).project(tips) for error in (0.0, 0.01))
     rows = [_top_of_dark(pixels, round(x), row) for x, row in expected]
     shifts = [(row - want) / (up - want) * 0.01 for row, (_, want), (_, up)
               in zip(rows, expected, more, strict=True) if row is not None]

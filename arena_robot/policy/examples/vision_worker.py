@@ -12,9 +12,9 @@ import numpy as np
 
 from arena_robot.core.observation import Floats
 from arena_robot.policy.examples import vision_sight as sight
-from arena_robot.policy.examples.vision_body import PAD_M, Eye, downward
+from arena_robot.policy.examples.vision_body import PAD_M, WristEye, downward
 from arena_robot.policy.examples.vision_colours import COLOURS, Labels, labelled
-from arena_robot.policy.examples.vision_hands import Hands, Steps
+from arena_robot.policy.examples.vision_hands import Steps, VisionHands
 from arena_robot.policy.examples.vision_prompt import Goal
 from arena_robot.policy.examples.vision_shapes import CUBE, Found, height_of
 
@@ -52,7 +52,7 @@ class Traits:
 class Worker:
     """One episode's ``goal`` and ``hands``; ``random`` is what the faults draw from."""
 
-    def __init__(self, hands: Hands, goal: Goal, traits: Traits,
+    def __init__(self, hands: VisionHands, goal: Goal, traits: Traits,
                  random: np.random.Generator) -> None:
         self.hands, self.goal = hands, goal
         self._traits, self._random = traits, random
@@ -62,7 +62,7 @@ class Worker:
     # -- seeing ----------------------------------------------------------------------------
 
     @property
-    def eye(self) -> Eye:
+    def eye(self) -> WristEye:
         """The eye that took the newest picture."""
         return self.hands.eye()
 

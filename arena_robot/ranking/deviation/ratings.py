@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from arena_robot.core.errors import DataError
-from arena_robot.ranking.deviation.stages import Gains, Stages, minimise_in_stages
+from arena_robot.ranking.deviation.stages import DeviationGains, Stages, minimise_in_stages
 from arena_robot.ranking.deviation.table_gains import ModelModelTaskGains, ModelTaskGains
 from arena_robot.ranking.deviation.tensor_gains import TensorGains
 
@@ -156,7 +156,8 @@ def _scale(spans: Iterable[float]) -> float:
     return largest if largest > 0 else 1.
 
 
-def _result(found: Stages, gains: Gains, ratings: tuple[Floats, ...], joint: NDArray[np.int64],
+def _result(found: Stages, gains: DeviationGains, ratings: tuple[Floats, ...],
+            joint: NDArray[np.int64],
             mass: Floats, contributions: Floats | None) -> DeviationRatings:
     return DeviationRatings(ratings, joint, mass, contributions, found.residual, found.stages,
                             found.programs, found.columns, gains.size)

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class Gains(Protocol):
+class DeviationGains(Protocol):
     """
     The matrix A of deviation gains, shape (C, K), never written out in full.
 
@@ -68,7 +68,7 @@ class _Program:
     level: float
 
 
-def minimise_in_stages(gains: Gains, scale: float) -> Stages:
+def minimise_in_stages(gains: DeviationGains, scale: float) -> Stages:
     """
     Minimise the largest gain, fix the gains that cannot be smaller, and go on with the others.
 
@@ -77,7 +77,8 @@ def minimise_in_stages(gains: Gains, scale: float) -> Stages:
     row that is merely tight at this vertex may not be, and stays free. The duals of the free
     rows sum to one, so each stage fixes at least one row. Columns enter where dualsᵀA is below
     the level of the master programme; none below proves the stage optimal over all K. Free rows
-    that the fixed ones already determine are fixed at that value too (``_Pool.implied``), which
+    that the fixed ones already determine are fixed at that value too
+    (``_StagePool.implied``), which
     usually ends the stages early.
 
     scale: of the payoffs, for tolerances. Raises NotConverged if HiGHS fails.
@@ -85,7 +86,7 @@ def minimise_in_stages(gains: Gains, scale: float) -> Stages:
     C = gains.rows
     ratings, free = np.zeros(C), np.ones(C, dtype=bool)
     start = np.unique([int(np.argmin(gains.price(y))) for y in (np.ones(C) / C, np.eye(C)[0])])
-    pool = _Pool(gains, scale, start)
+    pool = _StagePool(gains, scale, start)
     programs = stages = 0
     while free.any():
         stages += 1
@@ -109,10 +110,10 @@ def minimise_in_stages(gains: Gains, scale: float) -> Stages:
                   len(pool.ever))
 
 
-class _Pool:
+class _StagePool:
     """The columns of the master programme, scaled to payoffs of size one."""
 
-    def __init__(self, gains: Gains, scale: float, start: Ints) -> None:
+    def __init__(self, gains: DeviationGains, scale: float, start: Ints) -> None:
         self._gains, self._scale = gains, scale
         self.joint = start
         self.A = gains.columns(start) / scale

@@ -76,7 +76,7 @@ def disk_free(path: Path) -> int:
     return shutil.disk_usage(here).free
 
 
-class Recorder:
+class BagRecorder:
     """
     Records one bag after the other.
 

@@ -24,7 +24,7 @@ from arena_robot.recording.episode.summary import summarise
 from arena_robot.recording.episode.tracks import EpisodeTracks, load_tracks
 
 
-class Level(str, Enum):
+class FindingLevel(str, Enum):
     """How bad it is."""
 
     OK = 'ok'
@@ -36,13 +36,13 @@ class Level(str, Enum):
 class Finding:
     """One thing that was looked at: ``what`` in a word, ``text`` what was found and wanted."""
 
-    level: Level
+    level: FindingLevel
     what: str
     text: str
 
 
 @dataclass(frozen=True)
-class Limits:
+class CheckLimits:
     """
     What an episode is measured against; rates in hertz, times in seconds.
 
@@ -62,7 +62,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckReport:
     """All findings on one folder, and the numbers they rest on."""
 
     folder: Path
@@ -72,10 +72,10 @@ class Report:
     @property
     def passed(self) -> bool:
         """Whether nothing failed."""
-        return all(f.level is not Level.FAILURE for f in self.findings)
+        return all(f.level is not FindingLevel.FAILURE for f in self.findings)
 
 
-def check(folder: Path, limits: Limits = Limits()) -> Report:
+def check(folder: Path, limits: CheckLimits = CheckLimits()) -> CheckReport:
     """Look at everything in ``folder``; what cannot be read is a finding, not an error."""
     findings: list[Finding] = []
     summary: dict[str, Any] = {}
@@ -89,16 +89,16 @@ def check(folder: Path, limits: Limits = Limits()) -> Report:
             findings += [_finding(*f) for f in journal_findings(folder, summary)]
             findings += _derived(folder, bag, tracks)
     except ArenaError as error:
-        findings.append(Finding(Level.FAILURE, 'bag', str(error)))
-    return Report(folder, tuple(findings), summary)
+        findings.append(Finding(FindingLevel.FAILURE, 'bag', str(error)))
+    return CheckReport(folder, tuple(findings), summary)
 
 
 def _finding(good: bool, what: str, text: str) -> Finding:
-    return Finding(Level.OK if good else Level.FAILURE, what, text)
+    return Finding(FindingLevel.OK if good else FindingLevel.FAILURE, what, text)
 
 
 def _warn(good: bool, what: str, text: str) -> Finding:
-    return Finding(Level.OK if good else Level.WARNING, what, text)
+    return Finding(FindingLevel.OK if good else FindingLevel.WARNING, what, text)
 
 
 def _bag(bag: BagReader, summary: dict[str, Any]) -> Iterator[Finding]:
@@ -164,7 +164,8 @@ def _chunks_agree(tracks: EpisodeTracks) -> Finding:
                     if not wrong else f'{wrong} steps do not follow from the recorded inferences')
 
 
-def _numbers(tracks: EpisodeTracks, summary: dict[str, Any], limits: Limits) -> Iterator[Finding]:
+def _numbers(tracks: EpisodeTracks, summary: dict[str, Any],
+             limits: CheckLimits) -> Iterator[Finding]:
     yield from _losses(summary, limits)
     yield _arm_rate(tracks, limits)
     rate = summary['control']['nominal_hz']
@@ -187,27 +188,27 @@ def _numbers(tracks: EpisodeTracks, summary: dict[str, Any], limits: Limits) -> 
                         f"ms, p99 {1e3 * summary[key]['p99']:.0f} ms (wanted {1e3 * most:.0f} ms)")
 
 
-def _losses(summary: dict[str, Any], limits: Limits) -> Iterator[Finding]:
+def _losses(summary: dict[str, Any], limits: CheckLimits) -> Iterator[Finding]:
     lossy = {n: t for n, t in summary['topics'].items() if t['lost']}
     for name, topic in lossy.items():
         share = topic['lost'] / (topic['lost'] + topic['count'])
-        level = Level.FAILURE if share > limits.max_lost_share else Level.WARNING
+        level = FindingLevel.FAILURE if share > limits.max_lost_share else FindingLevel.WARNING
         yield Finding(level, 'losses', f"{name}: {topic['lost']} of "
                       f"{topic['lost'] + topic['count']} messages were lost")
     if not lossy:
-        yield Finding(Level.OK, 'losses', 'no message was lost')
+        yield Finding(FindingLevel.OK, 'losses', 'no message was lost')
 
 
-def _arm_rate(tracks: EpisodeTracks, limits: Limits) -> Finding:
+def _arm_rate(tracks: EpisodeTracks, limits: CheckLimits) -> Finding:
     periods = np.diff(tracks.arm.stamps) * 1e-9
     if not len(periods):
         return _finding(False, 'arm rate', f'{len(tracks.arm.stamps)} arm states were recorded')
     rate, gap = 1.0 / max(periods.mean(), 1e-9), periods.max()
-    level = Level.OK
+    level = FindingLevel.OK
     if rate < limits.fail_arm_hz or gap > limits.fail_arm_gap_s:
-        level = Level.FAILURE
+        level = FindingLevel.FAILURE
     elif rate < limits.min_arm_hz or gap > limits.max_arm_gap_s:
-        level = Level.WARNING
+        level = FindingLevel.WARNING
     return Finding(level, 'arm rate', f'{rate:.0f} Hz, longest gap {gap:.3f} s (wanted '
                    f'{limits.min_arm_hz:g} Hz, gaps up to {limits.max_arm_gap_s} s)')
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from arena_robot.core.errors import DataError
 from arena_robot.recording.formats.exporting import EpisodeExport, new_folder
-from arena_robot.recording.formats.session_words import Source
+from arena_robot.recording.formats.session_words import ExportSource
 
 _MS = 1_000_000
 _KINDS = {'left': 1, 'right': 1, 'wrist': 0}
 
 
-def export_droid(source: Source, output: Path) -> Path:
+def export_droid(source: ExportSource, output: Path) -> Path:
     """Write one episode into ``output/<session>_<slot>`` and return that folder."""
     folder = new_folder(output / f'{source.words.session_id}_{source.slot}')
     with EpisodeExport(source) as episode:

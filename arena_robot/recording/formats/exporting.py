@@ -16,13 +16,13 @@ from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.derive import observed
 from arena_robot.recording.episode.frames import video_frames, write_video
 from arena_robot.recording.episode.tracks import EpisodeTracks, load_tracks
-from arena_robot.recording.formats.session_words import Source
+from arena_robot.recording.formats.session_words import ExportSource
 
 TICK_NS = 10**9 // 15
 
 
 @dataclass(frozen=True)
-class Rows:
+class ExportRows:
     """One row a step: joints (N, 7), pose (N, 6), gripper (N,), and what was asked (N, 8|7)."""
 
     joints: Floats
@@ -37,7 +37,7 @@ class Rows:
 class EpisodeExport:
     """One episode opened for export; use it with ``with``."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ExportSource) -> None:
         self.source = source
         self.bag = BagReader(source.folder)
         self.codec: Decoder = Codec()
@@ -63,13 +63,13 @@ class EpisodeExport:
         """The instruction."""
         return str(self.tracks.info.get('prompt') or self.source.words.prompt)
 
-    def rows(self) -> Rows:
+    def rows(self) -> ExportRows:
         """Return what each step saw and asked. Raises DataError when the arm is missing."""
         seen = observed(self.tracks)
         if np.isnan(seen['joint_position']).any() or np.isnan(seen['gripper_position']).any():
             raise DataError(f'{self.source.folder} has steps whose arm or gripper state was not '
                             'recorded; `arena episode check` says more')
-        return Rows(seen['joint_position'], seen['joint_velocity'], seen['joint_torque'],
+        return ExportRows(seen['joint_position'], seen['joint_velocity'], seen['joint_torque'],
                     seen['cartesian_position'], seen['gripper_position'],
                     self.tracks.steps.requested, self.tracks.steps.space)
 

@@ -19,7 +19,7 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.observation import Pixels
 from arena_robot.recording.episode.frames import read_video
 from arena_robot.recording.formats.exporting import EpisodeExport, new_folder, video_shape
-from arena_robot.recording.formats.session_words import Source
+from arena_robot.recording.formats.session_words import ExportSource
 
 FPS = 15
 _SAMPLE_EVERY = 15
@@ -29,7 +29,7 @@ _JOINTS = [f'joint_{k}' for k in range(1, 8)]
 _NAMES = {'joint': _JOINTS, 'cartesian': ['x', 'y', 'z', 'roll', 'pitch', 'yaw']}
 
 
-def export_lerobot(sources: Sequence[Source], output: Path) -> Path:
+def export_lerobot(sources: Sequence[ExportSource], output: Path) -> Path:
     """
     Write all ``sources`` as the episodes of one dataset in ``output`` and return it.
 
@@ -113,7 +113,7 @@ def _videos(episode: EpisodeExport, root: Path, number: int, samples: dict[str, 
     return shapes
 
 
-def _episode(episode: EpisodeExport, number: int, first: int, keys: list[str], source: Source
+def _episode(episode: EpisodeExport, number: int, first: int, keys: list[str], source: ExportSource
              ) -> dict[str, Any]:
     count = len(episode.tracks.steps.index)
     row: dict[str, Any] = {

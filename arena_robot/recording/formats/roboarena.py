@@ -21,15 +21,15 @@ import yaml
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import DataError
 from arena_robot.recording.episode.derive import write_text
-from arena_robot.recording.formats.exporting import EpisodeExport, Rows
-from arena_robot.recording.formats.session_words import Source
+from arena_robot.recording.formats.exporting import EpisodeExport, ExportRows
+from arena_robot.recording.formats.session_words import ExportSource
 
 SESSIONS = 'evaluation_sessions'
 GLOBAL = 'global_metadata.yaml'
 SIZE = (512, 288)
 
 
-def export_roboarena(sources: list[Source], output: Path) -> Path:
+def export_roboarena(sources: list[ExportSource], output: Path) -> Path:
     """
     Add one session to the dump in ``output``, which is made if missing; return its folder.
 
@@ -72,7 +72,7 @@ def _write_episode(episode: EpisodeExport, folder: Path, name: str) -> None:
         episode.write_step_video(view, folder / f'{stem}_video_{role}.mp4', SIZE)
 
 
-def _step_records(rows: Rows) -> list[dict[str, Any]]:
+def _step_records(rows: ExportRows) -> list[dict[str, Any]]:
     """Return the steps; actions are kept as RoboArena's client sends them on."""
     actions = rows.requested.copy()
     actions[:, -1] = actions[:, -1] > 0.5

@@ -62,7 +62,7 @@ def read_words(session: Path, fallback_id: str = '') -> SessionWords:
 
 
 @dataclass(frozen=True)
-class Source:
+class ExportSource:
     """One episode to export: its folder, its slot, and its session."""
 
     folder: Path
@@ -70,11 +70,11 @@ class Source:
     words: SessionWords
 
 
-def sources(place: Path) -> list[Source]:
+def sources(place: Path) -> list[ExportSource]:
     """Return the episodes at ``place``, a session or an episode. Raises DataError."""
     found = []
     for folder in episodes(place):
         folder = folder.absolute()
         words = read_words(folder.parent)
-        found.append(Source(folder, folder.name, words))
+        found.append(ExportSource(folder, folder.name, words))
     return found

@@ -6,6 +6,7 @@ Holders are ``account:<name>`` (never negative) and the system's own ``mint`` an
 call can be repeated.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -79,6 +80,20 @@ class Ledger:
             raise DataError(f'the ledger does not add up: transfers {crooked}, holders {wrong}')
 
 
+def lock(connection: Connection, holders: Iterable[str]) -> None:
+    """
+    Lock the balances of ``holders`` until the transaction ends, in the order of their names.
+
+    A transaction with several bookings locks all their holders first; otherwise two of them can
+    each hold a balance that the other waits for.
+    """
+    names = sorted(set(holders))
+    for holder in names:
+        _open_balance(connection, holder)
+    connection.execute(sa.select(balances.c.holder).where(balances.c.holder.in_(names))
+                       .order_by(balances.c.holder).with_for_update()).all()
+
+
 def book(connection: Connection, transfer: Transfer, now_ns: int) -> bool:
     """
     Move credits inside the caller's transaction.
@@ -90,11 +105,7 @@ def book(connection: Connection, transfer: Transfer, now_ns: int) -> bool:
         raise DataError(f'a transfer moves 1 credit or more, not {transfer.amount}')
     # The order of the rows is the order of their locks: sorted, so that no two writers deadlock.
     parts = sorted([(transfer.payer, -transfer.amount), (transfer.payee, transfer.amount)])
-    for holder, _ in parts:
-        _open_balance(connection, holder)
-    connection.execute(sa.select(balances.c.holder).where(
-        balances.c.holder.in_([h for h, _ in parts])).order_by(balances.c.holder)
-        .with_for_update()).all()
+    lock(connection, [holder for holder, _ in parts])
     if connection.execute(sa.select(entries.c.id).where(
             entries.c.transfer == transfer.name).limit(1)).first():
         return False

@@ -19,7 +19,7 @@ TEXT_CHARS = 10_000
 
 
 @dataclass(frozen=True)
-class SessionRecord:
+class SessionRow:
     """A session as the server keeps it; ``policy_*`` never leave the server before the reveal."""
 
     id: str
@@ -85,17 +85,18 @@ class Sessions:
             **new.__dict__, id=session_id, state=SessionState.RUNNING.value, created_ns=now,
             seen_ns=now, rollouts=0, explanation='', invalid_reason='', notes='',
             imported=False))
-        for number in (new.policy_a_id, new.policy_b_id):
+        # Sorted, so that two stations that get the same policies do not wait for each other.
+        for number in sorted((new.policy_a_id, new.policy_b_id)):
             connection.execute(sa.update(policies).where(policies.c.id == number).values(
                 requested=policies.c.requested + 1))
         return session_id
 
-    def get(self, session_id: str) -> SessionRecord:
+    def get(self, session_id: str) -> SessionRow:
         """Return a session; UnknownSession when there is none of that id."""
         with self._database.read() as connection:
             return load(connection, session_id)
 
-    def by_token(self, token: str) -> tuple[SessionRecord, Slot]:
+    def by_token(self, token: str) -> tuple[SessionRow, Slot]:
         """Return the session and slot that a relay token stands for; DataError when unknown."""
         clause = sa.or_(sessions.c.token_a == token, sessions.c.token_b == token)
         with self._database.read() as connection:
@@ -104,14 +105,14 @@ class Sessions:
             raise DataError('this slot token is not known here')
         return _record(row), Slot.A if row['token_a'] == token else Slot.B
 
-    def by_request(self, request: str) -> SessionRecord | None:
+    def by_request(self, request: str) -> SessionRow | None:
         """Return the session that an assignment request led to, if it was made before."""
         with self._database.read() as connection:
             row = connection.execute(sa.select(sessions).where(
                 sessions.c.request == request)).mappings().first()
         return _record(row) if row is not None else None
 
-    def touch(self, session_id: str) -> SessionRecord:
+    def touch(self, session_id: str) -> SessionRow:
         """Note that the station is alive; Conflict when the session is over."""
         with self._database.write() as connection:
             session = running(connection, session_id)
@@ -168,7 +169,7 @@ class Sessions:
                 revealed_ns=self._clock.now_ns()))
 
 
-def load(connection: Connection, session_id: str, lock: bool = False) -> SessionRecord:
+def load(connection: Connection, session_id: str, lock: bool = False) -> SessionRow:
     """Return a session inside the caller's transaction; UnknownSession when there is none."""
     query = sa.select(sessions).where(sessions.c.id == session_id)
     row = connection.execute(query.with_for_update() if lock else query).mappings().first()
@@ -177,7 +178,7 @@ def load(connection: Connection, session_id: str, lock: bool = False) -> Session
     return _record(row)
 
 
-def running(connection: Connection, session_id: str) -> SessionRecord:
+def running(connection: Connection, session_id: str) -> SessionRow:
     """Return a session that is still running, locked; Conflict when it is over."""
     session = load(connection, session_id, lock=True)
     if session.state is not SessionState.RUNNING:
@@ -224,5 +225,5 @@ def _complete(feedback: Feedback, progress: dict[Slot, float | None]) -> None:
         raise DataError(f"a valid session needs {', '.join(missing)}")
 
 
-def _record(row: Any) -> SessionRecord:
-    return SessionRecord(**{**row, 'state': SessionState(row['state'])})
+def _record(row: Any) -> SessionRow:
+    return SessionRow(**{**row, 'state': SessionState(row['state'])})

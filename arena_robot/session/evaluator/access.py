@@ -12,7 +12,7 @@ from arena_robot.session.ports import Check
 from arena_robot.session.protocol.conductor import Conductor
 
 
-class Reception:
+class EvaluatorAccess:
     """
     One for all who want something of a session: checks the token, finds the button.
 

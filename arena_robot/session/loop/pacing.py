@@ -69,7 +69,7 @@ class Pacer:
 
 
 @dataclass(frozen=True)
-class Timing:
+class LoopTiming:
     """How well a rate was held; errors are of the time between beats, in seconds."""
 
     ticks: int = 0
@@ -79,12 +79,12 @@ class Timing:
     error_p99_s: float = 0.0
 
 
-def timing(ticks: list[Tick], period_s: float) -> Timing:
+def timing(ticks: list[Tick], period_s: float) -> LoopTiming:
     """Return the summary of a run's beats; ``late`` are those that broke the grid."""
     errors = sorted(abs(t.loop_s - period_s) for t in ticks[1:])
     if not errors:
-        return Timing(ticks=len(ticks))
+        return LoopTiming(ticks=len(ticks))
     late = sum(t.late_s > SLACK * period_s for t in ticks)
     missed = sum(t.missed for t in ticks)
-    return Timing(len(ticks), late, missed, errors[len(errors) // 2],
+    return LoopTiming(len(ticks), late, missed, errors[len(errors) // 2],
                   errors[min(len(errors) - 1, int(0.99 * len(errors)))])

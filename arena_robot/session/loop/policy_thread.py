@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 FORGET_TIMEOUT_S = 2.0
 
 
-class Asker:
+class PolicyThread:
     """Asks one policy about one episode; a policy that hangs is left behind, not waited for."""
 
     def __init__(self, executor: ChunkExecutor, episode: str) -> None:

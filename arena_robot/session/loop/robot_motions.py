@@ -16,18 +16,18 @@ from arena_robot.policy.base import Policy
 from arena_robot.session.loop.match import Mask, ViewMatch, compare_views
 from arena_robot.session.loop.parts import Parts, move_to_reset
 from arena_robot.session.loop.photos import keep_photos, read_photos
-from arena_robot.session.loop.rollout import Gate, Job, Rollout, StepSink
+from arena_robot.session.loop.rollout import CommandFilter, Rollout, RolloutRequest, StepSink
 from arena_robot.session.ports import SessionConfig
 
 
-class Stage:
+class RobotMotions:
     """
     The robot as a session uses it: one motion at a time, and a stop that works at any time.
 
     ``leave_out`` are masks by view of what does not count in the scene match.
     """
 
-    def __init__(self, parts: Parts, safety: Gate, clock: Clock, config: SessionConfig,
+    def __init__(self, parts: Parts, safety: CommandFilter, clock: Clock, config: SessionConfig,
                  leave_out: dict[str, Mask] | None = None) -> None:
         self.parts = parts
         self._safety = safety
@@ -87,7 +87,7 @@ class Stage:
             return compare_views(self._start, keep_photos(folder, self._look()), self._leave_out)
 
     @contextmanager
-    def rollout(self, job: Job, policy: Policy, sink: StepSink,
+    def rollout(self, job: RolloutRequest, policy: Policy, sink: StepSink,
                 max_steps: int = 0) -> Iterator[Rollout]:
         """Hand out a rollout that :meth:`stop` reaches, and that moves the arm alone."""
         config = self._config.rollout
@@ -101,7 +101,7 @@ class Stage:
             finally:
                 self._rollout = None
 
-    def run(self, job: Job, policy: Policy, sink: StepSink) -> Episode:
+    def run(self, job: RolloutRequest, policy: Policy, sink: StepSink) -> Episode:
         """Run a policy to its end; see :meth:`Rollout.run`."""
         with self.rollout(job, policy, sink) as rollout:
             return rollout.run()

@@ -21,9 +21,9 @@ from arena_robot.policy.base import Policy, PolicySpec
 from arena_robot.policy.chunks import ChunkExecutor, ChunkStep
 from arena_robot.session.arena.blind import coarse
 from arena_robot.session.loop.camera_phase import best_shift_ns
-from arena_robot.session.loop.pacing import SLACK, Pacer, Tick, Timing, timing
+from arena_robot.session.loop.pacing import SLACK, LoopTiming, Pacer, Tick, timing
 from arena_robot.session.loop.parts import Parts
-from arena_robot.session.loop.policy_thread import Asker
+from arena_robot.session.loop.policy_thread import PolicyThread
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ LOOKS = 5
 STEER_EVERY = 15
 
 
-class Gate(Protocol):
+class CommandFilter(Protocol):
     """What lets requests through to the robot; see :class:`arena_robot.safety.filter.Safety`."""
 
     def check(self, action: Action, arm: ArmState, gripper: GripperState) -> SafeCommand:
@@ -58,7 +58,7 @@ class RolloutConfig:
 
 
 @dataclass(frozen=True)
-class Job:
+class RolloutRequest:
     """What is to be run: slot, instruction, and the token the policy knows the episode by."""
 
     session_id: str
@@ -78,7 +78,8 @@ class _Stopped(Exception):
 class Rollout:
     """One episode; :meth:`run` it once, :meth:`stop` it from any thread."""
 
-    def __init__(self, job: Job, parts: Parts, policy: Policy, safety: Gate, clock: Clock,
+    def __init__(self, job: RolloutRequest, parts: Parts, policy: Policy,
+                 safety: CommandFilter, clock: Clock,
                  sink: StepSink, config: RolloutConfig = RolloutConfig()) -> None:
         self.job = job
         self._parts = parts
@@ -86,8 +87,8 @@ class Rollout:
         self._clock = clock
         self._sink = sink
         self._config = config
-        self._tap = Tap(policy)
-        self._asker = Asker(ChunkExecutor(self._tap, timeout_s=config.inference_timeout_s),
+        self._tap = ChunkLog(policy)
+        self._asker = PolicyThread(ChunkExecutor(self._tap, timeout_s=config.inference_timeout_s),
                             job.token)
         self._wanted: tuple[EndReason, str] | None = None
         self._gate = threading.Lock()
@@ -101,7 +102,7 @@ class Rollout:
         return self._steps
 
     @property
-    def timing(self) -> Timing:
+    def timing(self) -> LoopTiming:
         """Return how well the rate was held so far."""
         return timing(self._ticks, 1.0 / self._config.control_rate_hz)
 
@@ -216,7 +217,7 @@ class Rollout:
         return ''
 
 
-class Tap:
+class ChunkLog:
     """A policy whose answers are looked at and kept on their way: (step asked at, chunk)."""
 
     def __init__(self, policy: Policy) -> None:

@@ -16,8 +16,8 @@ from arena_robot.core.errors import ArenaError, Conflict, RecordingError, Server
 from arena_robot.session.base import Arena
 from arena_robot.session.loop.match import ViewMatch, overall
 from arena_robot.session.loop.preflight import preflight
-from arena_robot.session.loop.robot_motions import Stage
-from arena_robot.session.loop.rollout import Job
+from arena_robot.session.loop.robot_motions import RobotMotions
+from arena_robot.session.loop.rollout import RolloutRequest
 from arena_robot.session.ports import Audience, Check, Recorder, Scene, SessionConfig
 from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.recovery import give_up, pick_up
@@ -34,7 +34,7 @@ START, RESET = 'start', 'reset'
 class Conductor:
     """The one place that knows how the parts of a session go together."""
 
-    def __init__(self, stage: Stage, arena: Arena, store: SessionStore, recorder: Recorder,
+    def __init__(self, stage: RobotMotions, arena: Arena, store: SessionStore, recorder: Recorder,
                  scene: Scene, audience: Audience, clock: Clock, config: SessionConfig) -> None:
         self.stage = stage
         self._arena = arena
@@ -125,7 +125,7 @@ class Conductor:
         ``max_steps`` may shorten it; 0 leaves the station's own.
         """
         session = self._ready_to_run(slot)
-        job = Job(session.record.session_id, slot, session.record.prompt)
+        job = RolloutRequest(session.record.session_id, slot, session.record.prompt)
         policy = self._arena.policy(job.session_id, slot)
         self._recorder.start(job.session_id, slot)
         try:

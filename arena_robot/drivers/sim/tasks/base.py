@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from arena_robot.drivers.sim.props import Prop
-from arena_robot.drivers.sim.truth import Truth
+from arena_robot.drivers.sim.truth import SceneTruth
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class Setup:
     joints: dict[str, float] = field(default_factory=dict)
 
 
-class Hands(Protocol):
+class ExpertHands(Protocol):
     """What the scripted expert can do; every call yields once per control step."""
 
-    truth: Truth
+    truth: SceneTruth
 
     def pick(self, name: str, height: float = 0.0, yaw: float | None = None,
              lift: float = 0.16) -> Iterator[None]:
@@ -68,11 +68,11 @@ class Task(Protocol):
 
     def __init__(self, rng: np.random.Generator) -> None: ...
 
-    def stage(self, truth: Truth) -> float:
+    def stage(self, truth: SceneTruth) -> float:
         """Return how far the present state is, 0 to below 1; called every 20 ms."""
 
-    def done(self, truth: Truth) -> bool:
+    def done(self, truth: SceneTruth) -> bool:
         """Tell whether the task is fulfilled now."""
 
-    def solve(self, hands: Hands) -> Iterator[None]:
+    def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Do the task; yields once per control step."""

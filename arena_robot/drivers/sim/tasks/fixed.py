@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from arena_robot.core.observation import Floats
-from arena_robot.drivers.sim.fixtures import Button, Drawer, LidBox
+from arena_robot.drivers.sim.fixtures import Drawer, LidBox, PushButton
 from arena_robot.drivers.sim.props import Block
-from arena_robot.drivers.sim.tasks.base import Hands, Place, Setup
+from arena_robot.drivers.sim.tasks.base import ExpertHands, Place, Setup
 from arena_robot.drivers.sim.tasks.layout import Layout, choose, colours
 from arena_robot.drivers.sim.tasks.oracle import Approach, share
 from arena_robot.drivers.sim.tasks.pick import HALF, scatter
-from arena_robot.drivers.sim.truth import Truth
+from arena_robot.drivers.sim.truth import SceneTruth
 
 _NARROW = 0.52   # gripper position whose fingers fit behind the drawer's bar
 
@@ -55,18 +55,18 @@ class OpenDrawer(_DrawerTask):
         self.setup = Setup(choose(rng, 'open the drawer', 'pull the drawer open'), self.props,
                            self.places)
 
-    def stage(self, truth: Truth) -> float:
+    def stage(self, truth: SceneTruth) -> float:
         """Reach 0.2, grasp 0.4, then travel."""
         reach = 0.2 * self._reach(truth.distance('drawer_handle'))
         travel = share(truth.joint('drawer_slide'), 0.10)
         held = 0.4 if truth.grasped('drawer_handle') else reach
         return max(held, 0.4 + 0.55 * travel if travel > 0.05 else 0.0)
 
-    def done(self, truth: Truth) -> bool:
+    def done(self, truth: SceneTruth) -> bool:
         """Ten centimetres open."""
         return truth.joint('drawer_slide') > 0.10
 
-    def solve(self, hands: Hands) -> Iterator[None]:
+    def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Straddle the bar, close, pull."""
         x, y, z = hands.truth.position('drawer_handle')
         yaw = self.drawer.yaw + np.pi / 2
@@ -91,17 +91,17 @@ class CloseDrawer(_DrawerTask):
         self.setup = Setup(choose(rng, 'close the drawer', 'push the drawer shut'), self.props,
                            self.places, {'drawer_slide': self.start})
 
-    def stage(self, truth: Truth) -> float:
+    def stage(self, truth: SceneTruth) -> float:
         """Reach 0.3, then travel."""
         reach = 0.3 * self._reach(truth.distance('drawer_handle'))
         travel = share(self.start - truth.joint('drawer_slide'), self.start)
         return max(reach, 0.3 + 0.65 * travel if travel > 0.03 else 0.0)
 
-    def done(self, truth: Truth) -> bool:
+    def done(self, truth: SceneTruth) -> bool:
         """Within 8 mm of shut."""
         return truth.joint('drawer_slide') < 0.008
 
-    def solve(self, hands: Hands) -> Iterator[None]:
+    def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Push the bar with closed fingers."""
         x, y, z = hands.truth.position('drawer_handle')
         out, yaw = self.towards_robot(), self.drawer.yaw
@@ -129,17 +129,17 @@ class CloseBox:
             {f'{other}_cube': Place(self.box.x, self.box.y, HALF + 0.008, 0.2)},
             {'box_lid': LidBox.OPEN_RAD})
 
-    def stage(self, truth: Truth) -> float:
+    def stage(self, truth: SceneTruth) -> float:
         """Reach 0.3, then the lid's angle."""
         reach = 0.3 * self._reach(truth.distance('box_cover'))
         angle = share(LidBox.OPEN_RAD - truth.joint('box_lid'), LidBox.OPEN_RAD)
         return max(reach, 0.3 + 0.65 * angle if angle > 0.03 else 0.0)
 
-    def done(self, truth: Truth) -> bool:
+    def done(self, truth: SceneTruth) -> bool:
         """The lid is within 5 degrees of shut."""
         return truth.joint('box_lid') < 0.09
 
-    def solve(self, hands: Hands) -> Iterator[None]:
+    def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Sweep the lid over from behind, then press it down."""
         yaw = self.box.yaw
         across = np.array([-np.sin(yaw), np.cos(yaw)])
@@ -174,25 +174,25 @@ class PressButton:
         names = [f'{other}_cube' for other in others]
         self.setup = Setup(
             choose(rng, f'press the {colour} button', 'push the button', 'press the button'),
-            (Button('button', x, y, colour),
+            (PushButton('button', x, y, colour),
              *(Block(f'{other}_cube', other) for other in others)),
             scatter(rng, layout, names))
 
-    def stage(self, truth: Truth) -> float:
+    def stage(self, truth: SceneTruth) -> float:
         """Reach 0.5, then how far it is pushed."""
-        pushed = share(-truth.joint('button_cap'), 0.6 * Button.TRAVEL_M)
+        pushed = share(-truth.joint('button_cap'), 0.6 * PushButton.TRAVEL_M)
         self._pressed = self._pressed or pushed >= 1.0
         reach = 0.5 * self._reach(truth.distance('button'))
         return max(reach, 0.5 + 0.45 * pushed if pushed > 0.1 else 0.0)
 
-    def done(self, truth: Truth) -> bool:
+    def done(self, truth: SceneTruth) -> bool:
         """It has been pressed."""
         return self._pressed
 
-    def solve(self, hands: Hands) -> Iterator[None]:
+    def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Press with closed fingers."""
         x, y, _ = hands.truth.position('button')
         yield from hands.grip(1.0)
         yield from hands.go(x, y, 0.14)
-        yield from hands.go(x, y, Button.TOP_M - 0.04)
+        yield from hands.go(x, y, PushButton.TOP_M - 0.04)
         yield from hands.go(x, y, 0.14)

@@ -6,11 +6,11 @@ import numpy as np
 
 from arena_robot.drivers.sim.fixtures import Stain, Zone
 from arena_robot.drivers.sim.props import Block
-from arena_robot.drivers.sim.tasks.base import Hands, Place, Setup
+from arena_robot.drivers.sim.tasks.base import ExpertHands, Place, Setup
 from arena_robot.drivers.sim.tasks.layout import Layout, choose, colours
 from arena_robot.drivers.sim.tasks.oracle import Approach, apart, share
 from arena_robot.drivers.sim.tasks.pick import scatter
-from arena_robot.drivers.sim.truth import Truth
+from arena_robot.drivers.sim.truth import SceneTruth
 from arena_robot.drivers.sim.vessels import Bottle, Cup
 
 BOOK = (0.055, 0.055, 0.014)
@@ -42,18 +42,18 @@ class SlideBook:
             {'book': Place(x, y, BOOK[2], self.heading),
              f'{other}_cube': Place(*layout.spot(0.03, y_range=(-0.34, 0.34)), 0.022)})
 
-    def stage(self, truth: Truth) -> float:
+    def stage(self, truth: SceneTruth) -> float:
         """Reach 0.2, then the way."""
         way = self._way(apart(truth.position('book'), truth.position('zone')))
         reach = 0.2 * self._reach(truth.distance('book'))
         return max(reach, 0.2 + 0.75 * way if way > 0.03 else 0.0)
 
-    def done(self, truth: Truth) -> bool:
+    def done(self, truth: SceneTruth) -> bool:
         """Its middle is within 3 cm of the square's."""
         return (apart(truth.position('book'), truth.position('zone')) < 0.03
                 and truth.speed('book') < 0.05)
 
-    def solve(self, hands: Hands) -> Iterator[None]:
+    def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Push its rear face with two fingers."""
         book, zone = hands.truth.position('book'), hands.truth.position('zone')
         ahead = np.array([np.cos(self.heading), np.sin(self.heading)])
@@ -85,17 +85,17 @@ class KnockOver:
             {'bottle': Place(*layout.spot(0.03, x_range=(0.42, 0.56)), 0.0),
              'cup': Place(*layout.spot(0.05), 0.0, float(rng.uniform(-1, 1)))})
 
-    def stage(self, truth: Truth) -> float:
+    def stage(self, truth: SceneTruth) -> float:
         """Reach 0.5, then the tilt."""
         reach = 0.5 * self._reach(truth.distance('bottle'))
         tilt = share(1.0 - truth.upright('bottle'), 0.6)
         return max(reach, 0.5 + 0.45 * tilt if tilt > 0.02 else 0.0)
 
-    def done(self, truth: Truth) -> bool:
+    def done(self, truth: SceneTruth) -> bool:
         """It lies."""
         return truth.upright('bottle') < 0.35
 
-    def solve(self, hands: Hands) -> Iterator[None]:
+    def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Push its neck sideways, away from the cup."""
         bottle, cup = hands.truth.position('bottle'), hands.truth.position('cup')
         side = 1.0 if bottle[1] > cup[1] else -1.0
@@ -132,7 +132,7 @@ class WipeTable:
             {'sponge': Place(*layout.spot(0.045), SPONGE[2], float(rng.uniform(-0.6, 0.6))),
              **scatter(rng, layout, [f'{other}_cube'])})
 
-    def stage(self, truth: Truth) -> float:
+    def stage(self, truth: SceneTruth) -> float:
         """Reach 0.15, grasp 0.3, then the share of spots wiped."""
         sponge = truth.position('sponge')
         for name, at in self.spots.items():
@@ -144,11 +144,11 @@ class WipeTable:
             return 0.15 * self._reach(truth.distance('sponge'))
         return 0.3 + 0.65 * len(self._wiped) / len(self.spots)
 
-    def done(self, truth: Truth) -> bool:
+    def done(self, truth: SceneTruth) -> bool:
         """No spot is left."""
         return len(self._wiped) == len(self.spots)
 
-    def solve(self, hands: Hands) -> Iterator[None]:
+    def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Drag the sponge along the spots."""
         yield from hands.pick('sponge', 0.006, lift=0.08)
         first, last = self.spots['stain_0'], self.spots['stain_3']
@@ -176,7 +176,7 @@ class StayStill:
                            tuple(Block(f'{name}_cube', name) for name in names),
                            scatter(rng, Layout(rng), cubes))
 
-    def stage(self, truth: Truth) -> float:
+    def stage(self, truth: SceneTruth) -> float:
         """The share of five seconds kept still."""
         if self._home is None:
             self._home, self._since_s = truth.tcp(), truth.now_s
@@ -185,10 +185,10 @@ class StayStill:
             self._longest_s = truth.now_s - self._since_s
         return 0.95 * share(self._longest_s, 5.0)
 
-    def done(self, truth: Truth) -> bool:
+    def done(self, truth: SceneTruth) -> bool:
         """Five seconds passed without leaving a 3 cm ball."""
         return not self._moved and self._longest_s >= 5.0
 
-    def solve(self, hands: Hands) -> Iterator[None]:
+    def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Wait."""
         yield from hands.wait(5.5)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from arena_robot.core.observation import Floats
-from arena_robot.drivers.sim.truth import Truth
+from arena_robot.drivers.sim.truth import SceneTruth
 
 
 def share(value: float, full: float) -> float:
@@ -36,7 +36,7 @@ class Carry:
         self.name, self.rest_z = name, rest_z
         self._reach, self._way = Approach(), Approach()
 
-    def stage(self, truth: Truth, goal: Floats) -> float:
+    def stage(self, truth: SceneTruth, goal: Floats) -> float:
         """Return 0 to 0.8."""
         at = truth.position(self.name)
         way = self._way(apart(at, goal))
@@ -46,6 +46,6 @@ class Carry:
         lifted = share(at[2] - self.rest_z, 0.06)
         return 0.3 + 0.2 * lifted + 0.3 * lifted * way
 
-    def resting(self, truth: Truth) -> bool:
+    def resting(self, truth: SceneTruth) -> bool:
         """Tell whether the prop is let go and at rest."""
         return not truth.grasped(self.name) and truth.speed(self.name) < 0.05

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from arena_robot.drivers.sim.props import Block
-from arena_robot.drivers.sim.tasks.base import Hands, Place, Setup
+from arena_robot.drivers.sim.tasks.base import ExpertHands, Place, Setup
 from arena_robot.drivers.sim.tasks.layout import Layout, choose, colours
 from arena_robot.drivers.sim.tasks.oracle import Approach, Carry, apart, share
-from arena_robot.drivers.sim.truth import Truth
+from arena_robot.drivers.sim.truth import SceneTruth
 from arena_robot.drivers.sim.vessels import Bowl, Cup, Plate
 
 HALF = 0.022
@@ -36,18 +36,18 @@ class LiftCube:
             tuple(Block(f'{name}_cube', name) for name in names),
             scatter(rng, Layout(rng), [f'{name}_cube' for name in names]))
 
-    def stage(self, truth: Truth) -> float:
+    def stage(self, truth: SceneTruth) -> float:
         """Reach 0.2, grasp 0.4, then height."""
         reach = self._reach(truth.distance(self.target))
         if not truth.grasped(self.target):
             return 0.2 * reach
         return 0.4 + 0.5 * share(truth.position(self.target)[2] - HALF, 0.1)
 
-    def done(self, truth: Truth) -> bool:
+    def done(self, truth: SceneTruth) -> bool:
         """Held 10 cm above the table."""
         return bool(truth.position(self.target)[2] > HALF + 0.10 and truth.grasped(self.target))
 
-    def solve(self, hands: Hands) -> Iterator[None]:
+    def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Pick it."""
         yield from hands.pick(self.target, lift=0.18)
 
@@ -70,17 +70,17 @@ class CubeInBowl:
             (*(Block(f'{name}_cube', name) for name in names), Bowl('bowl', 'white')),
             {'bowl': bowl, **scatter(rng, layout, [f'{name}_cube' for name in names])})
 
-    def stage(self, truth: Truth) -> float:
+    def stage(self, truth: SceneTruth) -> float:
         """The carry to the bowl."""
         return self._carry.stage(truth, truth.position('bowl'))
 
-    def done(self, truth: Truth) -> bool:
+    def done(self, truth: SceneTruth) -> bool:
         """Resting inside the bowl."""
         cube, bowl = truth.position(self.target), truth.position('bowl')
         return (apart(cube, bowl) < 0.065 and cube[2] < bowl[2] + 0.07
                 and self._carry.resting(truth))
 
-    def solve(self, hands: Hands) -> Iterator[None]:
+    def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Pick it, drop it over the bowl."""
         yield from hands.pick(self.target)
         bowl = hands.truth.position('bowl')
@@ -104,17 +104,17 @@ class CupOnPlate:
              'cup': Place(*layout.spot(0.05), 0.0, float(rng.uniform(-1.2, 1.2))),
              **scatter(rng, layout, ['cube'])})
 
-    def stage(self, truth: Truth) -> float:
+    def stage(self, truth: SceneTruth) -> float:
         """The carry to the plate."""
         return self._carry.stage(truth, truth.position('plate'))
 
-    def done(self, truth: Truth) -> bool:
+    def done(self, truth: SceneTruth) -> bool:
         """Standing upright on the plate."""
         cup, plate = truth.position('cup'), truth.position('plate')
         return (apart(cup, plate) < 0.06 and abs(cup[2] - plate[2]) < 0.02
                 and truth.upright('cup') > 0.95 and self._carry.resting(truth))
 
-    def solve(self, hands: Hands) -> Iterator[None]:
+    def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Grasp the body across the handle."""
         yield from hands.pick('cup', 0.06, hands.truth.yaw('cup'))
         plate = hands.truth.position('plate')

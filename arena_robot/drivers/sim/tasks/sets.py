@@ -6,11 +6,11 @@ import numpy as np
 
 from arena_robot.drivers.sim.fixtures import Towel
 from arena_robot.drivers.sim.props import Block
-from arena_robot.drivers.sim.tasks.base import Hands, Place, Setup
+from arena_robot.drivers.sim.tasks.base import ExpertHands, Place, Setup
 from arena_robot.drivers.sim.tasks.layout import Layout, choose, colours
 from arena_robot.drivers.sim.tasks.oracle import Approach, Carry, apart, share
 from arena_robot.drivers.sim.tasks.pick import HALF, scatter
-from arena_robot.drivers.sim.truth import Truth
+from arena_robot.drivers.sim.truth import SceneTruth
 from arena_robot.drivers.sim.vessels import Cup, Tray
 
 _SMALL = 0.016
@@ -32,17 +32,17 @@ class StackBlocks:
             tuple(Block(f'{name}_cube', name) for name in (top, base, other)),
             scatter(rng, Layout(rng), names))
 
-    def stage(self, truth: Truth) -> float:
+    def stage(self, truth: SceneTruth) -> float:
         """The carry to the other cube."""
         return self._carry.stage(truth, truth.position(self.base))
 
-    def done(self, truth: Truth) -> bool:
+    def done(self, truth: SceneTruth) -> bool:
         """Standing on the other cube."""
         top, base = truth.position(self.top), truth.position(self.base)
         return (apart(top, base) < 0.022 and abs(top[2] - base[2] - 2 * HALF) < 0.006
                 and self._carry.resting(truth))
 
-    def solve(self, hands: Hands) -> Iterator[None]:
+    def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Pick and set it down gently."""
         yield from hands.pick(self.top)
         base = hands.truth.position(self.base)
@@ -70,24 +70,24 @@ class SortCubes:
             (*(Tray(f'{colour}_tray', colour) for colour in self.colours),
              *(Block(f'{colour}_cube', colour) for colour in self.colours)), places)
 
-    def stage(self, truth: Truth) -> float:
+    def stage(self, truth: SceneTruth) -> float:
         """The mean over both cubes; a sorted one counts 1."""
         return sum(1.0 if self._sorted(truth, colour) else
                    self._carries[f'{colour}_cube'].stage(truth, truth.position(f'{colour}_tray'))
                    for colour in self.colours) / 2
 
-    def done(self, truth: Truth) -> bool:
+    def done(self, truth: SceneTruth) -> bool:
         """Both are sorted."""
         return all(self._sorted(truth, colour) for colour in self.colours)
 
-    def solve(self, hands: Hands) -> Iterator[None]:
+    def solve(self, hands: ExpertHands) -> Iterator[None]:
         """One after the other."""
         for colour in self.colours:
             yield from hands.pick(f'{colour}_cube')
             tray = hands.truth.position(f'{colour}_tray')
             yield from hands.place(tray[0], tray[1], tray[2] + HALF + 0.012)
 
-    def _sorted(self, truth: Truth, colour: str) -> bool:
+    def _sorted(self, truth: SceneTruth, colour: str) -> bool:
         cube, tray = truth.position(f'{colour}_cube'), truth.position(f'{colour}_tray')
         return (apart(cube, tray) < 0.05 and cube[2] < tray[2] + 0.04
                 and self._carries[f'{colour}_cube'].resting(truth))
@@ -114,7 +114,7 @@ class FindCube:
              'towel': Place(*layout.spot(0.06, y_range=(-0.3, 0.3)), 0.004,
                             float(rng.uniform(-1, 1)))})
 
-    def stage(self, truth: Truth) -> float:
+    def stage(self, truth: SceneTruth) -> float:
         """Reach 0.2, grasp 0.4, lift 0.7, aside 0.95."""
         reach = self._reach(truth.distance('cup'))
         if not truth.grasped('cup'):
@@ -123,12 +123,12 @@ class FindCube:
         aside = share(apart(truth.position('cup'), truth.position('cube')), 0.09)
         return 0.4 + 0.3 * lifted + 0.25 * lifted * aside
 
-    def done(self, truth: Truth) -> bool:
+    def done(self, truth: SceneTruth) -> bool:
         """The cup is away from the cube, which stayed on the table."""
         cup, cube = truth.position('cup'), truth.position('cube')
         return apart(cup, cube) > 0.09 and cube[2] < _SMALL + 0.01
 
-    def solve(self, hands: Hands) -> Iterator[None]:
+    def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Lift the cup straight up and set it aside."""
         cup = hands.truth.position('cup')
         yield from hands.pick('cup', -0.03, hands.truth.yaw('cup'), lift=0.14)
