@@ -2,20 +2,26 @@
 One action per control step out of chunks of N.
 
 As DROID does it: all N actions are executed before the next query, and the gripper is binarised
-at > 0.5. Between queries an observation is not even looked at.
+at > 0.5. Between queries the observation is not read.
 """
 
 import dataclasses
+import queue
+import threading
 import time
+from collections.abc import Callable
 from concurrent import futures
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
 from arena_robot.core.action import Action, Chunk
-from arena_robot.core.errors import PolicyTimeout
+from arena_robot.core.errors import BadReply, PolicyTimeout
 from arena_robot.core.observation import Floats, Observation
 from arena_robot.policy.base import Policy, PolicySpec
+
+T = TypeVar('T')
 
 GRIPPER_CLOSES_ABOVE = 0.5
 
@@ -27,17 +33,30 @@ def binarised(values: Floats) -> Floats:
     return result
 
 
+def checked(chunk: Chunk) -> Chunk:
+    """Return ``chunk``; BadReply unless it is (N, size) finite numbers, N at least 1."""
+    shape = np.shape(chunk.actions)
+    if len(shape) != 2 or shape[0] < 1 or shape[1] != chunk.space.size:
+        raise BadReply(f'a chunk in {chunk.space.value} is (N, {chunk.space.size}), got {shape}')
+    if not np.all(np.isfinite(chunk.actions)):
+        raise BadReply('the chunk has numbers that are not finite')
+    return chunk
+
+
 @dataclass(frozen=True)
 class ChunkStep:
     """
     One control step's action and where it comes from.
 
-    ``action`` has a binarised gripper, ``requested`` is as the policy gave it. ``inference_s`` is
-    the time this step waited for the policy: 0 when no query was due.
+    ``action`` has a binarised gripper, ``requested`` is as the policy gave it. ``chunk`` was
+    inferred from the observation of step ``asked_at``. ``inference_s`` is the time this step
+    waited for the policy: 0 when no query was due.
     """
 
     action: Action
     requested: Floats
+    chunk: Chunk
+    asked_at: int
     chunk_index: int
     chunk_step: int
     inference_s: float
@@ -46,23 +65,58 @@ class ChunkStep:
 @dataclass
 class _Progress:
     chunk: Chunk | None = None
+    asked_at: int = 0
     index: int = -1
     step: int = 0
     ticks_since_ask: int = 0
     ahead: 'futures.Future[Chunk] | None' = None
+    ahead_asked_at: int = 0
 
     @property
     def left(self) -> int:
         return 0 if self.chunk is None else len(self.chunk) - self.step
 
 
+class _Worker:
+    """
+    Makes calls one after the other on a daemon thread.
+
+    A call that hangs keeps neither its caller nor the end of the process waiting.
+    """
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name='policy', daemon=True).start()
+
+    def submit(self, call: Callable[[], T]) -> 'futures.Future[T]':
+        future: futures.Future[T] = futures.Future()
+
+        def make() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:  # raised again where the result is waited for
+                    future.set_exception(error)
+
+        self._calls.put(make)
+        return future
+
+    def end(self) -> None:
+        self._calls.put(None)
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
+
+
 class ChunkExecutor:
     """
-    A policy that answers one action at a time and asks the inner one when it has run out.
+    A policy that answers one action at a time and queries the inner one when it has run out.
 
-    When the inner spec is ``pipelined``, the next chunk is asked for ``lead_steps`` before the
-    last one ends; as many of its first actions as control steps have passed since are dropped,
-    because their time is over. ``timeout_s`` bounds the wait for such a chunk.
+    Queries run on a thread of their own, so that :meth:`cancel` ends a wait at once.
+    ``timeout_s`` bounds every wait. When the inner spec is ``pipelined``, the next chunk is
+    queried ``lead_steps`` before the last one ends; as many of its first actions as control
+    steps have passed since are dropped, because their time is over.
     """
 
     def __init__(self, policy: Policy, lead_steps: int = 2, timeout_s: float = 30.0) -> None:
@@ -70,20 +124,21 @@ class ChunkExecutor:
         self._lead_steps = lead_steps
         self._timeout_s = timeout_s
         self._episodes: dict[str, _Progress] = {}
-        self._asker: futures.ThreadPoolExecutor | None = None
+        self._worker: _Worker | None = None
+        self._cancelled: futures.Future[None] = futures.Future()
 
     @property
     def spec(self) -> PolicySpec:
         """The inner policy's, with chunks of one."""
         return dataclasses.replace(self._policy.spec, chunk_length=1, pipelined=False)
 
-    def due(self, episode: str = '') -> bool:
-        """Tell whether the next step will look at its observation."""
-        progress = self._episodes.get(episode)
-        return progress is None or progress.left == 0 or self._asks_ahead(progress)
-
     def step(self, observation: Observation, episode: str = '') -> ChunkStep:
-        """Return this control step's action; raises PolicyError from a query."""
+        """
+        Return this control step's action.
+
+        Waits only when a query is due. Raises PolicyTimeout after ``timeout_s`` or after
+        :meth:`cancel`, BadReply for a chunk that cannot be executed, and what the policy raised.
+        """
         progress = self._episodes.setdefault(episode, _Progress())
         waited_s = 0.0
         if progress.left == 0:
@@ -91,12 +146,13 @@ class ChunkExecutor:
             self._refill(progress, observation, episode)
             waited_s = time.perf_counter() - started
         elif self._asks_ahead(progress):
-            self._ask_ahead(progress, observation, episode)
+            progress.ahead = self._query(observation, episode)
+            progress.ahead_asked_at, progress.ticks_since_ask = observation.step, 0
         chunk = progress.chunk
         assert chunk is not None
         requested = chunk.actions[progress.step].astype(np.float64)
-        taken = ChunkStep(Action(binarised(requested), chunk.space), requested,
-                          progress.index, progress.step, waited_s)
+        taken = ChunkStep(Action(binarised(requested), chunk.space), requested, chunk,
+                          progress.asked_at, progress.index, progress.step, waited_s)
         progress.step += 1
         progress.ticks_since_ask += 1
         return taken
@@ -107,46 +163,64 @@ class ChunkExecutor:
         return Chunk(taken.action.values[None].astype(np.float32), taken.action.space,
                      taken.inference_s)
 
-    def reset(self, episode: str = '') -> None:
-        """Drop what is left of the chunk, wait for a query under way, reset the inner policy."""
-        progress = self._episodes.pop(episode, None)
-        if progress is not None and progress.ahead is not None and not progress.ahead.cancel():
-            futures.wait([progress.ahead], self._timeout_s)
-        self._policy.reset(episode)
+    def cancel(self) -> None:
+        """End a wait for the policy now, and every later one; any thread may call it."""
+        if not self._cancelled.done():
+            self._cancelled.set_result(None)
+
+    def reset(self, episode: str = '', timeout_s: float | None = None) -> None:
+        """
+        Drop what is left of the chunk and reset the inner policy after queries under way.
+
+        Raises PolicyTimeout after ``timeout_s`` (None: that of the executor), and what the
+        policy raised. Works after :meth:`cancel` too.
+        """
+        self._episodes.pop(episode, None)
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        try:
+            self._thread().submit(lambda: self._policy.reset(episode)).result(limit_s)
+        except futures.TimeoutError as error:
+            raise PolicyTimeout(f'the policy was not reset within {limit_s:.3g} s') from error
 
     def close(self) -> None:
-        """Let go of the thread that asks ahead."""
-        if self._asker is not None:
-            self._asker.shutdown(wait=False, cancel_futures=True)
-            self._asker = None
+        """End the thread once the call under way has returned; does not wait for it."""
+        if self._worker is not None:
+            self._worker.end()
+            self._worker = None
 
     def _refill(self, progress: _Progress, observation: Observation, episode: str) -> None:
-        skip = 0
         if progress.ahead is None:
-            chunk = self._policy.infer(observation, episode)
+            asked_at, skip = observation.step, 0
+            chunk = self._arrived(self._query(observation, episode))
         else:
-            chunk = self._arrived(progress, progress.ahead)
+            asked_at, ahead = progress.ahead_asked_at, progress.ahead
+            try:
+                chunk = self._arrived(ahead)
+            finally:
+                if ahead.done():
+                    progress.ahead = None
             skip = min(progress.ticks_since_ask, len(chunk) - 1)
-        progress.chunk, progress.step = chunk, skip
+        progress.chunk, progress.step, progress.asked_at = chunk, skip, asked_at
         progress.index += 1
 
-    def _arrived(self, progress: _Progress, ahead: 'futures.Future[Chunk]') -> Chunk:
-        try:
-            return ahead.result(self._timeout_s)
-        except futures.TimeoutError as error:
-            raise PolicyTimeout(f'no chunk arrived within {self._timeout_s:.3g} s of the end of '
-                                'the last one') from error
-        finally:
-            if ahead.done():
-                progress.ahead = None
+    def _arrived(self, query: 'futures.Future[Chunk]') -> Chunk:
+        ends: tuple[futures.Future[Any], ...] = (query, self._cancelled)
+        futures.wait(ends, self._timeout_s, futures.FIRST_COMPLETED)
+        if query.done():
+            return query.result()
+        if self._cancelled.done():
+            raise PolicyTimeout('the wait for the policy was cancelled')
+        raise PolicyTimeout(f'the policy did not answer within {self._timeout_s:.3g} s')
 
     def _asks_ahead(self, progress: _Progress) -> bool:
         if not self._policy.spec.pipelined or progress.chunk is None or progress.ahead is not None:
             return False
         return progress.left <= self._lead_steps < len(progress.chunk)
 
-    def _ask_ahead(self, progress: _Progress, observation: Observation, episode: str) -> None:
-        if self._asker is None:
-            self._asker = futures.ThreadPoolExecutor(1, thread_name_prefix='chunk-ahead')
-        progress.ahead = self._asker.submit(self._policy.infer, observation, episode)
-        progress.ticks_since_ask = 0
+    def _query(self, observation: Observation, episode: str) -> 'futures.Future[Chunk]':
+        return self._thread().submit(lambda: checked(self._policy.infer(observation, episode)))
+
+    def _thread(self) -> _Worker:
+        if self._worker is None:
+            self._worker = _Worker()
+        return self._worker

@@ -1,5 +1,7 @@
 """One action per control step, as DROID does it."""
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -8,7 +10,7 @@ import pytest
 from policy_samples import Noted, observation
 
 from arena_robot.core.action import ActionSpace, Chunk
-from arena_robot.core.errors import PolicyTimeout, PolicyUnavailable
+from arena_robot.core.errors import BadReply, PolicyTimeout, PolicyUnavailable
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.chunks import ChunkExecutor, binarised
 from arena_robot.policy.resizing import Resizing
@@ -27,7 +29,6 @@ def test_all_actions_are_executed_before_the_next_query():
     seen = []
     for tick in range(12):
         looked_at = observation() if tick % 4 == 0 else Unseen()
-        assert executor.due() is (tick % 4 == 0)
         seen.append(executor.step(looked_at))
     assert len(inner.asked) == 3
     assert [step.requested[0] for step in seen] == [
@@ -162,3 +163,60 @@ def test_a_chunk_ahead_is_not_waited_for_for_ever():
     release.set()
     executor.reset()
     executor.close()
+
+
+class Hanging(Noted):
+    """A policy that answers nothing until it is released."""
+
+    def __init__(self):
+        super().__init__(length=4)
+        self.entered, self.release = threading.Event(), threading.Event()
+
+    def infer(self, observation, episode=''):
+        self.entered.set()
+        self.release.wait(30.0)
+        return super().infer(observation, episode)
+
+
+def test_a_cancel_ends_the_wait_at_once_and_a_reset_still_works():
+    inner = Hanging()
+    executor = ChunkExecutor(inner, timeout_s=20.0)
+    threading.Thread(target=lambda: (inner.entered.wait(5.0), executor.cancel())).start()
+    started = time.monotonic()
+    with pytest.raises(PolicyTimeout, match='cancelled'):
+        executor.step(observation())
+    assert time.monotonic() - started < 5.0
+    with pytest.raises(PolicyTimeout, match=r'not reset within 0\.05 s'):
+        executor.reset('', 0.05)
+    inner.release.set()
+    executor.reset('a', 5.0)
+    executor.close()
+    assert inner.resets[-1] == 'a'
+
+
+def test_a_policy_that_hangs_does_not_keep_the_process_alive():
+    code = ('import time\n'
+            'from types import SimpleNamespace\n'
+            'from arena_robot.core.errors import PolicyTimeout\n'
+            'from arena_robot.policy.chunks import ChunkExecutor\n'
+            'class Hangs:\n'
+            '    def infer(self, observation, episode):\n'
+            '        time.sleep(60)\n'
+            'try:\n'
+            '    ChunkExecutor(Hangs(), timeout_s=0.05).step(SimpleNamespace(step=0))\n'
+            'except PolicyTimeout:\n'
+            '    print("timed out")\n')
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
+                          timeout=30, check=True)
+    assert done.stdout == 'timed out\n'
+
+
+@pytest.mark.parametrize('actions', [
+    np.zeros((0, 8)), np.zeros(8), np.zeros((2, 9)), np.full((1, 8), np.nan)])
+def test_a_chunk_that_cannot_be_executed_is_a_bad_reply(actions):
+    class Odd(Noted):
+        def infer(self, observation, episode=''):
+            return Chunk(actions, ActionSpace.JOINT_POSITION)
+
+    with pytest.raises(BadReply):
+        ChunkExecutor(Odd()).step(observation())

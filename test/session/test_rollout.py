@@ -158,7 +158,7 @@ def _bug(bench):
     (_unsafe, EndReason.SAFETY_STOP, 'too near the table'),
     (_bad_shape, EndReason.POLICY_ERROR, r'\(N, 8\), got \(2, 3\)'),
     (_not_finite, EndReason.POLICY_ERROR, 'not finite'),
-    (_silent, EndReason.POLICY_ERROR, 'did not answer in time'),
+    (_silent, EndReason.POLICY_ERROR, 'did not answer within 1 s'),
     (_bug, EndReason.INTERRUPTED, 'ZeroDivisionError')])
 def test_an_error_ends_it_with_the_steps_so_far_and_a_still_arm(harm, end, detail):
     bench = Bench(steps=100)

@@ -10,24 +10,22 @@ import threading
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from arena_robot.core.action import Action, ArmCommand, Chunk, GripperCommand, SafeCommand
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import CONTROL_RATE_HZ, MAX_STEPS, EndReason, Episode, Slot, Step
-from arena_robot.core.errors import ArenaError, BadReply, DriverError, PolicyError, SafetyError
+from arena_robot.core.errors import ArenaError, DriverError, PolicyError, SafetyError
 from arena_robot.core.observation import ArmState, GripperState, Observation
-from arena_robot.policy.base import Policy, PolicySpec
+from arena_robot.policy.base import Policy
 from arena_robot.policy.chunks import ChunkExecutor, ChunkStep
 from arena_robot.session.arena.blind import coarse
 from arena_robot.session.loop.camera_phase import best_shift_ns
 from arena_robot.session.loop.pacing import SLACK, LoopTiming, Pacer, Tick, timing
 from arena_robot.session.loop.parts import Parts
-from arena_robot.session.loop.policy_thread import PolicyThread
 
 log = logging.getLogger(__name__)
 
 LOOKS = 5
+RESET_TIMEOUT_S = 2.0
 STEER_EVERY = 15
 
 
@@ -87,9 +85,7 @@ class Rollout:
         self._clock = clock
         self._sink = sink
         self._config = config
-        self._tap = ChunkLog(policy)
-        self._asker = PolicyThread(ChunkExecutor(self._tap, timeout_s=config.inference_timeout_s),
-                            job.token)
+        self._executor = ChunkExecutor(policy, timeout_s=config.inference_timeout_s)
         self._wanted: tuple[EndReason, str] | None = None
         self._gate = threading.Lock()
         self._chunks = 0
@@ -113,19 +109,18 @@ class Rollout:
             try:
                 self._parts.arm.stop()
             finally:
-                self._asker.cancel()
+                self._executor.cancel()
 
     def run(self) -> Episode:
         """Move the arm until the episode ends; returns how it ended, whatever happened."""
         started_ns = self._clock.now_ns()
         end, detail = EndReason.INTERRUPTED, 'the station was interrupted'
-        self._asker.open()
         try:
             end, detail = self._end()
         finally:
             held = self._hold()
             detail = '; '.join(part for part in (detail, held) if part)
-            self._asker.forget()
+            self._reset_policy()
         episode = Episode(self.job.session_id, self.job.slot, self.job.prompt, self._steps, end,
                           started_ns, self._clock.now_ns(), detail)
         log.info('slot %s ended: %s after %d steps, %s', self.job.slot.value, end.value,
@@ -194,19 +189,28 @@ class Rollout:
             tick.loop_s, tick.late_s, coarse(taken.inference_s)), seen)
 
     def _next_action(self, seen: Observation) -> ChunkStep:
-        taken = self._asker.ask(seen, self._config.inference_timeout_s)
-        self._go_on()
-        if taken is None:
-            raise _Stopped
+        try:
+            taken = self._executor.step(seen, self.job.token)
+        finally:
+            self._go_on()
         if taken.chunk_index >= self._chunks:
             self._chunks = taken.chunk_index + 1
-            asked_at, chunk = self._tap.answers[taken.chunk_index]
-            self._sink.chunk(taken.chunk_index, asked_at, chunk)
+            self._sink.chunk(taken.chunk_index, taken.asked_at, taken.chunk)
         return taken
 
     def _go_on(self) -> None:
         if self._wanted is not None:
             raise _Stopped
+
+    def _reset_policy(self) -> None:
+        """Let the policy forget the episode, for two seconds at most."""
+        try:
+            self._executor.reset(self.job.token, RESET_TIMEOUT_S)
+        except Exception as error:  # its text could name the policy
+            log.warning('the policy of slot %s was not reset: %s', self.job.slot.value,
+                        type(error).__name__)
+        finally:
+            self._executor.close()
 
     def _hold(self) -> str:
         try:
@@ -215,36 +219,3 @@ class Rollout:
             log.error('the arm did not take the stop: %s', error)
             return f'the arm did not take the stop: {error}'
         return ''
-
-
-class ChunkLog:
-    """A policy whose answers are looked at and kept on their way: (step asked at, chunk)."""
-
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-        self.answers: list[tuple[int, Chunk]] = []
-
-    @property
-    def spec(self) -> PolicySpec:
-        """The inner policy's."""
-        return self._policy.spec
-
-    def infer(self, observation: Observation, episode: str = '') -> Chunk:
-        """Return the inner policy's chunk; BadReply when it cannot be executed."""
-        chunk = checked(self._policy.infer(observation, episode))
-        self.answers.append((observation.step, chunk))
-        return chunk
-
-    def reset(self, episode: str = '') -> None:
-        """Pass it on."""
-        self._policy.reset(episode)
-
-
-def checked(chunk: Chunk) -> Chunk:
-    """Return ``chunk``; BadReply unless it is (N, 8) or (N, 7) finite numbers, N at least 1."""
-    shape = np.shape(chunk.actions)
-    if len(shape) != 2 or shape[0] < 1 or shape[1] != chunk.space.size:
-        raise BadReply(f'a chunk in {chunk.space.value} is (N, {chunk.space.size}), got {shape}')
-    if not np.all(np.isfinite(chunk.actions)):
-        raise BadReply('the chunk has numbers that are not finite')
-    return chunk
