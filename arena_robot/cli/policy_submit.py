@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--description', default='')
     parser.add_argument('--open-source', action='store_true')
     parser.add_argument('--robot', choices=('any', 'fr3', 'panda'), default='any')
-    parser.add_argument('--action-space', default='joint_position',
+    parser.add_argument('--action-space', default=ActionSpace.JOINT_POSITION.value,
                         choices=[space.value for space in ActionSpace])
     parser.add_argument('--external-cameras', type=int, choices=(0, 1, 2), default=1)
     parser.add_argument('--no-wrist-camera', action='store_true')

@@ -1,21 +1,31 @@
 """
 What a policy asked for, and what was really sent.
 
-DROID's four action spaces. The last number of every action is the gripper *position* (0 open,
-1 closed, binarised at > 0.5); the others are seven joints, or x y z and three fixed-axis angles.
+DROID's four action spaces, one row of a table each. The last number of every action is the gripper
+*position* (0 open, 1 closed, binarised at > 0.5); the others are seven joints, or x y z and three
+fixed-axis angles.
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_robot.core.observation import Floats
+from arena_robot.core.observation import DOF, Floats
+
+Entry = TypeVar('Entry')
+
+JOINT_NUMBERS = tuple(f'joint_{i}' for i in range(1, DOF + 1))
+POSE_NUMBERS = ('x', 'y', 'z', 'roll', 'pitch', 'yaw')
+_TURN = 2.0 * math.pi
 
 
 class ActionSpace(str, Enum):
-    """How the numbers of an action are meant."""
+    """How the numbers of an action are meant; what is known of each is its row of SPACES."""
 
     JOINT_POSITION = 'joint_position'
     JOINT_VELOCITY = 'joint_velocity'
@@ -23,19 +33,71 @@ class ActionSpace(str, Enum):
     CARTESIAN_VELOCITY = 'cartesian_velocity'
 
     @property
+    def row(self) -> 'SpaceRow':
+        """What is known of this space: its row of SPACES."""
+        return SPACES[self]
+
+    @property
     def size(self) -> int:
-        """Length of an action: 8 for joint spaces, 7 for cartesian ones."""
-        return 8 if self.value.startswith('joint') else 7
+        """Length of an action: the arm's numbers and the gripper's."""
+        return len(SPACES[self].names) + 1
 
     @property
     def is_velocity(self) -> bool:
         """Whether the arm's numbers are velocities in [-1, 1]."""
-        return self.value.endswith('velocity')
+        return SPACES[self].is_velocity
+
+
+@dataclass(frozen=True)
+class SpaceRow:
+    """
+    What is known of one action space: its arm numbers, without the gripper's, which comes last.
+
+    ``wire`` is its number in arena_policy.proto. ``names``, ``units`` and ``largest`` hold one
+    entry a number; an action is clipped to ± ``largest``. ``meaning`` is for documents and errors.
+    """
+
+    wire: int
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    largest: tuple[float, ...]
+    is_velocity: bool
+    meaning: str
+
+
+def handled(table: Mapping[ActionSpace, Entry], where: str) -> Mapping[ActionSpace, Entry]:
+    """
+    Return ``table``, which must have an entry for every action space.
+
+    Called where a table is defined: what does not handle a space cannot be imported. Raises
+    NotImplementedError.
+    """
+    missing = ', '.join(space.value for space in ActionSpace if space not in table)
+    if missing:
+        raise NotImplementedError(f'{where} does not handle the action space {missing}: add an '
+                                  'entry for it')
+    return table
+
+
+SPACES = handled({
+    ActionSpace.JOINT_POSITION: SpaceRow(
+        1, JOINT_NUMBERS, ('rad',) * DOF, (_TURN,) * DOF, False, '7 absolute joint angles, rad'),
+    ActionSpace.JOINT_VELOCITY: SpaceRow(
+        2, JOINT_NUMBERS, ('',) * DOF, (1.0,) * DOF, True,
+        '7 fractions, -1 to 1; 1 puts the target 0.2 rad ahead of the measured joint'),
+    ActionSpace.CARTESIAN_POSITION: SpaceRow(
+        3, POSE_NUMBERS, ('m',) * 3 + ('rad',) * 3, (2.0,) * 3 + (_TURN,) * 3, False,
+        'flange pose in the base frame: m, then fixed-axis roll pitch yaw in rad'),
+    ActionSpace.CARTESIAN_VELOCITY: SpaceRow(
+        4, POSE_NUMBERS, ('',) * 6, (1.0,) * 6, True,
+        '6 fractions, -1 to 1; 1 puts the target 0.075 m, or 0.15 rad, ahead of the measured '
+        'pose'),
+}, 'core.action.SPACES')
 
 
 @dataclass(frozen=True)
 class Action:
-    """One control step's request: ``values`` (8,) or (7,) in ``space``."""
+    """One control step's request: ``values`` (size,) in ``space``."""
 
     values: Floats
     space: ActionSpace
@@ -43,7 +105,7 @@ class Action:
 
 @dataclass(frozen=True)
 class Chunk:
-    """The N actions of one inference: ``actions`` (N, 8) or (N, 7) float32 in ``space``."""
+    """The N actions of one inference: ``actions`` (N, size) float32 in ``space``."""
 
     actions: NDArray[np.float32]
     space: ActionSpace

@@ -59,6 +59,8 @@ class PolicySpec:
         """Return what is wrong with these values, one sentence each; empty when nothing is."""
         size = self.image_size
         checks = {
+            f"action_space must be one of {', '.join(ActionSpace)}, found {self.action_space!r}":
+                isinstance(self.action_space, ActionSpace),
             f'image_size must be two sides of 1 to {MAX_SIDE} pixels or null, found {size}':
                 size is None or (len(size) == 2 and all(1 <= side <= MAX_SIDE for side in size)),
             f'external_cameras must be 0, 1 or 2, found {self.external_cameras}':

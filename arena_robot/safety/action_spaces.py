@@ -6,9 +6,12 @@ Velocities are fractions in [-1, 1] of the largest motion of one 15 Hz step: 0.2
 position plus such a motion: an offset of the controller's spring, not a speed set point.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
-from arena_robot.core.action import ActionSpace
+from arena_robot.core.action import ActionSpace, handled
+from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import Floats
 from arena_robot.safety.ik import joint_step
 from arena_robot.safety.kinematics import (
@@ -25,6 +28,12 @@ MAX_JOINT_DELTA = 0.2
 MAX_LINEAR_DELTA = 0.075
 MAX_ROTATION_DELTA = 0.15
 MAX_GRIPPER_DELTA = 0.25
+
+# Joint target (7,) rad, then the flange motion (6,) asked for and found: empty where nothing had
+# to be solved.
+Target = tuple[Floats, Floats, Floats]
+TargetFunction = Callable[[Floats, Floats, ArmLimits], Target]
+_NONE: Floats = np.empty(0)
 
 
 def joint_velocity_target(velocity: Floats, q: Floats) -> Floats:
@@ -50,8 +59,7 @@ def cartesian_position_velocity(target: Floats, pose: Floats) -> Floats:
     return delta / np.array([MAX_LINEAR_DELTA] * 3 + [MAX_ROTATION_DELTA] * 3)
 
 
-def cartesian_target(velocity: Floats, q: Floats,
-                     limits: ArmLimits) -> tuple[Floats, Floats, Floats]:
+def cartesian_target(velocity: Floats, q: Floats, limits: ArmLimits) -> Target:
     """
     Return the joint target (7,), and the flange motion (6,) asked for and found.
 
@@ -73,22 +81,39 @@ def binarised(position: float) -> float:
     return 1.0 if position > 0.5 else 0.0
 
 
-def joint_target(space: ActionSpace, values: Floats, q: Floats,
-                 limits: ArmLimits) -> tuple[Floats, Floats, Floats]:
+def target_function(space: ActionSpace) -> TargetFunction:
     """
-    Return the joint target (7,) of an action's arm numbers, and asked and found flange motion.
+    Return what turns the arm numbers of an action in ``space`` into a joint target.
 
-    For the joint spaces both motions are empty: nothing had to be solved.
+    Raises SafetyError for a space that is not in the table: nothing may be sent for it.
     """
-    none: Floats = np.empty(0)
-    if space is ActionSpace.JOINT_POSITION:
-        return np.array(values, dtype=np.float64), none, none
-    if space is ActionSpace.JOINT_VELOCITY:
-        return joint_velocity_target(values, q), none, none
-    if space is ActionSpace.CARTESIAN_POSITION:
-        pose = pose_of(frames(q)[FLANGE])
-        values = cartesian_position_velocity(values, pose)
-    return cartesian_target(values, q, limits)
+    try:
+        return TARGETS[space]
+    except KeyError:
+        raise SafetyError(f"no action space '{getattr(space, 'value', space)}' is known to "
+                          f"safety, only {', '.join(known.value for known in TARGETS)}: "
+                          'refused') from None
+
+
+def _joint_position(values: Floats, q: Floats, limits: ArmLimits) -> Target:
+    return np.array(values, dtype=np.float64), _NONE, _NONE
+
+
+def _joint_velocity(values: Floats, q: Floats, limits: ArmLimits) -> Target:
+    return joint_velocity_target(values, q), _NONE, _NONE
+
+
+def _cartesian_position(values: Floats, q: Floats, limits: ArmLimits) -> Target:
+    pose = pose_of(frames(q)[FLANGE])
+    return cartesian_target(cartesian_position_velocity(values, pose), q, limits)
+
+
+TARGETS = handled({
+    ActionSpace.JOINT_POSITION: _joint_position,
+    ActionSpace.JOINT_VELOCITY: _joint_velocity,
+    ActionSpace.CARTESIAN_POSITION: _cartesian_position,
+    ActionSpace.CARTESIAN_VELOCITY: cartesian_target,
+}, 'safety.action_spaces.TARGETS')
 
 
 def _within_unit(v: Floats) -> Floats:

@@ -22,14 +22,13 @@ from arena_robot.core.action import (
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import DOF, ArmState, Floats, GripperState
-from arena_robot.safety.action_spaces import binarised, joint_target
+from arena_robot.safety.action_spaces import binarised, target_function
 from arena_robot.safety.bounds import Bounded, bound_target
 from arena_robot.safety.limits import ArmLimits
 from arena_robot.safety.workspace import outside
 
-POSITION_RANGE_M = 2.0
-ANGLE_RANGE = 2.0 * np.pi
 REACHED = 0.8
+_LARGEST = {space: np.array(space.row.largest) for space in ActionSpace}
 
 
 class Safety:
@@ -56,13 +55,14 @@ class Safety:
 
         Raises SafetyError when the action or the state is not acceptable.
         """
+        to_target = target_function(action.space)
         values = finite(action.values, action.space.size, f'{action.space.value} action')
         self._check_state(arm)
         if gripper is not None:
             self._check_age('gripper', gripper.stamp_ns)
         clamps: list[Clamp] = []
         wanted, grip = _in_range(values, action.space, clamps)
-        q, asked, found = joint_target(action.space, wanted, arm.q, self.limits)
+        q, asked, found = to_target(wanted, arm.q, self.limits)
         if asked.size:
             _report_ik(asked, found, clamps)
         bounded = self._bound(q, arm, self.limits.max_joint_delta)
@@ -145,11 +145,7 @@ def _in_range(values: Floats, space: ActionSpace,
               clamps: list[Clamp]) -> tuple[Floats, float]:
     """Return the arm's numbers and the gripper's within the ranges of ``space``."""
     arm, grip = values[:-1], float(values[-1])
-    largest = np.full(arm.shape, ANGLE_RANGE)
-    if space.is_velocity:
-        largest[:] = 1.0
-    elif space is ActionSpace.CARTESIAN_POSITION:
-        largest[:3] = POSITION_RANGE_M
+    largest = _LARGEST[space]
     kept = np.clip(arm, -largest, largest)
     if not np.array_equal(kept, arm):
         i = int(np.argmax(np.abs(arm) - largest))

@@ -92,7 +92,7 @@ def test_a_pose_is_reached_in_a_few_steps_and_held():
     target = POSE + np.array([0.1, -0.08, -0.12, 0.1, 0.0, 0.3])
     q = Q
     for _ in range(40):
-        q = spaces.joint_target(ActionSpace.CARTESIAN_POSITION, target, q, PANDA)[0]
+        q = spaces.target_function(ActionSpace.CARTESIAN_POSITION)(target, q, PANDA)[0]
     left = kinematics.pose_difference(target, kinematics.flange_pose(q))
     assert np.linalg.norm(left[:3]) < 1e-3
     assert np.linalg.norm(left[3:]) < 5e-3

@@ -14,6 +14,9 @@ from arena_robot.core.errors import DriverError, StaleData
 from arena_robot.core.observation import Image
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.policy.base import PolicySpec
+from arena_robot.safety.action_spaces import TARGETS
+from arena_robot.safety.filter import Safety
+from arena_robot.safety.limits import PANDA
 from arena_robot.session.loop.parts import Parts, move_to_reset
 from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequest
 
@@ -75,6 +78,17 @@ def test_a_slow_policy_is_reported_and_never_caught_up_with():
     assert bench.sink.steps[1].late_s == pytest.approx(0.21 - 1 / 15, abs=1e-6)
     report = bench.rollout.timing
     assert (report.ticks, report.late, report.missed) == (8, 2, 4)
+
+
+def test_an_action_that_safety_has_no_function_for_moves_nothing(monkeypatch):
+    monkeypatch.delitem(TARGETS, ActionSpace.JOINT_POSITION)
+    bench = Bench(steps=12)
+    bench.safety.check = Safety(PANDA, bench.clock).check
+    episode = bench.rollout.run()
+    assert episode.end is EndReason.SAFETY_STOP
+    assert "'joint_position' is known to safety" in episode.detail
+    assert {kind for kind, _ in bench.arm.log} == {'stop'}
+    assert bench.gripper.log == []
 
 
 @pytest.mark.parametrize('reason', [EndReason.STOPPED, EndReason.DONE])

@@ -4,6 +4,7 @@ import numpy as np
 
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.errors import PolicyError
+from arena_robot.core.observation import Floats
 from arena_robot.policy.conformance.probe import (
     CheckFailed,
     Probe,
@@ -16,7 +17,6 @@ from arena_robot.policy.conformance.probe import (
 JOINT_MIN = np.array([-2.90, -1.84, -2.90, -3.10, -2.90, -0.02, -3.10])
 JOINT_MAX = np.array([2.90, 1.84, 2.90, -0.03, 2.90, 4.56, 3.10])
 REACH_M = 1.2
-FULL_TURN = 2.0 * np.pi
 SLACK = 1e-3
 GRIPPER_SLACK = 0.1
 LONG_PROMPT = 'pick up the naïve 红色 block and then ' * 50
@@ -37,7 +37,7 @@ def spec_is_sane(probe: Probe) -> str:
 
 
 def chunk_fits_the_spec(probe: Probe) -> str:
-    """A normal query gets (N, 7 or 8) finite float32 of the promised length."""
+    """A normal query gets (N, size) finite float32 of the promised length."""
     with probe.connect() as policy:
         chunk = ask(policy, probe.observation(), 'shape')
         forget(policy, 'shape')
@@ -65,24 +65,29 @@ def _check_gripper(gripper: np.ndarray) -> None:
 
 
 def _check_arm(arm: np.ndarray, space: ActionSpace) -> None:
-    found = f'{space.value} from {arm.min():.3g} to {arm.max():.3g}'
+    low, high, change = _expected(space)
+    outside = (arm < low - SLACK) | (arm > high + SLACK)
+    if outside.any():
+        row, k = np.argwhere(outside)[0]
+        raise CheckFailed(
+            'four normal queries', f'{space.value}: {space.row.names[k]} is {arm[row, k]:.3g}, '
+            f'expected {low[k]:.3g} to {high[k]:.3g}', change)
+
+
+def _expected(space: ActionSpace) -> tuple[Floats, Floats, str]:
+    """Return lowest and highest arm numbers that a policy should answer, and what to change."""
+    largest = np.array(space.row.largest)
+    if space is ActionSpace.JOINT_POSITION:
+        return JOINT_MIN, JOINT_MAX, ('a Franka arm does not get there: send absolute joint angles '
+                                      'in radians, not degrees, deltas or normalised values')
+    if space is ActionSpace.CARTESIAN_POSITION:
+        largest[:3] = REACH_M
+        return -largest, largest, ('send the flange pose in the base frame: metres within '
+                                   f'{REACH_M}, then roll pitch yaw in radians')
     if space.is_velocity:
-        if np.abs(arm).max() > 1.0 + SLACK:
-            raise CheckFailed('four normal queries', found,
-                              'velocities are fractions of the fastest motion: clip to -1..1, or '
-                              'undo the normalisation of the training data')
-    elif space is ActionSpace.JOINT_POSITION:
-        outside = (arm < JOINT_MIN - SLACK) | (arm > JOINT_MAX + SLACK)
-        if outside.any():
-            row, joint = np.argwhere(outside)[0]
-            raise CheckFailed('four normal queries', f'joint {joint + 1} at {arm[row, joint]:.3g}',
-                              f'a Franka arm reaches {JOINT_MIN[joint]} to {JOINT_MAX[joint]} rad '
-                              'there: send absolute joint angles in radians, not degrees, deltas '
-                              'or normalised values')
-    elif np.abs(arm[:, :3]).max() > REACH_M or np.abs(arm[:, 3:]).max() > FULL_TURN:
-        raise CheckFailed('four normal queries', found,
-                          f'send the flange pose in the base frame: metres within {REACH_M}, then '
-                          'roll pitch yaw in radians')
+        return -largest, largest, ('velocities are fractions of the fastest motion: clip to '
+                                   '-1..1, or undo the normalisation of the training data')
+    return -largest, largest, f'send {space.row.meaning}'
 
 
 def prompts_are_accepted(probe: Probe) -> str:

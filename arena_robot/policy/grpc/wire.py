@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from arena_robot.core.action import ActionSpace, Chunk
+from arena_robot.core.action import ActionSpace, Chunk, handled
 from arena_robot.core.errors import BadReply, PolicyRefused
 from arena_robot.core.observation import ArmState, GripperState, Image, Observation, Pixels
 from arena_robot.policy.base import GRIPPER, PROTOCOL_VERSION, PolicySpec
@@ -13,12 +13,11 @@ from arena_robot.policy.contract import check_actions, check_spec
 from arena_robot.policy.pictures import from_jpeg, from_rgb8, to_jpeg
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
-SPACES = {
-    ActionSpace.JOINT_POSITION: pb.ACTION_SPACE_JOINT_POSITION,
-    ActionSpace.JOINT_VELOCITY: pb.ACTION_SPACE_JOINT_VELOCITY,
-    ActionSpace.CARTESIAN_POSITION: pb.ACTION_SPACE_CARTESIAN_POSITION,
-    ActionSpace.CARTESIAN_VELOCITY: pb.ACTION_SPACE_CARTESIAN_VELOCITY,
-}
+# The numbers of arena_policy.proto's enum, which must be those of the table.
+SPACES = handled({
+    space: pb.ActionSpace.Value(f'ACTION_SPACE_{space.name}') for space in ActionSpace
+    if (f'ACTION_SPACE_{space.name}', space.row.wire) in pb.ActionSpace.items()
+}, 'policy/proto/arena_policy.proto')
 SPACE_OF = {number: space for space, number in SPACES.items()}
 RESIZES = {'fast': pb.RESIZE_FAST, 'exact': pb.RESIZE_EXACT}
 RESIZE_OF = {number: name for name, number in RESIZES.items()}

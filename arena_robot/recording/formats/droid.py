@@ -12,6 +12,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from arena_robot.core.action import ActionSpace
 from arena_robot.core.errors import DataError
 from arena_robot.recording.formats.exporting import EpisodeExport, new_folder
 from arena_robot.recording.formats.session_words import ExportSource
@@ -58,7 +59,7 @@ def _write(file: h5py.File, episode: EpisodeExport, views: list[str]) -> None:
     action = file.create_group('action')
     action[rows.space] = rows.requested[:, :-1]
     action['gripper_position'] = steps.gripper_sent
-    if rows.space != 'joint_position':
+    if rows.space != ActionSpace.JOINT_POSITION:
         action['joint_position'] = steps.q_sent
     action['target_joint_position'] = steps.q_sent
     stamps = file.create_group('observation/timestamp')

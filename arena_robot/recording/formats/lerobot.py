@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from arena_robot.core.action import JOINT_NUMBERS, POSE_NUMBERS, ActionSpace
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import Pixels
 from arena_robot.recording.episode.frames import read_video
@@ -25,8 +26,6 @@ FPS = 15
 _SAMPLE_EVERY = 15
 DATA = 'data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet'
 VIDEO = 'videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4'
-_JOINTS = [f'joint_{k}' for k in range(1, 8)]
-_NAMES = {'joint': _JOINTS, 'cartesian': ['x', 'y', 'z', 'roll', 'pitch', 'yaw']}
 
 
 def export_lerobot(sources: Sequence[ExportSource], output: Path) -> Path:
@@ -166,9 +165,10 @@ def _picture_stats(samples: dict[str, list[Pixels]]) -> dict[str, Any]:
 def _info(tables: list[dict[str, Any]], shapes: dict[str, tuple[int, int]], space: str,
           tasks: int) -> dict[str, Any]:
     first, episodes = tables[0], len(tables)
-    names = {'observation.state': [*_JOINTS, 'gripper'], 'action.joint_target':
-             [*_JOINTS, 'gripper'], 'observation.cartesian_position': _NAMES['cartesian'],
-             'action': [*_NAMES[space.split('_')[0]], 'gripper']}
+    names = {'observation.state': [*JOINT_NUMBERS, 'gripper'],
+             'action.joint_target': [*JOINT_NUMBERS, 'gripper'],
+             'observation.cartesian_position': list(POSE_NUMBERS),
+             'action': [*ActionSpace(space).row.names, 'gripper']}
     features: dict[str, Any] = {
         name: {'dtype': str(values.dtype), 'shape': [values.shape[1] if values.ndim > 1 else 1],
                'names': names.get(name), 'fps': FPS} for name, values in first.items()}

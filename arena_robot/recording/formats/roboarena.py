@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from arena_robot.core.action import ActionSpace
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import DataError
 from arena_robot.recording.episode.derive import write_text
@@ -76,7 +77,7 @@ def _step_records(rows: ExportRows) -> list[dict[str, Any]]:
     """Return the steps; actions are kept as RoboArena's client sends them on."""
     actions = rows.requested.copy()
     actions[:, -1] = actions[:, -1] > 0.5
-    if rows.space == 'joint_velocity':
+    if rows.space == ActionSpace.JOINT_VELOCITY:
         actions = actions.clip(-1.0, 1.0)
     return [{'cartesian_position': pose.tolist(), 'joint_position': joints.tolist(),
              'gripper_position': [float(gripper)], 'action': action.tolist()}
