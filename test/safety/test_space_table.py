@@ -54,7 +54,14 @@ class Foreign(str, Enum):
     """A space of another table: as long as a cartesian one."""
 
     TORQUE = 'joint_torque'
-    size, is_velocity = 7, False
+
+    @property
+    def size(self):
+        return 7
+
+    @property
+    def is_velocity(self):
+        return False
 
 
 @pytest.mark.parametrize(('code', 'says'), [
@@ -106,7 +113,7 @@ def test_a_space_that_is_taken_out_of_safetys_table_is_refused(space, monkeypatc
 
 def test_a_table_with_a_gap_names_it():
     gap = {space: 0 for space in ActionSpace if space is not ActionSpace.JOINT_VELOCITY}
-    with pytest.raises(NotImplementedError, match='here does not handle the action space joint_velocity'):
+    with pytest.raises(NotImplementedError, match=r'here does not handle .*joint_velocity'):
         handled(gap, 'here')
     assert handled(dict.fromkeys(ActionSpace, 0), 'here') == dict.fromkeys(ActionSpace, 0)
 

@@ -78,8 +78,9 @@ def _expected(space: ActionSpace) -> tuple[Floats, Floats, str]:
     """Return lowest and highest arm numbers that a policy should answer, and what to change."""
     largest = np.array(space.row.largest)
     if space is ActionSpace.JOINT_POSITION:
-        return JOINT_MIN, JOINT_MAX, ('a Franka arm does not get there: send absolute joint angles '
-                                      'in radians, not degrees, deltas or normalised values')
+        return JOINT_MIN, JOINT_MAX, ('a Franka arm does not get there: send absolute joint '
+                                      'angles in radians, not degrees, deltas or normalised '
+                                      'values')
     if space is ActionSpace.CARTESIAN_POSITION:
         largest[:3] = REACH_M
         return -largest, largest, ('send the flange pose in the base frame: metres within '
