@@ -1,9 +1,13 @@
-"""List the example policies: `arena policy serve NAME` serves one, `arena policy check` too."""
+"""
+List the example policies and those that installed packages add.
+
+`arena policy serve NAME` serves one, `arena policy check NAME` checks one.
+"""
 
 import argparse
 
 VERB = 'policy list'
-HELP = 'list the example policies'
+HELP = 'list the policies by name'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -12,12 +16,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print each example with the first line of what it says about itself."""
-    import importlib
-
     from arena_robot.policy.examples import EXAMPLES
 
-    for name, where in sorted(EXAMPLES.items()):
-        module, _, made_by = where.partition(':')
-        text = (getattr(importlib.import_module(module), made_by).__doc__ or '').strip()
+    for name, made_by in sorted(EXAMPLES.rows().items()):
+        text = (made_by.__doc__ or '').strip()
         print(f'{name:<16}{text.splitlines()[0] if text else ""}')
     return 0

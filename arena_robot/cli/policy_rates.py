@@ -43,20 +43,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the episodes, print the table; exit code 1 when one ended for want of a policy."""
     from arena_robot.cli.progress_bar import ProgressBar
-    from arena_robot.core.config import nearest
     from arena_robot.core.errors import ConfigError
     from arena_robot.drivers.sim.tasks import TASKS
-    from arena_robot.policy.examples import EXAMPLES
+    from arena_robot.policy.examples import EXAMPLES, WIRING
     from arena_robot.policy.loading import load_policy
     from arena_robot.trials.trial import Trial
     from arena_robot.trials.workers import run_all
 
-    policies = ([name for name in EXAMPLES if name != 'echo'] if args.policies == 'all'
+    policies = ([name for name in EXAMPLES.built_in if name != WIRING] if args.policies == 'all'
                 else args.policies.split(','))
-    tasks = list(TASKS) if args.tasks == 'all' else args.tasks.split(',')
+    tasks = TASKS.names() if args.tasks == 'all' else args.tasks.split(',')
     for task in tasks:
-        if task not in TASKS:
-            raise ConfigError(f"no task '{task}'.{nearest(task, TASKS)}")
+        TASKS.find(task)
     for policy in policies:
         if '://' not in policy:
             load_policy(policy)     # a name that nobody knows is told before anything runs

@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the picture."""
     from arena_robot.drivers.sim.contact_sheet import contact_sheet, write_picture
     from arena_robot.drivers.sim.tasks import TASKS
-    names = list(TASKS) if args.tasks == 'all' else args.tasks.split(',')
+    names = TASKS.names() if args.tasks == 'all' else args.tasks.split(',')
     sheet = contact_sheet(names, args.seed, args.width, args.columns, beauty=not args.plain)
     write_picture(args.out, sheet)
     print(f'{args.out}: {len(names)} tasks, {sheet.shape[1]}x{sheet.shape[0]}, '

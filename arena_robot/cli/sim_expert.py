@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.drivers.sim.expert import run_expert
     from arena_robot.drivers.sim.station import SimStation
     from arena_robot.drivers.sim.tasks import TASKS
-    names = list(TASKS) if args.tasks == 'all' else args.tasks.split(',')
+    names = TASKS.names() if args.tasks == 'all' else args.tasks.split(',')
     done = count = 0
     with SimStation.make(names[0], robot=args.robot, cameras=()) as station:
         print(f"{'task':14} {'success':>8} {'steps':>6} {'x real':>7}  failed seeds")

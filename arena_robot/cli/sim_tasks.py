@@ -16,7 +16,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the table."""
     from arena_robot.drivers.sim.station import make_task
     from arena_robot.drivers.sim.tasks import TASKS
-    for name, task in TASKS.items():
+    for name, task in TASKS.rows().items():
         wordings = sorted({make_task(name, seed).setup.instruction for seed in range(_SEEDS)})
         print(f'{name:14} {task.category:15} {wordings[0]}')
         if args.wordings:

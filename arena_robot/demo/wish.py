@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError
 from arena_robot.drivers.sim.tasks import TASKS
 
@@ -29,8 +28,7 @@ class Wish:
     def check(self) -> None:
         """Raise ConfigError for what cannot be."""
         for task in self.tasks:
-            if task not in TASKS:
-                raise ConfigError(f"no task '{task}'.{nearest(task, TASKS)}")
+            TASKS.find(task)
         if not 1 <= self.sessions <= 1000:
             raise ConfigError(f'--sessions is 1 to 1000, got {self.sessions}')
         if not 0.1 <= self.speed <= 20.0:

@@ -1,41 +1,66 @@
 """Which class drives a part, by backend name; a module is imported only when it is chosen."""
 
-import importlib
+import inspect
+from functools import partial
 from typing import Any
 
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError
+from arena_robot.core.extensions import Table
+from arena_robot.core.protocols import broken_members
+from arena_robot.drivers.base import Arm, Camera, Gripper
 
-DRIVERS: dict[str, dict[str, str]] = {
-    'arm': {
+DriverClass = type[Any]     # called with the driver's own arguments
+
+PROTOCOLS: dict[str, type] = {'arm': Arm, 'gripper': Gripper, 'camera': Camera}
+
+
+def _checked(part: str, found: object, backend: str) -> DriverClass:
+    what = f"the {part} backend '{backend}'"
+    if not inspect.isclass(found):
+        raise ConfigError(f'{what} is not a class, found {found!r}')
+    if broken := broken_members(found, PROTOCOLS[part]):
+        raise ConfigError(f'{what}: {found.__name__} does not keep the protocol {part.title()} of '
+                          f'arena_robot.drivers.base; it lacks {", ".join(broken)}')
+    return found
+
+
+def _table(part: str, built_in: dict[str, DriverClass | str]) -> Table[DriverClass]:
+    return Table(f'{part} backend', f'arena_robot.drivers.{part}', built_in,
+                 partial(_checked, part))
+
+
+DRIVERS: dict[str, Table[DriverClass]] = {
+    'arm': _table('arm', {
         'sim': 'arena_robot.drivers.sim.arm:SimArm',
         'replay': 'arena_robot.drivers.replay:ReplayArm',
-    },
-    'gripper': {
+    }),
+    'gripper': _table('gripper', {
         'sim': 'arena_robot.drivers.sim.gripper:SimGripper',
         'replay': 'arena_robot.drivers.replay:ReplayGripper',
-    },
-    'camera': {
+    }),
+    'camera': _table('camera', {
         'sim': 'arena_robot.drivers.sim.camera:SimCamera',
         'replay': 'arena_robot.drivers.replay:ReplayCamera',
-    },
+    }),
 }
 
 
-def driver(part: str, backend: str) -> type[Any]:
+def driver(part: str, backend: str) -> DriverClass:
     """
     Return the class behind ``backend`` for ``part`` ('arm', 'gripper' or 'camera').
 
-    Raises ConfigError that names the nearest known word, or what the backend's own library lacks.
+    ``backend`` is a built-in name, one that an installed package adds in the entry point group
+    ``arena_robot.drivers.<part>``, or ``module:Class``. Raises ConfigError that names the nearest
+    known word, what cannot be imported, or what the class lacks of the part's protocol.
     """
     if part not in DRIVERS:
         raise ConfigError(f"no robot part '{part}'.{nearest(part, DRIVERS)}")
-    backends = DRIVERS[part]
-    if backend not in backends:
-        raise ConfigError(f"no {part} backend '{backend}'.{nearest(backend, backends)}")
-    module, name = backends[backend].split(':')
-    try:
-        return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
-    except ImportError as error:
-        raise ConfigError(f"the {part} backend '{backend}' needs a library that is not "
-                          f'installed: {error}') from error
+    return DRIVERS[part].find(backend)
+
+
+def require_part(part: str, made: object) -> None:
+    """Raise ConfigError when a made part lacks attributes that its class could not show."""
+    if broken := broken_members(made, PROTOCOLS[part]):
+        raise ConfigError(f'{type(made).__name__} does not keep the protocol {part.title()} of '
+                          f'arena_robot.drivers.base; it lacks {", ".join(broken)}')

@@ -2,7 +2,8 @@
 What stands behind a node: the parameter ``backend``, looked up in drivers/table.py.
 
 A driver's constructor arguments are parameters: those the node has under the same name, and
-others as ``<backend>.<argument>``. Only simulation and replay are put together by hand.
+others as ``<backend>.<argument>``, or ``driver.<argument>`` where the backend is written as
+``module:Class``. Only simulation and replay are put together by hand.
 """
 
 import inspect
@@ -15,7 +16,7 @@ from arena_robot.core.camera import CameraInfo
 from arena_robot.core.errors import ArenaError, ConfigError
 from arena_robot.core.observation import EYES
 from arena_robot.drivers.base import Part
-from arena_robot.drivers.table import driver
+from arena_robot.drivers.table import driver, require_part
 from arena_robot.nodes.parameters import Param, declare
 from arena_robot.nodes.timeline import RosClock, ShiftedTime
 
@@ -36,24 +37,30 @@ def choose(node: 'PartNode', kind: str, backend: str) -> Maker:
     except ConfigError as error:
         raise ConfigError(f'{node.get_fully_qualified_name()}: {error}') from error
     special = {'sim': _simulated, 'replay': _replayed}.get(backend)
-    return special(node, kind) if special else _plain(node, found, backend)
+    return special(node, kind) if special else _plain(node, kind, found, backend)
 
 
-def _plain(node: 'PartNode', found: type[Any], backend: str) -> Maker:
+def _plain(node: 'PartNode', kind: str, found: type[Any], backend: str) -> Maker:
     """Return a maker that hands parameters to the constructor of ``found`` by name."""
     wanted: dict[str, Any] = {}
+    prefix = 'driver' if ':' in backend else backend
     for name, argument in inspect.signature(found).parameters.items():
         if name == 'clock':
             wanted[name] = node.timeline.part
         elif name in node.values:
             wanted[name] = node.values[name]
         elif argument.default is not inspect.Parameter.empty and argument.default is not None:
-            param = Param(f'{backend}.{name}', argument.default, f'{name} of {found.__name__}')
+            param = Param(f'{prefix}.{name}', argument.default, f'{name} of {found.__name__}')
             wanted[name] = declare(node, [param])[param.name]
         elif argument.default is inspect.Parameter.empty:
             raise ConfigError(f'{found.__name__} needs {name}, and {node.get_name()} has no such '
                               'parameter')
-    return lambda: found(**wanted)
+
+    def make() -> Part:
+        made: Part = found(**wanted)
+        require_part(kind, made)
+        return made
+    return make
 
 
 def _replayed(node: 'PartNode', kind: str) -> Maker:

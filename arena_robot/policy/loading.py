@@ -1,40 +1,25 @@
 """From ``module:Class`` and keyword arguments to a policy."""
 
-import importlib
-import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError
+from arena_robot.core.protocols import broken_members
 from arena_robot.policy.base import Policy
 from arena_robot.policy.examples import EXAMPLES
 
 
 def load_policy(name: str, kwargs: Mapping[str, Any] | None = None) -> Policy:
     """
-    Return the policy that ``name`` makes: an example such as ``echo``, or ``module:Class``.
+    Return the policy that ``name`` makes.
 
-    Modules in the working directory are found too. Raises ConfigError saying what is missing.
+    ``name`` is an example such as ``echo``, one that an installed package adds, or
+    ``module:Class``; modules in the working directory are found too. Raises ConfigError saying
+    what is missing.
     """
-    module_name, mark, class_name = EXAMPLES.get(name, name).partition(':')
-    if not mark or not class_name:
-        raise ConfigError(f"'{name}' is not a policy; write module:Class, or an example."
-                          f'{nearest(name, EXAMPLES)}')
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(f"cannot import '{module_name}' from {here}: {error}") from error
-    made_by = getattr(module, class_name, None)
-    if not callable(made_by):
-        raise ConfigError(f"'{module_name}' has no class '{class_name}'."
-                          f'{nearest(class_name, [n for n in dir(module) if n[0] != "_"])}')
+    made_by = EXAMPLES.find(name)
     try:
         policy = made_by(**(kwargs or {}))
     except TypeError as error:
@@ -57,8 +42,7 @@ def parse_kwargs(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def _policy_like(policy: Any, name: str) -> Policy:
-    missing = [word for word in ('spec', 'infer', 'reset') if not hasattr(policy, word)]
-    if missing:
-        raise ConfigError(f"{name} is not a policy: it has no {', '.join(missing)}")
+    if broken := broken_members(policy, Policy):
+        raise ConfigError(f"{name} is not a policy: it lacks {', '.join(broken)}")
     loaded: Policy = policy
     return loaded

@@ -4,13 +4,15 @@ import subprocess
 import sys
 
 import pytest
+from installed_package import install
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.drivers.table import DRIVERS, driver
 
 
 @pytest.mark.parametrize(('part', 'backend'), [
-    (part, backend) for part, backends in DRIVERS.items() for backend in backends])
+    (part, backend) for part, backends in DRIVERS.items()
+    for backend in backends.built_in])
 def test_every_entry_is_a_class(part, backend):
     assert isinstance(driver(part, backend), type)
 
@@ -23,8 +25,8 @@ def test_an_unknown_backend_names_the_nearest():
 
 
 def test_a_missing_library_is_named(monkeypatch):
-    monkeypatch.setitem(DRIVERS['arm'], 'ghost', 'no_such_library.arm:Arm')
-    with pytest.raises(ConfigError, match=r'needs a library.*no_such_library'):
+    monkeypatch.setitem(DRIVERS['arm'].built_in, 'ghost', 'no_such_library.arm:Arm')
+    with pytest.raises(ConfigError, match=r"cannot import 'no_such_library"):
         driver('arm', 'ghost')
 
 
@@ -32,3 +34,48 @@ def test_the_table_itself_loads_no_simulator():
     code = ('import sys, arena_robot.drivers.table as t; t.driver("arm", "replay"); '
             'sys.exit("mujoco" in sys.modules)')
     assert subprocess.run([sys.executable, '-c', code], timeout=60, check=False).returncode == 0
+
+
+CAMERA = """
+from arena_robot.drivers.base import StereoFrame
+from arena_robot.drivers.part import Opened
+
+class LabCamera(Opened):
+    def __init__(self, clock, exposure_ms=4.0):
+        self.serial, self.clock, self.exposure_ms = '1', clock, exposure_ms
+    def info(self): return {}
+    def frame(self, max_age_s=0.2): return None
+    def wait_frame(self, timeout_s): return None
+    def arrivals(self): return []
+
+class HalfCamera(Opened):
+    def info(self): return {}
+    def frame(self): return None
+
+def make(): return LabCamera(None)
+"""
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    return install(tmp_path, monkeypatch, 'lab_cameras', {'lab_cameras.py': CAMERA},
+                   '[arena_robot.drivers.camera]\nlab = lab_cameras:LabCamera\n'
+                   'half = lab_cameras:HalfCamera\n')
+
+
+def test_an_installed_package_adds_a_driver_by_name_and_by_address(lab):
+    assert driver('camera', 'lab') is driver('camera', 'lab_cameras:LabCamera')
+    with pytest.raises(ConfigError, match=r"no camera backend 'labb'. Did you mean 'lab'\? Known: "
+                                          'half, lab, replay, sim'):
+        driver('camera', 'labb')
+    with pytest.raises(ConfigError, match="no arm backend 'lab'"):
+        driver('arm', 'lab')
+
+
+def test_a_class_that_does_not_keep_the_protocol_is_refused(lab):
+    with pytest.raises(ConfigError, match=r'HalfCamera does not keep the protocol Camera of '
+                       r'arena_robot.drivers.base; it lacks arrivals\(\), frame\(max_age_s=0.2\) '
+                       r'\(it takes \(self\)\), wait_frame\(timeout_s\)$'):
+        driver('camera', 'half')
+    with pytest.raises(ConfigError, match='is not a class'):
+        driver('camera', 'lab_cameras:make')

@@ -10,7 +10,7 @@ from arena_robot.drivers.sim.tasks import TASKS
 def test_tasks_are_listed_with_their_wordings(capsys):
     assert main(['sim', 'tasks']) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(TASKS)
+    assert [line.split()[0] for line in lines] == list(TASKS.built_in)
     assert main(['sim', 'tasks', '--wordings']) == 0
     assert 'set the mug down on the plate' in capsys.readouterr().out
 

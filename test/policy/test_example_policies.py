@@ -77,12 +77,12 @@ def test_examples_know_nothing_of_the_simulator():
 
 
 def test_there_are_enough_examples_and_all_load():
-    assert len(examples.EXAMPLES) >= 6
-    for name in examples.EXAMPLES:
+    assert len(examples.EXAMPLES.built_in) >= 6
+    for name in examples.EXAMPLES.built_in:
         assert isinstance(load_policy(name).spec, PolicySpec)
 
 
-@pytest.mark.parametrize('name', sorted(set(examples.EXAMPLES) - {'echo'}))
+@pytest.mark.parametrize('name', sorted(set(examples.EXAMPLES.built_in) - {'echo'}))
 def test_examples_pass_the_conformance_suite(name):
     with SERVERS['grpc'](load_policy(name)) as server:
         report = run_suite(server.address, QUICK)

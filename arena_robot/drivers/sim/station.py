@@ -9,8 +9,6 @@ import mujoco
 import numpy as np
 from typing_extensions import Self
 
-from arena_robot.core.config import nearest
-from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import EYES, ROLES
 from arena_robot.drivers.sim.arm import SimArm
 from arena_robot.drivers.sim.camera import SimCamera, Studio
@@ -41,9 +39,7 @@ class SavedState:
 
 def make_task(name: str, seed: int) -> Task:
     """Return a task's instance for a seed; ConfigError names the nearest known task."""
-    if name not in TASKS:
-        raise ConfigError(f"no task '{name}'.{nearest(name, TASKS)}")
-    return TASKS[name](np.random.default_rng((seed, 11)))
+    return TASKS.find(name)(np.random.default_rng((seed, 11)))
 
 
 class SimStation:

@@ -7,7 +7,7 @@ from arena_robot.nodes.parameters import Param
 from arena_robot.safety.limits import RESET_JOINTS, ROBOTS, ArmLimits, limits_for
 
 ARM_PARAMS = (
-    Param('backend', 'sim', 'driver of the arm, one of those in drivers/table.py'),
+    Param('backend', 'sim', 'driver of the arm: sim, replay, an installed one, module:Class'),
     Param('robot_type', 'panda', 'which Franka', choices=tuple(sorted(ROBOTS))),
     Param('robot_ip', '172.16.0.2', 'address of the robot, or of the NUC that drives it'),
     Param('arm_prefix', '', "what comes before joint and frame names, such as 'left'"),

@@ -31,7 +31,7 @@ STYLES = {
                 '{name}_{eye}_camera_frame_optical'),
 }
 CAMERA_PARAMS = (
-    Param('backend', 'sim', 'driver of the camera, one of those in drivers/table.py'),
+    Param('backend', 'sim', 'driver of the camera: sim, replay, an installed one, module:Class'),
     Param('role', 'left', 'where the camera stands', choices=ROLES),
     Param('serial_number', '', 'serial number that the camera must have; empty: any'),
     Param('camera_name', '', 'what frame names begin with; empty: the role'),

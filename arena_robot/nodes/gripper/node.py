@@ -32,7 +32,7 @@ from arena_robot.safety.watchdog import CommandWatchdog
 KNUCKLE = 'robotiq_85_left_knuckle_joint'
 GRIPPED = (ObjectStatus.GRIPPED_CLOSING, ObjectStatus.GRIPPED_OPENING)
 GRIPPER_PARAMS = (
-    Param('backend', 'sim', 'driver of the gripper, one of those in drivers/table.py'),
+    Param('backend', 'sim', 'driver of the gripper: sim, replay, an installed one, module:Class'),
     Param('com_port', '/dev/ttyUSB0', 'serial port'),
     Param('baudrate', 115200, 'serial speed', 9600, 1000000),
     Param('slave_address', 9, 'Modbus address', 1, 247),

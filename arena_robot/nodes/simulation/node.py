@@ -146,9 +146,11 @@ class SimStationNode(Listening):
 
     def _validate(self, parameters: list[Parameter]) -> SetParametersResult:
         for parameter in parameters:
-            if parameter.name == 'task' and parameter.value not in TASKS:
-                return SetParametersResult(successful=False, reason=(
-                    f"no task '{parameter.value}'.{nearest(str(parameter.value), TASKS)}"))
+            if parameter.name == 'task':
+                try:
+                    TASKS.find(str(parameter.value))
+                except ConfigError as error:
+                    return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
 
     def _publish_progress(self) -> None:

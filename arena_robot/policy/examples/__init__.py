@@ -2,10 +2,27 @@
 Honest example policies that see only images, proprioception and the prompt.
 
 Strongest first, but for ``echo``, which is for wiring checks: the weaker ``vision_…`` have a fault
-built in, and say which in their names. A station never learns a policy's name.
+built in, and say which in their names. A station never learns a policy's name. Installed packages
+add policies in the entry point group ``arena_robot.policies``.
 """
 
-EXAMPLES = {
+from collections.abc import Callable
+from typing import Any
+
+from arena_robot.core.errors import ConfigError
+from arena_robot.core.extensions import Table
+
+PolicyMaker = Callable[..., Any]
+WIRING = 'echo'
+
+
+def _checked(found: object, name: str) -> PolicyMaker:
+    if not callable(found):
+        raise ConfigError(f"the policy '{name}' is not a class or function, found {found!r}")
+    return found
+
+
+EXAMPLES: Table[PolicyMaker] = Table('policy', 'arena_robot.policies', {
     'vision': 'arena_robot.policy.examples.vision:Vision',
     'vision_noisy': 'arena_robot.policy.examples.vision:VisionNoisy',
     'vision_drops': 'arena_robot.policy.examples.vision:VisionDrops',
@@ -13,5 +30,5 @@ EXAMPLES = {
     'vision_confused': 'arena_robot.policy.examples.vision:VisionConfused',
     'random_walk': 'arena_robot.policy.examples.random_walk:RandomWalk',
     'frozen': 'arena_robot.policy.examples.frozen:Frozen',
-    'echo': 'arena_robot.policy.examples.echo:Echo',
-}
+    WIRING: 'arena_robot.policy.examples.echo:Echo',
+}, _checked)

@@ -1,11 +1,35 @@
-"""The tasks by name."""
+"""The tasks by name; installed packages add theirs in the entry point group."""
 
+import inspect
+from typing import cast
+
+import numpy as np
+
+from arena_robot.core.errors import ConfigError
+from arena_robot.core.extensions import Table
+from arena_robot.core.protocols import broken_members
 from arena_robot.drivers.sim.tasks.base import Task
 from arena_robot.drivers.sim.tasks.fixed import CloseBox, CloseDrawer, OpenDrawer, PressButton
 from arena_robot.drivers.sim.tasks.move import KnockOver, SlideBook, StayStill, WipeTable
 from arena_robot.drivers.sim.tasks.pick import CubeInBowl, CupOnPlate, LiftCube
 from arena_robot.drivers.sim.tasks.sets import FindCube, SortCubes, StackBlocks
 
-TASKS: dict[str, type[Task]] = {task.name: task for task in (
+
+def _checked(found: object, name: str) -> type[Task]:
+    if not inspect.isclass(found):
+        raise ConfigError(f"the task '{name}' is not a class, found {found!r}")
+    task = cast('type[Task]', found)
+    try:
+        made = task(np.random.default_rng(0))
+    except TypeError as error:
+        raise ConfigError(f"the task '{name}' cannot be made with a random generator: "
+                          f'{error}') from error
+    if broken := broken_members(made, Task):
+        raise ConfigError(f"the task '{name}' does not keep the protocol Task of "
+                          f'arena_robot.drivers.sim.tasks.base; it lacks {", ".join(broken)}')
+    return task
+
+
+TASKS: Table[type[Task]] = Table('task', 'arena_robot.tasks', {task.name: task for task in (
     LiftCube, CubeInBowl, CupOnPlate, StackBlocks, SortCubes, FindCube, OpenDrawer, CloseDrawer,
-    CloseBox, PressButton, SlideBook, KnockOver, WipeTable, StayStill)}
+    CloseBox, PressButton, SlideBook, KnockOver, WipeTable, StayStill)}, _checked)

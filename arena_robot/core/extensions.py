@@ -1,0 +1,107 @@
+"""
+Tables of named things to which other installed packages can add their own.
+
+A name is one of the package's own, the name of an entry point, or ``module:name``. Entry points
+are read only for a name that is not the package's own, and for a list of all names.
+"""
+
+import importlib
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from arena_robot.core.config import nearest
+from arena_robot.core.errors import ArenaError, ConfigError
+
+Row = TypeVar('Row')
+
+_log = logging.getLogger(__name__)
+
+
+def load_object(address: str) -> object:
+    """
+    Return what ``module:name`` stands for; modules in the working directory are found too.
+
+    Raises ConfigError that says what cannot be imported, or names the nearest name of the module.
+    """
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    module_name, _, names = address.partition(':')
+    if not module_name or not names:
+        raise ConfigError(f"'{address}' is not module:name")
+    try:
+        found: object = importlib.import_module(module_name)
+    except Exception as error:  # whatever a module does while it is imported
+        raise ConfigError(f"cannot import '{module_name}' from {here}: {error}") from error
+    for name in names.split('.'):
+        known = [word for word in dir(found) if word[0] != '_']
+        if name not in known and not hasattr(found, name):
+            raise ConfigError(f"'{module_name}' has no '{name}'.{nearest(name, known)}")
+        found = getattr(found, name)
+    return found
+
+
+@dataclass(frozen=True)
+class Table(Generic[Row]):
+    """
+    What exists of one ``kind`` (a word for messages), by name.
+
+    ``built_in`` holds rows, or the ``module:name`` that a row is loaded from when it is asked for.
+    Other packages add rows in the entry point ``group``; a built-in name cannot be replaced.
+    ``check`` gets a loaded thing and the name that was asked for; it returns the row or raises.
+    ``error`` is raised for a name that nobody knows.
+    """
+
+    kind: str
+    group: str
+    built_in: Mapping[str, Row | str]
+    check: Callable[[object, str], Row]
+    error: type[ArenaError] = ConfigError
+    _added: dict[str, Row] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def find(self, name: str) -> Row:
+        """Return the row called ``name``; an unknown one raises, naming the nearest known."""
+        if name in self.built_in:
+            row = self.built_in[name]
+            return self.check(load_object(row), name) if isinstance(row, str) else row
+        if name not in self._added:
+            self._added[name] = self.check(load_object(self._address(name)), name)
+        return self._added[name]
+
+    def names(self) -> list[str]:
+        """Return all names, the package's own first, in the order of the table."""
+        return [*self.built_in, *sorted(set(self._points()) - set(self.built_in))]
+
+    def rows(self) -> dict[str, Row]:
+        """Return all rows by name; one that cannot be loaded is left out with a warning."""
+        found = {}
+        for name in self.names():
+            try:
+                found[name] = self.find(name)
+            except ArenaError as error:
+                _log.warning("the %s '%s' is left out: %s", self.kind, name, error)
+        return found
+
+    def _address(self, name: str) -> str:
+        if ':' in name:
+            return name
+        points = self._points().get(name, [])
+        if not points:
+            raise self.error(f"no {self.kind} '{name}'.{nearest(name, self.names())} Or write "
+                             'module:name for one of your own.')
+        if len(points) > 1:
+            packages = ' and '.join(sorted(p.dist.name if p.dist else p.value for p in points))
+            raise self.error(f"the {self.kind} '{name}' is added by {packages}; remove all but "
+                             'one, or write module:name')
+        return points[0].value
+
+    def _points(self) -> dict[str, list[EntryPoint]]:
+        found: dict[str, dict[str, EntryPoint]] = {}
+        for point in entry_points(group=self.group):
+            found.setdefault(point.name, {})[point.value] = point
+        return {name: list(points.values()) for name, points in found.items()}

@@ -1,0 +1,71 @@
+"""A driver of another package behind a node, from a parameter file."""
+
+import uuid
+
+import pytest
+from installed_package import install
+
+from arena_robot.core.errors import ConfigError
+from arena_robot.nodes.gripper.node import GripperNode
+from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.supervisor import overrides_file
+
+GRIPPER = """
+from arena_robot.core.observation import GripperState
+from arena_robot.drivers.part import Opened
+
+class LabGripper(Opened):
+    def __init__(self, clock, com_port, stroke_mm=85.0):
+        self.clock, self.com_port, self.stroke_mm = clock, com_port, stroke_mm
+    def state(self, max_age_s=0.2):
+        return GripperState(self.clock.now_ns(), 0.0, self.stroke_mm / 1000.0, 0.0)
+    def wait_state(self, timeout_s):
+        return self.state()
+    def command(self, command):
+        return command
+    def stop(self): pass
+    def activate(self): pass
+
+class Handless(Opened):
+    def __init__(self, clock): pass
+"""
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    return install(tmp_path, monkeypatch, 'lab_grippers', {'lab_grippers.py': GRIPPER},
+                   '[arena_robot.drivers.gripper]\nlab = lab_grippers:LabGripper\n')
+
+
+def gripper_node(values):
+    """Return the node's driver, made as its parameter file says."""
+    path = overrides_file({'gripper_node': {'autostart': False, 'com_port': '/dev/lab', **values}})
+    args = ['test', '--ros-args', '--params-file', str(path),
+            '-r', f'__ns:=/backend_{uuid.uuid4().hex[:6]}']
+    try:
+        with Spin(args) as spin:
+            node = GripperNode('gripper_node', context=spin.context)
+            try:
+                return node.build_part()
+            finally:
+                node.destroy_node()
+    finally:
+        path.unlink()
+
+
+@pytest.mark.parametrize(('backend', 'prefix'), [
+    ('lab_grippers:LabGripper', 'driver'), ('lab', 'lab')])
+def test_a_parameter_file_names_a_driver_of_another_package(lab, backend, prefix):
+    part = gripper_node({'backend': backend, prefix: {'stroke_mm': 140.0}})
+    assert type(part).__name__ == 'LabGripper'
+    assert (part.com_port, part.stroke_mm) == ('/dev/lab', 140.0)
+    with part:
+        assert part.state().width_m == 0.14
+
+
+def test_what_a_driver_lacks_is_said_before_anything_opens(lab):
+    with pytest.raises(ConfigError, match=r'Handless does not keep the protocol Gripper of '
+                                          'arena_robot.drivers.base; it lacks activate'):
+        gripper_node({'backend': 'lab_grippers:Handless'})
+    with pytest.raises(ConfigError, match=r"gripper_node: no gripper backend 'lap'. Did you mean"):
+        gripper_node({'backend': 'lap'})
