@@ -70,9 +70,10 @@ def _tell_token(token: str | None, path: Path | None) -> None:
     if path is None:
         print(f"the first maintainer's token, shown this once: {token}", flush=True)
         return
+    from arena_robot.core.files import write_text
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)
-    path.write_text(token + '\n', encoding='utf-8')
+    write_text(path, token + '\n')
     print(f"the first maintainer's token is in {path}", flush=True)
 
 

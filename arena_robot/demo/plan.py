@@ -2,12 +2,12 @@
 
 import dataclasses
 import json
-import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.core.files import write_json
 
 FILE = 'demo.json'
 VERSION = 1
@@ -104,11 +104,7 @@ def read_plan(folder: Path) -> Plan | None:
 
 def write_plan(folder: Path, plan: Plan) -> None:
     """Keep the plan, as a whole or not at all."""
-    path = folder / FILE
-    temporary = path.with_name(f'.{FILE}.{secrets.token_hex(3)}')
-    content = {'version': VERSION, **dataclasses.asdict(plan)}
-    temporary.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
-    temporary.replace(path)
+    write_json(folder / FILE, {'version': VERSION, **dataclasses.asdict(plan)}, indent=1)
 
 
 def _ports(data: dict[str, Any]) -> Ports:

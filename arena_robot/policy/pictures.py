@@ -1,30 +1,17 @@
 """Pixels to bytes and back; nothing larger than the limit is ever decoded."""
 
 import io
-from typing import cast
 
-import cv2
 import numpy as np
 import PIL.Image
 
-from arena_robot.core.errors import PolicyRefused
+from arena_robot.core.errors import DataError, PolicyRefused
+from arena_robot.core.jpeg import from_jpeg
 from arena_robot.core.observation import Pixels
 from arena_robot.policy.base import MAX_SIDE
 
-JPEG_COLOURS = 3
 
-
-def to_jpeg(pixels: Pixels, quality: int) -> bytes:
-    """Return ``pixels`` (H, W, 3) RGB as JPEG of ``quality`` 1 to 100."""
-    flags = [cv2.IMWRITE_JPEG_QUALITY, quality]
-    bgr = cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2BGR)
-    good, data = cv2.imencode('.jpg', bgr, flags)
-    if not good:
-        raise PolicyRefused(f'an image of shape {pixels.shape} cannot be encoded as JPEG')
-    return data.tobytes()
-
-
-def from_jpeg(data: bytes, height: int, width: int) -> Pixels:
+def from_announced_jpeg(data: bytes, height: int, width: int) -> Pixels:
     """Return (height, width, 3) RGB; raises PolicyRefused when the bytes say otherwise."""
     check_sides(height, width)
     try:
@@ -35,10 +22,10 @@ def from_jpeg(data: bytes, height: int, width: int) -> Pixels:
     if found != (width, height):
         raise PolicyRefused(f'a JPEG was announced as {height}x{width} (height x width) and is '
                             f'{found[1]}x{found[0]}')
-    decoded = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
-    if decoded is None:
-        raise PolicyRefused('an image is not a JPEG that can be read')
-    return cast(Pixels, cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB))
+    try:
+        return from_jpeg(data)
+    except DataError as error:
+        raise PolicyRefused('an image is not a JPEG that can be read') from error
 
 
 def from_rgb8(data: bytes, height: int, width: int) -> Pixels:

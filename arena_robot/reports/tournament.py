@@ -12,6 +12,7 @@ import numpy as np
 
 import arena_robot
 from arena_robot.core.errors import DataError
+from arena_robot.core.files import write_text
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.reports.ranking_plots import plot_standings, plot_win_matrix
@@ -74,9 +75,7 @@ def write_report(tournament: TournamentReport, folder: Path) -> Path:
             t=tournament, rows=_rows(tournament), matrix=_matrix(tournament), sessions=sessions,
             version=arena_robot.__version__)
         path = folder / 'index.html'
-        temporary = folder / '.index.html.tmp'
-        temporary.write_text(page, encoding='utf-8')
-        temporary.replace(path)
+        write_text(path, page)
     except OSError as error:
         raise DataError(f'the report cannot be written to {folder}: {error}') from error
     return path

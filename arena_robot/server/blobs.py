@@ -7,6 +7,7 @@ from typing import BinaryIO, cast
 import fsspec
 
 from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.core.files import replace
 from arena_robot.server.files import checked_path
 
 COPY_BYTES = 1 << 22
@@ -32,7 +33,7 @@ class Blobs:
         target = self._path(key)
         self._fs.makedirs(target.rsplit('/', 1)[0], exist_ok=True)
         if self._local and _same_device(source, Path(target).parent):
-            source.replace(target)
+            replace(source, Path(target))
             return
         part = f'{target}.part' if self._local else target
         self._fs.put_file(str(source), part)

@@ -23,6 +23,7 @@ from arena_robot.core.errors import (
     ServerUnavailable,
     Unauthorised,
 )
+from arena_robot.core.files import is_partial
 from arena_robot.core.pair import Assignment, Reveal, StationInfo
 from arena_robot.policy.base import OpenPolicy, Policy
 from arena_robot.policy.connect import connect
@@ -177,7 +178,7 @@ class RemoteArena:
     def upload(self, session_id: str, episode: Episode, folder: Path) -> None:
         """Send how the rollout ended, and every file of its folder that is not there yet."""
         self._calls('StoreEpisode', wire.episode_to_wire(episode))
-        for path in sorted(p for p in folder.rglob('*') if p.is_file()):
+        for path in sorted(p for p in folder.rglob('*') if p.is_file() and not is_partial(p)):
             self.send(session_id, episode.slot.value, path, path.relative_to(folder).as_posix())
 
     def send(self, session_id: str, slot: str, source: Path, name: str) -> None:

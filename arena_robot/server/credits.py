@@ -1,10 +1,10 @@
 """The weekly credits: a base for every owner of policies, and what sponsors add."""
 
-import datetime
 
 import sqlalchemy as sa
 
 from arena_robot.core.clock import Clock
+from arena_robot.core.iso_time import to_utc
 from arena_robot.server.config import Credits
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import MINT, Ledger, Transfer
@@ -13,8 +13,7 @@ from arena_robot.server.store.schema import accounts
 
 def grant_weekly(database: Database, clock: Clock, plan: Credits) -> int:
     """Book this week's credits that are not booked yet; return how many grants were made."""
-    moment = datetime.datetime.fromtimestamp(clock.now_ns() * 1e-9, tz=datetime.timezone.utc)
-    year, week, _ = moment.isocalendar()
+    year, week, _ = to_utc(clock.now_ns()).isocalendar()
     with database.read() as connection:
         owners = list(connection.execute(sa.select(accounts.c.name).where(
             accounts.c.roles.contains('owner')).order_by(accounts.c.name)).scalars())

@@ -1,6 +1,5 @@
 """What the stored verdicts say: comparisons for the ranking room, and what it makes of them."""
 
-import datetime
 import json
 import logging
 import threading
@@ -12,6 +11,7 @@ import sqlalchemy as sa
 
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import RankingError
+from arena_robot.core.iso_time import to_iso
 from arena_robot.ranking.as_json import as_json
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.bradley_terry import fit_counts
@@ -62,7 +62,7 @@ class Results:
         return [Comparison(r.id, r.a, r.b, Preference(r.preference),
                            nan if r.progress_a is None else r.progress_a,
                            nan if r.progress_b is None else r.progress_b, r.evaluator,
-                           r.institution, r.prompt, _iso(r.created_ns)) for r in rows]
+                           r.institution, r.prompt, to_iso(r.created_ns)) for r in rows]
 
     def posterior(self, candidates: Sequence[PolicyRecord]) -> Posterior | None:
         """Return what Bradley–Terry knows of the candidates; None while it cannot tell."""
@@ -179,11 +179,6 @@ class Results:
                 self._tally = {(int(r[0]), int(r[1]), str(r[2])): int(r[3]) for r in rows}
                 self._tallied = version
             return self._tally
-
-
-def _iso(stamp_ns: int) -> str:
-    moment = datetime.datetime.fromtimestamp(stamp_ns * 1e-9, datetime.timezone.utc)
-    return moment.isoformat(timespec='milliseconds')
 
 
 def _counted() -> sa.ColumnElement[bool]:

@@ -6,7 +6,6 @@ ever assigned one. A session that is here already is left alone, so an import ca
 """
 
 import csv
-import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,8 @@ from sqlalchemy.engine import Connection
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import EndReason, Preference
 from arena_robot.core.errors import DataError
+from arena_robot.core.files import replacing
+from arena_robot.core.iso_time import from_iso, to_table_time
 from arena_robot.server.base import PolicyState, SessionState
 from arena_robot.server.categories import categorise
 from arena_robot.server.store.database import Database
@@ -196,10 +197,9 @@ def _stamp(text: str, where: str) -> int:
     if not text:
         return 0
     try:
-        moment = datetime.datetime.fromisoformat(text)
-    except ValueError as error:
+        return from_iso(text)
+    except DataError as error:
         raise DataError(f'{where}: {text!r:.40} is not a time') from error
-    return int(moment.replace(tzinfo=moment.tzinfo or datetime.timezone.utc).timestamp() * 1e9)
 
 
 def _session_rows(connection: Connection) -> Iterable[tuple[Any, ...]]:
@@ -228,16 +228,11 @@ def _episode_rows(connection: Connection) -> Iterable[tuple[Any, ...]]:
 
 
 def _iso(stamp_ns: int | None) -> str:
-    if not stamp_ns:
-        return ''
-    moment = datetime.datetime.fromtimestamp(stamp_ns * 1e-9, tz=datetime.timezone.utc)
-    return moment.replace(tzinfo=None).isoformat(sep=' ', timespec='microseconds')
+    return to_table_time(stamp_ns) if stamp_ns else ''
 
 
 def _write(path: Path, columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
-    part = path.with_suffix('.part')
-    with part.open('w', newline='', encoding='utf-8') as file:
+    with replacing(path) as part, part.open('w', newline='', encoding='utf-8') as file:
         writer = csv.writer(file)
         writer.writerow(columns)
         writer.writerows(rows)
-    part.replace(path)

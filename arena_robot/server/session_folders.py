@@ -6,13 +6,13 @@ Sessions of a server back as folders, as a station keeps them.
 the tree of RoboArena's data dumps.
 """
 
-import datetime
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from arena_robot.core.errors import DataError
+from arena_robot.core.files import move, write_json
+from arena_robot.core.iso_time import to_iso
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.browse import MOST, Browse, Evaluation, Filter, StoredRollout
 from arena_robot.server.uploads import Uploads
@@ -55,16 +55,15 @@ def _write(browse: Browse, uploads: Uploads, blobs: Blobs, evaluation: Evaluatio
                 stream.write(block)
     part.mkdir(parents=True, exist_ok=True)
     _, rollouts = browse.evaluation(evaluation.id)
-    text = json.dumps(summary(evaluation, rollouts), indent=2, ensure_ascii=False) + '\n'
-    (part / 'session.json').write_text(text, encoding='utf-8')
-    part.rename(folder)
+    write_json(part / 'session.json', summary(evaluation, rollouts))
+    move(part, folder)
 
 
 def summary(evaluation: Evaluation, rollouts: tuple[StoredRollout, ...]) -> dict[str, Any]:
     """Return what a station's ``session.json`` would say of a finished session."""
     slots = {r.slot: {'steps': r.steps, 'end': r.end_reason, 'progress': r.progress}
              for r in rollouts if r.slot}
-    moment = datetime.datetime.fromtimestamp(evaluation.created_ns * 1e-9, datetime.timezone.utc)
+    created = to_iso(evaluation.created_ns)
     return {
         'version': 1, 'state': 'done', 'session_id': evaluation.id, 'prompt': evaluation.prompt,
         'station': evaluation.institution, 'evaluator': '', 'valid': evaluation.valid,
@@ -73,5 +72,4 @@ def summary(evaluation: Evaluation, rollouts: tuple[StoredRollout, ...]) -> dict
         'commitment': evaluation.commitment, 'verified': bool(evaluation.commitment),
         'reveal': {'nonce': evaluation.nonce, 'policy_a': evaluation.policy_a,
                    'policy_b': evaluation.policy_b},
-        'created': moment.isoformat(timespec='milliseconds'),
-        'updated': moment.isoformat(timespec='milliseconds')}
+        'created': created, 'updated': created}

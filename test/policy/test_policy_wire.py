@@ -10,10 +10,11 @@ from policy_samples import observation, photograph, pictures
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import BadReply, PolicyRefused
+from arena_robot.core.jpeg import to_jpeg
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.contract import check_actions, check_chunk, check_observation
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.pictures import from_jpeg, to_jpeg
+from arena_robot.policy.pictures import from_announced_jpeg
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
 SPECS = st.builds(
@@ -100,9 +101,9 @@ def test_a_broken_image_is_refused(damage):
 def test_a_jpeg_larger_than_it_says_is_never_decoded():
     data = to_jpeg(np.zeros((300, 200, 3), np.uint8), 50)
     with pytest.raises(PolicyRefused, match=r'announced as 8x8 .* is 300x200'):
-        from_jpeg(data, 8, 8)
+        from_announced_jpeg(data, 8, 8)
     with pytest.raises(PolicyRefused, match='JPEG'):
-        from_jpeg(data[:200], 300, 200)
+        from_announced_jpeg(data[:200], 300, 200)
 
 
 def test_too_many_images_are_refused():

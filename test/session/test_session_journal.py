@@ -4,7 +4,8 @@ import pytest
 
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import DataError, SessionError
-from arena_robot.session.protocol.journal import Journal, read_journal, write_atomic
+from arena_robot.core.files import write_text
+from arena_robot.session.protocol.journal import Journal, read_journal
 
 CLOCK = ManualClock(1_700_000_000_000_000_000)
 
@@ -90,7 +91,7 @@ def test_numbers_that_json_cannot_hold_are_refused(tmp_path):
 
 def test_a_summary_is_replaced_as_a_whole(tmp_path):
     path = tmp_path / 'session.json'
-    write_atomic(path, '{"a": 1}')
-    write_atomic(path, '{"a": 2}')
+    write_text(path, '{"a": 1}')
+    write_text(path, '{"a": 2}')
     assert json.loads(path.read_text()) == {'a': 2}
     assert list(tmp_path.iterdir()) == [path]

@@ -15,6 +15,7 @@ from sensor_msgs.msg import Image as ImageMessage
 
 from arena_robot.core.camera import CameraInfo
 from arena_robot.core.errors import NotConnected
+from arena_robot.core.jpeg import QUALITY, to_jpeg
 from arena_robot.core.observation import EYES, ROLES, Pixels
 from arena_robot.drivers.base import Camera, Part
 from arena_robot.nodes import backends, convert, diagnostics, qos
@@ -40,7 +41,7 @@ CAMERA_PARAMS = (
     Param('width', 0, 'published width (px); 0: as the camera gives it', 0, 4096),
     Param('height', 0, 'published height (px); 0: as the camera gives it', 0, 4096),
     Param('encoding', 'rgb8', 'pixel format', choices=tuple(convert.ENCODINGS)),
-    Param('jpeg_quality', 90, 'quality of …/compressed, made only while somebody listens',
+    Param('jpeg_quality', QUALITY, 'quality of …/compressed, made only while somebody listens',
           1, 100),
     Param('topic_style', 'zed5', 'topic names of which ZED wrapper, or generic',
           choices=tuple(STYLES)),
@@ -157,10 +158,9 @@ class CameraNode(PartNode):
 
 def jpeg_message(pixels: Pixels, stamp_ns: int, frame_id: str, quality: int) -> CompressedImage:
     """Return (H, W, 3) RGB pixels as JPEG, with the format text of image_transport."""
-    bgr = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
-    _, data = cv2.imencode('.jpg', bgr, [cv2.IMWRITE_JPEG_QUALITY, quality])
     return CompressedImage(header=convert.header(stamp_ns, frame_id),
-                           format='rgb8; jpeg compressed bgr8', data=array('B', data.tobytes()))
+                           format='rgb8; jpeg compressed bgr8',
+                           data=array('B', to_jpeg(pixels, quality)))
 
 
 def scaled(info: CameraInfo, width: int, height: int) -> CameraInfo:

@@ -6,7 +6,6 @@ standings latched on ``~/ranking`` and answers ``~/get_ranking`` (method, subset
 ``~/ingest_episode``. Never runs at a station: it knows the policies' names.
 """
 
-import datetime
 import logging
 import sys
 import threading
@@ -23,6 +22,7 @@ from arena_msgs.msg import Ranking, RankingEntry
 from arena_msgs.srv import GetRanking, IngestEpisode
 from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import ArenaError
+from arena_robot.core.iso_time import from_iso
 from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.convert import header
 from arena_robot.nodes.listener import Listening
@@ -162,8 +162,7 @@ def _stamp_ns(text: str) -> int:
     """Return a verdict's time in nanoseconds; one without a time is never too old."""
     if not text:
         return int(np.iinfo(np.int64).max)
-    moment = datetime.datetime.fromisoformat(text)
-    return int(moment.replace(tzinfo=moment.tzinfo or datetime.timezone.utc).timestamp() * 1e9)
+    return from_iso(text)
 
 
 def main(args: Sequence[str] | None = None) -> int:

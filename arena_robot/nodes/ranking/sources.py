@@ -1,6 +1,5 @@
 """Where a ranking node finds verdicts: a folder, a database, a server."""
 
-import datetime
 import json
 import urllib.request
 from collections.abc import Hashable
@@ -9,6 +8,7 @@ from typing import Any, Protocol
 
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import ConfigError, ServerUnavailable
+from arena_robot.core.iso_time import to_iso
 from arena_robot.ranking.tables import read_words
 from arena_robot.server.results import Results
 from arena_robot.server.store.database import Database
@@ -128,6 +128,5 @@ def source(text: str) -> RankingSource:
 def _comparison(e: dict[str, Any]) -> Comparison:
     nan = float('nan')
     a, b = (nan if e[k] is None else float(e[k]) for k in ('progress_a', 'progress_b'))
-    created = datetime.datetime.fromtimestamp(e['created_ns'] * 1e-9, datetime.timezone.utc)
     return Comparison(e['id'], e['policy_a'], e['policy_b'], Preference(e['preference']), a, b,
-                      '', e['institution'], e['prompt'], created.isoformat())
+                      '', e['institution'], e['prompt'], to_iso(e['created_ns']))

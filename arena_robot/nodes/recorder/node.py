@@ -23,6 +23,7 @@ from arena_msgs.msg import RecorderStatus, TopicStats
 from arena_msgs.srv import StartRecording, StopRecording
 from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import ArenaError, RecordingError
+from arena_robot.core.files import move
 from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.convert import header
 from arena_robot.nodes.listener import Listening
@@ -297,7 +298,7 @@ def keep_earlier(folder: Path) -> None:
     names = [f'{folder.name}_earlier', *(f'{folder.name}_earlier_{k}' for k in range(2, 1000))]
     home = next(folder.with_name(n) for n in names if not folder.with_name(n).exists())
     try:
-        folder.rename(home)
+        move(folder, home)
     except OSError as error:
         raise RecordingError(f'{folder} holds a recording that cannot be moved to {home}: '
                              f'{error.strerror}') from error

@@ -11,11 +11,11 @@ from arena_msgs.msg import ActionChunk, EpisodeInfo, SessionState, StepRecord
 from arena_robot.core.action import Chunk
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot, Step
+from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import Observation, Pixels
 from arena_robot.nodes import qos
 from arena_robot.nodes.session import messages
 from arena_robot.session.evaluator.desk import DeskState
-from arena_robot.session.loop.photos import jpeg
 from arena_robot.session.loop.rollout import RolloutRequest
 
 SHOWN_EYE = '_left'
@@ -69,7 +69,7 @@ class RosAudience:
         now_ns = self._clock.now_ns()
         for number, (view, pixels) in enumerate(p for p in photos.items()
                                                 if p[0].endswith(SHOWN_EYE)):
-            message = messages.photo_message(jpeg(pixels, 90), now_ns, view)
+            message = messages.photo_message(to_jpeg(pixels), now_ns, view)
             if view not in self._references:
                 self._references[view] = qos.publisher(
                     self._node, CompressedImage, f'~/reset_reference/{view}', qos.LATCHED)

@@ -7,10 +7,11 @@ from google.protobuf.message import DecodeError
 
 from arena_robot.core.action import ActionSpace, Chunk, handled
 from arena_robot.core.errors import BadReply, PolicyRefused
+from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import ArmState, GripperState, Image, Observation, Pixels
 from arena_robot.policy.base import GRIPPER, PROTOCOL_VERSION, PolicySpec
 from arena_robot.policy.contract import check_actions, check_spec
-from arena_robot.policy.pictures import from_jpeg, from_rgb8, to_jpeg
+from arena_robot.policy.pictures import from_announced_jpeg, from_rgb8
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
 # The numbers of arena_policy.proto's enum, which must be those of the table.
@@ -22,7 +23,7 @@ SPACE_OF = {number: space for space, number in SPACES.items()}
 RESIZES = {'fast': pb.RESIZE_FAST, 'exact': pb.RESIZE_EXACT}
 RESIZE_OF = {number: name for name, number in RESIZES.items()}
 DECODERS: dict[int, Callable[[bytes, int, int], Pixels]] = {
-    pb.ENCODING_RGB8: from_rgb8, pb.ENCODING_JPEG: from_jpeg}
+    pb.ENCODING_RGB8: from_rgb8, pb.ENCODING_JPEG: from_announced_jpeg}
 MAX_IMAGES = 6
 
 

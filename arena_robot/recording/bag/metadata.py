@@ -5,7 +5,6 @@ rosbag2 decodes every field of a QoS profile without defaults, so all nine are a
 "for ever" is 9223372036 s and 854775807 ns. Times are integer nanoseconds.
 """
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ import yaml
 
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError, RecordingError
+from arena_robot.core.files import write_text
 from arena_robot.recording.bag.base import Custom, Qos, Topic
 
 VERSION = 9
@@ -145,13 +145,8 @@ def _topic_map(topic: Topic) -> dict[str, Any]:
 def write(folder: Path, metadata: BagMetadata) -> None:
     """Write ``metadata.yaml`` so that it is there whole or not at all."""
     target = folder / FILE_NAME
-    partial = folder / f'{FILE_NAME}.tmp'
     try:
-        with partial.open('w', encoding='utf-8') as out:
-            out.write(to_text(metadata))
-            out.flush()
-            os.fsync(out.fileno())
-        partial.replace(target)
+        write_text(target, to_text(metadata))
     except OSError as error:
         raise RecordingError(f'cannot write {target}: {error.strerror or error}') from error
 

@@ -6,7 +6,6 @@ they move to ``<folder>_damaged``.
 """
 
 import fcntl
-import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,6 +15,7 @@ from pathlib import Path
 from mcap.records import Metadata
 
 from arena_robot.core.errors import RecordingError
+from arena_robot.core.files import move
 from arena_robot.recording.bag.base import Message, Topic
 from arena_robot.recording.bag.reader import BagReader, salvage
 from arena_robot.recording.bag.writer import RECORD, BagWriter
@@ -158,13 +158,8 @@ def _free(folder: Path, ending: str) -> Path:
 
 def _swap(folder: Path, target: Path, damaged: Path) -> None:
     try:
-        folder.rename(damaged)
-        target.rename(folder)
-        parent = os.open(folder.parent, os.O_RDONLY)
-        try:
-            os.fsync(parent)
-        finally:
-            os.close(parent)
+        move(folder, damaged)
+        move(target, folder)
     except OSError as error:
         raise RecordingError(f'the recovered bag is in {target}, but cannot take the place of '
                              f'{folder}: {error.strerror}') from error

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator
 
-import cv2
-import numpy as np
-
 from arena_robot.core.errors import DataError
+from arena_robot.core.jpeg import from_jpeg
 from arena_robot.recording.bag.base import Decoder, Message, Topic
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.topic_stats import TopicCounter
@@ -53,6 +51,9 @@ def _problem(topic: Topic, message: Message, decoder: Decoder, count: int) -> st
         value = decoder.decode(topic, message.data)
     except DataError as error:
         return str(error)
-    if topic.type == JPEG and cv2.imdecode(np.asarray(value.data, np.uint8), 1) is None:
+    try:
+        if topic.type == JPEG:
+            from_jpeg(value.data)
+    except DataError:
         return f'{topic.name}: picture {count} cannot be decoded'
     return ''

@@ -5,8 +5,6 @@ Everything is derived from the bag, never the other way round, and can be derive
 time. Each file appears whole or not at all.
 """
 
-import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_robot.core.files import replacing, write_json
 from arena_robot.recording.bag.base import Decoder
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
@@ -50,7 +49,7 @@ def derive(folder: Path, videos: bool = True, progress: Progress = nothing) -> d
                 file=video_name(name) if made else None, video_frames=len(stamps),
                 start_ns=int(stamps[0]) if len(stamps) else None)
     write_arrays(folder / STEPS, step_arrays(tracks, frames))
-    write_text(folder / SUMMARY, json.dumps(summary, indent=2, ensure_ascii=False) + '\n')
+    write_json(folder / SUMMARY, summary)
     return summary
 
 
@@ -131,19 +130,5 @@ def frame_index(tracks: EpisodeTracks, frames: dict[str, Stamps]) -> Stamps:
 
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
     """Write a compressed .npz, whole or not at all."""
-    partial = path.with_name(f'.{path.name}.tmp')
-    with partial.open('wb') as out:
+    with replacing(path) as partial, partial.open('wb') as out:
         np.savez_compressed(out, **arrays)  # type: ignore[arg-type]
-        out.flush()
-        os.fsync(out.fileno())
-    partial.replace(path)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
-    partial = path.with_name(f'.{path.name}.tmp')
-    with partial.open('w', encoding='utf-8') as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-    partial.replace(path)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import numpy as np
 from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange, Colorspace
 
+from arena_robot.core import jpeg
 from arena_robot.core.errors import DataError
+from arena_robot.core.files import replacing
 from arena_robot.core.observation import Image, Pixels
 from arena_robot.recording.bag.base import Decoder, Topic
 from arena_robot.recording.bag.reader import BagReader
@@ -33,11 +36,11 @@ def pictures(bag: BagReader, decoder: Decoder, topic: Topic, start_ns: int | Non
 def pixels_of(topic: Topic, value: Any) -> Pixels:
     """Return the RGB pixels (H, W, 3) of a decoded message. Raises DataError."""
     if topic.type == JPEG:
-        bgr = cv2.imdecode(np.asarray(value.data, np.uint8), cv2.IMREAD_COLOR)
-        if bgr is None:
-            raise DataError(f'{topic.name}: {len(value.data)} bytes are not a picture '
-                            f"({value.format or 'no format given'})")
-        return np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
+        try:
+            return jpeg.from_jpeg(value.data)
+        except DataError as error:
+            raise DataError(f"{topic.name}: {error} ({value.format or 'no format given'})"
+                            ) from error
     if value.encoding not in _RAW:
         raise DataError(f"{topic.name}: pictures are {value.encoding}; known: {', '.join(_RAW)}")
     channels, convert = _RAW[value.encoding]
@@ -52,11 +55,11 @@ def video_frames(bag: BagReader, decoder: Decoder, topic: Topic) -> Iterator[tup
         for image in pictures(bag, decoder, topic):
             yield image.stamp_ns, VideoFrame.from_ndarray(image.pixels, format='rgb24')
         return
-    jpeg = av.CodecContext.create('mjpeg', 'r')
+    mjpeg = av.CodecContext.create('mjpeg', 'r')
     for message in bag.messages([topic.name]):
         value = decoder.decode(topic, message.data)
         try:
-            frames = jpeg.decode(av.Packet(bytes(value.data)))
+            frames = mjpeg.decode(av.Packet(bytes(value.data)))
         except av.FFmpegError as error:
             raise DataError(f'{topic.name}: a picture cannot be decoded: {error}') from error
         for frame in frames:
@@ -71,26 +74,24 @@ def write_video(path: Path, frames: Iterable[tuple[int, Any]], rate_hz: float = 
 
     Frames are shown as far apart as they were captured, from the first on; a frame that is not
     later than the one before is left out. ``rate_hz`` is nominal, ``size`` (width, height) the
-    pictures' own when None. The file appears whole or not at all.
+    pictures' own when None. The file appears whole or not at all; without a frame there is none.
     """
-    partial = path.with_name(f'.{path.name}.tmp')
+    rest = iter(frames)
+    first = next(rest, None)
+    if first is None:
+        return []
+    width, height = size or (first[1].width, first[1].height)
     stamps: list[int] = []
-    with av.open(str(partial), 'w', format='mp4', options={'movflags': '+faststart'}) as out:
-        stream: Any = None
-        for stamp_ns, frame in frames:
+    with (replacing(path) as partial,
+          av.open(str(partial), 'w', format='mp4', options={'movflags': '+faststart'}) as out):
+        stream = _stream(out, (width, height), rate_hz, crf)
+        for stamp_ns, frame in chain([first], rest):
             if stamps and (stamp_ns - stamps[-1]) < 12_000:
                 continue
-            if stream is None:
-                stream = _stream(out, size or (frame.width, frame.height), rate_hz, crf)
             stamps.append(stamp_ns)
             out.mux(stream.encode(_ready(frame, stream, stamp_ns - stamps[0])))
             on_frame()
-        if stream is not None:
-            out.mux(stream.encode(None))
-    if stamps:
-        partial.replace(path)
-    else:
-        partial.unlink(missing_ok=True)
+        out.mux(stream.encode(None))
     return stamps
 
 

@@ -12,9 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 
+from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import Pixels
 from arena_robot.recording.bag.base import Message, Qos, Topic
 from arena_robot.recording.bag.codec import Codec
@@ -190,8 +190,7 @@ def _background(width: int, height: int, tint: int) -> Pixels:
 
 
 def _encode(pixels: Pixels) -> np.ndarray:
-    bgr = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
-    return cv2.imencode('.jpg', bgr, [cv2.IMWRITE_JPEG_QUALITY, 90])[1].ravel()
+    return np.frombuffer(to_jpeg(pixels), np.uint8)
 
 
 def image_topic(view: str) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.errors import DataError
+from arena_robot.core.files import write_text
 from arena_robot.recording.formats.exporting import EpisodeExport, new_folder
 from arena_robot.recording.formats.session_words import ExportSource
 
@@ -44,7 +45,7 @@ def export_droid(source: ExportSource, output: Path) -> Path:
             'partial_success': words.progress.get(source.slot),
             'hdf5_path': 'trajectory.h5',
             'mp4_paths': {v: f'recordings/MP4/{v}.mp4' for v in views}}, indent=2) + '\n'
-        (folder / f'metadata_{words.session_id}.json').write_text(text, encoding='utf-8')
+        write_text(folder / f'metadata_{words.session_id}.json', text)
     return folder
 
 

@@ -7,7 +7,6 @@ they are: a dump keeps them as pickled objects, which are never loaded from some
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any
 
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError, DataError
-from arena_robot.recording.episode.derive import write_text
+from arena_robot.core.files import write_json, write_text
 from arena_robot.recording.episode.folders import SLOTS
 from arena_robot.recording.formats.roboarena import GLOBAL, SESSIONS
 
@@ -215,8 +214,7 @@ def write_records(sessions: Iterable[ImportedSession], output: Path, origin: str
 def _write_record(session: ImportedSession, output: Path, origin: str) -> None:
     folder = output / session.session_id
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(record(session, origin), indent=2, ensure_ascii=False)
-    write_text(folder / 'session.json', text + '\n')
+    write_json(folder / 'session.json', record(session, origin))
 
 
 def _session_row(s: ImportedSession) -> dict[str, Any]:

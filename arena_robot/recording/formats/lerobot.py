@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from arena_robot.core.action import JOINT_NUMBERS, POSE_NUMBERS, ActionSpace
 from arena_robot.core.errors import DataError
+from arena_robot.core.files import write_text
 from arena_robot.core.observation import Pixels
 from arena_robot.recording.episode.frames import read_video
 from arena_robot.recording.formats.exporting import EpisodeExport, new_folder, video_shape
@@ -192,4 +193,4 @@ def _write(path: Path, table: pa.Table) -> None:
 
 
 def _json(path: Path, data: dict[str, Any]) -> None:
-    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + '\n', encoding='utf-8')
+    write_text(path, json.dumps(data, indent=2, ensure_ascii=False) + '\n')

@@ -21,7 +21,7 @@ import yaml
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import DataError
-from arena_robot.recording.episode.derive import write_text
+from arena_robot.core.files import write_text
 from arena_robot.recording.formats.exporting import EpisodeExport, ExportRows
 from arena_robot.recording.formats.session_words import ExportSource
 

@@ -18,11 +18,11 @@ from typing import Any
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Feedback, Slot
 from arena_robot.core.errors import ConfigError, Conflict, ServerError
+from arena_robot.core.files import write_text
 from arena_robot.policy.base import Policy
 from arena_robot.session.arena.blind import BlindPolicy
 from arena_robot.session.arena.seal import read_key, seal, unseal
 from arena_robot.session.base import Assignment, Reveal, StationInfo, commitment
-from arena_robot.session.protocol.journal import write_atomic
 
 NONCE_BYTES = 16
 
@@ -204,7 +204,7 @@ class LocalArena:
     def _write(self, record: Mapping[str, Any]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(record, indent=2, ensure_ascii=False) + '\n'
-        write_atomic(self._path(record['session_id']), text)
+        write_text(self._path(record['session_id']), text)
 
 
 def _verdict(feedback: Feedback) -> dict[str, Any]:

@@ -6,12 +6,12 @@ from typing import Protocol
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Feedback, Slot
 from arena_robot.core.errors import ServerError
+from arena_robot.core.files import write_text
 from arena_robot.core.pair import Assignment, Reveal, StationInfo
 from arena_robot.policy.base import Policy
 from arena_robot.session.arena.blind import BlindPolicy
 from arena_robot.session.arena.seal import read_key, seal, unseal
 from arena_robot.session.base import Arena
-from arena_robot.session.protocol.journal import write_atomic
 
 
 class TokenArena(Arena, Protocol):
@@ -49,7 +49,7 @@ class SealedArena:
         pair = self._arena.assign(station, evaluator, prompt)
         self._folder.mkdir(parents=True, exist_ok=True)
         text = seal(self._key(), pair.session_id, self._arena.tokens(pair.session_id))
-        write_atomic(self._path(pair.session_id), text + '\n')
+        write_text(self._path(pair.session_id), text + '\n')
         self._known.add(pair.session_id)
         return pair
 

@@ -18,6 +18,7 @@ from typing_extensions import Self
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DataError, SessionError
+from arena_robot.core.files import sync_folder
 
 JOURNAL = 'journal.jsonl'
 
@@ -126,26 +127,6 @@ def read_journal(path: Path) -> Iterator[Entry]:
         if entry.n != n:
             raise DataError(f'{path} line {n + 1} has number {entry.n}: lines are missing')
         yield entry
-
-
-def write_atomic(path: Path, text: str) -> None:
-    """Replace a file's content as a whole: readers see the old text or the new."""
-    temporary = path.with_name(f'.{path.name}.tmp')
-    with temporary.open('w', encoding='utf-8') as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names created, renamed or removed in ``folder`` survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _line(entry: Entry) -> bytes:

@@ -6,7 +6,6 @@ A session that has no id yet lives in ``<root>/pending-…/`` and is renamed whe
 
 import dataclasses
 import datetime
-import json
 import logging
 import secrets
 from enum import Enum
@@ -15,13 +14,9 @@ from typing import Any
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ArenaError
-from arena_robot.session.protocol.journal import (
-    JOURNAL,
-    Journal,
-    read_journal,
-    sync_folder,
-    write_atomic,
-)
+from arena_robot.core.files import move, sync_folder, write_json
+from arena_robot.core.iso_time import to_iso
+from arena_robot.session.protocol.journal import JOURNAL, Journal, read_journal
 from arena_robot.session.protocol.machine import Session
 from arena_robot.session.protocol.record import SessionRecord, replay
 from arena_robot.session.protocol.states import State
@@ -49,14 +44,12 @@ class KeptSession(Session):
         folder = self.folder
         if folder.name.startswith(PENDING) and self.record.session_id:
             home = folder.with_name(self.record.session_id)
-            folder.rename(home)
-            sync_folder(home.parent)
+            move(folder, home)
             self._journal.path = home / JOURNAL
 
     def write_summary(self) -> None:
         """Write ``session.json`` from the record, as a whole or not at all."""
-        text = json.dumps(summary(self.record), indent=2, ensure_ascii=False) + '\n'
-        write_atomic(self.folder / SUMMARY, text)
+        write_json(self.folder / SUMMARY, summary(self.record))
 
     def close(self) -> None:
         """Let go of the journal; twice is fine."""
@@ -117,8 +110,8 @@ class SessionStore:
 def summary(record: SessionRecord) -> dict[str, Any]:
     """Return the record as plain JSON values, with the times in ISO 8601 as well."""
     data: dict[str, Any] = {'version': 1, **_plain(dataclasses.asdict(record))}
-    data['created'] = _iso(record.created_ns)
-    data['updated'] = _iso(record.updated_ns)
+    data['created'] = to_iso(record.created_ns)
+    data['updated'] = to_iso(record.updated_ns)
     return data
 
 
@@ -128,11 +121,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
     return value.value if isinstance(value, Enum) else value
-
-
-def _iso(stamp_ns: int) -> str:
-    moment = datetime.datetime.fromtimestamp(stamp_ns * 1e-9, datetime.timezone.utc)
-    return moment.isoformat(timespec='milliseconds')
 
 
 def _day(stamp_ns: int) -> datetime.date:

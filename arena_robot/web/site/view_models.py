@@ -1,6 +1,5 @@
 """Results in the shape that pages show: rows with bars, cells with colours, words for numbers."""
 
-import datetime
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +8,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from arena_robot.core.errors import RankingError
+from arena_robot.core.iso_time import to_utc
 from arena_robot.ranking.methods import UNITS
 from arena_robot.server.browse import Filter
 from arena_robot.server.results import Results
@@ -129,8 +129,7 @@ def _percent(value: float | None) -> str:
 
 
 def _day(stamp_ns: int) -> str:
-    moment = datetime.datetime.fromtimestamp(stamp_ns * 1e-9, tz=datetime.timezone.utc)
-    return moment.strftime('%Y-%m-%d %H:%M')
+    return f'{to_utc(stamp_ns):%Y-%m-%d %H:%M}'
 
 
 def _tint(share: float) -> str:

@@ -1,0 +1,108 @@
+"""
+Files that appear whole or not at all.
+
+Everything is written under a temporary name of its own beside the target, brought to the disk, and
+renamed over the target; then the folder is brought to the disk. A reader sees the old content or
+the new. Several writers of one file, in one process or in many, never share a temporary file: the
+last one to finish wins. OSError is passed on as it is, and nothing is left behind then.
+"""
+
+import json
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+PARTIAL = '.tmp'
+STALE_S = 24 * 3600.0
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replace the content of ``path`` by ``data``; the mode of an existing file is kept."""
+    with replacing(path) as partial:
+        partial.write_bytes(data)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace the content of ``path`` by ``text`` in UTF-8, its line ends as they are given."""
+    write_bytes(path, text.encode('utf-8'))
+
+
+def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
+    """Replace the content of ``path`` by ``value`` as JSON in UTF-8; ValueError for NaN."""
+    write_text(path, json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False) + '\n')
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """
+    Yield an empty temporary file; at the end of the block it takes the place of ``path``.
+
+    For writers that want a file name (video, tables). When the block raises, ``path`` stays as it
+    was and the temporary file is removed. What writers of ``path`` that were killed more than a
+    day ago left behind is removed as well.
+    """
+    _remove_stale(path)
+    partial = path.with_name(f'.{path.name}.{os.getpid()}-{secrets.token_hex(6)}{PARTIAL}')
+    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+    try:
+        yield partial
+        _keep_mode(path, partial)
+        _sync(partial, os.O_RDONLY)
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def is_partial(path: Path) -> bool:
+    """Tell whether a file is one that :func:`replacing` has not finished, or never will."""
+    return path.name.startswith('.') and path.name.endswith(PARTIAL)
+
+
+def move(source: Path, target: Path) -> None:
+    """Rename a file or folder so that the new name survives a power cut."""
+    source.rename(target)
+    sync_folder(target.parent)
+    if source.parent != target.parent:
+        sync_folder(source.parent)
+
+
+def replace(source: Path, target: Path) -> None:
+    """Put a finished file in the place of ``target``, on the same disk, once it is on the disk."""
+    _sync(source, os.O_RDONLY)
+    source.replace(target)
+    sync_folder(target.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names created, renamed or removed in ``folder`` survive a power cut."""
+    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _remove_stale(path: Path) -> None:
+    begin, oldest_s = f'.{path.name}.', time.time() - STALE_S
+    with os.scandir(path.parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(begin) and entry.name.endswith(PARTIAL):
+                with suppress(FileNotFoundError):
+                    if entry.stat().st_mtime < oldest_s:
+                        os.unlink(entry.path)
+
+
+def _keep_mode(path: Path, partial: Path) -> None:
+    with suppress(FileNotFoundError):
+        partial.chmod(stat.S_IMODE(path.stat().st_mode))
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

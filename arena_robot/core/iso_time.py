@@ -1,0 +1,32 @@
+"""Times as ISO 8601 text: integer nanoseconds since the Unix epoch to UTC and back."""
+
+import datetime
+
+from arena_robot.core.errors import DataError
+
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+def to_utc(stamp_ns: int) -> datetime.datetime:
+    """Return the time in UTC, to the microsecond."""
+    return EPOCH + datetime.timedelta(microseconds=stamp_ns // 1000)
+
+
+def to_iso(stamp_ns: int) -> str:
+    """Return ``2026-03-01T09:30:00.250+00:00``."""
+    return to_utc(stamp_ns).isoformat(timespec='milliseconds')
+
+
+def to_table_time(stamp_ns: int) -> str:
+    """Return ``2026-03-01 09:30:00.250000``, as RoboArena's tables have it: UTC, not said."""
+    return to_utc(stamp_ns).replace(tzinfo=None).isoformat(sep=' ', timespec='microseconds')
+
+
+def from_iso(text: str) -> int:
+    """Return the nanoseconds of a time; one without a zone is UTC. Raises DataError."""
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise DataError(f'{text!r:.40} is not a time such as 2026-03-01T09:30:00+00:00') from error
+    since = found.replace(tzinfo=found.tzinfo or datetime.timezone.utc) - EPOCH
+    return since // datetime.timedelta(microseconds=1) * 1000

@@ -1,0 +1,48 @@
+"""RGB pixels to JPEG and back: the only place that encodes or decodes JPEG."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_robot.core.errors import DataError
+from arena_robot.core.observation import Pixels
+
+QUALITY = 90
+PHOTO_QUALITY = 95
+
+
+def to_jpeg(pixels: Pixels, quality: int = QUALITY) -> bytes:
+    """Return ``pixels`` (H, W, 3) RGB as JPEG of ``quality`` 1 to 100. Raises DataError."""
+    if not 1 <= quality <= 100:
+        raise DataError(f'the quality of a JPEG is 1 to 100, found {quality}')
+    if pixels.ndim != 3 or pixels.shape[2] != 3:
+        raise _not_encoded(pixels)
+    try:
+        bgr = cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2BGR)
+        good, data = cv2.imencode('.jpg', bgr, [cv2.IMWRITE_JPEG_QUALITY, quality])
+    except cv2.error as error:
+        raise _not_encoded(pixels) from error
+    if not good:
+        raise _not_encoded(pixels)
+    return data.tobytes()
+
+
+def from_jpeg(data: 'bytes | Sequence[int] | NDArray[Any]') -> Pixels:
+    """
+    Return the (H, W, 3) RGB pixels of a JPEG (or PNG) file. Raises DataError when it is none.
+
+    Bytes of an unknown sender are checked for their size before (``policy.pictures``).
+    """
+    raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.asarray(data, np.uint8)
+    bgr = cv2.imdecode(raw, cv2.IMREAD_COLOR) if raw.size else None
+    if bgr is None:
+        raise DataError(f'{raw.size} bytes are not a picture that can be read')
+    return np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
+
+
+def _not_encoded(pixels: Pixels) -> DataError:
+    return DataError(f'an image of shape {pixels.shape} cannot be encoded as JPEG; '
+                     'it takes (height, width, 3) bytes in RGB')

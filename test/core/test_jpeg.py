@@ -1,0 +1,53 @@
+"""Pixels to JPEG and back."""
+
+from array import array
+
+import numpy as np
+import pytest
+
+from arena_robot.core.errors import DataError
+from arena_robot.core.jpeg import QUALITY, from_jpeg, to_jpeg
+
+
+def picture(height=48, width=64):
+    ramp = np.linspace(0, 255, width, dtype=np.uint8)
+    return np.stack([np.tile(ramp, (height, 1)), np.full((height, width), 40, np.uint8),
+                     np.tile(ramp[::-1], (height, 1))], axis=2)
+
+
+@pytest.mark.parametrize('make', [bytes, bytearray, lambda d: array('B', d),
+                                  lambda d: np.frombuffer(d, np.uint8), list])
+def test_colours_survive_in_whatever_holds_the_bytes(make):
+    pixels = picture()
+    found = from_jpeg(make(to_jpeg(pixels)))
+    assert found.dtype == np.uint8
+    assert found.shape == pixels.shape
+    assert np.abs(found.astype(int) - pixels).mean() < 4.0
+
+
+def test_the_default_quality_is_the_one_of_the_module():
+    assert to_jpeg(picture()) == to_jpeg(picture(), QUALITY)
+    assert len(to_jpeg(picture(), 20)) < len(to_jpeg(picture()))
+
+
+def test_pixels_need_not_be_contiguous():
+    assert to_jpeg(picture()[:, ::-1]) == to_jpeg(np.ascontiguousarray(picture()[:, ::-1]))
+
+
+@pytest.mark.parametrize('data', [b'', b'not a picture', to_jpeg(picture())[:20]])
+def test_other_bytes_are_refused(data):
+    with pytest.raises(DataError, match=f'{len(data)} bytes are not a picture'):
+        from_jpeg(data)
+
+
+@pytest.mark.parametrize('pixels', [np.zeros((0, 4, 3), np.uint8), np.zeros((4, 4), np.uint8),
+                                    np.zeros((2, 70_000, 3), np.uint8)])
+def test_pixels_that_are_no_picture_are_refused_with_their_shape(pixels):
+    with pytest.raises(DataError, match='cannot be encoded as JPEG'):
+        to_jpeg(pixels)
+
+
+@pytest.mark.parametrize('quality', [0, 101])
+def test_the_quality_has_a_range(quality):
+    with pytest.raises(DataError, match='1 to 100'):
+        to_jpeg(picture(), quality)
