@@ -28,6 +28,7 @@ PYTEST := $(PY) -m pytest --timeout=300 --durations=10
 test: setup  ## run the tests
 	@export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$(( $$$$ % 90 + 1 ))}; \
 	export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST MUJOCO_GL=egl; \
+	export ARENA_RERUNS=$$(mktemp); trap 'rm -f "$$ARENA_RERUNS"' EXIT; \
 	$(PYTEST) -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder \
 	    -m 'not alone' $(ARGS) $(TESTS); many=$$?; \
 	[ $$many = 2 ] && exit 2; \

@@ -1,11 +1,9 @@
 """
-What tests of several rooms share: a headless Chromium, and patience with a busy machine.
-
-Tests of these rooms run real processes, threads and sockets in real time. One that fails
-there is run again, at most twice, and shown as rerun: what is broken fails three times.
+What tests of several rooms share: a headless Chromium, and which tests need the machine alone.
 
 Stations in real time need a machine to themselves: their tests are marked as alone, and `make
-test` runs them one by one after the others, which share the cores.
+test` runs them one by one after the others, which share the cores. A test runs again after a
+failure only where its own mark says why, see reruns.py.
 """
 
 import os
@@ -14,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-REAL_TIME = ('nodes/', 'web/', 'drivers/', 'cli/', 'server/', 'policy/', 'recording/', 'session/')
+pytest_plugins = ['reruns']
+
 ALONE = ('nodes/', 'web/test_console_page', 'server/test_two_stations')
 HERE = Path(__file__).parent
 
@@ -30,8 +29,6 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     for item in items:
         where = item.path.relative_to(HERE).as_posix()
-        if where.startswith(REAL_TIME):
-            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=2))
         if where.startswith(ALONE):
             item.add_marker(pytest.mark.alone)
 

@@ -1,20 +1,16 @@
 """A simulated station in a process of its own, and this process's end of the topics."""
 
 import os
-import signal
-import subprocess
 import sys
-import tempfile
 import time
 import uuid
 import warnings
 from pathlib import Path
 
 import pytest
+from station_programs import ROOT, Process, sim_command
 
-ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / 'test' / 'drivers'))  # driver_contract.py
-SIM = ROOT / 'config' / 'stations' / 'sim.yaml'
 
 try:
     with warnings.catch_warnings():
@@ -30,45 +26,6 @@ except ImportError as error:
 
 os.environ.setdefault('MUJOCO_GL', 'egl')
 os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
-
-
-class Process:
-    """
-    A program under test; ``end`` returns its exit code and how long it took.
-
-    What it says goes to a file: a pipe that nobody reads would stop it once it is full.
-    """
-
-    def __init__(self, *command, **environment):
-        self._said = tempfile.TemporaryFile('a+')  # noqa: SIM115
-        self.popen = subprocess.Popen(
-            [sys.executable, *command], cwd=ROOT, env={**os.environ, **environment},
-            stdout=self._said, stderr=subprocess.STDOUT, text=True)
-
-    @property
-    def log(self):
-        self._said.seek(0)
-        return self._said.read()
-
-    def end(self, number=signal.SIGINT, timeout_s=10.0):
-        begin_s = time.monotonic()
-        if self.popen.poll() is None:
-            self.popen.send_signal(number)
-        self.popen.wait(timeout=timeout_s)
-        return self.popen.returncode, time.monotonic() - begin_s
-
-    def kill(self):
-        if self.popen.poll() is None:
-            self.popen.kill()
-        self.popen.wait(timeout=5.0)
-
-
-def sim_command(namespace, parameters=None, config=SIM):
-    """Return the command of a simulated station with ``parameters`` by node name."""
-    from arena_robot.nodes.supervisor import overrides_file
-    extra = ('--params-file', str(overrides_file(parameters))) if parameters else ()
-    return ('-m', 'arena_robot.nodes.simulation.node', '--ros-args', '-r', f'__ns:=/{namespace}',
-            '--params-file', str(config), *extra, '--log-level', 'warn')
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import uuid
 
 import numpy as np
 import pytest
-from conftest import ROOT, SIM
 from hypothesis import given
 from hypothesis import strategies as st
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
+from station_programs import ROOT, SIM
 from std_msgs.msg import Int64
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint

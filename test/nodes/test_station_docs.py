@@ -3,8 +3,8 @@
 import re
 import time
 
-from conftest import ROOT
 from rclpy.node import NodeNameNonExistentError
+from station_programs import ROOT
 
 from arena_robot.nodes.describe import updated
 

@@ -10,10 +10,10 @@ import uuid
 
 import pytest
 import yaml
-from conftest import ROOT, SIM, sim_command
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
+from station_programs import ROOT, SIM, sim_command
 
 from arena_robot.core.config import read_yaml
 from arena_robot.nodes import convert, qos
