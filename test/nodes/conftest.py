@@ -2,13 +2,12 @@
 
 import os
 import sys
-import time
 import uuid
 import warnings
 from pathlib import Path
 
 import pytest
-from station_programs import ROOT, Process, sim_command
+from station_programs import ROOT, Process, at_rest_at, sim_command, states_until
 
 sys.path.append(str(ROOT / 'test' / 'drivers'))  # driver_contract.py
 
@@ -115,9 +114,9 @@ def arm(arm_session):
     from arena_robot.safety.limits import RESET_JOINTS
     arm_session.resume()
     arm_session.recover()
-    state = arm_session.state(1.0)
-    if max(abs(state.q - RESET_JOINTS)) > 0.03:
-        time.sleep(arm_session.move_to(RESET_JOINTS, 0.6) + 0.1)
+    if not at_rest_at(RESET_JOINTS, arm_session.wait_state(5.0)):
+        arm_session.move_to(RESET_JOINTS, 0.6)
+        states_until(arm_session, lambda state: at_rest_at(RESET_JOINTS, state))
     yield arm_session
     arm_session.resume()
     arm_session.stop()

@@ -1,4 +1,4 @@
-"""Programs under test, each a process whose output is kept; a simulated station among them."""
+"""Programs under test, a simulated station among them, and waiting for what its arm does."""
 
 import os
 import signal
@@ -7,6 +7,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import numpy as np
 
 ROOT = Path(__file__).parents[2]
 SIM = ROOT / 'config' / 'stations' / 'sim.yaml'
@@ -49,3 +51,23 @@ def sim_command(namespace, parameters=None, config=SIM):
     extra = ('--params-file', str(overrides_file(parameters))) if parameters else ()
     return ('-m', 'arena_robot.nodes.simulation.node', '--ros-args', '-r', f'__ns:=/{namespace}',
             '--params-file', str(config), *extra, '--log-level', 'warn')
+
+
+def speed(state):
+    """Return the fastest joint's speed in rad/s."""
+    return float(np.max(np.abs(state.dq)))
+
+
+def at_rest_at(q, state, within=0.03):
+    """Tell whether the arm stands still within ``within`` rad of the joints ``q``."""
+    return np.max(np.abs(state.q - q)) < within and speed(state) < 0.02
+
+
+def states_until(arm, condition, timeout_s=10.0):
+    """Return the arm's new states up to the first that fulfils a condition."""
+    states = [arm.wait_state(5.0)]
+    end_s = time.monotonic() + timeout_s
+    while not condition(states[-1]):
+        assert time.monotonic() < end_s, states[-1]
+        states.append(arm.wait_state(5.0))
+    return states

@@ -123,11 +123,16 @@ class ConsolePage:
     # What the other victims' desks do, by the page.
 
     def state(self):
-        page = self.web.get('state').json()
-        state = self.watcher.state()
-        assert (page['session_id'], page['draft_instruction']) == (
-            state.session_id, state.draft_instruction)
-        return state
+        # The page and the watcher hear of a change one after the other.
+        end_s = time.monotonic() + 20.0
+        while True:
+            page = self.web.get('state').json()
+            state = self.watcher.state()
+            shown = (page['session_id'], page['draft_instruction'])
+            if shown == (state.session_id, state.draft_instruction):
+                return state
+            assert time.monotonic() < end_s, f'the page shows {shown}, the station is in {state}'
+            time.sleep(0.02)
 
     def wait_change(self, seen, timeout_s):
         return self.watcher.wait_change(seen, timeout_s)
@@ -193,31 +198,38 @@ def through_the_session(rig, victim, observer):
     promise = state.commitment
     victim.desk.press('photograph')
     killed(victim, State.START_PHOTOGRAPHED)
-    with RemoteArm(observer, f'/{rig.namespace}/arm_node') as arm:
-        for slot, after in ((Slot.A, State.SCORING_A), (Slot.B, State.SCORING_B)):
-            wait_for_recorder(victim)
-            victim.desk.start(slot)
-            until(victim.desk, lambda s: (r := victim.desk.running()) and r.steps > 25, 'no steps')
-            died_ns = time.time_ns()
-            victim.die()
-            state = victim.come_back()
-            assert state.state is after
-            assert max(abs(arm.state(1.0).dq)) < AT_REST
-            one = state.slots[0 if slot is Slot.A else 1]
-            assert one.end == 'interrupted'
-            assert one.steps > 1
-            assert victim.told in state.notice + one.detail
-            check_recording(rig, slot, victim, died_ns)
-            if slot is Slot.A:
-                victim.desk.draft(Verdict(progress={slot: 0.4}))
-                draft = killed(victim, State.SCORING_A).draft
-                assert draft.progress == {slot: pytest.approx(0.4)}
-            victim.desk.score(slot, 0.4)
-            if slot is Slot.A:
-                killed(victim, State.RESET)
-                wait_for_recorder(victim)
-                victim.desk.press('prepare_reset')
-                victim.desk.press('confirm_reset')
+    with RemoteArm(observer, f'/{rig.namespace}/arm_node', timeout_s=20.0) as arm:
+        through_a_rollout(rig, victim, observer, arm, Slot.A)
+        victim.desk.draft(Verdict(progress={Slot.A: 0.4}))
+        assert killed(victim, State.SCORING_A).draft.progress == {Slot.A: pytest.approx(0.4)}
+        victim.desk.score(Slot.A, 0.4)
+        killed(victim, State.RESET)
+        victim.desk.press('prepare_reset')
+        victim.desk.press('confirm_reset')
+        through_a_rollout(rig, victim, observer, arm, Slot.B)
+        victim.desk.score(Slot.B, 0.4)
+    to_the_end(rig, victim, promise)
+
+
+def through_a_rollout(rig, victim, observer, arm, slot):
+    """Kill the victim while a policy runs: the arm rests, and what was recorded is kept."""
+    wait_for_recorder(rig, observer)
+    victim.desk.start(slot)
+    until(victim.desk, lambda s: (r := victim.desk.running()) and r.steps > 25, 'no steps')
+    died_ns = time.time_ns()
+    victim.die()
+    state = victim.come_back()
+    assert state.state is (State.SCORING_A if slot is Slot.A else State.SCORING_B)
+    assert max(abs(arm.wait_state(10.0).dq)) < AT_REST
+    one = state.slots[0 if slot is Slot.A else 1]
+    assert one.end == 'interrupted'
+    assert one.steps > 1
+    assert victim.told in state.notice + one.detail
+    check_recording(rig, slot, victim, died_ns)
+
+
+def to_the_end(rig, victim, promise):
+    """Kill the victim while the verdict is given and sent; the session is whole in the end."""
     victim.desk.draft(Verdict(explanation='A was fas'))
     assert killed(victim, State.PREFERENCE).draft.explanation == 'A was fas'
     victim.desk.judge('A', 'A was faster than B')
@@ -239,10 +251,17 @@ def through_the_session(rig, victim, observer):
         assert len(steps) >= min(data['slots'][slot]['steps'], victim.kept_steps) > 0
 
 
-def wait_for_recorder(victim):
-    """Give a recorder that was just started the time to find its many topics."""
-    if isinstance(victim, Recorder):
-        time.sleep(5.0)
+def wait_for_recorder(rig, observer, timeout_s=30.0):
+    """Wait until a recorder that was perhaps just started has found what the session says."""
+    topics = [f'/{rig.namespace}/{name}' for name in (
+        'session_node/step', 'session_node/state', 'arm_node/arm_state', 'joint_states',
+        'gripper_node/gripper_state', 'left_camera/left/color/rect/image/compressed')]
+    end_s = time.monotonic() + timeout_s
+    while missing := [topic for topic in topics if not any(
+            found.node_name == 'recorder_node'
+            for found in observer.get_subscriptions_info_by_topic(topic))]:
+        assert time.monotonic() < end_s, f'the recorder does not listen to {missing}'
+        time.sleep(0.05)
 
 
 def check_recording(rig, slot, victim, died_ns):

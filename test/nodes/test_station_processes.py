@@ -13,7 +13,7 @@ import yaml
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
-from station_programs import ROOT, SIM, sim_command
+from station_programs import ROOT, SIM, at_rest_at, sim_command, states_until
 
 from arena_robot.core.config import read_yaml
 from arena_robot.nodes import convert, qos
@@ -111,11 +111,11 @@ def test_two_stations_run_side_by_side(processes, spin):
         spin.add(node, threads=3)
         arms.append(RemoteArm(node, timeout_s=25.0))
     with arms[0] as left, arms[1] as right:
-        goal = left.state(1.0).q.copy()
+        goal = left.wait_state(10.0).q.copy()
         goal[0] += 0.2
-        time.sleep(left.move_to(goal, 1.0) + 0.3)
-        assert left.state(1.0).q[0] == pytest.approx(0.2, abs=0.05)
-        assert right.state(1.0).q[0] == pytest.approx(0.0, abs=0.02)
+        left.move_to(goal, 1.0)
+        states_until(left, lambda state: at_rest_at(goal, state), 30.0)
+        assert right.wait_state(10.0).q[0] == pytest.approx(0.0, abs=0.02)
     for station in stations:
         code, took_s = station.end()
         assert code == 0, station.log
@@ -137,7 +137,7 @@ def test_a_faster_station_publishes_its_clock(processes, spin):
         time.sleep(2.0)
         (first, wall_first), (last, wall_last) = ticks[0], ticks[-1]
         assert (last - first) / (wall_last - wall_first) == pytest.approx(2.0, rel=0.3)
-        goal = arm.state(1.0).q.copy()
+        goal = arm.wait_state(10.0).q.copy()
         goal[0] += 0.2
         begin_ns = node.get_clock().now().nanoseconds
         took_s = arm.move_to(goal, 1.0)

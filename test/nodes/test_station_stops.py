@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from station_programs import speed, states_until
 from std_srvs.srv import Trigger
 
 from arena_msgs.msg import PolicyAction
@@ -16,13 +17,17 @@ from arena_robot.nodes.remote.part import result
 STILL = 0.02
 TIMEOUT_S = 0.5
 
+# The bound is what the arm must keep, from the caller's clock to the arm's; beside other programs
+# the machine may not let caller, network or arm run for as long.
+within_its_bound = pytest.mark.rerun(
+    reason='measures a reaction of tenths of a second in real time, which a busy machine delays')
+
 
 class Stream:
-    """Commands a joint to turn at 15 Hz from a thread; remembers when it last did."""
+    """Commands a joint to turn at 15 Hz from a thread."""
 
     def __init__(self, arm, speed=0.8):
         self.arm, self.speed = arm, speed
-        self.last_s = 0.0
         self.error = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -37,51 +42,46 @@ class Stream:
 
     def _run(self):
         while not self._stop.is_set():
-            state = self.arm.state(1.0)
+            state = self.arm.state(5.0)
             q = state.q.copy()
             q[0] += 0.2 * self.speed
             try:
                 self.arm.command(ArmCommand(q, time.time_ns()))
             except (DriverError, SafetyError) as error:
                 self.error = error
-            self.last_s = time.monotonic()
             self._stop.wait(1 / 15)
 
 
-def speed(state):
-    return float(np.max(np.abs(state.dq)))
-
-
-def wait_moving(arm, at_least=0.2, timeout_s=3.0):
-    end_s = time.monotonic() + timeout_s
-    while speed(arm.wait_state(1.0)) < at_least:
-        assert time.monotonic() < end_s, 'the arm does not move'
+def wait_moving(arm, at_least=0.2, timeout_s=20.0):
+    return states_until(arm, lambda state: speed(state) >= at_least, timeout_s)[-1]
 
 
 def time_to_rest(arm, begin_ns, timeout_s=3.0):
     """Return the seconds from ``begin_ns`` to the stamp of the first state at rest."""
     end_s = time.monotonic() + timeout_s
     while True:
-        state = arm.wait_state(1.0)
+        state = arm.wait_state(5.0)
         if speed(state) < STILL:
             return (state.stamp_ns - begin_ns) * 1e-9
         assert time.monotonic() < end_s, f'still moving at {speed(state):.2f} rad/s'
 
 
+@within_its_bound
 def test_stop_brings_the_arm_to_rest_and_latches(arm):
     with Stream(arm) as stream:
         wait_moving(arm)
         begin_ns = time.time_ns()
         arm.halt()
         assert time_to_rest(arm, begin_ns) < 0.150
-        at = arm.state(1.0).q
+        at = arm.wait_state(5.0).q
         time.sleep(0.5)
-        assert np.max(np.abs(arm.state(1.0).q - at)) < 0.02
+        assert np.max(np.abs(arm.wait_state(5.0).q - at)) < 0.02
         arm.resume()
         wait_moving(arm)
     assert stream.error is None
 
 
+@within_its_bound
 def test_hold_stops_but_does_not_latch(arm):
     with Stream(arm):
         wait_moving(arm)
@@ -92,11 +92,11 @@ def test_hold_stops_but_does_not_latch(arm):
         wait_moving(arm)
 
 
+@within_its_bound
 def test_silence_stops_the_arm(arm):
-    with Stream(arm) as stream:
+    with Stream(arm):
         wait_moving(arm)
-    last_ns = time.time_ns() - round((time.monotonic() - stream.last_s) * 1e9)
-    q = arm.state(1.0).q.copy()
+    q = arm.wait_state(5.0).q.copy()
     q[0] += 0.25
     arm.command(ArmCommand(q, time.time_ns()))
     last_ns = time.time_ns()
@@ -114,22 +114,23 @@ with Spin() as spin:
     spin.add(node)
     with RemoteArm(node, timeout_s=20.0) as arm:
         while True:
-            q = arm.state(1.0).q.copy()
+            q = arm.wait_state(5.0).q.copy()
             q[1] += 0.12
             arm.command(ArmCommand(q, time.time_ns()))
             time.sleep(1 / 15)
 """
 
 
+@within_its_bound
 def test_a_killed_commander_leaves_the_arm_at_rest(arm, station_namespace, processes):
     commander = processes('-c', COMMANDER, station_namespace)
-    wait_moving(arm, 0.1, timeout_s=15.0)
+    wait_moving(arm, 0.1, timeout_s=40.0)
     begin_ns = time.time_ns()
     commander.kill()
     assert time_to_rest(arm, begin_ns) < TIMEOUT_S + 0.2
-    at = arm.state(1.0).q
+    at = arm.wait_state(5.0).q
     time.sleep(0.3)
-    assert np.max(np.abs(arm.state(1.0).q - at)) < 0.02
+    assert np.max(np.abs(arm.wait_state(5.0).q - at)) < 0.02
 
 
 @pytest.fixture
@@ -159,10 +160,11 @@ def drive(send, arm, seconds=0.6, values=(0.6, 0, 0, 0, 0, 0, 0, 0)):
     for _ in range(round(seconds * 15)):
         send(values)
         time.sleep(1 / 15)
-        fastest = max(fastest, speed(arm.state(1.0)))
+        fastest = max(fastest, speed(arm.wait_state(5.0)))
     assert fastest > 0.1
 
 
+@within_its_bound
 @pytest.mark.parametrize(('values', 'space'), [
     ([np.nan] * 8, 'joint_velocity'),
     ([0.5] * 7, 'joint_velocity'),
@@ -177,18 +179,18 @@ def test_an_action_without_meaning_makes_the_arm_hold(arm, send, values, space):
 
 
 def test_a_stale_action_is_refused(arm, send):
-    at = arm.state(1.0).q
+    at = arm.wait_state(5.0).q
     for _ in range(8):
         send([1, 0, 0, 0, 0, 0, 0, 0], age_s=0.5)
         time.sleep(1 / 15)
-    assert np.max(np.abs(arm.state(1.0).q - at)) < 0.005
+    assert np.max(np.abs(arm.wait_state(5.0).q - at)) < 0.005
 
 
 def test_a_policy_action_moves_arm_and_gripper(arm, gripper, send):
-    at = arm.state(1.0).q
+    at = arm.wait_state(5.0).q
     drive(send, arm, 0.8, (0.6, 0, 0, 0, 0, 0, 0, 1.0))
-    assert arm.state(1.0).q[0] > at[0] + 0.1
-    assert gripper.state(1.0).requested_position > 0.9
+    assert arm.wait_state(5.0).q[0] > at[0] + 0.1
+    states_until(gripper, lambda state: state.requested_position > 0.9)
     send([0, 0, 0, 0, 0, 0, 0, 0.0])
 
 
