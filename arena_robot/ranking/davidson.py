@@ -32,6 +32,7 @@ from arena_robot.ranking.counts import (
     shrunk_warnings,
     vote_warnings,
 )
+from arena_robot.ranking.davidson_existence import has_finite_maximum
 from arena_robot.ranking.laplacian import (
     centred_covariance,
     climb,
@@ -71,6 +72,9 @@ def fit_counts(counts: PairCounts, l2: float = 0.0, warnings: tuple[str, ...] = 
         warnings = (*warnings, *shrunk_warnings(counts))
     else:
         require_finite(counts)
+    if ties < total and l2 == 0 and not has_finite_maximum(counts):
+        raise RankingError('no finite maximum: wins and ties let abilities and kappa grow '
+                           'together; use l2 > 0, or collect more comparisons')
     if ties == total:
         raise RankingError(f'all {total:g} verdicts are ties, so nothing tells the policies '
                            'apart; collect comparisons with a preference')
