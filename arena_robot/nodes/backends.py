@@ -8,7 +8,8 @@ others as ``<backend>.<argument>``, or ``driver.<argument>`` where the backend i
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,16 +18,42 @@ from arena_robot.core.errors import ArenaError, ConfigError
 from arena_robot.core.observation import EYES
 from arena_robot.drivers.base import Part
 from arena_robot.drivers.table import driver, require_part
-from arena_robot.nodes.parameters import Param, declare
+from arena_robot.nodes.arm.params import ArmParams
+from arena_robot.nodes.camera.params import CameraParams
+from arena_robot.nodes.parameters import (
+    Meaning,
+    Param,
+    Parameters,
+    by_name,
+    declare,
+    declare_one,
+    param,
+)
+from arena_robot.nodes.part_node import PartNode
+from arena_robot.nodes.part_params import PartParams
 from arena_robot.nodes.timeline import RosClock, ShiftedTime
 
-if TYPE_CHECKING:
-    from arena_robot.nodes.part_node import PartNode
-
+AnyPartNode = PartNode[PartParams]
 Maker = Callable[[], Part]
 
 
-def choose(node: 'PartNode', kind: str, backend: str) -> Maker:
+@dataclass(frozen=True, kw_only=True)
+class ReplayBackend(Parameters):
+    """The parameters ``replay.*`` of a part with the backend replay."""
+
+    folder: str = param('', 'episode folder to play back')
+    focal: float = param(
+        0.414, 'focal length of its cameras, as a share of the width', 0.05, 5.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimBackend(Parameters):
+    """The parameters ``sim.*`` of a part with the backend sim, alone in a world of its own."""
+
+    task: str = param('cube_in_bowl', 'scene of the simulated part')
+
+
+def choose(node: AnyPartNode, kind: str, backend: str) -> Maker:
     """
     Return what makes the part of ``kind`` ('arm', 'gripper', 'camera') for a backend.
 
@@ -40,18 +67,20 @@ def choose(node: 'PartNode', kind: str, backend: str) -> Maker:
     return special(node, kind) if special else _plain(node, kind, found, backend)
 
 
-def _plain(node: 'PartNode', kind: str, found: type[Any], backend: str) -> Maker:
+def _plain(node: AnyPartNode, kind: str, found: type[Any], backend: str) -> Maker:
     """Return a maker that hands parameters to the constructor of ``found`` by name."""
-    wanted: dict[str, Any] = {}
+    given, wanted = by_name(node.params), dict[str, Any]()
     prefix = 'driver' if ':' in backend else backend
     for name, argument in inspect.signature(found).parameters.items():
         if name == 'clock':
             wanted[name] = node.timeline.part
-        elif name in node.values:
-            wanted[name] = node.values[name]
+        elif name in given:
+            wanted[name] = given[name]
         elif argument.default is not inspect.Parameter.empty and argument.default is not None:
-            param = Param(f'{prefix}.{name}', argument.default, f'{name} of {found.__name__}')
-            wanted[name] = declare(node, [param])[param.name]
+            default = argument.default
+            wanted[name] = declare_one(node, Param(
+                f'{prefix}.{name}', tuple(default) if isinstance(default, list) else default,
+                Meaning(f'{name} of {found.__name__}')))
         elif argument.default is inspect.Parameter.empty:
             raise ConfigError(f'{found.__name__} needs {name}, and {node.get_name()} has no such '
                               'parameter')
@@ -63,30 +92,33 @@ def _plain(node: 'PartNode', kind: str, found: type[Any], backend: str) -> Maker
     return make
 
 
-def _replayed(node: 'PartNode', kind: str) -> Maker:
-    values = declare(node, [
-        Param('replay.folder', '', 'episode folder to play back'),
-        Param('replay.focal', 0.414, 'focal length of its cameras, as a share of the width',
-              0.05, 5.0)])
-    if not values['replay.folder']:
+def _replayed(node: AnyPartNode, kind: str) -> Maker:
+    v = declare(node, ReplayBackend(), 'replay.')
+    if not v.folder:
         raise ConfigError(f'{node.get_fully_qualified_name()}: backend replay needs replay.folder')
 
     def make() -> Part:
         from arena_robot.drivers.recorded import read_recorded
         from arena_robot.drivers.replay import Player
-        recorded = read_recorded(values['replay.folder'])
+        recorded = read_recorded(v.folder)
         player = Player(recorded, node.timeline.part)
         if kind != 'camera':
             return driver(kind, 'replay')(player)  # type: ignore[no-any-return]
-        role = node.values['role']
+        role = _role(node)
         track = recorded.views.get(f'{role}_left') or recorded.views.get(f'{role}_right')
         if track is None:
-            raise ArenaError(f"{values['replay.folder']} has no pictures of the {role} camera")
+            raise ArenaError(f'{v.folder} has no pictures of the {role} camera')
         height, width = track.picture(0).shape[:2]
-        info = _pinhole(width, height, values['replay.focal'])
+        info = _pinhole(width, height, v.focal)
         return driver(kind, 'replay')(  # type: ignore[no-any-return]
             player, role, dict.fromkeys(EYES, info))
     return make
+
+
+def _role(node: AnyPartNode) -> str:
+    if not isinstance(node.params, CameraParams):
+        raise ConfigError(f'{node.get_name()} is no camera: it has no role')
+    return node.params.role
 
 
 def _pinhole(width: int, height: int, focal: float) -> CameraInfo:
@@ -95,22 +127,23 @@ def _pinhole(width: int, height: int, focal: float) -> CameraInfo:
     return CameraInfo(width, height, k, 0.0, '')
 
 
-def _simulated(node: 'PartNode', kind: str) -> Maker:
+def _simulated(node: AnyPartNode, kind: str) -> Maker:
     """Return a maker of one simulated part alone, in a world of its own."""
-    values = declare(node, [Param('sim.task', 'cube_in_bowl', 'scene of the simulated part')])
+    v = declare(node, SimBackend(), 'sim.')
     clock = RosClock(node.get_clock(), node.context)
-    cameras = (node.values['role'],) if kind == 'camera' else ()
+    cameras = (_role(node),) if kind == 'camera' else ()
+    arm = node.params if isinstance(node.params, ArmParams) else ArmParams()
 
     def make() -> Part:
         from arena_robot.drivers.sim.station import SimStation
         station = SimStation.make(
-            values['sim.task'], robot=node.values.get('robot_type', 'panda'), cameras=cameras,
-            epoch_ns=clock.now_ns(), command_timeout_s=node.values.get('command_timeout', 0.5))
+            v.task, robot=arm.robot_type, cameras=cameras, epoch_ns=clock.now_ns(),
+            command_timeout_s=arm.command_timeout)
         timeline = ShiftedTime(station.clock, clock)
         station.world.on_tick.append(timeline.tick)
         node.timeline = timeline
         station.world.start()
-        return Alone(station, station.cameras[node.values['role']] if cameras
+        return Alone(station, station.cameras[cameras[0]] if cameras
                      else getattr(station, kind))
     return make
 

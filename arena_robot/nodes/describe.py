@@ -1,53 +1,77 @@
-"""The parameter tables of docs/station.md, made from the declarations themselves."""
+"""The parameter tables of the pages in docs/, made from the dataclasses that are declared."""
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from arena_robot.nodes.arm.params import ARM_PARAMS, limit_params
-from arena_robot.nodes.camera.node import CAMERA_PARAMS
-from arena_robot.nodes.gripper.node import GRIPPER_PARAMS
-from arena_robot.nodes.parameters import Param
-from arena_robot.nodes.part_node import COMMON
-from arena_robot.nodes.simulation.node import SIM_PARAMS
+from arena_robot.nodes.arm.params import ArmParams, LimitParams
+from arena_robot.nodes.backends import ReplayBackend, SimBackend
+from arena_robot.nodes.camera.params import CameraParams
+from arena_robot.nodes.gripper.params import GripperParams
+from arena_robot.nodes.parameters import Param, params_of
+from arena_robot.nodes.part_params import PartParams
+from arena_robot.nodes.ranking.params import RankingParams
+from arena_robot.nodes.recorder.params import RecorderParams
+from arena_robot.nodes.replay.params import ReplayParams
+from arena_robot.nodes.session.params import SessionParams
+from arena_robot.nodes.simulation.params import SimParams
 
-TABLES: dict[str, Sequence[Param]] = {
-    'arm_node': (*ARM_PARAMS, *limit_params('panda')), 'gripper_node': GRIPPER_PARAMS,
-    'camera_node': CAMERA_PARAMS, 'every part': COMMON, 'sim_station': SIM_PARAMS}
+PART = params_of(PartParams())
+PAGES: dict[str, dict[str, Sequence[Param]]] = {
+    'station.md': {
+        'arm_node': (*params_of(ArmParams())[len(PART):], *params_of(LimitParams(), 'limits.')),
+        'gripper_node': params_of(GripperParams())[len(PART):],
+        'camera_node': params_of(CameraParams())[len(PART):],
+        'every part': PART,
+        'the backends sim and replay': (*params_of(SimBackend(), 'sim.'),
+                                        *params_of(ReplayBackend(), 'replay.')),
+        'sim_station': params_of(SimParams()),
+        'session_node': params_of(SessionParams()),
+    },
+    'episodes.md': {'recorder_node': params_of(RecorderParams()),
+                    'replay_node': params_of(ReplayParams())},
+    'ranking.md': {'ranking_node': params_of(RankingParams())},
+}
 BEGIN, END = '<!-- parameters of {} -->', '<!-- end -->'
 
 
 def table(params: Sequence[Param]) -> str:
-    """Return a Markdown table of name, default, range and meaning."""
-    rows = ['| parameter | default | range | meaning |', '|---|---|---|---|']
+    """Return a Markdown table of name, default, unit, range and meaning."""
+    rows = ['| parameter | default | unit | range | meaning |', '|---|---|---|---|---|']
     for param in params:
-        span = ', '.join(param.choices)
-        if param.low is not None and param.high is not None:
-            span = f'{param.low:g} … {param.high:g}'
-        live = ' (may change while running)' if param.live else ''
-        rows.append(f'| `{param.name}` | {_default(param.default)} | {span} | '
-                    f'{param.description}{live} |')
+        meaning = param.meaning
+        span = ', '.join(meaning.choices)
+        if meaning.low is not None and meaning.high is not None:
+            span = f'{_number(meaning.low)} … {_number(meaning.high)}'
+        live = ' (may change while running)' if meaning.live else ''
+        rows.append(f'| `{param.name}` | {_default(param.default)} | {meaning.unit} | {span} | '
+                    f'{meaning.description}{live} |')
     return '\n'.join(rows)
 
 
-def updated(text: str) -> str:
-    """Return a document with the table of every node put between its marks."""
-    for name, params in TABLES.items():
+def updated(text: str, tables: dict[str, Sequence[Param]]) -> str:
+    """Return a page with the table of every node put between its marks."""
+    for name, params in tables.items():
         begin = BEGIN.format(name)
         head, rest = text.split(begin, 1)
         text = f'{head}{begin}\n{table(params)}\n{END}{rest.split(END, 1)[1]}'
     return text
 
 
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else f'{value:g}'
+
+
 def _default(value: object) -> str:
-    if isinstance(value, list):
-        return '`[' + ', '.join(f'{v:.4g}' if isinstance(v, float) else str(v)
-                                for v in value) + ']`'
+    if isinstance(value, tuple):
+        words = (f'{v:.4g}' if isinstance(v, float) else str(v) for v in value)
+        return '`[' + ', '.join(words).replace('|', r'\|') + ']`'
     if isinstance(value, bool):
         return f'`{str(value).lower()}`'
     return f'`{value}`' if value != '' else "`''`"
 
 
 if __name__ == '__main__':
-    path = Path(sys.argv[1])
-    path.write_text(updated(path.read_text(encoding='utf-8')), encoding='utf-8')
+    for page, tables in PAGES.items():
+        path = Path(sys.argv[1]) / page
+        path.write_text(updated(path.read_text(encoding='utf-8'), tables), encoding='utf-8')

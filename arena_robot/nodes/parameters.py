@@ -1,8 +1,21 @@
-"""Parameters as a table: declared with description and range, unknown ones refused by name."""
+"""
+The parameters of a node as a frozen dataclass: its fields are the declared parameters.
 
-from collections.abc import Sequence
+    @dataclass(frozen=True, kw_only=True)
+    class CameraParams(Parameters):
+        rate: float = param(15.0, 'frames published', 0.1, 120.0, unit='Hz')
+
+    params = declare(node, CameraParams())
+    params.rate
+
+A wrong type, a value out of range, and an unknown name raise ConfigError.
+"""
+
+import dataclasses
+from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.exceptions import (
@@ -11,52 +24,109 @@ from rclpy.exceptions import (
     ParameterException,
 )
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError
 
+Value = bool | int | float | str | tuple[bool, ...] | tuple[int, ...] | tuple[float, ...] | tuple[
+    str, ...]
+T = TypeVar('T', bound=Value)
+P = TypeVar('P', bound='Parameters')
+
 _ALWAYS = ('use_sim_time', 'start_type_description_service')
+_KEY = 'param'
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """
+    What a parameter means and which values it may have.
+
+    ``low`` and ``high`` bound numbers; ``choices`` are the allowed strings, of a list each. What
+    is not ``live`` can only be set before the node starts.
+    """
+
+    description: str
+    low: float | None = None
+    high: float | None = None
+    unit: str = ''
+    choices: tuple[str, ...] = ()
+    live: bool = False
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Base of the dataclasses whose fields are a node's parameters, each made by `param`."""
 
 
 @dataclass(frozen=True)
 class Param:
-    """
-    One parameter: its ``default`` also sets its type.
-
-    ``low`` and ``high`` bound numbers, ``choices`` strings. What is not ``live`` can only be set
-    before the node starts.
-    """
+    """One parameter; its default also sets its type."""
 
     name: str
-    default: Any
-    description: str
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
-    live: bool = False
+    default: Value
+    meaning: Meaning
 
     def descriptor(self) -> ParameterDescriptor:
         """Return what tools show and rclpy enforces."""
-        out = ParameterDescriptor(description=self.description, read_only=not self.live)
-        if self.choices:
-            out.additional_constraints = f"one of {', '.join(self.choices)}"
-        if self.low is not None and self.high is not None:
+        meaning = self.meaning
+        words = f'{meaning.description} ({meaning.unit})' if meaning.unit else meaning.description
+        out = ParameterDescriptor(description=words, read_only=not meaning.live)
+        if meaning.choices:
+            out.additional_constraints = f"one of {', '.join(meaning.choices)}"
+        if meaning.low is not None and meaning.high is not None:
             if isinstance(self.default, float):
                 out.floating_point_range = [
-                    FloatingPointRange(from_value=float(self.low), to_value=float(self.high))]
+                    FloatingPointRange(from_value=float(meaning.low),
+                                       to_value=float(meaning.high))]
             else:
                 out.integer_range = [
-                    IntegerRange(from_value=int(self.low), to_value=int(self.high), step=1)]
+                    IntegerRange(from_value=int(meaning.low), to_value=int(meaning.high), step=1)]
         return out
 
 
-def declare(node: Node, params: Sequence[Param]) -> dict[str, Any]:
+def param(default: T, description: str, low: float | None = None, high: float | None = None, *,
+          unit: str = '', choices: tuple[str, ...] = (), live: bool = False) -> T:
+    """Return a field of a Parameters dataclass; see Meaning for the arguments."""
+    meaning = Meaning(description, low, high, unit, choices, live)
+    return cast(T, dataclasses.field(default=default, metadata={_KEY: meaning}))
+
+
+def params_of(defaults: Parameters, prefix: str = '') -> tuple[Param, ...]:
+    """Return the parameters that a dataclass declares, with its values as their defaults."""
+    return tuple(Param(f'{prefix}{field.name}', getattr(defaults, field.name),
+                       field.metadata[_KEY]) for field in dataclasses.fields(defaults))
+
+
+def by_name(params: Parameters) -> dict[str, Value]:
+    """Return the values by the names of their parameters."""
+    return {field.name: getattr(params, field.name) for field in dataclasses.fields(params)}
+
+
+def declare(node: Node, defaults: P, prefix: str = '') -> P:
     """
-    Declare ``params`` and return their values.
+    Declare the fields of ``defaults`` as ``<prefix><field>`` and return them as they are set.
 
     Raises ConfigError for a value of the wrong type, out of range or not among the choices.
     """
-    return {param.name: _declare(node, param) for param in params}
+    values = {param.name.removeprefix(prefix): declare_one(node, param)
+              for param in params_of(defaults, prefix)}
+    return _with(defaults, values)
+
+
+class Current(Generic[P]):
+    """The parameters of a node with the live ones as they are now, in ``values``."""
+
+    def __init__(self, node: Node, params: P) -> None:
+        self.values = params
+        self._names = {field.name for field in dataclasses.fields(params)}
+        node.add_post_set_parameters_callback(self._take)
+
+    def _take(self, changed: list[Parameter]) -> None:
+        self.values = _with(self.values, {
+            p.name: _as_default(p.value, getattr(self.values, p.name))
+            for p in changed if p.name in self._names})
 
 
 def refuse_unknown(node: Node) -> None:
@@ -68,32 +138,51 @@ def refuse_unknown(node: Node) -> None:
                               f'{nearest(name, set(known) - set(_ALWAYS))}')
 
 
-def _declare(node: Node, param: Param) -> Any:
+def declare_one(node: Node, param: Param) -> Value:
+    """Declare one parameter and return its value; raises ConfigError as `declare` does."""
     where = f'{node.get_fully_qualified_name()}: {param.name}'
     given = node._parameter_overrides.get(param.name)
-    value = given.value if given is not None else param.default
-    value = _as_default(value, param.default)
+    value = _as_default(param.default if given is None else given.value, param.default)
+    plain = list(value) if isinstance(value, tuple) else value
     try:
-        node.declare_parameter(param.name, value, param.descriptor(), ignore_override=True)
+        node.declare_parameter(param.name, plain, param.descriptor(), ignore_override=True)
     except (InvalidParameterTypeException, InvalidParameterValueException) as error:
         raise ConfigError(f'{where} = {value!r}: {error}') from error
     except ParameterException as error:
         raise ConfigError(f'{where}: {error}') from error
-    if type(value) is not type(param.default) and not isinstance(value, list):
-        raise ConfigError(f'{where} must be a {type(param.default).__name__}, '
-                          f'found {type(value).__name__} {value!r}')
-    if param.choices and value not in param.choices:
-        raise ConfigError(f"{where}: unknown value '{value}'.{nearest(str(value), param.choices)}")
-    return value
+    _check(where, value, param)
+    return cast(Value, value)
 
 
-def _as_default(value: Any, default: Any) -> Any:
-    """Read YAML's ``1`` as 1.0, and arrays as lists, where that is what is meant."""
+def _check(where: str, value: Any, param: Param) -> None:
+    wanted = type(param.default)
+    if type(value) is not wanted:
+        name = 'list' if wanted is tuple else wanted.__name__
+        raise ConfigError(f'{where} must be a {name}, found {type(value).__name__} {value!r}')
+    if isinstance(value, tuple) and isinstance(param.default, tuple) and param.default:
+        kind = type(param.default[0])
+        for item in value:
+            if type(item) is not kind:
+                raise ConfigError(f'{where} must be a list of {kind.__name__}, '
+                                  f'found {type(item).__name__} {item!r}')
+    choices = param.meaning.choices
+    words: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
+    for word in words:
+        if choices and word not in choices:
+            raise ConfigError(f"{where}: unknown value '{word}'.{nearest(str(word), choices)}")
+
+
+def _as_default(value: Any, default: Value) -> Any:
+    """Read YAML's ``1`` as 1.0, and arrays as tuples, where that is what is meant."""
     if isinstance(default, float) and type(value) is int:
         return float(value)
-    if isinstance(default, list):
-        values = list(value) if not isinstance(value, str) else [value]
+    if isinstance(default, tuple) and isinstance(value, str | list | tuple | array):
+        values: tuple[Any, ...] = (value,) if isinstance(value, str) else tuple(value)
         if default and isinstance(default[0], float):
-            return [float(v) if type(v) is int else v for v in values]
+            return tuple(float(v) if type(v) is int else v for v in values)
         return values
     return value
+
+
+def _with(params: P, values: Mapping[str, Any]) -> P:
+    return dataclasses.replace(params, **values)

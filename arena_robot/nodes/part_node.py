@@ -9,7 +9,7 @@ never older than it needs to be and an idle executor costs nothing.
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import State as StateId
@@ -24,22 +24,21 @@ from arena_robot.core.errors import ArenaError, DriverError
 from arena_robot.drivers.base import Part
 from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.parameters import Param, declare, refuse_unknown
+from arena_robot.nodes.parameters import declare, refuse_unknown
+from arena_robot.nodes.part_params import PartParams
 from arena_robot.nodes.timeline import RosClock, SameTime, Timeline
 
 RETRY_S = 5.0
 JOIN_S = 1.0
 PATIENCE_NS = 400_000_000
-COMMON = (
-    Param('autostart', True, 'configure and activate at start, and again after a failure',
-          live=True),
-    Param('diagnostic_period', 1.0, 'seconds between two reports on /diagnostics', 0.1, 60.0),
-)
 OK = TransitionCallbackReturn.SUCCESS
 FAILED = TransitionCallbackReturn.FAILURE
 
 
-class PartNode(Listening, LifecycleNode):
+P = TypeVar('P', bound=PartParams, covariant=True)
+
+
+class PartNode(Listening, LifecycleNode, Generic[P]):
     """
     A lifecycle node around one robot part; subclasses say what to make, publish and report.
 
@@ -47,14 +46,12 @@ class PartNode(Listening, LifecycleNode):
     ``timeline`` of its world); by default the ``backend`` parameter decides.
     """
 
-    PARAMS: tuple[Param, ...] = ()
-
-    def __init__(self, name: str, make_part: Callable[[], Part] | None = None,
+    def __init__(self, name: str, defaults: P, make_part: Callable[[], Part] | None = None,
                  timeline: Timeline | None = None, **options: Any) -> None:
         super().__init__(name, **options)
         self.has_own_part = make_part is not None
         self.timeline: Timeline = timeline or SameTime(RosClock(self.get_clock(), self.context))
-        self.values = declare(self, (*COMMON, *self.PARAMS))
+        self.params = declare(self, defaults)
         self.extra_params()
         refuse_unknown(self)
         self.part: Part | None = None
@@ -62,14 +59,14 @@ class PartNode(Listening, LifecycleNode):
         self._make_part = make_part
         self._thread: threading.Thread | None = None
         self._halt = threading.Event()
-        self._wanted = bool(self.values['autostart'])
+        self._wanted = self.params.autostart
         self._failing_since_ns: int | None = None
         self._next_try_ns = 0
         self._cpu_s = 0.0
         self._cpu_before = (0.0, time.monotonic())
         self.safe_group = MutuallyExclusiveCallbackGroup()
         self._reports = qos.publisher(self, DiagnosticArray, '/diagnostics')
-        self._timer = self.create_timer(float(self.values['diagnostic_period']), self._each_second,
+        self._timer = self.create_timer(self.params.diagnostic_period, self._each_second,
                                         callback_group=MutuallyExclusiveCallbackGroup())
 
     # -- what subclasses say -----------------------------------------------------------------

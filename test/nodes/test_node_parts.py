@@ -132,7 +132,7 @@ def test_the_nodes_accept_every_key_of_the_example():
     with Spin(['test', '--ros-args', '--params-file', str(path)]) as spin:
         for executable, name in nodes_in(path):
             node = made[executable](name, context=spin.context)
-            assert node.values['backend'] == 'sim'
+            assert node.params.backend == 'sim'
             node.destroy_node()
 
 

@@ -1,5 +1,7 @@
 """What was recorded, played by ``arena replay`` and recorded again, is the same in time."""
 
+import subprocess
+import sys
 import threading
 import uuid
 from collections import Counter
@@ -12,6 +14,7 @@ from rclpy.node import Node
 from arena_robot.cli.main import main
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import ConfigError
+from arena_robot.nodes.executables import MODULES
 from arena_robot.nodes.recorder.topics import Choice, TopicTaps
 from arena_robot.nodes.replay.node import ReplayPublisher
 from arena_robot.policy.base import PolicySpec
@@ -75,6 +78,29 @@ def test_a_bag_comes_back_with_its_counts_and_its_timing(spin, recorded, capsys)
     apart = np.concatenate(shifts)
     assert np.median(np.abs(apart - np.median(apart))) < 5.0
     assert sorted(m.data for m in listener.messages) == sorted(m.data for m in before)
+
+
+def test_the_executable_plays_what_its_parameters_name(spin, recorded):
+    prefix = f'node_{uuid.uuid4().hex[:6]}'
+    listener = Listener(spin, prefix)
+    try:
+        done = subprocess.run(
+            [sys.executable, '-m', MODULES['replay_node'], '--ros-args', '-p',
+             f'folder:={recorded}', '-p', f'prefix:={prefix}', '-p', 'wait:=10.0', '-p',
+             'rate:=4'], timeout=60, capture_output=True, text=True, check=False)
+    finally:
+        listener.close()
+    assert done.returncode == 0, done.stderr
+    with BagReader(recorded) as bag:
+        sent = sum(1 for _ in bag.messages())
+    assert len(listener.messages) == sent, done.stderr
+
+
+def test_the_executable_says_what_it_lacks():
+    done = subprocess.run([sys.executable, '-m', MODULES['replay_node']], timeout=60,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert 'needs the parameter folder' in done.stderr
 
 
 @pytest.mark.parametrize('prefix', ['', '/', '//'])

@@ -1,12 +1,14 @@
-"""docs/station.md says what the code does."""
+"""The pages say what the code declares and offers."""
 
 import re
 import time
 
+import pytest
 from rclpy.node import NodeNameNonExistentError
 from station_programs import ROOT
 
-from arena_robot.nodes.describe import updated
+from arena_robot.nodes.describe import PAGES, updated
+from arena_robot.nodes.executables import MODULES
 
 PAGE = ROOT / 'docs' / 'station.md'
 TEXT = PAGE.read_text(encoding='utf-8')
@@ -41,9 +43,15 @@ def offered(client, namespace):
     return {name: kind for name, kind in found.items() if not STANDARD.search(name)}
 
 
-def test_parameter_tables_are_those_of_the_code():
-    hint = 'run: python -m arena_robot.nodes.describe docs/station.md'
-    assert updated(TEXT) == TEXT, hint
+@pytest.mark.parametrize('page', PAGES)
+def test_parameter_tables_are_those_of_the_code(page):
+    text = (ROOT / 'docs' / page).read_text(encoding='utf-8')
+    assert updated(text, PAGES[page]) == text, 'run: python -m arena_robot.nodes.describe docs'
+
+
+def test_every_node_has_a_table():
+    described = {name for tables in PAGES.values() for name in tables}
+    assert described >= set(MODULES)
 
 
 def test_names_in_the_page_are_those_of_a_running_station(client, arm_session,

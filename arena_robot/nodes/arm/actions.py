@@ -51,7 +51,7 @@ class ArmActions:
         try:
             if not self._node.active:
                 raise ArenaError('the arm node is not active')
-            goal = np.array(request.q if len(request.q) else self._node.values['reset_joints'])
+            goal = np.array(request.q if len(request.q) else self._node.params.reset_joints)
             self._commands.drop()
             mine = self._commands.takeovers
             duration_s = self._guard.move_to(goal, float(request.duration_s) or None)
@@ -68,7 +68,7 @@ class ArmActions:
         """Wait for the end of a motion; return what went wrong, or nothing."""
         clock = self._node.timeline.part
         begin_ns = clock.now_ns()
-        tolerance = self._node.values['goal_tolerance']
+        tolerance = self._node.params.goal_tolerance
         while True:
             state = self._guard.state(0.5)
             elapsed_s = (clock.now_ns() - begin_ns) * 1e-9

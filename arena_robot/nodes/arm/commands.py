@@ -136,7 +136,7 @@ class ArmCommands:
             path = trajectory(message, self.names, state.q_desired)
         begin_ns = self._part_stamp(message.header.stamp)
         age_s = (self.node.timeline.part.now_ns() - begin_ns) * 1e-9
-        if age_s > self.node.values['max_command_age']:
+        if age_s > self.node.params.max_command_age:
             raise SafetyError(f'trajectory should have begun {age_s:.3f} s ago: refused')
         if path.duration_s > 0.0:
             self.run(path, begin_ns)

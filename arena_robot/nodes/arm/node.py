@@ -17,32 +17,31 @@ from arena_robot.drivers.guarded import GuardedArm
 from arena_robot.nodes import backends, convert, diagnostics, qos
 from arena_robot.nodes.arm.actions import ArmActions
 from arena_robot.nodes.arm.commands import ArmCommands
-from arena_robot.nodes.arm.params import ARM_PARAMS, limit_params, limits_of
+from arena_robot.nodes.arm.params import ArmParams, LimitParams
 from arena_robot.nodes.parameters import declare
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.kinematics import frames, jacobian
+from arena_robot.safety.limits import ROBOTS
 from arena_robot.safety.watchdog import CommandWatchdog
 
 
-class ArmNode(PartNode):
+class ArmNode(PartNode[ArmParams]):
     """Streams the arm's state and accepts targets, actions, motions and stops."""
 
-    PARAMS = ARM_PARAMS
-
     def __init__(self, name: str = 'arm_node', **options: Any) -> None:
-        super().__init__(name, **options)
+        super().__init__(name, ArmParams(), **options)
 
     def extra_params(self) -> None:
         """Declare the limits, whose defaults depend on the robot, and the backend's own."""
-        v = self.values
-        robot = v['robot_type']
-        self.limits = limits_of(robot, declare(self, limit_params(robot)))
-        base = convert.robot_name(robot, v['arm_prefix'])
-        self.joint_names = convert.joint_names(robot, v['arm_prefix'])
-        self.base_frame = v['base_frame'] or f'{base}_link0'
-        self.backend = 'sim' if v['use_fake_hardware'] else v['backend']
+        v = self.params
+        robot = v.robot_type
+        self.limits = declare(self, LimitParams.of(ROBOTS[robot]), 'limits.').limits(robot)
+        base = convert.robot_name(robot, v.arm_prefix)
+        self.joint_names = convert.joint_names(robot, v.arm_prefix)
+        self.base_frame = v.base_frame or f'{base}_link0'
+        self.backend = v.chosen_backend
         if not self.has_own_part:
             self._make = backends.choose(self, 'arm', self.backend)
 
@@ -52,12 +51,12 @@ class ArmNode(PartNode):
 
     def on_open(self) -> None:
         """Put the guard in front of the arm and offer topics, services and actions."""
-        v, clock = self.values, self.timeline.part
+        v, clock = self.params, self.timeline.part
         self.guard = GuardedArm(
             cast(Arm, self.part),
-            Safety(self.limits, clock, max_state_age_s=v['max_state_age']),
-            CommandWatchdog(clock, v['command_timeout'], v['max_command_age']))
-        self.rate = diagnostics.Rate(v['joint_state_rate'])
+            Safety(self.limits, clock, max_state_age_s=v.max_state_age),
+            CommandWatchdog(clock, v.command_timeout, v.max_command_age))
+        self.rate = diagnostics.Rate(v.joint_state_rate)
         self._joints = self._publisher(JointState, 'joint_states')
         self._measured = self._publisher(JointState, '~/measured_joint_states')
         self._desired = self._publisher(JointState, '~/desired_joint_states')
@@ -88,12 +87,12 @@ class ArmNode(PartNode):
         clock = self.timeline.part
         clock.sleep_until_ns(self._due_ns)
         now_ns = clock.now_ns()
-        period_ns = round(1e9 / self.values['joint_state_rate'])
+        period_ns = round(1e9 / self.params.joint_state_rate)
         self._due_ns = max(self._due_ns + period_ns, now_ns)
         self.commands.play()
         if self.guard.watch():
             self.get_logger().warning('no command for '
-                                      f'{self.values["command_timeout"]:g} s: the arm holds')
+                                      f'{self.params.command_timeout:g} s: the arm holds')
         state = self.guard.state(0.2)
         if state.stamp_ns == self._published_ns:
             return
@@ -121,7 +120,7 @@ class ArmNode(PartNode):
             'last refusal': commands.refusal,
             'last clamp': '; '.join(c.detail for c in commands.clamps),
             'joint limit margin (rad)': f'{self._margin(state.q):.3f}'}
-        ip = self.values['robot_ip'] if self.backend != 'sim' else 'sim'
+        ip = self.params.robot_ip if self.backend != 'sim' else 'sim'
         return (self.stream_status('joint states', ip, self.rate, {}),
                 diagnostics.status(f'{self.get_name()}: robot mode', ip, level, text, values))
 
@@ -134,7 +133,7 @@ class ArmNode(PartNode):
         self._joints.publish(convert.joint_state(stamp_ns, self.base_frame, self.joint_names,
                                                  state.q, state.dq, state.tau))
         if stamp_ns >= self._state_due_ns:
-            period_ns = round(1e9 / self.values['arm_state_rate'])
+            period_ns = round(1e9 / self.params.arm_state_rate)
             late = stamp_ns - self._state_due_ns > period_ns
             self._state_due_ns = (stamp_ns if late else self._state_due_ns) + period_ns
             self._state.publish(self._arm_state(state, stamp_ns))

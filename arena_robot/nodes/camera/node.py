@@ -15,39 +15,13 @@ from sensor_msgs.msg import Image as ImageMessage
 
 from arena_robot.core.camera import CameraInfo
 from arena_robot.core.errors import NotConnected
-from arena_robot.core.jpeg import QUALITY, to_jpeg
-from arena_robot.core.observation import EYES, ROLES, Pixels
+from arena_robot.core.jpeg import to_jpeg
+from arena_robot.core.observation import EYES, Pixels
 from arena_robot.drivers.base import Camera, Part
 from arena_robot.nodes import backends, convert, diagnostics, qos
-from arena_robot.nodes.parameters import Param
+from arena_robot.nodes.camera.params import STYLES, CameraParams
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
-
-STYLES = {
-    'zed5': ('~/{eye}/color/rect/image', '~/{eye}/color/rect/camera_info',
-             '{name}_{eye}_camera_frame_optical'),
-    'zed4': ('~/{eye}/image_rect_color', '~/{eye}/camera_info',
-             '{name}_{eye}_camera_optical_frame'),
-    'generic': ('~/{eye}/image_raw', '~/{eye}/camera_info',
-                '{name}_{eye}_camera_frame_optical'),
-}
-CAMERA_PARAMS = (
-    Param('backend', 'sim', 'driver of the camera: sim, replay, an installed one, module:Class'),
-    Param('role', 'left', 'where the camera stands', choices=ROLES),
-    Param('serial_number', '', 'serial number that the camera must have; empty: any'),
-    Param('camera_name', '', 'what frame names begin with; empty: the role'),
-    Param('use_fake_hardware', False, 'use the backend sim whatever backend says'),
-    Param('pub_frame_rate', 15.0, 'frames published (Hz)', 0.1, 120.0),
-    Param('width', 0, 'published width (px); 0: as the camera gives it', 0, 4096),
-    Param('height', 0, 'published height (px); 0: as the camera gives it', 0, 4096),
-    Param('encoding', 'rgb8', 'pixel format', choices=tuple(convert.ENCODINGS)),
-    Param('jpeg_quality', QUALITY, 'quality of …/compressed, made only while somebody listens',
-          1, 100),
-    Param('topic_style', 'zed5', 'topic names of which ZED wrapper, or generic',
-          choices=tuple(STYLES)),
-    Param('capture_latency_ms', 41.0, 'stamp minus true exposure (ms), kept beside the images; '
-          "DROID's for ZED", 0.0, 1000.0),
-)
 
 
 @dataclass(frozen=True)
@@ -61,20 +35,18 @@ class Eye:
     geometry: CameraInfoMessage
 
 
-class CameraNode(PartNode):
+class CameraNode(PartNode[CameraParams]):
     """Publishes both eyes of every grab with one stamp."""
 
-    PARAMS = CAMERA_PARAMS
-
     def __init__(self, name: str = 'camera_node', **options: Any) -> None:
-        super().__init__(name, **options)
+        super().__init__(name, CameraParams(), **options)
 
     def extra_params(self) -> None:
         """Declare the backend's own parameters."""
-        v = self.values
-        self.role = v['role']
-        self.size = (v['width'], v['height']) if v['width'] and v['height'] else None
-        self.backend = 'sim' if v['use_fake_hardware'] else v['backend']
+        v = self.params
+        self.role = v.role
+        self.size = (v.width, v.height) if v.width and v.height else None
+        self.backend = v.chosen_backend
         if not self.has_own_part:
             self._make = backends.choose(self, 'camera', self.backend)
 
@@ -85,11 +57,11 @@ class CameraNode(PartNode):
     def on_open(self) -> None:
         """Check the serial number and offer the topics."""
         self.camera = cast(Camera, self.part)
-        wanted = self.values['serial_number']
+        wanted = self.params.serial_number
         if wanted and wanted != self.camera.serial:
             raise NotConnected(f"the {self.role} camera shall have serial number '{wanted}', "
                                f"found '{self.camera.serial}'")
-        self.rate = diagnostics.Rate(self.values['pub_frame_rate'])
+        self.rate = diagnostics.Rate(self.params.pub_frame_rate)
         self.dropped = 0
         geometry = self.camera.info()
         self.eyes = {eye: self._eye(eye, geometry[eye]) for eye in EYES}
@@ -103,7 +75,7 @@ class CameraNode(PartNode):
         frame = self.camera.wait_frame(0.5)
         stamp_ns = self.timeline.to_ros(frame.left.stamp_ns)
         self.dropped = frame.dropped
-        period_ns = round(1e9 / self.values['pub_frame_rate'])
+        period_ns = round(1e9 / self.params.pub_frame_rate)
         if stamp_ns < self._next_ns - period_ns // 8:
             return
         late = stamp_ns - self._next_ns > period_ns
@@ -122,15 +94,15 @@ class CameraNode(PartNode):
         """Return the status of the stream."""
         values = {'Camera role': self.role, 'frames dropped': self.dropped,
                   'backend': self.backend,
-                  'capture latency (ms)': self.values['capture_latency_ms']}
+                  'capture latency (ms)': self.params.capture_latency_ms}
         return (self.stream_status('images', self.camera.serial, self.rate, values),)
 
     # -- inside ------------------------------------------------------------------------------
 
     def _eye(self, eye: str, info: CameraInfo) -> Eye:
-        names = STYLES[self.values['topic_style']]
+        names = STYLES[self.params.topic_style]
         image, about, frame = (
-            text.format(eye=eye, name=self.values['camera_name'] or self.role) for text in names)
+            text.format(eye=eye, name=self.params.camera_name or self.role) for text in names)
         if self.size:
             info = scaled(info, *self.size)
         return Eye(frame, self.keep(qos.publisher(self, ImageMessage, image)),
@@ -148,12 +120,12 @@ class CameraNode(PartNode):
         eye.info.publish(eye.geometry)
         if eye.image.get_subscription_count():
             eye.image.publish(convert.image_message(pixels, stamp_ns, eye.frame_id,
-                                                    self.values['encoding']))
+                                                    self.params.encoding))
 
     def _publish_jpeg(self, eye: Eye, pixels: Pixels, stamp_ns: int) -> None:
         if eye.compressed.get_subscription_count():
             eye.compressed.publish(jpeg_message(pixels, stamp_ns, eye.frame_id,
-                                                self.values['jpeg_quality']))
+                                                self.params.jpeg_quality))
 
 
 def jpeg_message(pixels: Pixels, stamp_ns: int, frame_id: str, quality: int) -> CompressedImage:

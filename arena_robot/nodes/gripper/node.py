@@ -22,7 +22,8 @@ from arena_robot.core.errors import ArenaError, DriverError, NotConnected, Safet
 from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.base import Gripper, Part
 from arena_robot.nodes import backends, convert, diagnostics, qos
-from arena_robot.nodes.parameters import Param
+from arena_robot.nodes.gripper.params import GripperParams
+from arena_robot.nodes.parameters import Current
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
 from arena_robot.safety.action_spaces import binarised
@@ -31,44 +32,21 @@ from arena_robot.safety.watchdog import CommandWatchdog
 
 KNUCKLE = 'robotiq_85_left_knuckle_joint'
 GRIPPED = (ObjectStatus.GRIPPED_CLOSING, ObjectStatus.GRIPPED_OPENING)
-GRIPPER_PARAMS = (
-    Param('backend', 'sim', 'driver of the gripper: sim, replay, an installed one, module:Class'),
-    Param('com_port', '/dev/ttyUSB0', 'serial port'),
-    Param('baudrate', 115200, 'serial speed', 9600, 1000000),
-    Param('slave_address', 9, 'Modbus address', 1, 247),
-    Param('arm_prefix', '', "what comes before joint and frame names, such as 'left'"),
-    Param('use_fake_hardware', False, 'use the backend sim whatever backend says'),
-    Param('publish_rate', 50.0, 'joint_states and gripper_state (Hz)', 1.0, 500.0),
-    Param('gripper_closed_position', convert.KNUCKLE_CLOSED, 'knuckle (rad) when closed',
-          0.1, 1.0),
-    Param('speed', 0.5, 'closing speed, as a fraction of the largest', 0.0, 1.0, live=True),
-    Param('force', 0.0, "grip force, as a fraction of the largest; DROID's is 0", 0.0, 1.0,
-          live=True),
-    Param('max_effort', 235.0, 'grip force (N) at force 1', 1.0, 300.0),
-    Param('stall_timeout', 0.05, 'time (s) without motion that counts as stalled', 0.0, 5.0),
-    Param('goal_tolerance', 0.02, 'distance (rad) at which a goal is reached', 0.0, 0.5),
-    Param('allow_stalling', True, 'a goal that ends at an object is a success'),
-    Param('goal_timeout', 5.0, 'time (s) after which a goal has failed', 0.1, 60.0),
-    Param('max_command_age', 0.2, 'age (s) above which a policy action is refused', 0.01, 5.0),
-    Param('policy_action_topic', 'arm_node/policy_action',
-          "policy actions; their last number is the gripper's position"),
-)
 
 
-class GripperNode(PartNode):
+class GripperNode(PartNode[GripperParams]):
     """Streams the gripper's state and accepts positions, policy actions and goals."""
 
-    PARAMS = GRIPPER_PARAMS
-
     def __init__(self, name: str = 'gripper_node', **options: Any) -> None:
-        super().__init__(name, **options)
+        super().__init__(name, GripperParams(), **options)
 
     def extra_params(self) -> None:
         """Declare the backend's own parameters."""
-        prefix = self.values['arm_prefix']
+        self._now = Current(self, self.params)
+        prefix = self.params.arm_prefix
         self.joint = f'{prefix}_{KNUCKLE}' if prefix else KNUCKLE
         self.frame = f'{prefix}_robotiq_85_base_link' if prefix else 'robotiq_85_base_link'
-        self.backend = 'sim' if self.values['use_fake_hardware'] else self.values['backend']
+        self.backend = self.params.chosen_backend
         if not self.has_own_part:
             self._make = backends.choose(self, 'gripper', self.backend)
 
@@ -79,8 +57,8 @@ class GripperNode(PartNode):
     def on_open(self) -> None:
         """Offer topics, services and the action."""
         self.gripper = cast(Gripper, self.part)
-        self.gate = CommandWatchdog(self.timeline.part, math.inf, self.values['max_command_age'])
-        self.rate = diagnostics.Rate(self.values['publish_rate'])
+        self.gate = CommandWatchdog(self.timeline.part, math.inf, self.params.max_command_age)
+        self.rate = diagnostics.Rate(self.params.publish_rate)
         self.refusal = ''
         self._commanded_ns: int | None = None
         self._goals, self._force = 0, 0.0
@@ -90,7 +68,7 @@ class GripperNode(PartNode):
         for kind, topic, handle in (
                 (Float64, '~/command', lambda m: self.send(m.data)),
                 (Float64MultiArray, '~/commands', lambda m: self.send(*_numbers(m))),
-                (PolicyAction, self.values['policy_action_topic'], self._on_action)):
+                (PolicyAction, self.params.policy_action_topic, self._on_action)):
             self.keep(qos.subscription(self, kind, topic, self._handler(topic, handle),
                                        qos.COMMAND))
         self.trigger('stop', self._stop)
@@ -113,7 +91,7 @@ class GripperNode(PartNode):
         """Publish one reading when it is due."""
         clock = self.timeline.part
         clock.sleep_until_ns(self._due_ns)
-        self._due_ns = max(self._due_ns + round(1e9 / self.values['publish_rate']),
+        self._due_ns = max(self._due_ns + round(1e9 / self.params.publish_rate),
                            clock.now_ns())
         state = self.gripper.state(0.3)
         if state.stamp_ns == self._published_ns:
@@ -136,7 +114,7 @@ class GripperNode(PartNode):
         values = {'position': f'{state.position:.3f}', 'object_status': state.object_status.name,
                   'fault': state.fault, 'current (A)': f'{state.current_a:.2f}',
                   'backend': self.backend, 'last refusal': self.refusal}
-        out = self.stream_status('gripper', self.values['com_port'], self.rate, values)
+        out = self.stream_status('gripper', self.params.com_port, self.rate, values)
         if state.fault:
             out.level, out.message = diagnostics.ERROR, (
                 f'fault {state.fault}: call ~/reactivate_gripper')
@@ -145,9 +123,9 @@ class GripperNode(PartNode):
     def send(self, position: float, speed: float | None = None,
              force: float | None = None) -> None:
         """Go to ``position`` 0..1; SafetyError when it is not a number."""
-        v = self.get_parameter
-        asked = finite([position, v('speed').value if speed is None else speed,
-                        v('force').value if force is None else force], 3, 'gripper command')
+        now = self._now.values
+        asked = finite([position, now.speed if speed is None else speed,
+                        now.force if force is None else force], 3, 'gripper command')
         position, speed, force = np.clip(asked, 0.0, 1.0).tolist()
         now_ns = self.timeline.part.now_ns()
         self._goals += 1
@@ -156,7 +134,7 @@ class GripperNode(PartNode):
 
     def knuckle(self, position: float) -> float:
         """Return the knuckle joint (rad) of a position 0..1."""
-        return float(position) * float(self.values['gripper_closed_position'])
+        return float(position) * self.params.gripper_closed_position
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -187,7 +165,7 @@ class GripperNode(PartNode):
     def _effort(self, state: GripperState) -> float:
         """Return the force (N) asked of the gripper while it holds something."""
         gripped = state.object_status in GRIPPED
-        return self._force * float(self.values['max_effort']) if gripped else 0.0
+        return self._force * self.params.max_effort if gripped else 0.0
 
     def _stop(self) -> str:
         self._goals += 1
@@ -203,11 +181,11 @@ class GripperNode(PartNode):
         result = _action_type().Result()
         stalled = reached = False
         try:
-            v = self.values
+            v = self.params
             wanted = float(command.position)
             effort = float(command.max_effort)
-            self.send(wanted / v['gripper_closed_position'], None,
-                      effort / v['max_effort'] if effort > 0.0 else None)
+            self.send(wanted / v.gripper_closed_position, None,
+                      effort / v.max_effort if effort > 0.0 else None)
             stalled, reached = self._follow(handle, wanted, self._goals)
             state = self.gripper.state(1.0)
             result.position, result.effort = self.knuckle(state.position), self._effort(state)
@@ -217,7 +195,7 @@ class GripperNode(PartNode):
         if handle.is_cancel_requested:
             self._stop()
             handle.canceled()
-        elif reached or (stalled and self.values['allow_stalling']):
+        elif reached or (stalled and self.params.allow_stalling):
             handle.succeed()
         else:
             handle.abort()
@@ -225,17 +203,17 @@ class GripperNode(PartNode):
 
     def _follow(self, handle: ServerGoalHandle, wanted: float, mine: int) -> tuple[bool, bool]:
         """Wait for the end of a goal; return whether it stalled and whether it was reached."""
-        v, clock = self.values, self.timeline.part
+        v, clock = self.params, self.timeline.part
         begin_ns = moved_ns = clock.now_ns()
         last = float('nan')
-        while (clock.now_ns() - begin_ns) * 1e-9 < v['goal_timeout'] and self.active:
+        while (clock.now_ns() - begin_ns) * 1e-9 < v.goal_timeout and self.active:
             state = self.gripper.state(1.0)
             at = self.knuckle(state.position)
             if not abs(at - last) < 1e-3:
                 last, moved_ns = at, clock.now_ns()
-            reached = abs(at - wanted) <= v['goal_tolerance']
+            reached = abs(at - wanted) <= v.goal_tolerance
             still_s = (clock.now_ns() - moved_ns) * 1e-9
-            stalled = state.object_status in GRIPPED and still_s >= v['stall_timeout']
+            stalled = state.object_status in GRIPPED and still_s >= v.stall_timeout
             feedback = _action_type().Feedback(position=at, effort=self._effort(state),
                                                stalled=stalled, reached_goal=reached)
             handle.publish_feedback(feedback)

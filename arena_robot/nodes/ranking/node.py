@@ -26,24 +26,18 @@ from arena_robot.core.iso_time import from_iso
 from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.convert import header
 from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.parameters import Param, declare, refuse_unknown
+from arena_robot.nodes.parameters import declare, refuse_unknown
+from arena_robot.nodes.ranking.params import RankingParams
 from arena_robot.nodes.ranking.sources import RankingSource, source
 from arena_robot.nodes.spin import run_node
 from arena_robot.nodes.timeline import RosClock
 from arena_robot.ranking.base import Comparisons, Standings
-from arena_robot.ranking.methods import METHODS, rank_comparable
+from arena_robot.ranking.methods import rank_comparable
 from arena_robot.session.protocol.results import read_session
 
 log = logging.getLogger(__name__)
 
 LEVEL = 0.95
-PARAMS = (
-    Param('source', '~/arena/sessions', 'folder of sessions or tables, database URL, or site'),
-    Param('method', 'bt', 'default method', choices=tuple(METHODS)),
-    Param('intervals', 200, 'bootstrap replicates behind the intervals; 0: none', 0, 10_000),
-    Param('period', 1.0, 'seconds between two looks at the source', 0.05, 3600.0),
-    Param('debounce', 0.5, 'seconds without news before standings are computed', 0.0, 60.0),
-)
 
 
 class RankingNode(Listening):
@@ -51,9 +45,9 @@ class RankingNode(Listening):
 
     def __init__(self, **options: Any) -> None:
         super().__init__('ranking_node', **options)
-        self.values = declare(self, PARAMS)
+        self.params = declare(self, RankingParams())
         refuse_unknown(self)
-        self._source: RankingSource = source(self.values['source'])
+        self._source: RankingSource = source(self.params.source)
         self._time = RosClock(self.get_clock(), self.context)
         self._lock = threading.Lock()
         self._version: Hashable = None
@@ -68,7 +62,7 @@ class RankingNode(Listening):
         self.create_service(GetRanking, '~/get_ranking', self._on_get, callback_group=group)
         self.create_service(IngestEpisode, '~/ingest_episode', self._on_ingest,
                             callback_group=group)
-        self.create_timer(self.values['period'], self.look,
+        self.create_timer(self.params.period, self.look,
                           callback_group=MutuallyExclusiveCallbackGroup())
         self.create_timer(1.0, self._report, callback_group=MutuallyExclusiveCallbackGroup())
 
@@ -83,12 +77,12 @@ class RankingNode(Listening):
             now = time.monotonic()
             if version != self._version:
                 self._version, self._changed_s = version, now
-            if version == self._computed or now - self._changed_s < self.values['debounce']:
+            if version == self._computed or now - self._changed_s < self.params.debounce:
                 return
             self._computed = version
             with self._lock:
                 self._words = self._source.comparisons()
-            self._ranking.publish(self.message(self.values['method'], self.verdicts()))
+            self._ranking.publish(self.message(self.params.method, self.verdicts()))
             self._problem = ''
         except ArenaError as error:
             if str(error) != self._problem:
@@ -107,13 +101,13 @@ class RankingNode(Listening):
     def message(self, method: str, verdicts: list[Comparison]) -> Ranking:
         """Return the standings of ``verdicts``; RankingError when they give none."""
         found, others = rank_comparable(
-            Comparisons.from_words(verdicts), method, intervals=self.values['intervals'])
+            Comparisons.from_words(verdicts), method, intervals=self.params.intervals)
         warnings = list(found.diagnostics.warnings)
         if others:
             warnings.append(f"left out, not comparable with the others: {', '.join(others)}")
         return Ranking(
             header=header(self._time.now_ns(), ''), method=method,
-            confidence=LEVEL if self.values['intervals'] else 0.0,
+            confidence=LEVEL if self.params.intervals else 0.0,
             comparisons=int(found.counts.sum()) // 2, converged=found.diagnostics.converged,
             warnings=warnings, entries=_entries(found))
 
@@ -121,7 +115,7 @@ class RankingNode(Listening):
                 response: GetRanking.Response) -> GetRanking.Response:
         try:
             since_ns = request.since.sec * 10**9 + request.since.nanosec
-            response.ranking = self.message(request.method or self.values['method'],
+            response.ranking = self.message(request.method or self.params.method,
                                             self.verdicts(request.policies, since_ns))
             response.success = True
         except ArenaError as error:
@@ -147,7 +141,7 @@ class RankingNode(Listening):
     def _report(self) -> None:
         level = diagnostics.WARN if self._problem else diagnostics.OK
         self._reports.publish(diagnostics.report(self._time.now_ns(), diagnostics.status(
-            f'{self.get_name()}: standings', self.values['source'], level,
+            f'{self.get_name()}: standings', self.params.source, level,
             self._problem or 'current', {'verdicts': len(self.verdicts())})))
 
 

@@ -27,10 +27,11 @@ from arena_robot.core.files import move
 from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.convert import header
 from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.parameters import Param, declare, refuse_unknown
+from arena_robot.nodes.parameters import declare, refuse_unknown
 from arena_robot.nodes.recorder.derive import Deriver
+from arena_robot.nodes.recorder.params import LEVELS, RecorderParams
 from arena_robot.nodes.recorder.qos import read_overrides
-from arena_robot.nodes.recorder.topics import IMAGES, Choice, TopicTaps
+from arena_robot.nodes.recorder.topics import Choice, TopicTaps
 from arena_robot.nodes.spin import run_node
 from arena_robot.nodes.timeline import RosClock
 from arena_robot.recording.bag.base import Message, Topic
@@ -46,26 +47,7 @@ from arena_robot.recording.bag.recover import cut_off, underived
 _MIB = 2**20
 _REPEAT_S = 30.0
 _A_DAY_S = 86400.0
-LEVELS = {'none': 0, 'zstd_fast': 1, 'zstd_small': 15}
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.-]*')
-
-PARAMS = (
-    Param('output_dir', '~/arena/sessions', 'folder of the sessions; an episode goes to '
-          '<output_dir>/<session id>/<slot>'),
-    Param('topics', ['.*'], 'regular expressions of the topics to record'),
-    Param('exclude', list(Choice().exclude), 'regular expressions of the topics to leave out'),
-    Param('images', 'jpeg', 'which image topics to record', choices=tuple(IMAGES)),
-    Param('qos_profile_overrides_path', '', 'file with QoS profiles by topic, as ros2 bag takes'),
-    Param('max_cache_size', 200 * _MIB, 'bytes that may wait for the disk', _MIB, 2**34),
-    Param('compression', 'zstd_fast', 'of state; pictures are stored as they are',
-          choices=tuple(LEVELS)),
-    Param('chunk_size', 2 * _MIB, 'bytes of a chunk in the file', 2**16, 2**26),
-    Param('flush_period', 0.5, 'seconds between two writes to the disk; what kill -9 loses',
-          0.05, 10.0),
-    Param('min_free_disk', 4.0, 'GiB that must be free to start a recording', 0.0, 1e6),
-    Param('settle_time', 0.1, 'seconds to wait for late messages before closing a bag', 0.0, 5.0),
-    Param('derive', True, 'make steps.npz, videos and episode.json after each recording'),
-)
 
 
 class RecorderNode(Listening):
@@ -73,19 +55,18 @@ class RecorderNode(Listening):
 
     def __init__(self, **options: Any) -> None:
         super().__init__('recorder_node', **options)
-        self.values = declare(self, PARAMS)
+        v = self.params = declare(self, RecorderParams())
         refuse_unknown(self)
-        self.root = Path(self.values['output_dir']).expanduser().absolute()
+        self.root = Path(v.output_dir).expanduser().absolute()
         self._time = RosClock(self.get_clock(), self.context)
         self.recorder = BagRecorder(RecorderSettings(
-            cache_bytes=self.values['max_cache_size'], chunk_bytes=self.values['chunk_size'],
-            flush_s=self.values['flush_period'], level=LEVELS[self.values['compression']],
-            min_free_bytes=int(self.values['min_free_disk'] * 2**30)), self._time)
+            cache_bytes=v.max_cache_size, chunk_bytes=v.chunk_size,
+            flush_s=v.flush_period, level=LEVELS[v.compression],
+            min_free_bytes=int(v.min_free_disk * 2**30)), self._time)
         self.taps = TopicTaps(
-            self, Choice(tuple(self.values['topics']), tuple(self.values['exclude']),
-                         self.values['images']),
+            self, Choice(v.topics, v.exclude, v.images),
             self._time, self._take, self._announce, self.recorder.count_lost,
-            read_overrides(self.values['qos_profile_overrides_path']))
+            read_overrides(v.qos_profile_overrides_path))
         self.deriver = Deriver()
         self._latched = LatchedSet()
         self._known: dict[str, Topic] = {}
@@ -104,7 +85,7 @@ class RecorderNode(Listening):
         for folder in broken:
             self.get_logger().warning(f'{folder} was cut off; it is being mended')
             self.deriver.add(folder, 'recover')
-        if self.values['derive']:
+        if self.params.derive:
             for folder in (*broken, *underived(self.root, _A_DAY_S)):
                 self.deriver.add(folder)
 
@@ -171,7 +152,7 @@ class RecorderNode(Listening):
             stopped_s, result = self._last
             if time.monotonic() - stopped_s < _REPEAT_S:
                 return result
-        time.sleep(self.values['settle_time'])
+        time.sleep(self.params.settle_time)
         self.taps.drain()
         folder = Path(self.recorder.folder or '')
         try:
@@ -183,7 +164,7 @@ class RecorderNode(Listening):
         lost = sum(t.lost for t in report.topics)
         self.get_logger().info(f'{bag.message_count} messages, {lost} lost, '
                                f'{size / _MIB:.1f} MiB in {folder}')
-        if self.values['derive']:
+        if self.params.derive:
             self.deriver.add(folder)
         result = (folder, bag.message_count, lost, size)
         self._last = (time.monotonic(), result)

@@ -13,7 +13,7 @@ from arena_robot.core.observation import EYES, Image
 from arena_robot.drivers.arrivals import Arrivals
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.nodes import convert
-from arena_robot.nodes.camera.node import STYLES
+from arena_robot.nodes.camera.params import STYLES
 from arena_robot.nodes.remote.part import Newest, RemotePart
 
 

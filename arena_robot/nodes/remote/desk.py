@@ -28,7 +28,7 @@ from arena_robot.core.errors import DriverError, NotConnected, SessionError
 from arena_robot.core.observation import ROLES, view
 from arena_robot.nodes import qos
 from arena_robot.nodes.action_client import ThreadedActionClient
-from arena_robot.nodes.camera.node import STYLES
+from arena_robot.nodes.camera.params import STYLES
 from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.remote.part import result

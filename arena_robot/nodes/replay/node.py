@@ -1,16 +1,22 @@
 """A recorded bag published again, always under a prefix of its own and never on live topics."""
 
+import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 
 from arena_robot.core.errors import ConfigError, RecordingError
+from arena_robot.nodes.parameters import declare, refuse_unknown
 from arena_robot.nodes.recorder.qos import to_profile
 from arena_robot.nodes.recorder.topics import message_class
-from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.replay.params import ReplayParams
+from arena_robot.nodes.spin import Spin, run_with
 from arena_robot.recording.bag.base import Message, Qos, Topic
 from arena_robot.recording.bag.playback import Playing, TimingReport, chosen_topics, play
 from arena_robot.recording.bag.reader import BagReader
@@ -46,14 +52,19 @@ class ReplayPublisher:
         """Return where a recorded topic is played."""
         return f'/{self.prefix}{topic}'
 
-    def wait_for_listeners(self, timeout_s: float, everyone: bool = False) -> bool:
-        """Return True once somebody, or with ``everyone`` somebody of each topic, listens."""
+    def wait_for_listeners(self, timeout_s: float, stop: threading.Event,
+                           everyone: bool = False) -> bool:
+        """
+        Return True once somebody, or with ``everyone`` somebody of each topic, listens.
+
+        False after ``timeout_s``, or when ``stop`` is set.
+        """
         end_s = time.monotonic() + timeout_s
-        while time.monotonic() < end_s:
+        while time.monotonic() < end_s and not stop.is_set():
             heard = [p.get_subscription_count() > 0 for p in self._publishers.values()]
             if heard and (all(heard) if everyone else any(heard)):
                 return True
-            time.sleep(0.02)
+            stop.wait(0.02)
         return False
 
     def publish(self, message: Message) -> None:
@@ -61,6 +72,18 @@ class ReplayPublisher:
         publisher = self._publishers.get(message.topic)
         if publisher is not None:
             publisher.publish(message.data)
+
+
+class ReplayNode(Node):  # type: ignore[misc]  # rclpy has no types
+    """Plays the episode that its parameters name, once."""
+
+    def __init__(self, name: str = 'replay_node', **options: Any) -> None:
+        super().__init__(name, **options)
+        self.params = declare(self, ReplayParams())
+        refuse_unknown(self)
+        if not self.params.folder:
+            raise ConfigError(f'{self.get_fully_qualified_name()} needs the parameter folder: '
+                              'an episode to play')
 
 
 @dataclass(frozen=True)
@@ -80,15 +103,43 @@ def replay(bag: BagReader, playing: Playing, prefix: str = 'replay', wait_s: flo
     Waits up to ``wait_s`` for a listener of each topic. ``hold`` may hold up messages; see
     :func:`arena_robot.recording.bag.playback.play`.
     """
-    topics = chosen_topics(bag, playing)
     with Spin() as spin:
+        spin.catch_signals()
         node = Node('replay', context=spin.context)
         try:
-            publisher = ReplayPublisher(node, topics, prefix)
-            heard = publisher.wait_for_listeners(wait_s, everyone=True)
-            spin.catch_signals()
-            report = play(bag, playing, publisher.publish, hold, stop=spin.stopped)
-            time.sleep(_LAST_S)
+            return _publish(spin, node, bag, playing, prefix, wait_s, hold)
         finally:
             node.destroy_node()
+
+
+def _publish(spin: Spin, node: Node, bag: BagReader, playing: Playing, prefix: str,
+             wait_s: float, hold: Callable[[Message], bool] | None = None) -> Replayed:
+    publisher = ReplayPublisher(node, chosen_topics(bag, playing), prefix)
+    heard = publisher.wait_for_listeners(wait_s, spin.stopped, everyone=True)
+    report = play(bag, playing, publisher.publish, hold, stop=spin.stopped)
+    time.sleep(_LAST_S)
     return Replayed(report, tuple(publisher.left_out), heard)
+
+
+def compose(spin: Spin) -> None:
+    """Play the episode that the node's parameters name, then end."""
+    node = ReplayNode(context=spin.context)
+    try:
+        v = node.params
+        with BagReader(Path(v.folder).expanduser()) as bag:
+            done = _publish(spin, node, bag, Playing(v.rate, v.start, v.topics), v.prefix, v.wait)
+        for line in done.left_out:
+            node.get_logger().warning(f'left out: {line}')
+        node.get_logger().info(f'{sum(done.report.counts.values())} messages played')
+    finally:
+        node.destroy_node()
+    spin.stop()
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Play an episode to its end, or until it is interrupted."""
+    return run_with(compose, args or sys.argv)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

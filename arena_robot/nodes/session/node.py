@@ -19,7 +19,7 @@ from arena_robot.nodes.parameters import declare, refuse_unknown
 from arena_robot.nodes.remote.recorder import RemoteRecorder, RemoteScene
 from arena_robot.nodes.remote.robot import RemoteArm, RemoteCamera, RemoteGripper
 from arena_robot.nodes.session.audience import RosAudience
-from arena_robot.nodes.session.params import SESSION_PARAMS, make_arena, session_config
+from arena_robot.nodes.session.params import SessionParams, make_arena, session_config
 from arena_robot.nodes.session.services import SessionServices
 from arena_robot.nodes.spin import Spin, run_with
 from arena_robot.nodes.timeline import RosClock
@@ -46,31 +46,30 @@ class SessionNode(Listening):
 
     def __init__(self, name: str = 'session_node', **options: Any) -> None:
         super().__init__(name, **options)
-        self.values = declare(self, SESSION_PARAMS)
+        self.params = declare(self, SessionParams())
         refuse_unknown(self)
-        v = self.values
+        v = self.params
         config = session_config(v)
         clock = RosClock(self.get_clock(), self.context)
-        robot = v['robot_type']
-        data = Path(v['data_dir']).expanduser()
+        robot = v.robot_type
+        data = Path(v.data_dir).expanduser()
         self.audience = RosAudience(self, clock, f'{robot_name(robot)}_link0', {
-            'station': v['station'], 'robot_type': robot, 'backend': v['backend'],
-            'control_rate_hz': v['control_rate'], 'max_steps': v['max_steps']})
+            'station': v.station, 'robot_type': robot, 'backend': v.backend,
+            'control_rate_hz': v.control_rate, 'max_steps': v.max_steps})
         self.parts = Parts(
-            RemoteArm(self, v['arm'], CALL_S),
-            RemoteGripper(self, v['gripper'], CALL_S),
-            {role: RemoteCamera(self, camera, CALL_S, v['topic_style'],
-                                tuple(v['eyes']))
-             for role, camera in zip(v['roles'], v['cameras'], strict=True)},
-            Ages(image_s=v['max_image_age']))
-        self.arena = make_arena({**v, 'data_dir': str(data)}, clock)
+            RemoteArm(self, v.arm, CALL_S),
+            RemoteGripper(self, v.gripper, CALL_S),
+            {role: RemoteCamera(self, camera, CALL_S, v.topic_style, v.eyes)
+             for role, camera in zip(v.roles, v.cameras, strict=True)},
+            Ages(image_s=v.max_image_age))
+        self.arena = make_arena(v, clock)
         stage = RobotMotions(self.parts, Safety(
-            limits_for(robot), clock, max_state_age_s=v['max_state_age']), clock, config)
+            limits_for(robot), clock, max_state_age_s=v.max_state_age), clock, config)
         store = SessionStore(data / 'sessions', clock)
         self.conductor = Conductor(
             stage, self.arena, store,
-            RemoteRecorder(self, v['recorder']) if v['recorder'] else NoRecorder(store.root),
-            RemoteScene(self, v['scene']) if v['scene'] else ScenePerson(),
+            RemoteRecorder(self, v.recorder) if v.recorder else NoRecorder(store.root),
+            RemoteScene(self, v.scene) if v.scene else ScenePerson(),
             self.audience, clock, config)
         self.reception = EvaluatorAccess(self.conductor, self._more_checks)
         self.audience.shown = self.reception.shown
@@ -93,7 +92,7 @@ class SessionNode(Listening):
                 ('report', 1.0, self._report)):
             threading.Thread(target=self._every, args=(name, period_s, work), daemon=True,
                              name=f'session {name}').start()
-        log.info('the session node is ready; sessions are kept in %s', self.values['data_dir'])
+        log.info('the session node is ready; sessions are kept in %s', self.params.data_dir)
 
     def close(self) -> None:
         """Stop the arm and let go; the session goes on at the next start."""
@@ -154,7 +153,7 @@ class SessionNode(Listening):
         level = diagnostics.WARN if shown.notice else diagnostics.OK
         self._reports.publish(diagnostics.report(
             RosClock(self.get_clock(), self.context).now_ns(), diagnostics.status(
-                f'{self.get_name()}: session', self.values['station'], level,
+                f'{self.get_name()}: session', self.params.station, level,
                 shown.state.value, {'doing': shown.doing, 'notice': shown.notice,
                                     'waiting for the arena': shown.waiting})))
 

@@ -13,9 +13,7 @@ from std_msgs.msg import Bool, Float64, String
 from std_srvs.srv import Trigger
 
 from arena_robot.core.clock import SystemClock
-from arena_robot.core.config import nearest
 from arena_robot.core.errors import ArenaError, ConfigError
-from arena_robot.core.observation import EYES, ROLES
 from arena_robot.drivers.sim.station import SavedState, SimStation
 from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.nodes import convert, diagnostics, qos
@@ -23,35 +21,13 @@ from arena_robot.nodes.arm.node import ArmNode
 from arena_robot.nodes.camera.node import CameraNode
 from arena_robot.nodes.gripper.node import GripperNode
 from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.parameters import Param, declare, refuse_unknown
+from arena_robot.nodes.parameters import Current, declare, refuse_unknown
 from arena_robot.nodes.part_node import PartNode
+from arena_robot.nodes.part_params import PartParams
 from arena_robot.nodes.simulation.governor import Governor
+from arena_robot.nodes.simulation.params import SimParams
 from arena_robot.nodes.spin import Spin, run_with
 from arena_robot.nodes.timeline import SameTime, ShiftedTime, Timeline
-from arena_robot.safety.limits import ROBOTS
-
-SIM_PARAMS = (
-    Param('task', 'cube_in_bowl', 'scene to set up; ~/reset_scene reads it again', live=True),
-    Param('seed', 0, 'variation of the scene; ~/reset_scene reads it again', 0, 2**31 - 1,
-          live=True),
-    Param('robot_type', 'panda', 'which Franka', choices=tuple(sorted(ROBOTS))),
-    Param('image_width', 512, 'width (px) of every image', 16, 1280),
-    Param('image_height', 288, 'height (px) of every image', 16, 720),
-    Param('camera_rate', 15.0, 'frames per second', 1.0, 60.0),
-    Param('cameras', list(ROLES), 'camera roles that exist'),
-    Param('eyes', list(EYES), "eyes that are drawn; ['left'] saves half the time"),
-    Param('beauty', False, 'shadows and smooth edges; slow'),
-    Param('real_time_factor', 1.0, 'simulated per real second; 0: as fast as possible', 0.0,
-          100.0),
-    Param('give_way', True, 'with /clock: run slower while commands arrive late or steps see old '
-          'pictures, as when the machine is too busy for real_time_factor'),
-    Param('publish_clock', False, 'publish /clock; needed when real_time_factor is not 1'),
-    Param('clock_rate', 125.0, 'messages on /clock per simulated second', 1.0, 250.0),
-    Param('restore_mm', 0.0, 'how far (mm, standard deviation) ~/restore_start misplaces things',
-          0.0, 100.0, live=True),
-    Param('restore_deg', 0.0, 'the same as an angle (deg)', 0.0, 180.0, live=True),
-    Param('progress_rate', 10.0, 'messages on ~/progress per second', 0.1, 50.0),
-)
 
 
 class SimStationNode(Listening):
@@ -59,33 +35,34 @@ class SimStationNode(Listening):
 
     def __init__(self, name: str = 'sim_station', **options: Any) -> None:
         super().__init__(name, **options)
-        self.values = declare(self, SIM_PARAMS)
+        self.params = declare(self, SimParams())
         refuse_unknown(self)
-        v = self.values
-        if v['real_time_factor'] != 1.0 and not v['publish_clock']:
-            raise ConfigError(f'real_time_factor {v["real_time_factor"]:g} needs publish_clock: '
+        self._now = Current(self, self.params)
+        v = self.params
+        if v.real_time_factor != 1.0 and not v.publish_clock:
+            raise ConfigError(f'real_time_factor {v.real_time_factor:g} needs publish_clock: '
                               'true, and use_sim_time: true in the nodes of other processes')
         self.station = SimStation.make(
-            v['task'], v['seed'], v['robot_type'], cameras=_known('cameras', v, ROLES),
-            eyes=_known('eyes', v, EYES), size=(v['image_width'], v['image_height']),
-            rate_hz=v['camera_rate'], epoch_ns=SystemClock().now_ns(), beauty=v['beauty'])
+            v.task, v.seed, v.robot_type, cameras=v.cameras, eyes=v.eyes,
+            size=(v.image_width, v.image_height),
+            rate_hz=v.camera_rate, epoch_ns=SystemClock().now_ns(), beauty=v.beauty)
         world = self.station.world
         self.timeline = self._timeline()
-        self.parts: list[PartNode] = []
+        self.parts: list[PartNode[PartParams]] = []
         self._saved: SavedState | None = None
         self._restores = 0
         self._offer()
-        if v['publish_clock']:
+        if v.publish_clock:
             self._ticks = qos.publisher(self, ClockMessage, '/clock', qos.CLOCK)
             self._clock_due_ns = 0
             world.on_tick.append(self._on_tick)
-            if v['give_way'] and v['real_time_factor'] > 0.0:
-                self._governor = Governor(self, world, v['real_time_factor'])
+            if v.give_way and v.real_time_factor > 0.0:
+                self._governor = Governor(self, world, v.real_time_factor)
 
     def _timeline(self) -> Timeline:
         """Return simulated time as ROS time with /clock, else shifted onto the wall's."""
         world = self.station.world
-        if self.values['publish_clock']:
+        if self.params.publish_clock:
             return SameTime(world.clock)
         shifted = ShiftedTime(world.clock, SystemClock())
         world.on_tick.append(shifted.tick)
@@ -93,7 +70,7 @@ class SimStationNode(Listening):
 
     def run(self) -> None:
         """Let time pass."""
-        self.station.world.start(self.values['real_time_factor'] or None)
+        self.station.world.start(self.params.real_time_factor or None)
 
     def close(self) -> None:
         """End the world; the parts' nodes are closed before."""
@@ -112,14 +89,14 @@ class SimStationNode(Listening):
                            ('restore_start', self._restore)):
             self.create_service(Trigger, f'~/{name}', _server(work), callback_group=group)
         self.add_on_set_parameters_callback(self._validate)
-        self.create_timer(1.0 / self.values['progress_rate'], self._publish_progress)
+        self.create_timer(1.0 / self.params.progress_rate, self._publish_progress)
         self.create_timer(1.0, self._report)
         self._last = (self.timeline.now_ns(), SystemClock().now_ns())
 
     def _reset(self) -> str:
-        task, seed = (self.get_parameter(name).value for name in ('task', 'seed'))
+        now = self._now.values
         self._drop_commands()
-        self.station.reset(task, seed)
+        self.station.reset(now.task, now.seed)
         self._saved = None
         self._words.publish(String(data=self.station.instruction))
         return self.station.instruction
@@ -131,13 +108,12 @@ class SimStationNode(Listening):
     def _restore(self) -> str:
         if self._saved is None:
             raise ArenaError('no start was saved: call ~/save_start first')
-        moved_mm, turned_deg = (self.get_parameter(f'restore_{unit}').value
-                                for unit in ('mm', 'deg'))
+        now = self._now.values
         self._restores += 1
         self._drop_commands()
-        self.station.restore(self._saved, moved_mm=moved_mm, turned_deg=turned_deg,
+        self.station.restore(self._saved, moved_mm=now.restore_mm, turned_deg=now.restore_deg,
                              seed=self._restores)
-        return f'restored to {moved_mm:g} mm and {turned_deg:g} deg'
+        return f'restored to {now.restore_mm:g} mm and {now.restore_deg:g} deg'
 
     def _drop_commands(self) -> None:
         for part in self.parts:
@@ -161,7 +137,7 @@ class SimStationNode(Listening):
         world, before = self.station.world, self._last
         self._last = (world.now_ns(), SystemClock().now_ns())
         factor = (self._last[0] - before[0]) / max(self._last[1] - before[1], 1)
-        wanted = self.values['real_time_factor']
+        wanted = self.params.real_time_factor
         slow = wanted > 0.0 and factor < 0.9 * wanted
         self._reports.publish(diagnostics.report(self.timeline.now_ns(), diagnostics.status(
             f'{self.get_name()}: simulation', 'sim',
@@ -173,7 +149,7 @@ class SimStationNode(Listening):
     def _on_tick(self) -> None:
         now_ns = self.station.world.now_ns()
         if now_ns >= self._clock_due_ns:
-            self._clock_due_ns = now_ns + round(1e9 / self.values['clock_rate'])
+            self._clock_due_ns = now_ns + round(1e9 / self.params.clock_rate)
             self._ticks.publish(ClockMessage(clock=convert.time_of(now_ns)))
 
 
@@ -181,32 +157,25 @@ def compose(spin: Spin) -> SimStationNode:
     """Build the station and the nodes of its parts, start time, and spin them all."""
     owner = SimStationNode(context=spin.context)
     station, timeline = owner.station, owner.timeline
-    robot = [Parameter('robot_type', value=owner.values['robot_type'])]
+    robot = [Parameter('robot_type', value=owner.params.robot_type)]
     arm = ArmNode(make_part=lambda: station.arm, timeline=timeline, context=spin.context,
                   parameter_overrides=robot)
-    station.world.arm.command_timeout_s = arm.values['command_timeout']
+    station.world.arm.command_timeout_s = arm.params.command_timeout
     owner.parts = [arm, GripperNode(make_part=lambda: station.gripper, timeline=timeline,
                                     context=spin.context)]
     for role, camera in station.cameras.items():
         overrides = [Parameter('role', value=role),
-                     Parameter('pub_frame_rate', value=owner.values['camera_rate'])]
+                     Parameter('pub_frame_rate', value=owner.params.camera_rate)]
         owner.parts.append(CameraNode(
             f'{role}_camera', make_part=lambda camera=camera: camera, timeline=timeline,
             context=spin.context, parameter_overrides=overrides))
     owner.run()
     for part in owner.parts:
-        if part.values['autostart']:
+        if part.params.autostart:
             part.start()
         spin.add(part, threads=4 if isinstance(part, ArmNode | GripperNode) else 1)
     spin.add(owner, threads=2)
     return owner
-
-
-def _known(name: str, values: dict[str, Any], known: Sequence[str]) -> tuple[str, ...]:
-    for value in values[name]:
-        if value not in known:
-            raise ConfigError(f"{name}: unknown '{value}'.{nearest(str(value), known)}")
-    return tuple(values[name])
 
 
 def _server(work: Any) -> Any:

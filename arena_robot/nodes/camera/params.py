@@ -1,0 +1,38 @@
+"""The parameters of camera_node."""
+
+from dataclasses import dataclass
+
+from arena_robot.core.jpeg import QUALITY
+from arena_robot.core.observation import ROLES
+from arena_robot.nodes import convert
+from arena_robot.nodes.parameters import param
+from arena_robot.nodes.part_params import PartParams
+
+STYLES = {
+    'zed5': ('~/{eye}/color/rect/image', '~/{eye}/color/rect/camera_info',
+             '{name}_{eye}_camera_frame_optical'),
+    'zed4': ('~/{eye}/image_rect_color', '~/{eye}/camera_info',
+             '{name}_{eye}_camera_optical_frame'),
+    'generic': ('~/{eye}/image_raw', '~/{eye}/camera_info',
+                '{name}_{eye}_camera_frame_optical'),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CameraParams(PartParams):
+    """The parameters of camera_node."""
+
+    role: str = param('left', 'where the camera stands', choices=ROLES)
+    serial_number: str = param('', 'serial number that the camera must have; empty: any')
+    camera_name: str = param('', 'what frame names begin with; empty: the role')
+    pub_frame_rate: float = param(15.0, 'frames published', 0.1, 120.0, unit='Hz')
+    width: int = param(0, 'published width; 0: as the camera gives it', 0, 4096, unit='px')
+    height: int = param(0, 'published height; 0: as the camera gives it', 0, 4096, unit='px')
+    encoding: str = param('rgb8', 'pixel format', choices=tuple(convert.ENCODINGS))
+    jpeg_quality: int = param(
+        QUALITY, 'quality of …/compressed, made only while somebody listens', 1, 100)
+    topic_style: str = param(
+        'zed5', 'topic names of which ZED wrapper, or generic', choices=tuple(STYLES))
+    capture_latency_ms: float = param(
+        41.0, "stamp minus true exposure, kept beside the images; DROID's for ZED",
+        0.0, 1000.0, unit='ms')

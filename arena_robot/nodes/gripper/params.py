@@ -1,0 +1,37 @@
+"""The parameters of gripper_node."""
+
+from dataclasses import dataclass
+
+from arena_robot.nodes import convert
+from arena_robot.nodes.parameters import param
+from arena_robot.nodes.part_params import PartParams
+
+
+@dataclass(frozen=True, kw_only=True)
+class GripperParams(PartParams):
+    """The parameters of gripper_node."""
+
+    com_port: str = param('/dev/ttyUSB0', 'serial port')
+    baudrate: int = param(115200, 'serial speed', 9600, 1000000, unit='Bd')
+    slave_address: int = param(9, 'Modbus address', 1, 247)
+    arm_prefix: str = param('', "what comes before joint and frame names, such as 'left'")
+    publish_rate: float = param(
+        50.0, 'rate of joint_states and gripper_state', 1.0, 500.0, unit='Hz')
+    gripper_closed_position: float = param(
+        convert.KNUCKLE_CLOSED, 'knuckle joint when closed', 0.1, 1.0, unit='rad')
+    speed: float = param(
+        0.5, 'closing speed, as a fraction of the largest', 0.0, 1.0, live=True)
+    force: float = param(
+        0.0, "grip force, as a fraction of the largest; DROID's is 0", 0.0, 1.0, live=True)
+    max_effort: float = param(235.0, 'grip force at force 1', 1.0, 300.0, unit='N')
+    stall_timeout: float = param(
+        0.05, 'time without motion that counts as stalled', 0.0, 5.0, unit='s')
+    goal_tolerance: float = param(
+        0.02, 'distance at which a goal is reached', 0.0, 0.5, unit='rad')
+    allow_stalling: bool = param(True, 'a goal that ends at an object is a success')
+    goal_timeout: float = param(
+        5.0, 'time after which a goal has failed', 0.1, 60.0, unit='s')
+    max_command_age: float = param(
+        0.2, 'age above which a policy action is refused', 0.01, 5.0, unit='s')
+    policy_action_topic: str = param(
+        'arm_node/policy_action', "policy actions; their last number is the gripper's position")

@@ -1,0 +1,22 @@
+"""The parameters that every node of a robot part has."""
+
+from dataclasses import dataclass
+
+from arena_robot.nodes.parameters import Parameters, param
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartParams(Parameters):
+    """The parameters of every part."""
+
+    autostart: bool = param(
+        True, 'configure and activate at start, and again after a failure', live=True)
+    diagnostic_period: float = param(
+        1.0, 'time between two reports on /diagnostics', 0.1, 60.0, unit='s')
+    backend: str = param('sim', 'driver of the part: sim, replay, an installed one, module:Class')
+    use_fake_hardware: bool = param(False, 'use the backend sim whatever backend says')
+
+    @property
+    def chosen_backend(self) -> str:
+        """The backend that is used."""
+        return 'sim' if self.use_fake_hardware else self.backend

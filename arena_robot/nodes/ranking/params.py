@@ -1,0 +1,20 @@
+"""The parameters of ranking_node."""
+
+from dataclasses import dataclass
+
+from arena_robot.nodes.parameters import Parameters, param
+from arena_robot.ranking.methods import METHODS
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingParams(Parameters):
+    """The parameters of ranking_node."""
+
+    source: str = param(
+        '~/arena/sessions', 'folder of sessions or tables, database URL, or site')
+    method: str = param('bt', 'default method', choices=tuple(METHODS))
+    intervals: int = param(
+        200, 'bootstrap replicates behind the intervals; 0: none', 0, 10_000)
+    period: float = param(1.0, 'time between two looks at the source', 0.05, 3600.0, unit='s')
+    debounce: float = param(
+        0.5, 'time without news before standings are computed', 0.0, 60.0, unit='s')
