@@ -3,11 +3,17 @@ Read a RoboArena data dump, or the tables sessions.csv and episodes.csv, into se
 
 Writes <output>/<session>/session.json for each session, and both tables for `arena rank`. With
 --server-data the sessions also go into that arena server's database, where they count in its
-rankings; its policies are retired, so nobody is assigned one.
+rankings; its policies are retired, so nobody is assigned one. Rows that are wrong are left out
+and named on standard error.
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from arena_robot.records.roboarena import RoboArenaSession
 
 VERB = 'import'
 HELP = 'read a RoboArena data dump or CSV tables into session records'
@@ -26,30 +32,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Import and count."""
-    from arena_robot.recording.formats.importing import dump_totals, read_any, write_records
+    from arena_robot.cli.refused import tell_refused
+    from arena_robot.records.importing import read_evaluations, write_evaluations
+    from arena_robot.records.roboarena_dump import dump_totals
 
-    sessions = read_any(args.source)
-    count = write_records(sessions, args.output, args.source.name)
-    decided = sum(s.valid and bool(s.preference) for s in sessions)
+    data = read_evaluations(args.source)
+    tell_refused(data)
+    sessions, count = data.sessions, len(data.sessions)
+    write_evaluations(sessions, args.output, args.source.name)
+    decided = sum(s.counts for s in sessions)
     rollouts = sum(len(s.rollouts) for s in sessions)
     print(f'{count} sessions, {decided} with a valid verdict, {rollouts} rollouts, written to '
           f'{args.output}')
     said = dump_totals(args.source).get('total_sessions', count)
-    if said != count:
+    if said != count + len(data.refused):
         print(f'the dump says that it holds {said} sessions; the rest is missing on this disk')
     if args.server_data or args.database:
-        _load(args)
+        _load(args, sessions)
     return 0
 
 
-def _load(args: argparse.Namespace) -> None:
+def _load(args: argparse.Namespace, sessions: 'Sequence[RoboArenaSession]') -> None:
     from arena_robot.core.clock import SystemClock
     from arena_robot.server.config import ServerConfig
-    from arena_robot.server.roboarena_csv import import_tables
     from arena_robot.server.store.database import Database
+    from arena_robot.server.store.evaluations import insert_evaluations
 
     config = ServerConfig(data=args.server_data or Path(), database=args.database or '')
     with Database(config.database_url()) as database:
-        done = import_tables(database, SystemClock(), args.output)
+        done = insert_evaluations(database, SystemClock(), sessions)
     print(f'the server has {done.sessions} more sessions and {done.episodes} more rollouts; '
           f'{done.known} sessions were there')

@@ -1,9 +1,10 @@
 """
 Rank the policies of a table of A/B sessions.
 
-Counted are the sessions that are valid and have a preference. Without --policies every policy
-that can be compared is ranked, and the others are named in the diagnostics. Intervals are
-bootstrap intervals by session; --intervals 0 leaves them out.
+Counted are the sessions that are valid and have a preference; rows that are wrong are left out
+and named on standard error. Without --policies every policy that can be compared is ranked, and
+the others are named in the diagnostics. Intervals are bootstrap intervals by session;
+--intervals 0 leaves them out.
 
   arena rank --sessions sessions.csv --method davidson
   arena rank --sessions sessions.csv --episodes episodes.csv --method task_partial --json
@@ -12,7 +13,10 @@ bootstrap intervals by session; --intervals 0 leaves them out.
 import argparse
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from arena_robot.records.roboarena import RoboArenaData
 
 VERB = 'rank'
 HELP = 'rank policies from A/B sessions'
@@ -46,6 +50,15 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--json', action='store_true', help='print JSON in full precision')
 
 
+def read_table_arguments(args: argparse.Namespace) -> 'RoboArenaData':
+    """Return what the tables hold; rows that were left out are named on standard error."""
+    from arena_robot.cli.refused import tell_refused
+    from arena_robot.records.roboarena_csv import read_tables
+    data = read_tables(args.sessions, args.episodes)
+    tell_refused(data)
+    return data
+
+
 def run(args: argparse.Namespace) -> int:
     """Rank, draw, print."""
     import dataclasses
@@ -53,14 +66,15 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.core.errors import ConfigError
     from arena_robot.ranking.as_json import as_json
     from arena_robot.ranking.methods import UNITS, method, placeable, rank
-    from arena_robot.ranking.tables import read_arena
+    from arena_robot.ranking.rollouts import arena_tables
 
     if not 0 < args.level < 1 or args.intervals < 0:
         raise ConfigError(f'--level must be between 0 and 1 and --intervals at least 0; got '
                           f'{args.level} and {args.intervals}')
     options = parsed_options(args.option)
     method(args.method, **options)
-    comparisons = read_arena(args.sessions, args.episodes, policy_names(args)).comparisons
+    data = read_table_arguments(args)
+    comparisons = arena_tables(data.comparisons(), policies=policy_names(args)).comparisons
     left_out: list[str] = []
     if not args.policies:
         kept, others = placeable(comparisons, args.method)
@@ -74,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
                                           warnings=(*result.diagnostics.warnings, told))
         result = dataclasses.replace(result, diagnostics=diagnostics)
     _draw(args, comparisons, result, UNITS[args.method])
-    report = {**as_json(result), **_extras(args, comparisons, method(args.method, **options))}
+    report = {**as_json(result), 'refused': list(data.refused), **_extras(args, comparisons, method(args.method, **options))}
     print(json.dumps(report, indent=2, allow_nan=False) if args.json else
           '\n'.join([table(result), *_extra_lines(report)]))
     for warning in () if args.json else result.diagnostics.warnings:

@@ -14,7 +14,7 @@ import json
 import sys
 from typing import Any
 
-from arena_robot.cli.rank import add_table_arguments, policy_names
+from arena_robot.cli.rank import add_table_arguments, policy_names, read_table_arguments
 
 VERB = 'rank-eval'
 HELP = 'measure how well methods recover a reference ranking'
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.core.errors import ConfigError, RankingError
     from arena_robot.ranking import holdout
     from arena_robot.ranking.methods import method, placeable
-    from arena_robot.ranking.tables import read_arena
+    from arena_robot.ranking.rollouts import arena_tables
 
     if args.splits < 1 or args.repeats < 1 or args.redraw < 0:
         raise ConfigError('--splits and --repeats must be at least 1, --redraw at least 0')
@@ -53,13 +53,15 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError('rank-eval needs --episodes: the reference is the mean progress')
     methods = {name.strip(): method(name.strip()) for name in args.method.split(',')}
     sizes = _sizes(args.sizes)
-    arena = read_arena(args.sessions, args.episodes, policy_names(args))
+    data = read_table_arguments(args)
+    counted, scored = data.comparisons(), data.scored()
+    arena = arena_tables(counted, scored, policy_names(args))
     left_out: list[str] = []
     if not args.policies:
         kept, left_out = placeable(arena.comparisons, 'bt')
         if len(kept) < 2:
             raise RankingError(f'{args.sessions}: no two policies can be compared')
-        arena = read_arena(args.sessions, args.episodes, kept)
+        arena = arena_tables(counted, scored, kept)
     sessions = len(set(arena.comparisons.session.tolist()))
     found = holdout.splits(arena, methods, args.splits, args.share, seed=args.seed,
                            leak_free=args.leak_free)

@@ -66,20 +66,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _real(args: argparse.Namespace) -> 'PoolTruth':
     import collections
-    import csv
 
-    from arena_robot.core.errors import DataError
-    from arena_robot.server.simulate import resampled, verdicts_of
+    from arena_robot.cli.refused import tell_refused
+    from arena_robot.records.roboarena_csv import read_tables
+    from arena_robot.server.simulate import resampled
 
-    try:
-        with args.sessions.open(newline='', encoding='utf-8') as file:
-            rows = [(r['policy_a'], r['policy_b'], r['preference']) for r in csv.DictReader(file)
-                    if r['valid'] in ('1', 'true', 'True') and r['preference']]
-    except (OSError, KeyError) as error:
-        raise DataError(f'{args.sessions} is not a table of sessions: {error}') from error
-    met = collections.Counter(name for row in rows for name in row[:2])
-    rows = [r for r in rows if min(met[r[0]], met[r[1]]) >= args.least]
-    return resampled(verdicts_of(rows))
+    data = read_tables(args.sessions)
+    tell_refused(data)
+    rows = data.comparisons()
+    met = collections.Counter(name for row in rows for name in (row.a, row.b))
+    return resampled([r for r in rows if min(met[r.a], met[r.b]) >= args.least])
 
 
 def _print(found: 'dict[str, dict[str, Curve]]', level: float) -> None:

@@ -109,3 +109,12 @@ class Comparison:
     institution: str = ''
     prompt: str = ''
     created: str = ''
+
+
+@dataclass(frozen=True)
+class ScoredRollout:
+    """One policy's rollout in a session with its ``score`` 0..1, whether it was compared or not."""
+
+    session_id: str
+    policy: str
+    score: float

@@ -17,7 +17,7 @@ from arena_robot.core.errors import RankingError
 from arena_robot.ranking import quality
 from arena_robot.ranking.base import Comparisons, Floats, Method
 from arena_robot.ranking.methods import shrunk
-from arena_robot.ranking.tables import ArenaTables, Rollouts
+from arena_robot.ranking.rollouts import ArenaTables, Rollouts
 
 MEASURES = ('pearson', 'spearman', 'kendall', 'mmrv', 'accuracy')
 

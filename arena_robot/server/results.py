@@ -182,6 +182,8 @@ class Results:
 
 
 def _counted() -> sa.ColumnElement[bool]:
+    # A policy against itself says nothing; old imports may have left such rows.
     return sa.and_(sessions.c.valid, sessions.c.preference.is_not(None),
                    sa.not_(sessions.c.probation),
+                   sessions.c.policy_a_id != sessions.c.policy_b_id,
                    sessions.c.state == SessionState.DONE.value)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from arena_robot.core.episode import Comparison, Preference
+from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import DataError, RankingError
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.bradley_terry import fit_counts
@@ -120,8 +120,3 @@ def posterior_of(counts: Floats) -> Posterior | None:
     if fit.covariance is None:
         return None
     return Posterior(fit.scores, fit.covariance)
-
-
-def verdicts_of(path_rows: Sequence[tuple[str, str, str]]) -> list[Comparison]:
-    """Return comparisons of (policy A, policy B, preference) rows."""
-    return [Comparison(str(k), a, b, Preference(p)) for k, (a, b, p) in enumerate(path_rows)]

@@ -9,7 +9,7 @@ from arena_robot.ranking import quality
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.holdout import efficiency, redraw, redraws, reference, splits
 from arena_robot.ranking.methods import method
-from arena_robot.ranking.tables import ArenaTables, Rollouts
+from arena_robot.ranking.rollouts import ArenaTables, Rollouts
 
 
 @settings(max_examples=60, deadline=None)

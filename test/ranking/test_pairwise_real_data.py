@@ -8,7 +8,8 @@ from scipy.optimize import minimize
 
 from arena_robot.ranking.holdout import redraws, splits
 from arena_robot.ranking.methods import method, rank
-from arena_robot.ranking.tables import read_arena
+from arena_robot.ranking.rollouts import arena_tables
+from arena_robot.records.roboarena_csv import read_tables
 
 DATA = Path(__file__).parents[3] / 'shared' / 'data' / 'roboarena'
 POLICIES = [f'{name}_droid' for name in (
@@ -19,7 +20,8 @@ pytestmark = pytest.mark.skipif(not DATA.exists(), reason='needs ../shared/data/
 
 @pytest.fixture(scope='module')
 def arena():
-    return read_arena(DATA / 'sessions.csv', DATA / 'episodes.csv', POLICIES)
+    data = read_tables(DATA / 'sessions.csv', DATA / 'episodes.csv')
+    return arena_tables(data.comparisons(), data.scored(), POLICIES)
 
 
 @pytest.fixture(scope='module')

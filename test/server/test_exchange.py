@@ -7,7 +7,8 @@ import pytest
 from arena_robot.core.errors import DataError
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.bradley_terry import BradleyTerry
-from arena_robot.ranking.tables import read_arena
+from arena_robot.ranking.rollouts import arena_tables
+from arena_robot.records.roboarena_csv import read_tables
 from arena_robot.server.results import Results
 from arena_robot.server.roboarena_csv import export_tables, import_tables
 
@@ -54,18 +55,15 @@ def test_tables_come_in_once_and_go_out_again(database, clock, tmp_path):
 
 
 @pytest.mark.parametrize(('sessions', 'episodes', 'words'), [
-    ('a,b\n1,2\n', '', 'lacks the columns'),
-    (SESSIONS.replace(',A,p', ',C,p'), '', "found 'C'"),
-    (SESSIONS, EPISODES.replace('0.25', '2.5'), 'partial_success is 0 to 1'),
-    (SESSIONS, EPISODES.replace('0.25', 'much'), "'much' is not a number"),
-    (SESSIONS.replace('2025-03-21 11:02:24.5', 'yesterday'), '', "'yesterday' is not a time"),
-    (SESSIONS.replace('A,p,q', 'A,,q'), '', 'is empty'),
+    ('a,b\n1,2\n', '', 'no column session_uuid, valid'),
+    (SESSIONS, 'a,b\n1,2\n', 'no column session_uuid, policy'),
+    (SESSIONS[:SESSIONS.index('s1')] + 's1,nyu,ada,,1,A,p,p,\n', '', 'no session can be used'),
 ])
 def test_a_wrong_table_changes_nothing(database, clock, tmp_path, sessions, episodes, words):
     with pytest.raises(DataError, match=words):
         import_tables(database, clock, write(tmp_path, sessions, episodes))
     assert Results(database).comparisons() == []
-    with pytest.raises(DataError, match='cannot read'):
+    with pytest.raises(DataError, match='cannot be read'):
         import_tables(database, clock, tmp_path / 'nowhere')
 
 
@@ -79,6 +77,7 @@ def test_the_real_evaluations_come_through_unchanged(database, clock, tmp_path):
                   for r in csv.DictReader(file) if r['valid'] == '1' and r['preference']}
     assert {v.session_id: (v.a, v.b, v.preference.value) for v in verdicts} == wanted
     names = sorted({n for v in verdicts for n in (v.a, v.b) if n.endswith('_droid')})
-    direct = read_arena(REAL / 'sessions.csv', REAL / 'episodes.csv', names).comparisons
+    data = read_tables(REAL / 'sessions.csv', REAL / 'episodes.csv')
+    direct = arena_tables(data.comparisons(), data.scored(), names).comparisons
     fits = [BradleyTerry()(c) for c in (Comparisons.from_words(verdicts, names), direct)]
     assert np.allclose(fits[0].scores, fits[1].scores, atol=1e-9)

@@ -1,13 +1,18 @@
-import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import DataError
-from arena_robot.server.simulate import Curve, play, resampled, synthetic, verdicts_of
+from arena_robot.records.roboarena_csv import read_tables
+from arena_robot.server.simulate import Curve, play, resampled, synthetic
 
 REAL = Path(__file__).parents[3] / 'shared' / 'data' / 'roboarena' / 'sessions.csv'
+
+
+def verdicts_of(rows):
+    return [Comparison(str(k), a, b, Preference(said)) for k, (a, b, said) in enumerate(rows)]
 
 
 def test_a_curve_knows_when_a_level_is_reached():
@@ -42,11 +47,9 @@ def test_the_informative_choice_needs_fewer_comparisons_on_synthetic_pools():
 
 @pytest.mark.skipif(not REAL.exists(), reason='the real evaluations are not here')
 def test_the_informative_choice_needs_fewer_comparisons_on_the_real_pool():
-    with REAL.open(newline='') as file:
-        rows = [(r['policy_a'], r['policy_b'], r['preference']) for r in csv.DictReader(file)
-                if r['valid'] == '1' and r['preference']
-                and r['policy_a'].endswith('droid') and r['policy_b'].endswith('droid')]
-    truths = [resampled(verdicts_of(rows))] * 40
+    rows = [r for r in read_tables(REAL).comparisons()
+            if r.a.endswith('droid') and r.b.endswith('droid')]
+    truths = [resampled(rows)] * 40
     uniform, informed = (play(truths, way, 500, seed=0) for way in ('uniform', 'informative'))
     needed = informed.needed(float(uniform.correlation[-1]))
     assert needed is not None

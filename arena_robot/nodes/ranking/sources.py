@@ -1,6 +1,7 @@
 """Where a ranking node finds verdicts: a folder, a database, a server."""
 
 import json
+import logging
 import urllib.request
 from collections.abc import Hashable
 from pathlib import Path
@@ -9,12 +10,14 @@ from typing import Any, Protocol
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import ConfigError, ServerUnavailable
 from arena_robot.core.iso_time import to_iso
-from arena_robot.ranking.tables import read_words
+from arena_robot.records.roboarena_csv import read_folder, table_paths
 from arena_robot.server.results import Results
 from arena_robot.server.store.database import Database
 from arena_robot.session.protocol.results import SUMMARY, read_sessions
 
 TIMEOUT_S = 10.0
+
+log = logging.getLogger(__name__)
 
 
 class RankingSource(Protocol):
@@ -35,20 +38,21 @@ class FolderSource:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._sessions = folder / 'sessions.csv'
-        self._episodes = folder / 'episodes.csv'
+        self._tables = table_paths(folder)
 
     def version(self) -> Hashable:
         """Return the names, times and sizes of what is read."""
-        paths = [p for p in (self._sessions, self._episodes) if p.exists()] \
+        paths = [p for p in self._tables if p.exists()] \
             or sorted(self._folder.glob(f'*/{SUMMARY}'))
         return tuple((str(p), s.st_mtime_ns, s.st_size) for p in paths for s in (p.stat(),))
 
     def comparisons(self) -> list[Comparison]:
         """Return the verdicts of the tables, or else of the sessions."""
-        if self._sessions.exists():
-            return read_words(self._sessions,
-                              self._episodes if self._episodes.exists() else None)
+        if self._tables[0].exists():
+            data = read_folder(self._folder)
+            for line in data.refusals():
+                log.warning('refused: %s', line)
+            return data.comparisons()
         return read_sessions(self._folder)
 
     def close(self) -> None:
@@ -99,7 +103,8 @@ class SiteSource:
             if not key or not fresh:
                 break
         rows = sorted(self._kept.values(), key=lambda e: (e['created_ns'], e['id']))
-        return [_comparison(e) for e in rows if e['valid'] and e['preference']]
+        return [_comparison(e) for e in rows
+                if e['valid'] and e['preference'] and e['policy_a'] != e['policy_b']]
 
     def close(self) -> None:
         """Nothing to let go."""

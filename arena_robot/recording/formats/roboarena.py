@@ -1,12 +1,7 @@
 """
-The tree of RoboArena's data dumps.
+Episodes in the tree of RoboArena's data dumps; the metadata beside them are in `records`.
 
-::
-
-    global_metadata.yaml
-    evaluation_sessions/<session>/metadata.yaml
-    evaluation_sessions/<session>/A_<policy>/…_npz_file.npz  …_video_{left,right,wrist}.mp4
-
+A policy's folder ``A_<policy>`` holds ``…_npz_file.npz`` and ``…_video_{left,right,wrist}.mp4``.
 The npz holds one dictionary a step (``cartesian_position``, ``joint_position``,
 ``gripper_position``, ``action``) in the array ``data``; videos have one frame a step, 512 by 288.
 """
@@ -16,17 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from arena_robot.core.action import ActionSpace
-from arena_robot.core.config import read_yaml
+from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
-from arena_robot.core.files import write_text
+from arena_robot.records.roboarena import RoboArenaRollout, RoboArenaSession
+from arena_robot.records.roboarena_dump import session_folder, write_session
 from arena_robot.recording.formats.exporting import EpisodeExport, ExportRows
 from arena_robot.recording.formats.session_words import ExportSource
 
-SESSIONS = 'evaluation_sessions'
-GLOBAL = 'global_metadata.yaml'
 SIZE = (512, 288)
 
 
@@ -37,29 +30,24 @@ def export_roboarena(sources: list[ExportSource], output: Path) -> Path:
     Raises DataError when the session is in the dump already.
     """
     words = sources[0].words
-    folder = output / SESSIONS / words.session_id
+    folder = session_folder(output, words.session_id)
     if folder.exists():
         raise DataError(f'{folder} exists already; exports do not overwrite')
     folder.mkdir(parents=True)
-    policies, spaces = {}, {}
+    rollouts, spaces = [], {}
     for source in sources:
         with EpisodeExport(source) as episode:
             name = _file_name(words.policy(source.slot))
             _write_episode(episode, folder / f'{source.slot}_{name}', name)
-            score = words.progress.get(source.slot)
-            policies[source.slot] = {
-                'policy_name': name, 'duration': len(episode.tracks.steps.index),
-                'partial_success': score,
-                'binary_success': None if score is None else int(score == 1.0)}
+            rollouts.append(RoboArenaRollout(
+                name, source.slot, words.progress.get(source.slot),
+                len(episode.tracks.steps.index), episode.prompt))
             spaces[name] = episode.rows().space
-            prompt = episode.prompt
-    write_text(folder / 'metadata.yaml', _yaml({
-        'session_id': words.session_id, 'evaluation_type': 'A/B', 'valid': words.valid,
-        'language_instruction': prompt, 'preference': words.preference or None,
-        'longform_feedback': words.explanation or None, 'evaluator_name': words.evaluator,
-        'evaluation_location': words.station, 'session_creation_timestamp': words.created,
-        'session_completion_timestamp': words.updated, 'policies': policies}))
-    _count(output, spaces)
+    write_session(output, RoboArenaSession(
+        words.session_id, _file_name(words.policy('A')), _file_name(words.policy('B')),
+        words.valid, Preference(words.preference) if words.preference else None, words.station,
+        words.evaluator, words.created, words.updated, words.explanation,
+        rollouts=tuple(rollouts)), spaces)
     return folder
 
 
@@ -85,21 +73,5 @@ def _step_records(rows: ExportRows) -> list[dict[str, Any]]:
                 rows.pose, rows.joints, rows.gripper, actions, strict=True)]
 
 
-def _count(output: Path, spaces: dict[str, str]) -> None:
-    """Bring ``global_metadata.yaml`` up to date with what is in the dump now."""
-    path = output / GLOBAL
-    known = read_yaml(path).get('policy_index', {}) if path.exists() else {}
-    index = {**known, **{n: {'action_space': s} for n, s in spaces.items()}}
-    sessions = sorted((output / SESSIONS).glob('*/metadata.yaml'))
-    episodes = sum(len(read_yaml(p).get('policies') or {}) for p in sessions)
-    write_text(path, _yaml({
-        'total_sessions': len(sessions), 'total_policy_episodes': episodes,
-        'policy_index': dict(sorted(index.items()))}))
-
-
 def _file_name(name: str) -> str:
     return re.sub(r'[^A-Za-z0-9._-]', '_', name)
-
-
-def _yaml(data: dict[str, Any]) -> str:
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)

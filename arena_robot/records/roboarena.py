@@ -1,0 +1,222 @@
+"""
+One A/B evaluation as RoboArena keeps it, and what its values may be.
+
+CSV tables and data dumps hold the same values under other names. Both readers build their
+sessions here, so the same value means the same, and is refused with the same words, in both.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from arena_robot.core.episode import Comparison, Preference, ScoredRollout
+from arena_robot.core.errors import DataError
+from arena_robot.core.iso_time import from_iso
+
+SLOTS = ('A', 'B')
+TRUE, FALSE = ('1', '1.0', 'true', 'yes'), ('0', '0.0', 'false', 'no', '')
+SHOWN = 20
+_ID = re.compile(r'[^./\\\x00][^/\\\x00]{0,35}')
+_NAN = float('nan')
+
+
+@dataclass(frozen=True)
+class RoboArenaRollout:
+    """
+    One scored rollout; ``letter`` is its slot A or B, or another for policies beside the pair.
+
+    ``progress`` is 0 to 1, ``steps`` are at 15 Hz, ``order`` is its place in the session.
+    """
+
+    policy: str
+    letter: str = ''
+    progress: float | None = None
+    steps: int = 0
+    prompt: str = ''
+    order: int | None = None
+    success: bool | None = None
+    camera: str = ''
+    latency_s: float | None = None
+
+
+@dataclass(frozen=True)
+class RoboArenaSession:
+    """One A/B session with its rollouts; times are ISO 8601 text as they were found, or empty."""
+
+    session_id: str
+    policy_a: str
+    policy_b: str
+    valid: bool = True
+    preference: Preference | None = None
+    institution: str = ''
+    evaluator: str = ''
+    created: str = ''
+    completed: str = ''
+    explanation: str = ''
+    evaluation_type: str = 'A/B'
+    rollouts: tuple[RoboArenaRollout, ...] = ()
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether the session holds a verdict that a ranking counts."""
+        return self.valid and self.preference is not None
+
+    @property
+    def prompt(self) -> str:
+        """The first instruction of its rollouts."""
+        return next((r.prompt for r in self.rollouts if r.prompt), '')
+
+    def slots(self) -> dict[str, RoboArenaRollout]:
+        """Return the rollout of each slot; the last scored one where a policy ran often."""
+        found: dict[str, RoboArenaRollout] = {}
+        for rollout in self.rollouts:
+            if rollout.letter in SLOTS and (rollout.progress is not None
+                                            or rollout.letter not in found):
+                found[rollout.letter] = rollout
+        return found
+
+    def others(self) -> tuple[RoboArenaRollout, ...]:
+        """Return the rollouts that are not the one of a slot."""
+        kept = list(map(id, self.slots().values()))
+        return tuple(r for r in self.rollouts if id(r) not in kept)
+
+    def comparison(self) -> Comparison:
+        """Return the verdict as a ranking takes it; DataError when there is none that counts."""
+        if self.preference is None or not self.valid:
+            raise DataError(f'session {self.session_id} has no verdict that counts')
+        scores = {slot: r.progress for slot, r in self.slots().items() if r.progress is not None}
+        return Comparison(self.session_id, self.policy_a, self.policy_b, self.preference,
+                          scores.get('A', _NAN), scores.get('B', _NAN), self.evaluator,
+                          self.institution, self.prompt, self.created)
+
+
+@dataclass(frozen=True)
+class RoboArenaData:
+    """What was read: the sessions that can be used, and per refused row where and why."""
+
+    sessions: tuple[RoboArenaSession, ...]
+    refused: tuple[str, ...] = ()
+
+    def comparisons(self) -> list[Comparison]:
+        """Return the verdicts that count, in their order."""
+        return [s.comparison() for s in self.sessions if s.counts]
+
+    def scored(self) -> list[ScoredRollout]:
+        """Return every rollout with a score, those of sessions that do not count included."""
+        return [ScoredRollout(s.session_id, r.policy, r.progress)
+                for s in self.sessions for r in s.rollouts if r.progress is not None]
+
+    def refusals(self) -> tuple[str, ...]:
+        """Return a line for each refused row, the last one a count when there are many."""
+        more = len(self.refused) - SHOWN
+        return self.refused if more <= 0 else (
+            *self.refused[:SHOWN], f'and {more} more rows are refused')
+
+
+def usable(sessions: Iterable[RoboArenaSession], refused: Sequence[str]) -> RoboArenaData:
+    """Return what was read; DataError when rows were refused and no session is left."""
+    kept = tuple(sessions)
+    if refused and not kept:
+        raise DataError('\n'.join(['no session can be used:',
+                                   *RoboArenaData((), tuple(refused)).refusals()]))
+    return RoboArenaData(kept, tuple(refused))
+
+
+def build_session(values: Mapping[str, Any]) -> RoboArenaSession:
+    """Return the session of a row of sessions.csv, without rollouts; DataError for a value."""
+    session_id = _text(values, 'session_uuid')
+    if not _ID.fullmatch(session_id):
+        raise _wrong('session_uuid', session_id, 'a name of 1 to 36 characters that a folder can '
+                     'have')
+    a, b = _text(values, 'policy_a'), _text(values, 'policy_b')
+    if not a or not b or a == b:
+        raise DataError(f"policies are '{a}' and '{b}'; expected two names")
+    return RoboArenaSession(
+        session_id, a, b, flag(values, 'valid') or False, _preference(values),
+        _text(values, 'institution'), _text(values, 'evaluator'), _time(values, 'created'),
+        _time(values, 'completed'), str(values.get('feedback_text') or ''),
+        _text(values, 'evaluation_type') or 'A/B')
+
+
+def build_rollout(values: Mapping[str, Any], session: RoboArenaSession) -> RoboArenaRollout:
+    """
+    Return the rollout of a row of episodes.csv; DataError for a value.
+
+    Early tables have no letters: the pair's rollouts get theirs by their policy.
+    """
+    policy, letter = _text(values, 'policy'), _text(values, 'letter').upper()
+    if not policy:
+        raise _wrong('policy', policy, 'a name')
+    if len(letter) > 1:
+        raise _wrong('letter', letter, 'one letter')
+    slot = {session.policy_a: 'A', session.policy_b: 'B'}.get(policy, '')
+    if letter and (letter if letter in SLOTS else '') != slot:
+        raise DataError(f"letter is '{letter}' and policy '{policy}'; A is "
+                        f"'{session.policy_a}' and B is '{session.policy_b}'")
+    order, progress = number(values, 'order'), number(values, 'partial_success', 1.0)
+    said = flag(values, 'binary_success', empty=None)
+    return RoboArenaRollout(
+        policy, slot or letter, progress, round(number(values, 'duration_steps') or 0),
+        _text(values, 'instruction'), None if order is None else round(order),
+        solved(progress) if said is None else said, _text(values, 'camera'), number(values, 'avg_latency_s'))
+
+
+def solved(progress: float | None) -> bool | None:
+    """Return whether a rollout reached all of its task; None when nobody scored it."""
+    return None if progress is None else progress == 1.0
+
+
+def with_rollouts(session: RoboArenaSession, rollouts: Iterable[RoboArenaRollout],
+                  ) -> RoboArenaSession:
+    """Return the session with its rollouts."""
+    return replace(session, rollouts=tuple(rollouts))
+
+
+def flag(values: Mapping[str, Any], name: str, empty: bool | None = False) -> bool | None:
+    """Return a truth value, ``empty`` where there is none; DataError for any other."""
+    word = _text(values, name).lower()
+    if not word:
+        return empty
+    if word not in TRUE + FALSE:
+        raise _wrong(name, values[name], '1 or 0 (yes or no, true or false)')
+    return word in TRUE
+
+
+def number(values: Mapping[str, Any], name: str, most: float = 1e9) -> float | None:
+    """Return a number from 0 to ``most``, None where there is none; DataError for any other."""
+    text = _text(values, name)
+    try:
+        value = float(text) if text else None
+    except ValueError:
+        value = math.nan
+    if value is not None and not 0.0 <= value <= most:
+        raise _wrong(name, text, f'a number from 0 to {most:g}')
+    return value
+
+
+def _preference(values: Mapping[str, Any]) -> Preference | None:
+    word = _text(values, 'preference').upper()
+    if word and word not in Preference.__members__:
+        raise _wrong('preference', values['preference'], 'A, B, TIE or nothing')
+    return Preference[word] if word else None
+
+
+def _time(values: Mapping[str, Any], name: str) -> str:
+    text = _text(values, name)
+    try:
+        if text:
+            from_iso(text)
+    except DataError as error:
+        raise _wrong(name, text, 'a time such as 2025-03-21 11:02:24') from error
+    return text
+
+
+def _text(values: Mapping[str, Any], name: str) -> str:
+    value = values.get(name)
+    return '' if value is None else str(value).strip()
+
+
+def _wrong(name: str, found: object, expected: str) -> DataError:
+    return DataError(f"{name} is '{found}'; expected {expected}")

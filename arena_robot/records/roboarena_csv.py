@@ -1,0 +1,135 @@
+"""
+RoboArena's CSV tables: ``sessions.csv``, one row an A/B session, and ``episodes.csv``.
+
+Version 2 of ``episodes.csv`` has a ``letter`` in every row of the pair. In version 1 it is
+missing or empty; the reader gives those rows their letter by session and policy.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from arena_robot.core.errors import DataError
+from arena_robot.core.files import write_text
+from arena_robot.records.roboarena import (
+    RoboArenaData,
+    RoboArenaRollout,
+    RoboArenaSession,
+    build_rollout,
+    build_session,
+    solved,
+    usable,
+    with_rollouts,
+)
+
+SESSIONS_FILE, EPISODES_FILE = 'sessions.csv', 'episodes.csv'
+SESSION_COLUMNS = ('session_uuid', 'evaluation_type', 'institution', 'evaluator', 'created',
+                   'completed', 'valid', 'preference', 'policy_a', 'policy_b', 'feedback_text')
+EPISODE_COLUMNS = ('session_uuid', 'policy', 'order', 'instruction', 'binary_success',
+                   'partial_success', 'duration_steps', 'camera', 'letter', 'avg_latency_s')
+SESSIONS_NEED = ('session_uuid', 'valid', 'preference', 'policy_a', 'policy_b')
+EPISODES_NEED = ('session_uuid', 'policy', 'partial_success')
+
+
+def read_tables(sessions: Path | str, episodes: Path | str | None = None) -> RoboArenaData:
+    """
+    Return the sessions of the tables, in their order, with the rollouts of ``episodes``.
+
+    A row that is wrong is left out and named in ``refused``. Raises DataError when a file or a
+    column is missing, or when not a single session is left.
+    """
+    found: dict[str, RoboArenaSession] = {}
+    lines: dict[str, int] = {}
+    refused: list[str] = []
+    skipped: set[str] = set()
+    for line, row in _rows(Path(sessions), SESSIONS_NEED):
+        try:
+            session = build_session(row)
+            if session.session_id in found:
+                raise DataError(f"session_uuid is '{session.session_id}' as in line "
+                                f'{lines[session.session_id]}; expected each session once')
+            found[session.session_id], lines[session.session_id] = session, line
+        except DataError as error:
+            refused.append(f'{sessions}:{line}: {error}')
+            skipped.add(row['session_uuid'].strip())
+    rollouts = {} if episodes is None else _rollouts(Path(episodes), found, skipped, refused)
+    return usable((with_rollouts(s, rollouts.get(s.session_id, ())) for s in found.values()),
+                  refused)
+
+
+def read_folder(folder: Path) -> RoboArenaData:
+    """Return the sessions of the tables in a folder; ``episodes.csv`` may be missing."""
+    return read_tables(folder / SESSIONS_FILE, episodes_beside(folder / SESSIONS_FILE))
+
+
+def episodes_beside(sessions: Path) -> Path | None:
+    """Return the table of rollouts that lies beside one of sessions, None without."""
+    path = sessions.with_name(EPISODES_FILE)
+    return path if path.exists() else None
+
+
+def table_paths(folder: Path) -> tuple[Path, Path]:
+    """Return where the two tables of a folder are."""
+    return folder / SESSIONS_FILE, folder / EPISODES_FILE
+
+
+def write_tables(folder: Path, sessions: Iterable[RoboArenaSession]) -> tuple[Path, Path]:
+    """Write both tables into a folder, each whole or not at all, and return their paths."""
+    kept = list(sessions)
+    paths = table_paths(folder)
+    _write(paths[0], SESSION_COLUMNS, map(_session_row, kept))
+    _write(paths[1], EPISODE_COLUMNS, (_rollout_row(s, r) for s in kept
+                                       for r in s.rollouts))
+    return paths
+
+
+def _rollouts(path: Path, sessions: Mapping[str, RoboArenaSession], skipped: set[str],
+              refused: list[str]) -> dict[str, list[RoboArenaRollout]]:
+    found: dict[str, list[RoboArenaRollout]] = {}
+    for line, row in _rows(path, EPISODES_NEED):
+        name = row['session_uuid'].strip()
+        try:
+            if name in sessions:
+                found.setdefault(name, []).append(build_rollout(row, sessions[name]))
+            elif name not in skipped:
+                raise DataError(f"session_uuid is '{name}'; expected one of {SESSIONS_FILE}")
+        except DataError as error:
+            refused.append(f'{path}:{line}: {error}')
+    return found
+
+
+def _rows(path: Path, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
+    try:
+        with path.open(newline='', encoding='utf-8-sig') as file:
+            reader = csv.DictReader(file)
+            header = reader.fieldnames or []
+            missing = [name for name in needed if name not in header]
+            if missing:
+                raise DataError(f"{path}: no column {', '.join(missing)}; "
+                                f"found: {', '.join(header) or 'an empty file'}")
+            return [(reader.line_num, {k: v or '' for k, v in row.items() if k is not None})
+                    for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f'{path}: cannot be read: {error}') from error
+
+
+def _session_row(s: RoboArenaSession) -> tuple[Any, ...]:
+    return (s.session_id, s.evaluation_type, s.institution, s.evaluator, s.created, s.completed,
+            int(s.valid), s.preference.value if s.preference else '', s.policy_a, s.policy_b,
+            s.explanation)
+
+
+def _rollout_row(s: RoboArenaSession, r: RoboArenaRollout) -> tuple[Any, ...]:
+    success = solved(r.progress) if r.success is None else r.success
+    return (s.session_id, r.policy, r.order, r.prompt, None if success is None else int(success),
+            r.progress, r.steps, r.camera, r.letter, r.latency_s)
+
+
+def _write(path: Path, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
+    lines = io.StringIO(newline='')
+    writer = csv.writer(lines)
+    writer.writerow(columns)
+    writer.writerows(rows)
+    write_text(path, lines.getvalue())

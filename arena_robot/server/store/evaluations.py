@@ -1,0 +1,163 @@
+"""
+Evaluations from elsewhere into the database, and finished ones out of it.
+
+Imported sessions count in the rankings like any other; their policies are retired, so nobody is
+ever assigned one. A session that is there already is left alone.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.episode import CONTROL_RATE_HZ, EndReason, Preference
+from arena_robot.core.iso_time import from_iso, to_table_time
+from arena_robot.records.roboarena import RoboArenaRollout, RoboArenaSession
+from arena_robot.server.base import PolicyState, SessionState
+from arena_robot.server.categories import categorise
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.schema import accounts, episodes, policies, sessions, stations
+
+OWNER = 'imported'
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import added; ``refused`` says of each row that was left out where and why."""
+
+    sessions: int
+    episodes: int
+    policies: int
+    known: int
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Names:
+    accounts: dict[str, int]
+    policies: dict[str, int]
+    stations: dict[str, int]
+
+
+def insert_evaluations(database: Database, clock: Clock,
+                       given: Sequence[RoboArenaSession]) -> Imported:
+    """Insert the sessions that are not there yet, with their rollouts; all or nothing."""
+    with database.write() as connection:
+        present = set(connection.execute(sa.select(sessions.c.id)).scalars())
+        fresh = [s for s in given if s.session_id not in present]
+        names = _names(connection, clock, fresh)
+        added = [_session(s, names) for s in fresh]
+        played = [_episode(s, r, names) for s in fresh for r in s.rollouts]
+        for table, values in ((sessions, added), (episodes, played)):
+            if values:
+                connection.execute(sa.insert(table), values)
+    return Imported(len(added), len(played), len(names.policies), len(given) - len(fresh))
+
+
+def finished_evaluations(database: Database) -> list[RoboArenaSession]:
+    """Return every finished session with its rollouts, oldest first."""
+    played: dict[str, list[RoboArenaRollout]] = {}
+    with database.read() as connection:
+        for session_id, rollout in _rollouts(connection):
+            played.setdefault(session_id, []).append(rollout)
+        return [_evaluation(row, played.get(row.id, ())) for row in connection.execute(_done())]
+
+
+def _names(connection: Connection, clock: Clock, given: Sequence[RoboArenaSession]) -> _Names:
+    now = clock.now_ns()
+    people = {OWNER: 'imported'} | {_evaluator(s): _institution(s) for s in given}
+    account_ids = _ensure(connection, accounts, people, lambda name: {
+        'institution': people[name], 'created_ns': now,
+        'roles': 'owner' if name == OWNER else 'evaluator'})
+    wanted = {name for s in given for name in (s.policy_a, s.policy_b)}
+    wanted |= {r.policy for s in given for r in s.rollouts}
+    policy_ids = _ensure(connection, policies, sorted(wanted), lambda name: {
+        'owner_id': account_ids[OWNER], 'address': '', 'open_source': True, 'description': '',
+        'robot': 'any', 'action_space': 'joint_position', 'external_cameras': 1,
+        'wrist_camera': True, 'stereo': False, 'state': PolicyState.RETIRED.value,
+        'reason': 'imported', 'failures': 0, 'requested': 0, 'healthy': False, 'checked_ns': 0,
+        'created_ns': now, 'updated_ns': now})
+    places = {f'imported: {place}': place for place in set(people.values())}
+    station_ids = _ensure(connection, stations, places, lambda name: {
+        'institution': places[name], 'robot': 'panda', 'external_cameras': 2,
+        'wrist_camera': True, 'stereo': True, 'test_driver': False, 'created_ns': now})
+    return _Names(account_ids, policy_ids, station_ids)
+
+
+def _ensure(connection: Connection, table: sa.Table, names: Iterable[str],
+            values: Callable[[str], dict[str, Any]]) -> dict[str, int]:
+    def known() -> dict[str, int]:
+        return {row.name: row.id for row in connection.execute(
+            sa.select(table.c.name, table.c.id))}
+    there = known()
+    new = [{'name': name, **values(name)} for name in names if name not in there]
+    if new:
+        connection.execute(sa.insert(table), new)
+    return known()
+
+
+def _evaluator(s: RoboArenaSession) -> str:
+    return s.evaluator or 'unknown evaluator'
+
+
+def _institution(s: RoboArenaSession) -> str:
+    return s.institution or 'unknown'
+
+
+def _session(s: RoboArenaSession, names: _Names) -> dict[str, Any]:
+    created = from_iso(s.created) if s.created else 0
+    scores = {slot: r.progress for slot, r in s.slots().items()}
+    return {
+        'id': s.session_id, 'request': f'import:{s.session_id}',
+        'station_id': names.stations[f'imported: {_institution(s)}'],
+        'evaluator_id': names.accounts[_evaluator(s)], 'institution': _institution(s),
+        'prompt': s.prompt, 'category': categorise(s.prompt), 'state': SessionState.DONE.value,
+        'policy_a_id': names.policies[s.policy_a], 'policy_b_id': names.policies[s.policy_b],
+        'probation': False, 'nonce': '', 'commitment': '', 'token_a': f'import:{s.session_id}:A',
+        'token_b': f'import:{s.session_id}:B', 'created_ns': created, 'seen_ns': created,
+        'ended_ns': from_iso(s.completed) if s.completed else created, 'revealed_ns': created,
+        'rollouts': len(s.rollouts), 'valid': s.valid,
+        'preference': s.preference.value if s.preference else None,
+        'progress_a': scores.get('A'), 'progress_b': scores.get('B'),
+        'explanation': s.explanation, 'notes': '', 'imported': True,
+        'invalid_reason': '' if s.valid else 'marked invalid in the imported table'}
+
+
+def _episode(s: RoboArenaSession, r: RoboArenaRollout, names: _Names) -> dict[str, Any]:
+    # A policy that ran several times in a slot: only the rollout that was scored has the slot.
+    is_other = any(r is other for other in s.others()) and r.letter in s.slots()
+    return {'session_id': s.session_id, 'slot': None if is_other else r.letter or None,
+            'policy_id': names.policies[r.policy], 'prompt': r.prompt, 'steps': r.steps,
+            'end_reason': EndReason.DONE.value, 'detail': '', 'progress': r.progress,
+            'started_ns': 0, 'ended_ns': int(r.steps / CONTROL_RATE_HZ * 1e9)}
+
+
+def _done() -> sa.Select[Any]:
+    a, b = policies.alias('a'), policies.alias('b')
+    return sa.select(sessions, accounts.c.name.label('who'), a.c.name.label('a'),
+                     b.c.name.label('b')).select_from(
+        sessions.join(a, sessions.c.policy_a_id == a.c.id)
+        .join(b, sessions.c.policy_b_id == b.c.id)
+        .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(
+        sessions.c.state == SessionState.DONE.value).order_by(sessions.c.created_ns)
+
+
+def _rollouts(connection: Connection) -> Iterable[tuple[str, RoboArenaRollout]]:
+    query = sa.select(episodes, policies.c.name).select_from(
+        episodes.join(policies, episodes.c.policy_id == policies.c.id)).join(
+        sessions, sessions.c.id == episodes.c.session_id).where(
+        sessions.c.state == SessionState.DONE.value).order_by(episodes.c.id)
+    for row in connection.execute(query):
+        yield row.session_id, RoboArenaRollout(row.name, row.slot or '', row.progress, row.steps,
+                                               row.prompt)
+
+
+def _evaluation(row: Any, played: Sequence[RoboArenaRollout]) -> RoboArenaSession:
+    return RoboArenaSession(
+        row.id, row.a, row.b, bool(row.valid),
+        Preference(row.preference) if row.preference else None, row.institution, row.who,
+        *(to_table_time(at) if at else '' for at in (row.created_ns, row.ended_ns)),
+        row.explanation, rollouts=tuple(played))
