@@ -88,7 +88,8 @@ def run(args: argparse.Namespace) -> int:
                                           warnings=(*result.diagnostics.warnings, told))
         result = dataclasses.replace(result, diagnostics=diagnostics)
     _draw(args, comparisons, result, UNITS[args.method])
-    report = {**as_json(result), 'refused': list(data.refused), **_extras(args, comparisons, method(args.method, **options))}
+    report = {**as_json(result), 'refused': list(data.refused),
+              **_extras(args, comparisons, method(args.method, **options))}
     print(json.dumps(report, indent=2, allow_nan=False) if args.json else
           '\n'.join([table(result), *_extra_lines(report)]))
     for warning in () if args.json else result.diagnostics.warnings:

@@ -113,7 +113,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class ScoredRollout:
-    """One policy's rollout in a session with its ``score`` 0..1, whether it was compared or not."""
+    """One policy's rollout in a session with its ``score`` 0..1, compared or not."""
 
     session_id: str
     policy: str

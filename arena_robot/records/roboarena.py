@@ -160,7 +160,8 @@ def build_rollout(values: Mapping[str, Any], session: RoboArenaSession) -> RoboA
     return RoboArenaRollout(
         policy, slot or letter, progress, round(number(values, 'duration_steps') or 0),
         _text(values, 'instruction'), None if order is None else round(order),
-        solved(progress) if said is None else said, _text(values, 'camera'), number(values, 'avg_latency_s'))
+        solved(progress) if said is None else said, _text(values, 'camera'),
+        number(values, 'avg_latency_s'))
 
 
 def solved(progress: float | None) -> bool | None:

@@ -202,7 +202,7 @@ def test_odd_names_and_foreign_folders_are_refused(tmp_path, capsys):
     home = tmp_path / 'dump' / 'evaluation_sessions' / 's'
     home.mkdir(parents=True)
     (home / 'metadata.yaml').write_text('policies: {A: {duration: 3}}')
-    with pytest.raises(DataError, match="metadata.yaml: policies are"):
+    with pytest.raises(DataError, match=r'metadata\.yaml: policies are'):
         read_evaluations(tmp_path / 'dump')
 
 

@@ -15,10 +15,10 @@ import numpy as np
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
-from arena_robot.records.roboarena import RoboArenaRollout, RoboArenaSession
-from arena_robot.records.roboarena_dump import session_folder, write_session
 from arena_robot.recording.formats.exporting import EpisodeExport, ExportRows
 from arena_robot.recording.formats.session_words import ExportSource
+from arena_robot.records.roboarena import RoboArenaRollout, RoboArenaSession
+from arena_robot.records.roboarena_dump import session_folder, write_session
 
 SIZE = (512, 288)
 

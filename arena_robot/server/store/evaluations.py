@@ -159,5 +159,8 @@ def _evaluation(row: Any, played: Sequence[RoboArenaRollout]) -> RoboArenaSessio
     return RoboArenaSession(
         row.id, row.a, row.b, bool(row.valid),
         Preference(row.preference) if row.preference else None, row.institution, row.who,
-        *(to_table_time(at) if at else '' for at in (row.created_ns, row.ended_ns)),
-        row.explanation, rollouts=tuple(played))
+        _time(row.created_ns), _time(row.ended_ns), row.explanation, rollouts=tuple(played))
+
+
+def _time(stamp_ns: int | None) -> str:
+    return to_table_time(stamp_ns) if stamp_ns else ''
