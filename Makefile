@@ -25,7 +25,8 @@ setup:  ## environment in .venv: ROS 2 from wheels, both packages built; only wh
 # Tests talk ROS on this machine only, in a domain that another run does not use. Those of a
 # station in real time come last, one by one (5 is pytest's word for: no such tests here).
 PYTEST := $(PY) -m pytest --timeout=300 --durations=10
-test: setup  ## run the tests
+test:  ## run the tests
+	@.ci/setup --test
 	@export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$(( $$$$ % 90 + 1 ))}; \
 	export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST MUJOCO_GL=egl; \
 	export ARENA_RERUNS=$$(mktemp); trap 'rm -f "$$ARENA_RERUNS"' EXIT; \

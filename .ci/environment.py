@@ -202,9 +202,10 @@ def alone() -> Iterator[None]:
 
 
 def main() -> int:
-    """Set up what is missing or out of date; with ``--bench`` also what `make bench` needs."""
+    """Set up what is missing or out of date; with ``--bench`` and ``--test`` what these need."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument('--bench', action='store_true', help='also the peers of `make bench`')
+    parser.add_argument('--test', action='store_true', help='also the browser of `make test`')
     args = parser.parse_args()
     started = time.monotonic()
     try:
@@ -213,6 +214,9 @@ def main() -> int:
             if args.bench:
                 done.append(step('Peers to compare with', 'bench', digest(files(BENCH)),
                                  lambda: install_wheels('-r', BENCH)))
+            if args.test:
+                done.append(step('Browser for the tests', 'browser',
+                                 digest((), *system_parts.BROWSER), system_parts.want_browser))
     except Failed as failure:
         print(f'setup: {failure}', file=sys.stderr)
         return 1

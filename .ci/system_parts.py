@@ -1,4 +1,4 @@
-"""What the system must have: a C++ compiler, Python's headers, EGL. Install it or name it."""
+"""What the system must have, and a browser for the tests: install it where one may, or name it."""
 
 import importlib.util
 import os
@@ -13,6 +13,8 @@ from pathlib import Path
 from progress import Failed, say
 
 EGL = ('libegl1', 'libgl1', 'libopengl0', 'libegl-mesa0', 'libgl1-mesa-dri')
+BROWSER = ('chromium', 'chromium-driver')
+BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
 RENDER = ("import mujoco; context = mujoco.GLContext(64, 64); context.make_current(); "
           "mujoco.MjrContext(mujoco.MjModel.from_xml_string('<mujoco/>'), 150)")
 
@@ -55,6 +57,22 @@ def need_egl(python: Path) -> None:
         reason = renders(python)
         if reason:
             raise Failed(f'MuJoCo cannot draw through EGL. It says:\n{reason}')
+
+
+def missing_for_browser_tests() -> list[str]:
+    """Return the Debian packages that tests in a browser need and that are not there."""
+    missing = [] if any(shutil.which(name) for name in BROWSERS) else [BROWSER[0]]
+    return missing if shutil.which('chromedriver') else [*missing, BROWSER[1]]
+
+
+def want_browser() -> None:
+    """Have Chromium and its driver where they may be installed; else say what is skipped."""
+    wanted = missing_for_browser_tests()
+    try:
+        if wanted:
+            install(wanted, 'to test the pages in a browser')
+    except Failed as failure:
+        say(f'{failure}\nsetup: tests in a browser are skipped until then')
 
 
 def install(packages: Sequence[str], why: str) -> None:

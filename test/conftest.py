@@ -15,6 +15,7 @@ import pytest
 pytest_plugins = ['reruns']
 
 ALONE = ('nodes/', 'web/test_console_page', 'server/test_two_stations')
+BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
 HERE = Path(__file__).parent
 
 
@@ -37,9 +38,12 @@ def pytest_collection_modifyitems(items):
 def browser(tmp_path_factory):
     """A Selenium driver of headless Chromium, 1280 x 900."""
     webdriver = pytest.importorskip('selenium.webdriver', reason='selenium is missing')
-    chromium, chromedriver = shutil.which('chromium'), shutil.which('chromedriver')
+    chromium = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    chromedriver = shutil.which('chromedriver')
     if not chromium or not chromedriver:
-        pytest.skip('chromium or chromedriver is missing: apt-get install chromium-driver')
+        missing = ' and '.join(name for name, path in (
+            ('chromium', chromium), ('chromedriver', chromedriver)) if not path)
+        pytest.skip(f'{missing} missing: sudo apt-get install chromium chromium-driver')
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for argument in ('--headless=new', '--no-sandbox', '--disable-gpu', '--disable-quic',

@@ -146,3 +146,20 @@ def test_a_failing_command_shows_the_end_of_its_log(parts, monkeypatch, tmp_path
     code = 'print("the reason"); raise SystemExit(3)'
     with pytest.raises(progress.Failed, match=r'(?s)thing ended with code 3.*the reason'):
         progress.run([sys.executable, '-c', code], 'thing', dict(os.environ))
+
+
+def test_a_browser_that_may_not_be_installed_is_named_and_the_rest_goes_on(
+        parts, monkeypatch, capsys):
+    monkeypatch.setattr(parts.shutil, 'which',
+                        lambda name: '/usr/bin/apt-get' if name == 'apt-get' else None)
+    monkeypatch.setattr(parts.os, 'geteuid', lambda: 1000)
+    parts.want_browser()
+    said = capsys.readouterr().out
+    assert 'sudo apt-get install -y --no-install-recommends chromium chromium-driver' in said
+    assert 'tests in a browser are skipped' in said
+
+
+def test_a_browser_of_another_name_is_enough(parts, monkeypatch):
+    monkeypatch.setattr(parts.shutil, 'which', lambda name: f'/usr/bin/{name}' if name in (
+        'google-chrome', 'chromedriver') else None)
+    assert parts.missing_for_browser_tests() == []
