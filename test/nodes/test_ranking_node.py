@@ -3,9 +3,9 @@
 import json
 import threading
 import time
-from pathlib import Path
 
 import pytest
+from roboarena_tables import both
 
 rclpy = pytest.importorskip('rclpy', reason='rclpy is missing: run make setup')
 pytest.importorskip('arena_msgs', reason='arena_msgs is missing: run make setup')
@@ -21,8 +21,6 @@ from arena_robot.nodes.ranking.sources import SiteSource, source  # noqa: E402
 from arena_robot.nodes.spin import Spin  # noqa: E402
 from arena_robot.server.roboarena_csv import import_tables  # noqa: E402
 from arena_robot.server.store.database import Database  # noqa: E402
-
-REAL = Path(__file__).parents[3] / 'shared' / 'data' / 'roboarena'
 
 
 def session(root, number, a, b, preference, **changes):
@@ -143,8 +141,8 @@ def test_sources_that_are_none(make):
         source('/no/such/folder')
 
 
-@pytest.mark.skipif(not REAL.exists(), reason='the real evaluations are not here')
-def test_tables_database_and_site_give_the_same_verdicts(tmp_path):
+@both
+def test_tables_database_and_site_give_the_same_verdicts(tables, tmp_path):
     from arena_robot.core.clock import SystemClock
     from arena_robot.server.app import ArenaServer
     from arena_robot.server.config import ServerConfig
@@ -152,10 +150,10 @@ def test_tables_database_and_site_give_the_same_verdicts(tmp_path):
 
     config = ServerConfig(data=tmp_path, port=0, probe_period_s=3600.0)
     with ArenaServer(config, SystemClock(), lambda a: '', lambda a: '') as server:
-        import_tables(server.database, SystemClock(), REAL)
+        import_tables(server.database, SystemClock(), tables)
         with SiteServer(server, '127.0.0.1', 0) as web:
             over = SiteSource(web.address)
-            found = [source(str(REAL)), source(f'sqlite:///{tmp_path}/arena.db'), over]
+            found = [source(str(tables)), source(f'sqlite:///{tmp_path}/arena.db'), over]
             verdicts = [{(c.session_id, c.a, c.b, c.preference) for c in s.comparisons()}
                         for s in found]
             for s in found:
