@@ -12,7 +12,7 @@ from session_rig import Rig, until
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import Slot
-from arena_robot.nodes.remote.part import result
+from arena_robot.nodes.calls import result
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.options import ServeOptions

@@ -19,7 +19,7 @@ from arena_robot.core.action import GripperCommand as Grip
 from arena_robot.core.errors import DriverError
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.action_client import ThreadedActionClient
-from arena_robot.nodes.remote.part import result
+from arena_robot.nodes.calls import result
 from arena_robot.safety.kinematics import flange_pose
 from arena_robot.safety.limits import RESET_JOINTS
 

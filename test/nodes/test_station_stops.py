@@ -12,7 +12,7 @@ from arena_msgs.msg import PolicyAction
 from arena_robot.core.action import Action, ActionSpace, ArmCommand
 from arena_robot.core.errors import DriverError, SafetyError
 from arena_robot.nodes import convert, qos
-from arena_robot.nodes.remote.part import result
+from arena_robot.nodes.calls import result
 
 STILL = 0.02
 TIMEOUT_S = 0.5

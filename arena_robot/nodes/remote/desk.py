@@ -24,14 +24,14 @@ from arena_msgs.srv import (
     TakeControl,
 )
 from arena_robot.core.episode import Slot
-from arena_robot.core.errors import DriverError, NotConnected, SessionError
+from arena_robot.core.errors import NotConnected, SessionError
 from arena_robot.core.observation import ROLES, view
 from arena_robot.nodes import qos
 from arena_robot.nodes.action_client import ThreadedActionClient
+from arena_robot.nodes.calls import ServiceClients, send_goal
 from arena_robot.nodes.camera.params import STYLES
 from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.remote.part import result
 from arena_robot.nodes.session.messages import desk_state
 from arena_robot.nodes.spin import Spin
 from arena_robot.session.evaluator.desk import Button, DeskState, RunView, Verdict
@@ -81,12 +81,10 @@ class RemoteDesk:
         node = Listening(f'desk_{uuid.uuid4().hex[:8]}', context=self._spin.context,
                     namespace=self._namespace or None)
         self._node = node
-        self._group = ReentrantCallbackGroup()
-        self._clients = {name: node.create_client(kind, f'{self._session}/{name}',
-                                                  callback_group=self._group)
-                         for name, kind in SERVICES.items()}
+        self._services = ServiceClients(node, self._session, SERVICES, find_s=FIND_S,
+                                        error=SessionError)
         self._action = ThreadedActionClient(node, RunEpisode, f'{self._session}/run_episode',
-                                    callback_group=self._group)
+                                    callback_group=ReentrantCallbackGroup())
         self._watching = qos.publisher(node, Empty, f'{self._session}/watching')
         self.hear(SessionState, f'{self._session}/state', self._on_state, qos.LATCHED)
         self.hear(EpisodeInfo, f'{self._session}/episode_info', self._on_episode, qos.LATCHED)
@@ -134,7 +132,7 @@ class RemoteDesk:
 
     def today(self) -> list[DeskState]:
         """Return today's sessions, newest first."""
-        reply = self._answer('list_sessions', ListSessions.Request(), QUICK_S)
+        reply = self._services.call('list_sessions', ListSessions.Request(), QUICK_S)
         return [desk_state(message) for message in reply.sessions]
 
     def watch_views(self) -> None:
@@ -203,12 +201,10 @@ class RemoteDesk:
 
     def start(self, slot: Slot) -> None:
         """Start a slot's rollout; returns once it runs, or ended at once."""
-        if not self._action.wait_for_server(FIND_S):
-            raise SessionError('the session node does not offer rollouts')
         goal = RunEpisode.Goal(slot=slot.value, control=self._token, patience=PATIENCE_S)
-        handle = self._patient(self._action.send_goal_async(goal), QUICK_S, 'run_episode')
-        if not handle.accepted:
-            raise SessionError(f'{slot.value} was refused: somebody else is in control')
+        handle = send_goal(self._action, goal, QUICK_S, f'{self._session}/run_episode',
+                           find_s=FIND_S, error=SessionError,
+                           refused=f'{slot.value} was refused: somebody else is in control')
         future = handle.get_result_async()
         future.add_done_callback(lambda _: self._wake())
         self._watcher = threading.Thread(target=self._watch, args=(future,), name='watching',
@@ -258,22 +254,10 @@ class RemoteDesk:
         self._call('submit_feedback', SubmitFeedback.Request(control=self._token, **words))
 
     def _call(self, name: str, request: Any, timeout_s: float = QUICK_S) -> Any:
-        reply = self._answer(name, request, timeout_s)
+        reply = self._services.call(name, request, timeout_s)
         if not reply.success:
             raise SessionError(reply.message)
         return reply
-
-    def _answer(self, name: str, request: Any, timeout_s: float) -> Any:
-        client = self._clients[name]
-        if not client.wait_for_service(FIND_S):
-            raise SessionError('the session node does not answer; is it running?')
-        return self._patient(client.call_async(request), timeout_s, name)
-
-    def _patient(self, future: Any, timeout_s: float, what: str) -> Any:
-        try:
-            return result(future, timeout_s, what)
-        except DriverError as error:
-            raise SessionError(f'{error}; is the session node running?') from error
 
     def hear(self, kind: type, topic: str, heard: Callable[[Any], None],
              profile: Any = qos.STREAM) -> None:

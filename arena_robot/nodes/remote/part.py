@@ -7,15 +7,14 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.client import Client
 from rclpy.node import Node
-from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from arena_robot.core.clock import Clock
-from arena_robot.core.errors import DriverError, NotConnected, ReadTimeout, StaleData
+from arena_robot.core.errors import NotConnected, ReadTimeout, StaleData
 from arena_robot.drivers.part import Opened
 from arena_robot.nodes import qos
+from arena_robot.nodes.calls import ServiceClients
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.timeline import RosClock
 
@@ -67,15 +66,15 @@ class RemotePart(Opened):
         self._node, self._name, self._timeout_s = node, name, timeout_s
         self._clock = RosClock(node.get_clock(), node.context)
         self._group = ReentrantCallbackGroup()
-        self._clients: dict[str, Client] = {}
+        self._services: ServiceClients | None = None
         self._made: list[Callable[[], object]] = []
 
     def close(self) -> None:
         """Let go of topics and services."""
         super().close()
-        for client in self._clients.values():
-            self._node.destroy_client(client)
-        self._clients.clear()
+        if self._services is not None:
+            self._services.close()
+            self._services = None
         while self._made:
             self._made.pop()()
 
@@ -116,28 +115,14 @@ class RemotePart(Opened):
                 if newest.stamp_of(newest.wait(SETTLE_S)) > now_ns:
                     return
 
-    def _service(self, name: str) -> None:
-        self._clients[name] = self._node.create_client(Trigger, f'{self._name}/{name}',
-                                                       callback_group=self._group)
+    def _offers(self, *names: str) -> None:
+        """Make clients of the node's Trigger services."""
+        self._services = ServiceClients(self._node, self._name, dict.fromkeys(names, Trigger),
+                                        find_s=self._timeout_s)
 
     def _call(self, name: str, timeout_s: float | None = None) -> str:
         """Call a Trigger service; DriverError when it fails or does not answer in time."""
-        timeout_s = timeout_s or self._timeout_s
         self._require_open(self._name)
-        client = self._clients[name]
-        if not client.wait_for_service(timeout_s):
-            raise DriverError(f'no service {self._name}/{name}; is the node running?')
-        reply = result(client.call_async(Trigger.Request()), timeout_s,
-                       f'{self._name}/{name}')
-        if not reply.success:
-            raise DriverError(f'{self._name}/{name}: {reply.message}')
-        return str(reply.message)
-
-
-def result(future: Future, timeout_s: float, what: str) -> Any:
-    """Return a future's result from outside the executor; DriverError after ``timeout_s``."""
-    done = threading.Event()
-    future.add_done_callback(lambda _: done.set())
-    if not done.wait(timeout_s):
-        raise DriverError(f'{what} did not answer within {timeout_s:g} s')
-    return future.result()
+        if self._services is None:
+            raise NotConnected(f'{self._name} is not open')
+        return self._services.trigger(name, timeout_s or self._timeout_s)

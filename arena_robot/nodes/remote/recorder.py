@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
@@ -14,42 +13,22 @@ from arena_msgs.srv import StartRecording, StopRecording
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import DriverError, RecordingError
 from arena_robot.nodes import qos
-from arena_robot.nodes.remote.part import result
+from arena_robot.nodes.calls import ServiceClients
 from arena_robot.session.ports import Check
 
 log = logging.getLogger(__name__)
 
-FIND_S = 2.0
+SCENE_S = 10.0
 SUMMARY = 'episode.json'
 SILENT_S = 4.0
-
-
-class Services:
-    """Clients of another node's services, by name."""
-
-    def __init__(self, node: Node, other: str, **kinds: type) -> None:
-        group = ReentrantCallbackGroup()
-        self.other = other
-        self._clients = {name: node.create_client(kind, f'{other}/{name}', callback_group=group)
-                         for name, kind in kinds.items()}
-
-    def present(self, timeout_s: float = FIND_S) -> bool:
-        """Tell whether the other node offers all of them."""
-        return all(client.wait_for_service(timeout_s) for client in self._clients.values())
-
-    def call(self, name: str, request: Any, timeout_s: float) -> Any:
-        """Return the answer. Raises DriverError when there is none in time."""
-        client = self._clients[name]
-        if not client.wait_for_service(FIND_S):
-            raise DriverError(f'no service {self.other}/{name}; is the node running?')
-        return result(client.call_async(request), timeout_s, f'{self.other}/{name}')
 
 
 class RemoteRecorder:
     """The recorder node; see :class:`arena_robot.session.ports.Recorder`."""
 
     def __init__(self, node: Node, other: str = 'recorder_node') -> None:
-        self._services = Services(node, other, start=StartRecording, stop=StopRecording)
+        self._services = ServiceClients(
+            node, other, {'start': StartRecording, 'stop': StopRecording})
         self._heard_s = 0.0
         self._elsewhere = 0
         self._episode = ('', '')
@@ -109,17 +88,13 @@ class RemoteScene:
     """The simulated station's scene; see :class:`arena_robot.session.ports.Scene`."""
 
     def __init__(self, node: Node, other: str = 'sim_station') -> None:
-        self._services = Services(node, other, save_start=Trigger, restore_start=Trigger)
+        self._services = ServiceClients(
+            node, other, {'save_start': Trigger, 'restore_start': Trigger})
 
     def keep(self) -> None:
         """Remember the scene as it is now as the start."""
-        self._trigger('save_start')
+        self._services.trigger('save_start', SCENE_S)
 
     def restore(self) -> None:
         """Put the scene back, as a person would."""
-        self._trigger('restore_start')
-
-    def _trigger(self, name: str) -> None:
-        reply = self._services.call(name, Trigger.Request(), 10.0)
-        if not reply.success:
-            raise DriverError(f'{self._services.other}/{name}: {reply.message}')
+        self._services.trigger('restore_start', SCENE_S)

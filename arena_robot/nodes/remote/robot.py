@@ -22,8 +22,9 @@ from arena_robot.core.observation import DOF, ArmState, Floats, GripperState
 from arena_robot.drivers.guarded import PEAK
 from arena_robot.nodes import convert
 from arena_robot.nodes.action_client import ThreadedActionClient
+from arena_robot.nodes.calls import send_goal
 from arena_robot.nodes.remote.camera import RemoteCamera
-from arena_robot.nodes.remote.part import Newest, RemotePart, result
+from arena_robot.nodes.remote.part import Newest, RemotePart
 from arena_robot.safety.filter import finite
 from arena_robot.safety.limits import PANDA, move_duration_s
 
@@ -44,8 +45,7 @@ class RemoteArm(RemotePart):
         """Connect to the node and wait for the first state."""
         self._subscribe(ArmStateMessage, 'arm_state', self._newest.put)
         self._target = self._publisher(JointState, 'target_joint')
-        for name in ('hold', 'stop', 'resume', 'error_recovery'):
-            self._service(name)
+        self._offers('hold', 'stop', 'resume', 'error_recovery')
         self._home = ThreadedActionClient(self._node, MoveToJoints, f'{self._name}/go_home',
                                           callback_group=self._group)
         self._made.append(self._home.destroy)
@@ -89,13 +89,9 @@ class RemoteArm(RemotePart):
         wanted_s = move_duration_s(state.q, goal_q) if duration_s is None else duration_s
         goal = MoveToJoints.Goal(q=convert.doubles(goal_q), duration_s=float(duration_s or 0.0))
         what = f'{self._name}/go_home'
-        if not self._home.wait_for_server(self._timeout_s):
-            raise DriverError(f'no action {what}; is the node running?')
         known = threading.Event()  # by its first feedback or its early end
-        handle = result(self._home.send_goal_async(goal, lambda _: known.set()), self._timeout_s,
-                        what)
-        if not handle.accepted:
-            raise DriverError(f'{what} refused the motion')
+        handle = send_goal(self._home, goal, self._timeout_s, what,
+                           feedback=lambda _: known.set(), find_s=self._timeout_s)
         end = handle.get_result_async()
         end.add_done_callback(lambda _: known.set())
         if not known.wait(self._timeout_s):
@@ -144,8 +140,7 @@ class RemoteGripper(RemotePart):
         """Connect to the node and wait for the first state."""
         self._subscribe(GripperStateMessage, 'gripper_state', self._newest.put)
         self._target = self._publisher(Float64MultiArray, 'commands')
-        for name in ('stop', 'reactivate_gripper'):
-            self._service(name)
+        self._offers('stop', 'reactivate_gripper')
         self._first(self._newest)
         self._matched(self._target)
         super().open()

@@ -6,18 +6,18 @@ from types import TracebackType
 
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParametersAtomically
-from rclpy.callback_groups import ReentrantCallbackGroup
 from std_msgs.msg import Float64, String
 from std_srvs.srv import Trigger
 from typing_extensions import Self
 
 from arena_robot.core.errors import DriverError, NotConnected
 from arena_robot.nodes import qos
+from arena_robot.nodes.calls import ServiceClients
 from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.remote.part import result
 from arena_robot.nodes.spin import Spin
 
 CALL_S = 15.0
+SET = 'set_parameters_atomically'
 STRING, INTEGER = 4, 2
 
 
@@ -41,13 +41,9 @@ class SceneClient:
         """Find the simulator; NotConnected when it does not answer in time."""
         self._spin.__enter__()
         node = Listening(f'scene_{uuid.uuid4().hex[:8]}', context=self._spin.context)
-        group = ReentrantCallbackGroup()
-        self._clients = {name: node.create_client(Trigger, f'{self._name}/{name}',
-                                                  callback_group=group)
-                         for name in ('reset_scene', 'save_start')}
-        self._set = node.create_client(SetParametersAtomically,
-                                       f'{self._name}/set_parameters_atomically',
-                                       callback_group=group)
+        self._services = ServiceClients(
+            node, self._name, {'reset_scene': Trigger, 'save_start': Trigger,
+                               SET: SetParametersAtomically}, find_s=CALL_S)
         qos.subscription(node, Float64, f'{self._name}/progress', self._on_progress, qos.STREAM)
         qos.subscription(node, String, f'{self._name}/instruction', self._on_instruction,
                          qos.LATCHED)
@@ -76,16 +72,14 @@ class SceneClient:
                   ('seed', ParameterValue(type=INTEGER, integer_value=seed)))
         request = SetParametersAtomically.Request(
             parameters=[Parameter(name=name, value=value) for name, value in values])
-        if not self._set.wait_for_service(CALL_S):
-            raise DriverError(f'{self._name} takes no parameters; is it running?')
-        answer = result(self._set.call_async(request), CALL_S, f'{self._name}/set_parameters')
+        answer = self._services.call(SET, request, CALL_S)
         if not answer.result.successful:
             raise DriverError(f'{self._name}: {answer.result.reason}')
-        return self._call('reset_scene')
+        return self._services.trigger('reset_scene', CALL_S)
 
     def keep(self) -> None:
         """Remember the scene as it is now as the start. Raises DriverError."""
-        self._call('save_start')
+        self._services.trigger('save_start', CALL_S)
 
     def progress(self) -> float:
         """Return the oracle's next word on how far the task is, 0 to 1. Raises DriverError."""
@@ -99,15 +93,6 @@ class SceneClient:
     def last_progress(self) -> float:
         """Return the newest word on the progress that has come, without waiting."""
         return self._progress
-
-    def _call(self, name: str) -> str:
-        client = self._clients[name]
-        if not client.wait_for_service(CALL_S):
-            raise DriverError(f'no service {self._name}/{name}; is it running?')
-        reply = result(client.call_async(Trigger.Request()), CALL_S, f'{self._name}/{name}')
-        if not reply.success:
-            raise DriverError(f'{self._name}/{name}: {reply.message}')
-        return str(reply.message)
 
     def _on_progress(self, message: Float64) -> None:
         with self._heard:

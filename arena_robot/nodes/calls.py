@@ -1,0 +1,91 @@
+"""
+Calls of other nodes' services and actions: found, answered in time, or an error of the suite.
+
+They wait on the calling thread, so they may come from any thread but the executor's own.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.action import ActionClient
+from rclpy.action.client import ClientGoalHandle
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.client import Client
+from rclpy.node import Node
+from rclpy.task import Future
+from std_srvs.srv import Trigger
+
+from arena_robot.core.errors import ArenaError, DriverError
+
+FIND_S = 2.0
+
+
+class ServiceClients:
+    """
+    Clients of the services of one other node, by name.
+
+    ``find_s`` is how long to look for a service that is not there, ``error`` what is raised.
+    """
+
+    def __init__(self, node: Node, other: str, kinds: dict[str, type], *, find_s: float = FIND_S,
+                 error: type[ArenaError] = DriverError) -> None:
+        self._node, self.other, self._find_s, self._error = node, other, find_s, error
+        group = ReentrantCallbackGroup()
+        self._clients: dict[str, Client] = {
+            name: node.create_client(kind, f'{other}/{name}', callback_group=group)
+            for name, kind in kinds.items()}
+
+    def present(self, timeout_s: float = FIND_S) -> bool:
+        """Tell whether the other node offers all of them."""
+        return all(client.wait_for_service(timeout_s) for client in self._clients.values())
+
+    def call(self, name: str, request: Any, timeout_s: float) -> Any:
+        """Return the answer; the error when there is no service or no answer in time."""
+        client, what = self._clients[name], f'{self.other}/{name}'
+        if not client.wait_for_service(min(self._find_s, timeout_s)):
+            raise self._error(f'no service {what}; is the node running?')
+        future = client.call_async(request)
+        try:
+            return result(future, timeout_s, what, self._error)
+        finally:
+            client.remove_pending_request(future)
+
+    def trigger(self, name: str, timeout_s: float) -> str:
+        """Call a Trigger service and return its message; the error when it says that it failed."""
+        reply = self.call(name, Trigger.Request(), timeout_s)
+        if not reply.success:
+            raise self._error(f'{self.other}/{name}: {reply.message}')
+        return str(reply.message)
+
+    def close(self) -> None:
+        """Let go of the clients; twice is fine."""
+        while self._clients:
+            self._node.destroy_client(self._clients.popitem()[1])
+
+
+def send_goal(action: ActionClient, goal: Any, timeout_s: float, what: str, *,
+              feedback: Callable[[Any], None] | None = None, find_s: float = FIND_S,
+              error: type[ArenaError] = DriverError, refused: str = '') -> ClientGoalHandle:
+    """
+    Send a goal and return its handle.
+
+    Raises ``error`` when there is no server, no answer in time, or the goal is not accepted
+    (with the words of ``refused``).
+    """
+    if not action.wait_for_server(find_s):
+        raise error(f'no action {what}; is the node running?')
+    handle = result(action.send_goal_async(goal, feedback), timeout_s, what, error)
+    if not handle.accepted:
+        raise error(refused or f'{what} refused the goal')
+    return handle
+
+
+def result(future: Future, timeout_s: float, what: str,
+           error: type[ArenaError] = DriverError) -> Any:
+    """Return a future's result from outside the executor; ``error`` after ``timeout_s``."""
+    done = threading.Event()
+    future.add_done_callback(lambda _: done.set())
+    if not done.wait(timeout_s):
+        raise error(f'{what} did not answer within {timeout_s:g} s; is the node running?')
+    return future.result()

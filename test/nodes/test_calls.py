@@ -1,0 +1,103 @@
+"""Calls of services and actions: an answer, or an error that says what is missing."""
+
+import threading
+import uuid
+
+import pytest
+from rclpy.action import ActionServer, GoalResponse
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.node import Node
+from std_srvs.srv import Trigger
+
+from arena_msgs.action import MoveToJoints
+from arena_robot.core.errors import DriverError, SessionError
+from arena_robot.nodes.action_client import ThreadedActionClient
+from arena_robot.nodes.calls import ServiceClients, send_goal
+from arena_robot.nodes.spin import Spin
+
+KINDS = dict.fromkeys(('works', 'fails', 'hangs'), Trigger)
+
+
+@pytest.fixture(scope='module')
+def pair():
+    """A node that offers services and one that calls them, and the end of its patience."""
+    released = threading.Event()
+
+    def hang(_, answer):
+        released.wait(30.0)
+        return answer
+
+    def fail(_, answer):
+        answer.message = 'the arm is in REFLEX'
+        return answer
+
+    def work(_, answer):
+        answer.success, answer.message = True, 'done'
+        return answer
+
+    name = f'station_{uuid.uuid4().hex[:8]}'
+    with Spin() as spin:
+        offers = Node(name, context=spin.context)
+        group = ReentrantCallbackGroup()
+        for service, callback in (('works', work), ('fails', fail), ('hangs', hang)):
+            offers.create_service(Trigger, f'{name}/{service}', callback, callback_group=group)
+        ActionServer(offers, MoveToJoints, f'{name}/go_home', lambda goal: None,
+                     goal_callback=lambda goal: GoalResponse.REJECT, callback_group=group)
+        asks = Node(f'{name}_asks', context=spin.context)
+        spin.add(offers, threads=3)
+        spin.add(asks, threads=2)
+        yield name, asks
+        released.set()
+
+
+@pytest.fixture
+def services(pair):
+    name, asks = pair
+    made = ServiceClients(asks, name, KINDS, find_s=10.0)
+    yield made
+    made.close()
+    made.close()
+
+
+def test_an_answer_is_returned(services):
+    assert services.present(10.0)
+    assert services.trigger('works', 10.0) == 'done'
+    assert services.call('works', Trigger.Request(), 10.0).success
+
+
+def test_a_failure_is_an_error_with_its_reason(services):
+    with pytest.raises(DriverError, match=r'station_\w+/fails: the arm is in REFLEX'):
+        services.trigger('fails', 10.0)
+
+
+def test_no_answer_in_time_is_an_error_and_its_request_is_forgotten(services):
+    assert services.present(10.0)
+    with pytest.raises(DriverError, match=r'/hangs did not answer within 0\.2 s'):
+        services.trigger('hangs', 0.2)
+    assert not services._clients['hangs']._pending_requests
+    assert services.trigger('works', 10.0) == 'done'
+
+
+def test_a_missing_service_is_an_error_of_the_callers_kind(pair):
+    nobody = ServiceClients(pair[1], 'nobody', {'works': Trigger}, find_s=0.1,
+                            error=SessionError)
+    assert not nobody.present(0.0)
+    with pytest.raises(SessionError, match='no service nobody/works; is the node running'):
+        nobody.trigger('works', 5.0)
+    nobody.close()
+
+
+def test_a_goal_that_is_refused_or_that_nobody_takes_is_an_error(pair):
+    name, asks = pair
+    group = ReentrantCallbackGroup()
+    there, nowhere = (ThreadedActionClient(asks, MoveToJoints, f'{node}/go_home',
+                                           callback_group=group) for node in (name, 'nobody'))
+    with pytest.raises(DriverError, match='go_home refused the goal'):
+        send_goal(there, MoveToJoints.Goal(), 10.0, 'go_home', find_s=10.0)
+    with pytest.raises(SessionError, match='somebody else is in control'):
+        send_goal(there, MoveToJoints.Goal(), 10.0, 'go_home', error=SessionError,
+                  refused='somebody else is in control')
+    with pytest.raises(DriverError, match='no action go_home'):
+        send_goal(nowhere, MoveToJoints.Goal(), 10.0, 'go_home', find_s=0.1)
+    for client in (there, nowhere):
+        client.destroy()
