@@ -38,7 +38,7 @@ from arena_robot.nodes.remote.robot import RemoteArm  # noqa: E402
 from arena_robot.nodes.spin import Spin  # noqa: E402
 from arena_robot.nodes.supervisor import overrides_file  # noqa: E402
 from arena_robot.safety.filter import Safety  # noqa: E402
-from arena_robot.safety.limits import PANDA  # noqa: E402
+from arena_robot.safety.robots import PANDA  # noqa: E402
 
 DEEP = QoSProfile(depth=100)
 SMALL = {'image_width': 320, 'image_height': 180, 'eyes': ['left'], 'publish_clock': True}
@@ -93,7 +93,7 @@ def topic_of(role, eye):
 def headless_speed(seconds):
     """Return simulated per real second without ROS: control, states and three images a step."""
     with SimStation.make(eyes=('left',), size=(320, 180)) as station:
-        safety = Safety(PANDA, station.clock)
+        safety = Safety(PANDA.limits, station.clock)
         rng = np.random.default_rng(0)
         begin_s, steps = time.perf_counter(), 0
         while time.perf_counter() - begin_s < seconds:

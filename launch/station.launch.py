@@ -13,6 +13,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from arena_robot.nodes.supervisor import nodes_in, overrides_file
+from arena_robot.safety.robots import ROBOTS
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 
 PACKAGE = 'arena_robot'
@@ -22,7 +23,7 @@ ARGUMENTS = [
     DeclareLaunchArgument('namespace', default_value='', description='namespace of all nodes'),
     DeclareLaunchArgument('params_file', default_value=SIM,
                           description='station file; the simulated station by default'),
-    DeclareLaunchArgument('robot_type', default_value='', choices=['', 'panda', 'fr3'],
+    DeclareLaunchArgument('robot_type', default_value='', choices=['', *ROBOTS],
                           description="which Franka; empty: the station file's"),
     DeclareLaunchArgument('robot_ip', default_value='',
                           description="address of the robot; empty: the station file's"),

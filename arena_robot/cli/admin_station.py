@@ -7,6 +7,7 @@ Add a station and print its token, once.
 import argparse
 
 from arena_robot.cli.server_call import add_server_arguments, calls
+from arena_robot.safety.robots import ROBOTS
 
 VERB = 'admin station'
 HELP = 'add a robot station'
@@ -16,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument('name')
     parser.add_argument('--institution', required=True, help='its evaluators are of the same')
-    parser.add_argument('--robot', choices=('fr3', 'panda'), default='fr3')
+    parser.add_argument('--robot', choices=tuple(ROBOTS), default='fr3')
     parser.add_argument('--external-cameras', type=int, choices=(0, 1, 2), default=2)
     parser.add_argument('--no-wrist-camera', action='store_true')
     parser.add_argument('--no-stereo', action='store_true')

@@ -2,9 +2,9 @@
 Run policies on tasks of the simulated station and print how often each one succeeds.
 
 Every episode takes the whole path: camera pictures, resizing, policy, safety, the simulated arm;
-it ends when the oracle says that the task is done, or after 400 steps. Policies are examples by
-name, module:Class, or the address of a server. Printed in order of strength, with Wilson 95 %
-intervals and the oracle's mean progress.
+it ends when the oracle says that the task is done, or after as many steps as a session allows.
+Policies are examples by name, module:Class, or the address of a server. Printed in order of
+strength, with Wilson 95 % intervals and the oracle's mean progress.
 
     arena policy rates --policies vision,random_walk --tasks lift_cube,cube_in_bowl --seeds 30
 """
@@ -14,6 +14,8 @@ import json
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from arena_robot.core.episode import MAX_STEPS
 
 if TYPE_CHECKING:
     from arena_robot.trials.trial import TrialOutcome
@@ -33,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='episodes of each policy on each task (default %(default)s)')
     parser.add_argument('--first-seed', type=int, default=0, metavar='N',
                         help='(default %(default)s)')
-    parser.add_argument('--max-steps', type=int, default=400, metavar='N',
+    parser.add_argument('--max-steps', type=int, default=MAX_STEPS, metavar='N',
                         help='length of an episode at 15 Hz (default %(default)s)')
     parser.add_argument('--jobs', type=int, default=2, metavar='N',
                         help='processes at once (default %(default)s)')

@@ -12,6 +12,7 @@ import argparse
 from arena_robot.cli.server_call import add_server_arguments, calls
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.errors import ConfigError
+from arena_robot.safety.robots import ROBOTS
 
 VERB = 'policy submit'
 HELP = 'put a policy of yours into the pool of an arena server'
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('address', nargs='?', help='grpc://, grpcs:// or openpi://host:port')
     parser.add_argument('--description', default='')
     parser.add_argument('--open-source', action='store_true')
-    parser.add_argument('--robot', choices=('any', 'fr3', 'panda'), default='any')
+    parser.add_argument('--robot', choices=('any', *ROBOTS), default='any')
     parser.add_argument('--action-space', default=ActionSpace.JOINT_POSITION.value,
                         choices=[space.value for space in ActionSpace])
     parser.add_argument('--external-cameras', type=int, choices=(0, 1, 2), default=1)

@@ -8,6 +8,8 @@ code 1 when fewer than ``--at-least`` of the episodes succeed.
 import argparse
 import time
 
+from arena_robot.safety.robots import ROBOTS
+
 VERB = 'sim expert'
 HELP = 'let the scripted expert do tasks of the simulated station'
 
@@ -19,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--seeds', type=int, default=5, metavar='N',
                         help='episodes of each task (%(default)s)')
     parser.add_argument('--first-seed', type=int, default=0, metavar='N', help='(%(default)s)')
-    parser.add_argument('--robot', default='panda', help='panda or fr3 (%(default)s)')
+    parser.add_argument('--robot', choices=tuple(ROBOTS), default='panda', help='(%(default)s)')
     parser.add_argument('--at-least', type=float, default=0.95, metavar='SHARE',
                         help='share of successes for exit code 0 (%(default)s)')
 

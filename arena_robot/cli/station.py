@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from arena_robot.core.errors import ConfigError
+from arena_robot.safety.robots import ROBOTS
 
 VERB = 'station'
 HELP = 'start the nodes of a station, simulated or real'
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='simulated per real second, 0 as fast as possible; with /clock')
     parser.add_argument('--task', help='task of the simulated scene')
     parser.add_argument('--seed', type=int, help='variation of the simulated scene')
-    parser.add_argument('--robot-type', choices=('panda', 'fr3'), help='which Franka')
+    parser.add_argument('--robot-type', choices=tuple(ROBOTS), help='which Franka')
     parser.add_argument('--fake', action='store_true',
                         help='simulated parts in the place of those that the file names')
     parser.add_argument('--no-respawn', action='store_true', help='leave dead nodes dead')

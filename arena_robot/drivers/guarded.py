@@ -11,7 +11,7 @@ from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import ArmState, Floats
 from arena_robot.drivers.base import Arm
 from arena_robot.safety.filter import Safety
-from arena_robot.safety.limits import move_duration_s
+from arena_robot.safety.robots import move_duration_s
 from arena_robot.safety.watchdog import CommandWatchdog
 
 PEAK = 1.875

@@ -20,7 +20,6 @@ from arena_robot.core.camera import CameraInfo
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import (
-    DOF,
     ArmState,
     Floats,
     GripperState,
@@ -233,16 +232,3 @@ def camera_info(message: sensor.CameraInfo) -> CameraInfo:
     k = np.array(message.k).reshape(3, 3)
     baseline_m = -float(message.p[3]) / float(k[0, 0])
     return CameraInfo(message.width, message.height, k, baseline_m, message.header.frame_id)
-
-
-JOINTS = range(1, DOF + 1)
-
-
-def joint_names(robot_type: str, prefix: str = '') -> list[str]:
-    """Return Franka's joint names, such as ``left_fr3_joint1``."""
-    return [f'{robot_name(robot_type, prefix)}_joint{i}' for i in JOINTS]
-
-
-def robot_name(robot_type: str, prefix: str = '') -> str:
-    """Return what all names of an arm begin with, such as ``panda`` or ``left_fr3``."""
-    return f'{prefix}_{robot_type}' if prefix else robot_type

@@ -10,26 +10,21 @@ import math
 import numpy as np
 
 from arena_robot.core.observation import DOF, Floats
+from arena_robot.safety.robots import FRANKA_DH, FRANKA_FLANGE_M, ROBOTS
 
-# a_{i-1} (m), d_i (m), alpha_{i-1} (rad) of joints 1 to 7, then the flange.
-DH = (
-    (0.0, 0.333, 0.0),
-    (0.0, 0.0, -math.pi / 2),
-    (0.0, 0.316, math.pi / 2),
-    (0.0825, 0.0, math.pi / 2),
-    (-0.0825, 0.384, -math.pi / 2),
-    (0.0, 0.0, math.pi / 2),
-    (0.088, 0.0, math.pi / 2),
-)
-FLANGE_M = 0.107
 ELBOW, FLANGE = 3, 7
 _NEXT, _AFTER = np.array([1, 2, 0]), np.array([2, 0, 1])
+
+for _robot in ROBOTS.values():
+    if (_robot.dh, _robot.flange_m) != (FRANKA_DH, FRANKA_FLANGE_M):
+        raise NotImplementedError(f'safety.kinematics computes one geometry, {_robot.name} has '
+                                  'another: give frames() and jacobian() the robot')
 
 
 def _linear_parts() -> tuple[Floats, Floats, Floats]:
     """Return (7, 4, 4) constant, cosine and sine parts: T_i = C + cos(q_i) A + sin(q_i) B."""
     constant, cosine, sine = (np.zeros((DOF, 4, 4)) for _ in range(3))
-    for i, (a, d, alpha) in enumerate(DH):
+    for i, (a, d, alpha) in enumerate(FRANKA_DH):
         ca, sa = round(math.cos(alpha), 15), round(math.sin(alpha), 15)
         constant[i] = np.array([[0, 0, 0, a], [0, 0, -sa, -d * sa], [0, 0, ca, d * ca],
                                 [0, 0, 0, 1]])
@@ -49,7 +44,7 @@ def frames(q: Floats) -> Floats:
     for i in range(1, DOF):
         np.dot(chain[i - 1], local[i], out=chain[i])
     chain[FLANGE] = chain[6]
-    chain[FLANGE, :3, 3] += FLANGE_M * chain[6, :3, 2]
+    chain[FLANGE, :3, 3] += FRANKA_FLANGE_M * chain[6, :3, 2]
     return chain
 
 

@@ -1,21 +1,16 @@
 """
-What a station allows: DROID's tables for Panda and FR3, and what a lab may change in its YAML.
+What a station allows: the limits of an arm, which a lab may change in its YAML.
 
 The joint limits are those of DROID's controller, a little inside the maker's own (``hardware_*``),
-which the differential IK keeps its distance from, as DROID's does.
+which the differential IK keeps its distance from, as DROID's does. Each robot's are in robots.py.
 """
 
 import dataclasses
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from arena_robot.core.config import build, nearest
-from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import DOF, Floats
 
 # DROID's hybrid joint impedance: joint and cartesian stiffness and damping.
@@ -23,9 +18,6 @@ KQ = np.array([40.0, 30.0, 50.0, 25.0, 35.0, 25.0, 10.0])
 KQD = np.array([4.0, 6.0, 5.0, 5.0, 3.0, 2.0, 1.0])
 KX = np.array([400.0] * 3 + [15.0] * 3)
 KXD = np.array([37.0] * 3 + [2.0] * 3)
-# DROID's reset pose, rad.
-RESET_JOINTS = (0.0, -math.pi / 5, 0.0, -4 * math.pi / 5, 0.0, 3 * math.pi / 5, 0.0)
-MOVE_VELOCITY = np.array([2.175] * 4 + [2.61] * 3)
 
 
 @dataclass(frozen=True)
@@ -94,36 +86,3 @@ class ArmLimits:
         """Lower and upper corners (2, 3) m of the boxes of flange and elbow, in this order."""
         return (np.array([self.workspace_lower, self.elbow_lower]),
                 np.array([self.workspace_upper, self.elbow_upper]))
-
-
-PANDA = ArmLimits(
-    joint_lower=(-2.80, -1.66, -2.80, -2.97, -2.80, 0.08, -2.80),
-    joint_upper=(2.80, 1.66, 2.80, -0.17, 2.80, 3.65, 2.80),
-    hardware_lower=(-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973),
-    hardware_upper=(2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973),
-)
-FR3 = ArmLimits(
-    joint_lower=(-2.65, -1.68, -2.80, -2.95, -2.70, 0.45, -2.90),
-    joint_upper=(2.65, 1.68, 2.80, -0.16, 2.70, 4.40, 2.90),
-    hardware_lower=(-2.7437, -1.7837, -2.9007, -3.0421, -2.8065, 0.5445, -3.0159),
-    hardware_upper=(2.7437, 1.7837, 2.9007, -0.1518, 2.8065, 4.5169, 3.0159),
-)
-ROBOTS = {'panda': PANDA, 'fr3': FR3}
-
-
-def limits_for(robot_type: str, changes: Mapping[str, Any] | None = None) -> ArmLimits:
-    """
-    Return the limits of ``'panda'`` or ``'fr3'`` with a station's own values in ``changes``.
-
-    Raises ConfigError for an unknown robot, an unknown key or a bad value.
-    """
-    if robot_type not in ROBOTS:
-        raise ConfigError(f"unknown robot_type '{robot_type}'.{nearest(robot_type, ROBOTS)}")
-    values = dataclasses.asdict(ROBOTS[robot_type]) | dict(changes or {})
-    return build(ArmLimits, values, where='limits')
-
-
-def move_duration_s(q_from: Floats, q_to: Floats) -> float:
-    """Return DROID's time for a min-jerk motion: clamp(max(1, max(8 |dq| / v)), 0, 4) s."""
-    longest = float(np.max(np.abs(q_to - q_from) * 8.0 / MOVE_VELOCITY))
-    return min(max(1.0, longest), 4.0)

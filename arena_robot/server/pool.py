@@ -7,13 +7,14 @@ from dataclasses import asdict
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ArenaError, DataError, Unauthorised
+from arena_robot.safety.robots import ROBOTS
 from arena_robot.server import addresses
 from arena_robot.server.base import Caller, PolicyRecord, PolicyState, Role
 from arena_robot.server.store.policies import NewPolicy, Policies
 
 log = logging.getLogger(__name__)
 
-ROBOTS = ('any', 'panda', 'fr3')
+KNOWN_ROBOTS = ('any', *ROBOTS)
 Check = Callable[[str], str]
 
 
@@ -110,7 +111,7 @@ class Pool:
         if len(new.description) > 10_000:
             raise DataError('a description has up to 10000 characters')
         spaces = [s.value for s in ActionSpace]
-        for value, known in ((new.robot, ROBOTS), (new.action_space, spaces)):
+        for value, known in ((new.robot, KNOWN_ROBOTS), (new.action_space, spaces)):
             if value not in known:
                 raise DataError(f"unknown '{value:.60}'.{nearest(value[:60], known)}")
         if not 0 <= new.external_cameras <= 2:

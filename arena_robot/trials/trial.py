@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from arena_robot.core.action import Chunk
-from arena_robot.core.episode import EndReason, Slot, Step
+from arena_robot.core.episode import MAX_STEPS, EndReason, Slot, Step
 from arena_robot.core.observation import EYES, Image, Observation
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.policy.base import Policy, PolicySpec
@@ -18,7 +18,7 @@ from arena_robot.policy.connect import connect
 from arena_robot.policy.loading import load_policy
 from arena_robot.policy.resizing import Resizing
 from arena_robot.safety.filter import Safety
-from arena_robot.safety.limits import limits_for
+from arena_robot.safety.robots import limits_for
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequest
 
@@ -34,7 +34,7 @@ class Trial:
     policy: str
     task: str
     seed: int
-    max_steps: int = 400
+    max_steps: int = MAX_STEPS
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import ArmState
 from arena_robot.drivers.guarded import GuardedArm
 from arena_robot.safety.filter import Safety
-from arena_robot.safety.limits import PANDA, RESET_JOINTS
+from arena_robot.safety.robots import PANDA, RESET_JOINTS
 from arena_robot.safety.watchdog import CommandWatchdog
 
 MS = 1_000_000
@@ -59,13 +59,13 @@ def clock():
 @pytest.fixture
 def guarded(clock):
     watchdog = CommandWatchdog(clock, 0.5, 0.1)
-    with GuardedArm(PlainArm(clock), Safety(PANDA, clock), watchdog) as arm:
+    with GuardedArm(PlainArm(clock), Safety(PANDA.limits, clock), watchdog) as arm:
         yield arm
 
 
 def test_what_reaches_the_arm_is_bounded_and_told(guarded, clock):
     sent = guarded.command(ArmCommand(Q + 1.0, clock.now_ns()))
-    assert 0.0 < np.max(np.abs(sent.q - Q)) <= PANDA.max_lead * (1 + 1e-9)
+    assert 0.0 < np.max(np.abs(sent.q - Q)) <= PANDA.limits.max_lead * (1 + 1e-9)
     assert guarded.clamp_count == 1
     assert guarded.last_clamps[0].reason == 'step_limit'
 
@@ -117,7 +117,7 @@ def test_silence_stops_the_arm_once(guarded, clock):
 
 def test_a_motion_is_never_faster_than_the_joints_allow(guarded):
     goal = Q + np.array([1.5, 0, 0, 0, 0, 0, 0])
-    shortest_s = 1.875 * 1.5 / PANDA.dq_max[0]
+    shortest_s = 1.875 * 1.5 / PANDA.limits.dq_max[0]
     assert guarded.move_to(goal, 0.2) == pytest.approx(shortest_s)
     assert guarded.move_to(goal) == pytest.approx(4.0)
     with pytest.raises(SafetyError, match='finite'):

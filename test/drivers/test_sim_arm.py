@@ -12,16 +12,14 @@ from arena_robot.core.action import ArmCommand
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.sim.impedance import DROID
-from arena_robot.drivers.sim.robots import (
-    DH_A,
-    DH_ALPHA,
-    DH_D,
-    FLANGE_M,
-    RESET_Q,
-    ROBOTS,
-    robot_model,
-)
 from arena_robot.drivers.sim.station import SimStation
+from arena_robot.safety.robots import (
+    FRANKA_DH,
+    FRANKA_FLANGE_M,
+    RESET_JOINTS,
+    ROBOTS,
+    robot_of,
+)
 
 SWING = np.array([0.6, -0.3, 0.4, 0.3, 0.5, 0.4, 0.6])
 STILL = 0.01
@@ -41,8 +39,8 @@ def panda():
 
 def dh_flange(q):
     pose = np.eye(4)
-    for theta, a, d, alpha in zip([*q, 0.0], [*DH_A, 0.0], [*DH_D, FLANGE_M], [*DH_ALPHA, 0.0],
-                                  strict=True):
+    for theta, (a, d, alpha) in zip([*q, 0.0], [*FRANKA_DH, (0.0, FRANKA_FLANGE_M, 0.0)],
+                                    strict=True):
         c, s, ca, sa = cos(theta), sin(theta), cos(alpha), sin(alpha)
         pose = pose @ np.array([[c, -s, 0, a], [s * ca, c * ca, -sa, -sa * d],
                                 [s * sa, c * sa, ca, ca * d], [0, 0, 0, 1]])
@@ -51,7 +49,8 @@ def dh_flange(q):
 
 def test_flange_pose_is_that_of_the_published_dh_parameters(station):
     rng = np.random.default_rng(4)
-    low, high = (np.array(getattr(station.robot, name)) for name in ('q_min', 'q_max'))
+    limits = station.robot.limits
+    low, high = np.array(limits.hardware_lower), np.array(limits.hardware_upper)
     for _ in range(20):
         q = rng.uniform(low, high)
         station.world.data.qpos[station.world.arm.impedance.qpos] = q
@@ -63,14 +62,14 @@ def test_flange_pose_is_that_of_the_published_dh_parameters(station):
 
 def test_reset_pose_points_the_gripper_down(panda):
     state = panda.arm.state()
-    np.testing.assert_allclose(state.q, RESET_Q, atol=2e-3)
+    np.testing.assert_allclose(state.q, RESET_JOINTS, atol=2e-3)
     assert abs(abs(state.pose[3]) - np.pi) < 0.02
 
 
 def test_torque_is_droids_hybrid_impedance(panda):
     world, model, data = panda.world, panda.world.model, panda.world.data
     imp = world.arm.impedance
-    q_des = np.array(RESET_Q) + 0.05 * np.array([1, -1, 1, 1, -1, 1, 1])
+    q_des = np.array(RESET_JOINTS) + 0.05 * np.array([1, -1, 1, 1, -1, 1, 1])
     data.qvel[imp.dofs] = [0.1, -0.2, 0.1, 0.2, -0.1, 0.3, -0.2]
     world.arm.track(q_des, world.elapsed_ns)
     mujoco.mj_forward(model, data)
@@ -100,13 +99,13 @@ def test_torque_never_exceeds_the_limits(station):
     imp = station.world.arm.impedance
     station.world.on_tick.append(
         lambda: seen.append(station.world.data.qfrc_actuator[imp.dofs].copy()))
-    rng = np.random.default_rng(1)
+    rng, limits = np.random.default_rng(1), station.robot.limits
     for _ in range(20):
-        goal = rng.uniform(station.robot.q_min, station.robot.q_max)
+        goal = rng.uniform(limits.hardware_lower, limits.hardware_upper)
         if not station.arm.state().recovery_required:
             station.arm.command(ArmCommand(goal, 0))
         station.step(0.2)
-    assert np.all(np.abs(seen) <= np.array(station.robot.tau_max) + 1e-9)
+    assert np.all(np.abs(seen) <= np.array(station.robot.joint_torque) + 1e-9)
     assert np.max(np.abs(seen)) > 12.0
 
 
@@ -119,7 +118,7 @@ def swing(station, goal):
 
 def test_stop_comes_to_rest_within_150_ms(station):
     for direction in (1.0, -1.0):
-        swing(station, np.array(RESET_Q) + direction * SWING)
+        swing(station, np.array(RESET_JOINTS) + direction * SWING)
         station.arm.stop()
         station.step(0.15)
         q = station.arm.state().q
@@ -130,7 +129,7 @@ def test_stop_comes_to_rest_within_150_ms(station):
 
 
 def test_a_stream_that_ceases_stops_the_arm_in_time(station):
-    swing(station, np.array(RESET_Q) + 2 * SWING)
+    swing(station, np.array(RESET_JOINTS) + 2 * SWING)
     timeout_s = station.world.arm.command_timeout_s
     last_s = station.world.now_s - 1 / 15
     while station.world.now_s < last_s + timeout_s + 0.1 - 1e-9:
@@ -141,7 +140,7 @@ def test_a_stream_that_ceases_stops_the_arm_in_time(station):
 
 def test_stops_in_real_time_too(panda):
     panda.world.start()
-    panda.arm.move_to(np.array(RESET_Q) + SWING, 1.0)
+    panda.arm.move_to(np.array(RESET_JOINTS) + SWING, 1.0)
     time.sleep(0.5)
     panda.arm.stop()
     stopped_ns = panda.clock.now_ns()
@@ -150,18 +149,18 @@ def test_stops_in_real_time_too(panda):
 
 
 def test_pushing_into_the_table_trips_a_reflex(panda):
-    down = np.array(RESET_Q) + np.array([0, 1.2, 0, 0.2, 0, 0, 0])
+    down = np.array(RESET_JOINTS) + np.array([0, 1.2, 0, 0.2, 0, 0, 0])
     panda.arm.move_to(down, 1.5)
     panda.step(3.0)
     state = panda.arm.state()
     assert state.mode is RobotMode.REFLEX
     assert 'collision' in state.errors[0]
     panda.arm.recover()
-    panda.arm.move_to(np.array(RESET_Q), 2.0)
+    panda.arm.move_to(np.array(RESET_JOINTS), 2.0)
     panda.step(2.5)
-    np.testing.assert_allclose(panda.arm.state().q, RESET_Q, atol=0.01)
+    np.testing.assert_allclose(panda.arm.state().q, RESET_JOINTS, atol=0.01)
 
 
 def test_unknown_robot_names_the_known_ones():
     with pytest.raises(ConfigError, match="Did you mean 'panda'"):
-        robot_model('pandas')
+        robot_of('pandas')

@@ -11,8 +11,9 @@ from arena_robot.core.camera import CameraInfo
 from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import ArmState, GripperState, ObjectStatus, RobotMode
 from arena_robot.nodes import convert
+from arena_robot.safety.robots import FR3, PANDA
 
-NAMES = convert.joint_names('panda')
+NAMES = PANDA.joint_names()
 
 
 @given(st.integers(0, 2**31 * 10**9 - 1))
@@ -106,5 +107,5 @@ def test_joint_targets_are_ordered_by_name():
 
 
 def test_names_carry_robot_and_prefix():
-    assert convert.joint_names('fr3', 'left')[6] == 'left_fr3_joint7'
-    assert convert.robot_name('panda') == 'panda'
+    assert FR3.joint_names('left')[6] == 'left_fr3_joint7'
+    assert (PANDA.arm_name(), PANDA.base_frame('left')) == ('panda', 'left_panda_link0')

@@ -23,15 +23,16 @@ from arena_robot.nodes import diagnostics
 from arena_robot.nodes.arm.node import ArmNode
 from arena_robot.nodes.arm.trajectory import trajectory
 from arena_robot.nodes.camera.node import CameraNode
-from arena_robot.nodes.convert import joint_names, time_of
+from arena_robot.nodes.convert import time_of
 from arena_robot.nodes.gripper.node import GripperNode
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.spin import Spin
 from arena_robot.nodes.supervisor import NodeProcess, Supervisor, nodes_in, overrides_file
 from arena_robot.nodes.timeline import RosClock, ShiftedTime
+from arena_robot.safety.robots import PANDA
 
 MS = 1_000_000
-NAMES = joint_names('panda')
+NAMES = PANDA.joint_names()
 Q = np.zeros(7)
 
 

@@ -21,7 +21,7 @@ from arena_robot.nodes import convert, qos
 from arena_robot.nodes.action_client import ThreadedActionClient
 from arena_robot.nodes.calls import result
 from arena_robot.safety.kinematics import flange_pose
-from arena_robot.safety.limits import RESET_JOINTS
+from arena_robot.safety.robots import RESET_JOINTS
 
 Q = np.array(RESET_JOINTS)
 NAMES = [f'panda_joint{i}' for i in range(1, 8)]

@@ -17,7 +17,7 @@ from arena_robot.policy.conformance.probe import Probe, ProbeLimits
 from arena_robot.policy.conformance.suite import run_suite
 from arena_robot.policy.connect import SERVERS
 from arena_robot.policy.examples import vision
-from arena_robot.policy.examples.vision_body import RESET_Q, WristEye, downward, joints_for, pads
+from arena_robot.policy.examples.vision_body import WristEye, downward, joints_for, pads
 from arena_robot.policy.examples.vision_colours import COLOURS, PAINTS, labelled
 from arena_robot.policy.examples.vision_prompt import Goal, Thing, understood
 from arena_robot.policy.examples.vision_shapes import (
@@ -33,7 +33,7 @@ from arena_robot.policy.examples.vision_shapes import (
 from arena_robot.policy.examples.vision_sight import blobs, tilt_error
 from arena_robot.policy.loading import load_policy
 from arena_robot.safety.kinematics import FLANGE, frames
-from arena_robot.safety.limits import PANDA
+from arena_robot.safety.robots import PANDA, RESET_JOINTS
 
 FOLDER = Path(examples.__file__).parent
 QUICK = ProbeLimits(calls=5, clients=2)
@@ -111,7 +111,7 @@ def painted(solid, foot, yaw, colour, eye):
 def eye():
     turn = downward(0.0, 0.42)
     at = np.array([0.32, 0.0, 0.54]) + 0.152 * turn[:, 2]
-    return WristEye.at(joints_for(RESET_Q.copy(), at, turn, 60))
+    return WristEye.at(joints_for(np.array(RESET_JOINTS), at, turn, 60))
 
 
 @pytest.mark.parametrize('solid', [CUBE, TRAY, CUP, BOTTLE, PANEL],
@@ -167,7 +167,7 @@ def test_an_eye_sees_points_where_they_are(eye):
 
 def test_joints_bring_the_pads_where_they_are_wanted():
     for x, y, z, yaw in ((0.5, 0.2, 0.02, 0.7), (0.38, -0.24, 0.2, -1.5), (0.62, 0.24, 0.1, 0.0)):
-        q = joints_for(RESET_Q.copy(), np.array([x, y, z]), downward(yaw), 80)
+        q = joints_for(np.array(RESET_JOINTS), np.array([x, y, z]), downward(yaw), 80)
         at, turn = pads(q)
         np.testing.assert_allclose(at, [x, y, z], atol=5e-4)
         np.testing.assert_allclose(turn, downward(yaw), atol=5e-3)
@@ -179,7 +179,7 @@ def test_joints_bring_the_pads_where_they_are_wanted():
 
 def rolled(policy, pictures, token='e', prompt='lift the red cube'):
     """Return the targets of an episode whose arm goes where it is sent."""
-    q, chunks = RESET_Q, []
+    q, chunks = np.array(RESET_JOINTS), []
     for picture in pictures:
         seen = observation({vision.VIEW: picture}, prompt=prompt, gripper=0.0)
         seen = dataclasses.replace(seen, arm=dataclasses.replace(seen.arm, q=q))
@@ -202,8 +202,8 @@ def test_the_same_is_done_after_a_reset(kind):
 def test_looking_in_vain_goes_on_within_the_joints_limits():
     targets = rolled(vision.Vision(), [BLACK] * 60)
     assert len(targets) == 480
-    assert np.all(targets[:, :7] > PANDA.q_min)
-    assert np.all(targets[:, :7] < PANDA.q_max)
+    assert np.all(targets[:, :7] > PANDA.limits.q_min)
+    assert np.all(targets[:, :7] < PANDA.limits.q_max)
     assert np.abs(np.diff(targets[:, :7], axis=0)).max() < 0.12
     assert np.ptp(targets[240:, 0]) > 0.05      # it looks from several sides
 
@@ -286,7 +286,7 @@ def driven(station, before=lambda step, action: None, steps=400):
     from arena_robot.core.observation import Observation
     from arena_robot.safety.filter import Safety
 
-    policy, safety = vision.Vision(), Safety(PANDA, station.clock)
+    policy, safety = vision.Vision(), Safety(PANDA.limits, station.clock)
     for step in range(steps):
         arm, gripper = station.arm.state(), station.gripper.state()
         if step % vision.LENGTH == 0:
@@ -339,7 +339,8 @@ def test_a_block_on_another_is_seen_to_be_higher_and_picked(cubes):
 
 @pytest.mark.parametrize('height', [0.022, 0.066, 0.11])
 def test_two_views_tell_the_height(height, eye):
-    hover = WristEye.at(joints_for(RESET_Q.copy(), np.array([0.5, 0.1, 0.16]), downward(0.0), 60))
+    hover = WristEye.at(joints_for(np.array(RESET_JOINTS), np.array([0.5, 0.1, 0.16]),
+                                   downward(0.0), 60))
     seen = [Found('red', np.array([*one.on_plane(one.project(np.array([0.5, 0.1, height])), 0.022)[
         0], 0.022]), 0.0, 1.0, one.position) for one in (eye, hover)]
     assert height_of(*seen) == pytest.approx(height, abs=1e-9)

@@ -8,12 +8,13 @@ from scipy.spatial.transform import Rotation
 from arena_robot.core.action import ActionSpace
 from arena_robot.safety import action_spaces as spaces
 from arena_robot.safety import ik, kinematics
-from arena_robot.safety.limits import FR3, PANDA, RESET_JOINTS
+from arena_robot.safety.robots import FR3, PANDA, RESET_JOINTS
 
 Q = np.array(RESET_JOINTS)
 POSE = kinematics.flange_pose(Q)
+LIMITS = PANDA.limits
 JOINTS = st.tuples(*(st.floats(lo, hi) for lo, hi in
-                     zip(PANDA.joint_lower, PANDA.joint_upper, strict=True))).map(np.array)
+                     zip(LIMITS.joint_lower, LIMITS.joint_upper, strict=True))).map(np.array)
 
 
 def vector(size, largest=3.0):
@@ -60,7 +61,7 @@ def test_the_gripper_closes_only_above_one_half():
 
 @given(vector(6, 0.25))
 def test_cartesian_targets_follow_the_asked_motion_away_from_limits(v):
-    q_des, asked, found = spaces.cartesian_target(v, Q, PANDA)
+    q_des, asked, found = spaces.cartesian_target(v, Q, PANDA.limits)
     assert np.linalg.norm(found - asked) < 0.03 * np.linalg.norm(asked) + 1e-3
     moved = kinematics.pose_difference(kinematics.flange_pose(q_des), POSE)
     assert np.linalg.norm(moved[:3] - asked[:3]) < 0.004
@@ -68,7 +69,7 @@ def test_cartesian_targets_follow_the_asked_motion_away_from_limits(v):
 
 @given(vector(6, 1.0), JOINTS)
 def test_cartesian_targets_keep_the_distance_to_joint_limits(v, q):
-    for limits in (PANDA, FR3):
+    for limits in (PANDA.limits, FR3.limits):
         q_des = spaces.cartesian_target(v, q, limits)[0]
         low, high = ik.step_bounds(q, limits, 0.2)
         assert np.all(q_des - q >= low - 1e-9)
@@ -79,9 +80,9 @@ def test_cartesian_targets_keep_the_distance_to_joint_limits(v, q):
 @given(vector(6, 1.0), JOINTS)
 def test_the_bounded_solver_finds_the_minimum(v, q):
     J = kinematics.jacobian(kinematics.frames(q))
-    low, high = ik.step_bounds(q, PANDA, 0.2)
+    low, high = ik.step_bounds(q, PANDA.limits, 0.2)
     motion = spaces.cartesian_motion(v)
-    x = ik.joint_step(motion, q, J, PANDA, 0.2)
+    x = ik.joint_step(motion, q, J, PANDA.limits, 0.2)
     A = np.vstack([J, ik.REGULARISATION * np.eye(7)])
     b = np.concatenate([motion, -ik.REGULARISATION * ik.NULLSPACE_GAIN * q])
     best = lsq_linear(A, b, (low - 1e-9, high + 1e-9), method='bvls')
@@ -92,7 +93,7 @@ def test_a_pose_is_reached_in_a_few_steps_and_held():
     target = POSE + np.array([0.1, -0.08, -0.12, 0.1, 0.0, 0.3])
     q = Q
     for _ in range(40):
-        q = spaces.target_function(ActionSpace.CARTESIAN_POSITION)(target, q, PANDA)[0]
+        q = spaces.target_function(ActionSpace.CARTESIAN_POSITION)(target, q, PANDA.limits)[0]
     left = kinematics.pose_difference(target, kinematics.flange_pose(q))
     assert np.linalg.norm(left[:3]) < 1e-3
     assert np.linalg.norm(left[3:]) < 5e-3

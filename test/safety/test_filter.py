@@ -11,7 +11,7 @@ from arena_robot.core.errors import ConfigError, SafetyError
 from arena_robot.core.observation import ArmState, GripperState, RobotMode
 from arena_robot.safety import bounds, kinematics
 from arena_robot.safety.filter import Safety
-from arena_robot.safety.limits import FR3, PANDA, RESET_JOINTS, limits_for
+from arena_robot.safety.robots import FR3, PANDA, RESET_JOINTS, limits_for
 from arena_robot.safety.workspace import outside
 
 NOW_NS = 10_000_000_000
@@ -19,7 +19,7 @@ Q = np.array(RESET_JOINTS)
 SMALL = limits_for('panda', {'workspace_lower': [0.2, -0.4, 0.15],
                              'workspace_upper': [0.8, 0.4, 0.9],
                              'elbow_lower': [-0.6, -0.6, 0.3]})
-ALL_LIMITS = {'panda': PANDA, 'fr3': FR3, 'small box': SMALL}
+ALL_LIMITS = {'panda': PANDA.limits, 'fr3': FR3.limits, 'small box': SMALL}
 
 
 def arm_state(q=Q, dq=None, **changes):
@@ -37,11 +37,11 @@ def gripper_state(stamp_ns=NOW_NS):
     return GripperState(stamp_ns, 0.0, 0.085, 0.0)
 
 
-def safety(limits=PANDA, **options):
+def safety(limits=PANDA.limits, **options):
     return Safety(limits, ManualClock(NOW_NS), **options)
 
 
-def check(space, values, q=Q, limits=PANDA, dq=None):
+def check(space, values, q=Q, limits=PANDA.limits, dq=None):
     action = Action(np.asarray(values), ActionSpace(space))
     return safety(limits).check(action, arm_state(q, dq), gripper_state())
 

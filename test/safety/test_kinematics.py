@@ -5,24 +5,25 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from arena_robot.safety import kinematics
-from arena_robot.safety.limits import PANDA, RESET_JOINTS
+from arena_robot.safety.robots import FRANKA_DH, FRANKA_FLANGE_M, PANDA, RESET_JOINTS
 
+LIMITS = PANDA.limits
 JOINTS = st.tuples(*(st.floats(lo, hi) for lo, hi in
-                     zip(PANDA.joint_lower, PANDA.joint_upper, strict=True))).map(np.array)
+                     zip(LIMITS.joint_lower, LIMITS.joint_upper, strict=True))).map(np.array)
 ANGLES = st.tuples(st.floats(-3.1, 3.1), st.floats(-1.5, 1.5), st.floats(-3.1, 3.1)).map(np.array)
 
 
 def dh_chain(q):
     """Compute the flange by the textbook product of single rotations and translations."""
     T = np.eye(4)
-    for (a, d, alpha), angle in zip(kinematics.DH, q, strict=True):
+    for (a, d, alpha), angle in zip(FRANKA_DH, q, strict=True):
         step = np.eye(4)
         step[:3, :3] = (Rotation.from_euler('x', alpha) * Rotation.from_euler('z', angle)
                         ).as_matrix()
         step[:3, 3] = Rotation.from_euler('x', alpha).apply([0, 0, d])
         step[0, 3] += a
         T = T @ step
-    T[:3, 3] += kinematics.FLANGE_M * T[:3, 2]
+    T[:3, 3] += FRANKA_FLANGE_M * T[:3, 2]
     return T
 
 

@@ -87,11 +87,11 @@ from arena_robot.core.action import Action, ActionSpace
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.observation import ArmState
 from arena_robot.safety.filter import Safety
-from arena_robot.safety.limits import PANDA, RESET_JOINTS
+from arena_robot.safety.robots import PANDA, RESET_JOINTS
 q = np.array(RESET_JOINTS)
 arm = ArmState(10**10, q, np.zeros(7), np.zeros(7), np.zeros(7), np.zeros(6), q)
 action = Action(np.array([0.05, -0.5, 0, 0, 0, 0, 0, 1.0]), ActionSpace('joint_nudge'))
-safe = Safety(PANDA, ManualClock(10**10)).check(action, arm)
+safe = Safety(PANDA.limits, ManualClock(10**10)).check(action, arm)
 print(np.round(safe.q - q, 6).tolist(), safe.gripper, safe.clamps[0].detail)
 """)
     assert status == 0, text

@@ -14,7 +14,7 @@ from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.safety.filter import Safety
-from arena_robot.safety.limits import limits_for
+from arena_robot.safety.robots import limits_for
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.session.arena.sealed_arena import SealedArena
 from arena_robot.session.base import StationInfo

@@ -16,7 +16,7 @@ from arena_robot.drivers.base import StereoFrame
 from arena_robot.policy.base import PolicySpec
 from arena_robot.safety.action_spaces import TARGETS
 from arena_robot.safety.filter import Safety
-from arena_robot.safety.limits import PANDA
+from arena_robot.safety.robots import PANDA
 from arena_robot.session.loop.parts import Parts, move_to_reset
 from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequest
 
@@ -83,7 +83,7 @@ def test_a_slow_policy_is_reported_and_never_caught_up_with():
 def test_an_action_that_safety_has_no_function_for_moves_nothing(monkeypatch):
     monkeypatch.delitem(TARGETS, ActionSpace.JOINT_POSITION)
     bench = Bench(steps=12)
-    bench.safety.check = Safety(PANDA, bench.clock).check
+    bench.safety.check = Safety(PANDA.limits, bench.clock).check
     episode = bench.rollout.run()
     assert episode.end is EndReason.SAFETY_STOP
     assert "'joint_position' is known to safety" in episode.detail

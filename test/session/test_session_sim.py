@@ -11,10 +11,10 @@ from arena_robot.core.episode import EndReason, Preference, Slot
 from arena_robot.policy.examples.frozen import Frozen
 from arena_robot.policy.examples.random_walk import RandomWalk
 from arena_robot.safety.filter import Safety
-from arena_robot.safety.limits import limits_for
+from arena_robot.safety.robots import RESET_JOINTS, limits_for
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
 from arena_robot.session.base import StationInfo
-from arena_robot.session.loop.parts import RESET_Q, Parts
+from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.robot_motions import RobotMotions
 from arena_robot.session.loop.rollout import RolloutConfig
 from arena_robot.session.ports import NoRecorder, ScenePerson, SessionConfig
@@ -78,7 +78,7 @@ def test_a_session_on_the_simulated_station(sim, tmp_path):
     assert [c['detail'] for c in record.checks if not c['ok']] == []
     conductor.enter_task('ada', sim.instruction)
     conductor.photograph()
-    np.testing.assert_allclose(sim.arm.state().q, RESET_Q, atol=0.05)
+    np.testing.assert_allclose(sim.arm.state().q, RESET_JOINTS, atol=0.05)
     ends = [conductor.run(Slot.A)]
     conductor.score(Slot.A, sim.progress())
     conductor.prepare_reset()

@@ -9,12 +9,7 @@ from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
 from arena_robot.drivers.part import Opened
 from arena_robot.drivers.sim.poses import pose_of
 from arena_robot.drivers.sim.world import SimWorld, is_finite
-
-
-def droid_duration_s(dq: Floats) -> float:
-    """Return DROID's time for a joint motion of ``dq`` (7,) rad."""
-    limits = np.array([2.175] * 4 + [2.61] * 3)
-    return float(np.clip(max(1.0, float(np.max(np.abs(dq) * 8.0 / limits))), 0.0, 4.0))
+from arena_robot.safety.robots import move_duration_s
 
 
 class SimArm(Opened):
@@ -69,7 +64,7 @@ class SimArm(Opened):
         goal = self._checked(q)
         with self.world.ticked:
             now = self.world.data.qpos[self.world.arm.impedance.qpos]
-            time_s = droid_duration_s(goal - now) if duration_s is None else float(duration_s)
+            time_s = move_duration_s(now, goal) if duration_s is None else float(duration_s)
             if not time_s > 0.0:
                 raise SafetyError(f'a motion must take some time, got {duration_s} s')
             self.world.arm.move(self.world.data, goal, time_s, self.world.elapsed_ns)

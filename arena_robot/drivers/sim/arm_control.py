@@ -8,7 +8,7 @@ import numpy as np
 
 from arena_robot.core.observation import DOF, Floats, RobotMode
 from arena_robot.drivers.sim.impedance import BRAKE, DROID, HOLD, HybridImpedance, ImpedanceGains
-from arena_robot.drivers.sim.robots import RobotModel
+from arena_robot.safety.robots import Robot
 
 STILL_RAD_S = 0.004
 _FILTER = 0.3  # of the external torque, per 4 ms tick: about 10 ms
@@ -44,7 +44,7 @@ class Motion:
 class ArmControl:
     """The arm's 250 Hz state machine; the world calls it under its lock."""
 
-    def __init__(self, robot: RobotModel, command_timeout_s: float, collision_nm: float) -> None:
+    def __init__(self, robot: Robot, command_timeout_s: float, collision_nm: float) -> None:
         self.robot = robot
         self.command_timeout_s = command_timeout_s
         self.collision_nm = collision_nm
@@ -73,14 +73,14 @@ class ArmControl:
 
     def track(self, q: Floats, now_ns: int) -> Floats:
         """Track ``q`` clipped to the joint limits; return what is tracked."""
-        self.q_des = np.clip(q, self.robot.q_min, self.robot.q_max)
+        self.q_des = self._within(q)
         self._command_ns = now_ns
         self._enter(Phase.TRACK, DROID)
         return self.q_des.copy()
 
     def move(self, data: mujoco.MjData, q: Floats, duration_s: float, now_ns: int) -> None:
         """Start a min-jerk motion from the measured pose."""
-        goal = np.clip(q, self.robot.q_min, self.robot.q_max)
+        goal = self._within(q)
         self._motion = Motion(self._q(data), goal, now_ns, duration_s)
         self._enter(Phase.MOVE, HOLD)
 
@@ -119,6 +119,10 @@ class ArmControl:
             if (now_ns - self._motion.begin_ns) * 1e-9 >= self._motion.duration_s:
                 self._enter(Phase.HOLD, HOLD)
         self.impedance.refresh(data, self.q_des, lead)
+
+    def _within(self, q: Floats) -> Floats:
+        limits = self.robot.limits
+        return np.clip(q, limits.hardware_lower, limits.hardware_upper)
 
     def _hold(self, data: mujoco.MjData) -> None:
         self.q_des = self._q(data)

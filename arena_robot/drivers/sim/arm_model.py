@@ -2,8 +2,9 @@
 
 from math import cos, sin
 
+from arena_robot.drivers.sim.links import LINKS
 from arena_robot.drivers.sim.mjcf import Node
-from arena_robot.drivers.sim.robots import DH_A, DH_ALPHA, DH_D, FLANGE_M, RobotModel
+from arena_robot.safety.robots import Robot
 
 JOINTS = tuple(f'joint{i}' for i in range(1, 8))
 TASK_TENDONS = tuple(f'task{i}' for i in range(6))
@@ -48,7 +49,7 @@ _SHAPES: tuple[tuple[tuple, ...], ...] = (
 )
 
 
-def add_arm(world: Node, robot: RobotModel) -> Node:
+def add_arm(world: Node, robot: Robot) -> Node:
     """Add base and seven links below ``world``; return the flange body (``link8``)."""
     base = world.add('body', name='link0')
     for kind, material, size, a, b in (
@@ -63,20 +64,21 @@ def add_arm(world: Node, robot: RobotModel) -> Node:
     body = base
     for i in range(7):
         body = _link(body, robot, i)
-    flange = body.add('body', name='link8', pos=(0, 0, FLANGE_M))
+    flange = body.add('body', name='link8', pos=(0, 0, robot.flange_m))
     flange.add('site', name=FLANGE_SITE, size=[0.004], rgba=(0, 0, 0, 0))
     return flange
 
 
-def _link(parent: Node, robot: RobotModel, i: int) -> Node:
-    alpha, a, d = DH_ALPHA[i], DH_A[i], DH_D[i]
+def _link(parent: Node, robot: Robot, i: int) -> Node:
+    a, d, alpha = robot.dh[i]
     body = parent.add('body', name=f'link{i + 1}', gravcomp=1,
                       pos=(a, -sin(alpha) * d, cos(alpha) * d),
                       quat=(cos(alpha / 2), sin(alpha / 2), 0, 0))
-    link = robot.links[i]
+    link = LINKS[robot.name][i]
     body.add('inertial', mass=link.mass, pos=link.com, fullinertia=link.inertia)
-    tau = robot.tau_max[i]
-    body.add('joint', name=JOINTS[i], axis=(0, 0, 1), range=(robot.q_min[i], robot.q_max[i]),
+    tau = robot.joint_torque[i]
+    span = robot.limits.hardware_lower[i], robot.limits.hardware_upper[i]
+    body.add('joint', name=JOINTS[i], axis=(0, 0, 1), range=span,
              armature=_ARMATURE[i], damping=0.4, actuatorfrcrange=(-tau, tau))
     for kind, material, size, start, end, *hit in _SHAPES[i]:
         body.add('geom', class_='arm' if hit else 'visual', type=kind, material=material,
@@ -84,7 +86,7 @@ def _link(parent: Node, robot: RobotModel, i: int) -> Node:
     return body
 
 
-def add_servos(root: Node, robot: RobotModel) -> None:
+def add_servos(root: Node, robot: Robot) -> None:
     """
     Add seven joint servos and six task-space servos.
 

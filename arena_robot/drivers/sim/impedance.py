@@ -16,6 +16,7 @@ import numpy as np
 
 from arena_robot.core.observation import DOF, Floats
 from arena_robot.drivers.sim.arm_model import FLANGE_SITE, JOINTS, TASK_TENDONS
+from arena_robot.safety.limits import KQ, KQD, KX, KXD
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,7 @@ class ImpedanceGains:
     kxd: tuple[float, ...]
 
 
-DROID = ImpedanceGains(kq=(40, 30, 50, 25, 35, 25, 10), kqd=(4, 6, 5, 5, 3, 2, 1),
-              kx=(400, 400, 400, 15, 15, 15), kxd=(37, 37, 37, 2, 2, 2))
+DROID = ImpedanceGains(kq=tuple(KQ), kqd=tuple(KQD), kx=tuple(KX), kxd=tuple(KXD))
 HOLD = ImpedanceGains(kq=(800, 800, 800, 800, 300, 300, 120), kqd=(80, 80, 80, 80, 25, 25, 12),
              kx=(0,) * 6,
                        kxd=(0,) * 6)

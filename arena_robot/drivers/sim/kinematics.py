@@ -5,7 +5,6 @@ import numpy as np
 
 from arena_robot.core.observation import DOF, Floats
 from arena_robot.drivers.sim.gripper_model import PAD_SITE
-from arena_robot.drivers.sim.robots import RESET_Q
 from arena_robot.drivers.sim.world import SimWorld
 
 _DAMPING = 0.02
@@ -22,9 +21,10 @@ class PadKinematics:
         self._qpos = world.arm.impedance.qpos
         self._dofs = world.arm.impedance.dofs
         self._site = mujoco.mj_name2id(world.model, mujoco.mjtObj.mjOBJ_SITE, PAD_SITE)
-        margin = 0.06
-        self._low = np.array(world.arm.robot.q_min) + margin
-        self._high = np.array(world.arm.robot.q_max) - margin
+        margin, robot = 0.06, world.arm.robot
+        self._low = np.array(robot.limits.hardware_lower) + margin
+        self._high = np.array(robot.limits.hardware_upper) - margin
+        self._rest = np.array(robot.reset_joints)
 
     def pose(self, q: Floats) -> tuple[Floats, Floats]:
         """Return position (3,) and rotation (3, 3) of the pads for ``q`` (7,)."""
@@ -46,7 +46,7 @@ class PadKinematics:
             mujoco.mj_jacSite(self._model, self._data, jac[:3], jac[3:], self._site)
             j = jac[:, self._dofs]
             gain = j.T @ np.linalg.inv(j @ j.T + _DAMPING ** 2 * np.eye(6))
-            rest = _POSTURE * (np.array(RESET_Q) - q)
+            rest = _POSTURE * (self._rest - q)
             q = np.clip(q + gain @ error + (np.eye(DOF) - gain @ j) @ rest, self._low, self._high)
         return q
 

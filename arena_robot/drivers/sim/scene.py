@@ -10,10 +10,10 @@ from arena_robot.drivers.sim.arm_model import add_arm, add_servos
 from arena_robot.drivers.sim.gripper_model import add_finger_servos, add_gripper, add_wrist_camera
 from arena_robot.drivers.sim.mjcf import Node
 from arena_robot.drivers.sim.props import Prop
-from arena_robot.drivers.sim.robots import RobotModel
 from arena_robot.drivers.sim.room_model import Look, add_room, add_tripod_camera, look_for
 from arena_robot.drivers.sim.textures import floor_png, wood_png
 from arena_robot.drivers.sim.zed_models import add_eyes
+from arena_robot.safety.robots import Robot
 
 _MATERIALS: dict[str, tuple[tuple[float, float, float], float, float]] = {
     'arm_white': ((0.93, 0.93, 0.925), 0.35, 0.4), 'arm_grey': ((0.62, 0.63, 0.64), 0.3, 0.4),
@@ -31,7 +31,7 @@ _MATERIALS: dict[str, tuple[tuple[float, float, float], float, float]] = {
 class SceneSpec:
     """What to build: the arm, the props, and the seed of the look; ``beauty`` adds shadows."""
 
-    robot: RobotModel
+    robot: Robot
     props: tuple[Prop, ...] = ()
     seed: int = 0
     step_s: float = 0.001

@@ -15,12 +15,12 @@ from arena_robot.drivers.sim.camera import SimCamera, Studio
 from arena_robot.drivers.sim.gripper import SimGripper
 from arena_robot.drivers.sim.gripper_control import GripperControl
 from arena_robot.drivers.sim.poses import yaw_quat
-from arena_robot.drivers.sim.robots import RobotModel, robot_model
 from arena_robot.drivers.sim.scene import CompiledScene, SceneSpec, build_scene
 from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.drivers.sim.tasks.base import Task
 from arena_robot.drivers.sim.truth import SceneTruth
 from arena_robot.drivers.sim.world import SimWorld
+from arena_robot.safety.robots import Robot, robot_of
 
 SETTLE_S = 0.15
 _ORACLE_TICKS = 5
@@ -45,7 +45,7 @@ def make_task(name: str, seed: int) -> Task:
 class SimStation:
     """Parts around one world; the parts follow when :meth:`reset` loads another task or seed."""
 
-    def __init__(self, world: SimWorld, robot: RobotModel, cameras: Sequence[str],
+    def __init__(self, world: SimWorld, robot: Robot, cameras: Sequence[str],
                  size: tuple[int, int], rate_hz: float, eyes: Sequence[str]) -> None:
         self.world, self.robot = world, robot
         self.arm, self.gripper = SimArm(world), SimGripper(world)
@@ -69,7 +69,7 @@ class SimStation:
         ``size`` (width, height) of every image; ``cameras`` and ``eyes`` choose what is drawn;
         ``epoch_ns`` is the stamp of the first instant; ``beauty`` adds shadows (slow).
         """
-        model = robot_model(robot)
+        model = robot_of(robot)
         instance = make_task(task, seed)
         scene = build_scene(SceneSpec(model, instance.setup.props, seed, beauty=beauty))
         world = SimWorld(scene, epoch_ns=epoch_ns, command_timeout_s=command_timeout_s)

@@ -16,7 +16,6 @@ from arena_robot.core.observation import Floats
 from arena_robot.drivers.sim.arm_control import ArmControl
 from arena_robot.drivers.sim.gripper_control import GripperControl
 from arena_robot.drivers.sim.gripper_model import FINGERS, STROKE_M
-from arena_robot.drivers.sim.robots import RESET_Q
 from arena_robot.drivers.sim.scene import CompiledScene
 from arena_robot.drivers.sim.sim_clock import SimClock
 
@@ -88,7 +87,7 @@ class SimWorld:
             self.data = mujoco.MjData(self.model)
             self.data.time = self.now_s
             arm = [self.joint(f'joint{i}')[0] for i in range(1, 8)]
-            self.data.qpos[arm] = RESET_Q
+            self.data.qpos[arm] = self.arm.robot.reset_joints
             for name in FINGERS:
                 self.data.qpos[self.joint(name)[0]] = STROKE_M / 2
             self.rebind()

@@ -23,7 +23,7 @@ from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.kinematics import frames, jacobian
-from arena_robot.safety.limits import ROBOTS
+from arena_robot.safety.robots import robot_of
 from arena_robot.safety.watchdog import CommandWatchdog
 
 
@@ -36,11 +36,10 @@ class ArmNode(PartNode[ArmParams]):
     def extra_params(self) -> None:
         """Declare the limits, whose defaults depend on the robot, and the backend's own."""
         v = self.params
-        robot = v.robot_type
-        self.limits = declare(self, LimitParams.of(ROBOTS[robot]), 'limits.').limits(robot)
-        base = convert.robot_name(robot, v.arm_prefix)
-        self.joint_names = convert.joint_names(robot, v.arm_prefix)
-        self.base_frame = v.base_frame or f'{base}_link0'
+        robot = robot_of(v.robot_type)
+        self.limits = declare(self, LimitParams.of(robot.limits), 'limits.').limits(robot.name)
+        self.joint_names = robot.joint_names(v.arm_prefix)
+        self.base_frame = v.base_frame or robot.base_frame(v.arm_prefix)
         self.backend = v.chosen_backend
         if not self.has_own_part:
             self._make = backends.choose(self, 'arm', self.backend)

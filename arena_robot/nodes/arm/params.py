@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 from arena_robot.nodes.parameters import Parameters, by_name, param
 from arena_robot.nodes.part_params import PartParams
-from arena_robot.safety.limits import PANDA, RESET_JOINTS, ROBOTS, ArmLimits, limits_for
+from arena_robot.safety.limits import ArmLimits
+from arena_robot.safety.robots import PANDA, RESET_JOINTS, ROBOTS, limits_for
+
+_PANDA = PANDA.limits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,23 +39,23 @@ class LimitParams(Parameters):
     """The parameters ``limits.*`` of arm_node; their defaults are the robot's own limits."""
 
     joint_lower: tuple[float, ...] = param(
-        PANDA.joint_lower, 'limit: lowest joint positions', unit='rad')
+        _PANDA.joint_lower, 'limit: lowest joint positions', unit='rad')
     joint_upper: tuple[float, ...] = param(
-        PANDA.joint_upper, 'limit: highest joint positions', unit='rad')
-    velocity: tuple[float, ...] = param(PANDA.velocity, 'limit: joint speeds', unit='rad/s')
-    torque: tuple[float, ...] = param(PANDA.torque, 'limit: spring torques', unit='N m')
+        _PANDA.joint_upper, 'limit: highest joint positions', unit='rad')
+    velocity: tuple[float, ...] = param(_PANDA.velocity, 'limit: joint speeds', unit='rad/s')
+    torque: tuple[float, ...] = param(_PANDA.torque, 'limit: spring torques', unit='N m')
     workspace_lower: tuple[float, ...] = param(
-        PANDA.workspace_lower, "limit: lower corner of the flange's box", unit='m')
+        _PANDA.workspace_lower, "limit: lower corner of the flange's box", unit='m')
     workspace_upper: tuple[float, ...] = param(
-        PANDA.workspace_upper, "limit: upper corner of the flange's box", unit='m')
+        _PANDA.workspace_upper, "limit: upper corner of the flange's box", unit='m')
     elbow_lower: tuple[float, ...] = param(
-        PANDA.elbow_lower, "limit: lower corner of the elbow's box", unit='m')
+        _PANDA.elbow_lower, "limit: lower corner of the elbow's box", unit='m')
     elbow_upper: tuple[float, ...] = param(
-        PANDA.elbow_upper, "limit: upper corner of the elbow's box", unit='m')
+        _PANDA.elbow_upper, "limit: upper corner of the elbow's box", unit='m')
     max_joint_delta: float = param(
-        PANDA.max_joint_delta, 'limit: largest step of an action', unit='rad')
+        _PANDA.max_joint_delta, 'limit: largest step of an action', unit='rad')
     max_lead: float = param(
-        PANDA.max_lead, 'limit: largest distance of a target from the arm', unit='rad')
+        _PANDA.max_lead, 'limit: largest distance of a target from the arm', unit='rad')
 
     @classmethod
     def of(cls, limits: ArmLimits) -> 'LimitParams':

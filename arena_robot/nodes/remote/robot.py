@@ -26,7 +26,7 @@ from arena_robot.nodes.calls import send_goal
 from arena_robot.nodes.remote.camera import RemoteCamera
 from arena_robot.nodes.remote.part import Newest, RemotePart
 from arena_robot.safety.filter import finite
-from arena_robot.safety.limits import PANDA, move_duration_s
+from arena_robot.safety.robots import PANDA, move_duration_s
 
 log = logging.getLogger(__name__)
 CLOSE_S = 0.5
@@ -85,7 +85,7 @@ class RemoteArm(RemotePart):
         self._require_open(self._name)
         goal_q = finite(q, DOF, 'goal')
         state = self._ready()
-        shortest_s = float(np.max(PEAK * np.abs(goal_q - state.q) / PANDA.dq_max))
+        shortest_s = float(np.max(PEAK * np.abs(goal_q - state.q) / PANDA.limits.dq_max))
         wanted_s = move_duration_s(state.q, goal_q) if duration_s is None else duration_s
         goal = MoveToJoints.Goal(q=convert.doubles(goal_q), duration_s=float(duration_s or 0.0))
         what = f'{self._name}/go_home'

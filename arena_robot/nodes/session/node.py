@@ -13,7 +13,6 @@ from diagnostic_msgs.msg import DiagnosticArray
 from arena_robot.core.errors import ArenaError, DriverError, ServerError
 from arena_robot.drivers.base import Part
 from arena_robot.nodes import diagnostics, qos
-from arena_robot.nodes.convert import robot_name
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.parameters import declare, refuse_unknown
 from arena_robot.nodes.remote.recorder import RemoteRecorder, RemoteScene
@@ -24,7 +23,7 @@ from arena_robot.nodes.session.services import SessionServices
 from arena_robot.nodes.spin import Spin, run_with
 from arena_robot.nodes.timeline import RosClock
 from arena_robot.safety.filter import Safety
-from arena_robot.safety.limits import limits_for
+from arena_robot.safety.robots import limits_for, robot_of
 from arena_robot.session.arena.sealed_arena import SealedArena
 from arena_robot.session.evaluator.access import EvaluatorAccess
 from arena_robot.session.loop.parts import Ages, Parts
@@ -53,7 +52,7 @@ class SessionNode(Listening):
         clock = RosClock(self.get_clock(), self.context)
         robot = v.robot_type
         data = Path(v.data_dir).expanduser()
-        self.audience = RosAudience(self, clock, f'{robot_name(robot)}_link0', {
+        self.audience = RosAudience(self, clock, robot_of(robot).base_frame(), {
             'station': v.station, 'robot_type': robot, 'backend': v.backend,
             'control_rate_hz': v.control_rate, 'max_steps': v.max_steps})
         self.parts = Parts(

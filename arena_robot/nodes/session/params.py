@@ -6,8 +6,9 @@ from random import Random, SystemRandom
 
 from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.config import load
+from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.errors import ConfigError
-from arena_robot.core.observation import EYES, ROLES
+from arena_robot.core.observation import DOF, EYES, ROLES
 from arena_robot.core.pair import StationInfo
 from arena_robot.nodes.camera.params import STYLES
 from arena_robot.nodes.parameters import Parameters, param
@@ -15,7 +16,7 @@ from arena_robot.policy.base import Policy
 from arena_robot.policy.connect import connect
 from arena_robot.policy.loading import load_policy
 from arena_robot.policy.resizing import Resizing
-from arena_robot.safety.limits import ROBOTS
+from arena_robot.safety.robots import RESET_JOINTS, ROBOTS
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
 from arena_robot.session.arena.sealed_arena import SealedArena
@@ -54,7 +55,7 @@ class SessionParams(Parameters):
     scene: str = param(
         '', 'name of a sim_station that puts the scene back; empty: a person does')
     control_rate: float = param(15.0, 'steps of a rollout', 1.0, 60.0, unit='Hz')
-    max_steps: int = param(400, 'steps after which a rollout ends', 1, 10_000)
+    max_steps: int = param(MAX_STEPS, 'steps after which a rollout ends', 1, 10_000)
     inference_timeout: float = param(
         10.0, 'longest a policy may think', 0.1, 120.0, unit='s')
     max_image_age: float = param(
@@ -65,26 +66,23 @@ class SessionParams(Parameters):
     min_free_gb: float = param(
         5.0, 'free disk space below which no session begins', 0.0, 1000.0, unit='GB')
     reset_joints: tuple[float, ...] = param(
-        (0.0,), "reset pose, 7 numbers; one number: DROID's", unit='rad')
+        RESET_JOINTS, "reset pose, DROID's by default", unit='rad')
     arena_seed: int = param(
         -1, 'makes a local arena draw the same pairs again; -1: never', -1, 2**31 - 1)
 
 
 def session_config(v: SessionParams) -> SessionConfig:
     """Return what the parameters fix for a station. Raises ConfigError."""
-    reset = v.reset_joints
-    if len(reset) not in (1, 7):
-        raise ConfigError(f'reset_joints needs 7 numbers, found {len(reset)}')
+    if len(v.reset_joints) != DOF:
+        raise ConfigError(f'reset_joints needs {DOF} numbers, found {len(v.reset_joints)}')
     if len(v.roles) != len(v.cameras):
         raise ConfigError(f'{len(v.cameras)} cameras need as many roles, found '
                           f'{len(v.roles)}')
     external = sum(role != 'wrist' for role in v.roles)
     info = StationInfo(v.station, v.robot_type, external,
                        'wrist' in v.roles, len(v.eyes) == 2)
-    rollout = RolloutConfig(v.control_rate, v.max_steps,
-                            v.inference_timeout)
-    return SessionConfig(info, rollout, reset if len(reset) == 7 else (),
-                         v.min_free_gb)
+    rollout = RolloutConfig(v.control_rate, v.max_steps, v.inference_timeout)
+    return SessionConfig(info, rollout, v.reset_joints, v.min_free_gb)
 
 
 def make_arena(v: SessionParams, clock: Clock) -> LocalArena | SealedArena:

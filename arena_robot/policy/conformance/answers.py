@@ -13,9 +13,11 @@ from arena_robot.policy.conformance.probe import (
     forget,
     told,
 )
+from arena_robot.safety.robots import ROBOTS
 
-JOINT_MIN = np.array([-2.90, -1.84, -2.90, -3.10, -2.90, -0.02, -3.10])
-JOINT_MAX = np.array([2.90, 1.84, 2.90, -0.03, 2.90, 4.56, 3.10])
+JOINT_MARGIN = 0.1
+JOINT_MIN = np.min([r.limits.hardware_lower for r in ROBOTS.values()], axis=0) - JOINT_MARGIN
+JOINT_MAX = np.max([r.limits.hardware_upper for r in ROBOTS.values()], axis=0) + JOINT_MARGIN
 REACH_M = 1.2
 SLACK = 1e-3
 GRIPPER_SLACK = 0.1

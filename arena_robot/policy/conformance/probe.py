@@ -16,11 +16,11 @@ from arena_robot.policy.connect import connect
 from arena_robot.policy.grpc.client import GrpcPolicy
 from arena_robot.policy.openpi.client import OpenpiPolicy
 from arena_robot.policy.options import CallOptions
+from arena_robot.safety.kinematics import flange_pose
+from arena_robot.safety.robots import RESET_JOINTS
 
 logger = logging.getLogger(__name__)
 
-READY_Q = (0.0, -0.62832, 0.0, -2.51327, 0.0, 1.88496, 0.0)
-READY_POSE = (0.3866, 0.0, 0.3866, 3.14159, 0.0, 0.0)
 NATIVE_SIZE = (288, 512)
 PROMPT = 'put the red block into the bowl'
 
@@ -86,9 +86,9 @@ class Probe:
         for name in spec.views():
             pixels = random.integers(0, 256, (height, width, 3), np.uint8)
             images[name] = Image(np.zeros_like(pixels) if black else pixels, stamp_ns)
-        q = np.array(READY_Q) + random.normal(0.0, 0.02, 7)
+        q = np.array(RESET_JOINTS) + random.normal(0.0, 0.02, 7)
         unknown = np.full(7, np.nan)
-        arm = ArmState(stamp_ns, q, unknown, unknown, unknown, np.array(READY_POSE), unknown)
+        arm = ArmState(stamp_ns, q, unknown, unknown, unknown, flange_pose(q), unknown)
         return Observation(stamp_ns, arm, GripperState(stamp_ns, 0.0, 0.085, 0.0), prompt, 0,
                            images)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from arena_robot.core.observation import DOF, Floats
 from arena_robot.safety.kinematics import FLANGE, frames, jacobian
+from arena_robot.safety.robots import RESET_JOINTS
 
 PAD_M = 0.152                           # flange to the middle of the pads
 STROKE_M = 0.085                        # between the open pads
@@ -20,12 +21,12 @@ EYE_TILT = 0.33                         # of the optical axis towards the pads, 
 FOCAL = 700.0 / 720.0                   # in image heights
 IMAGE_SIZE = (180, 320)
 
-RESET_Q = np.array([0.0, -math.pi / 5, 0.0, -4 * math.pi / 5, 0.0, 3 * math.pi / 5, 0.0])
 LOW_Q = np.array([-2.60, -1.60, -2.60, -2.90, -2.60, 0.50, -2.70])
 HIGH_Q = -np.array([-2.60, -1.60, -2.60, 0.25, -2.60, -3.60, -2.70])
 
 _DAMPING = 0.02
 _POSTURE = 0.04
+_REST = np.array(RESET_JOINTS)
 
 
 def downward(yaw: float, pitch: float = 0.0) -> Floats:
@@ -55,7 +56,7 @@ def joints_for(q: Floats, position: Floats, rotation: Floats, rounds: int = 10) 
         x, y, z = arm
         jac[:3] += np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]]) @ jac[3:]
         gain = jac.T @ np.linalg.inv(jac @ jac.T + _DAMPING ** 2 * np.eye(6))
-        rest = _POSTURE * (RESET_Q - q)
+        rest = _POSTURE * (_REST - q)
         q = np.clip(q + gain @ error + (np.eye(DOF) - gain @ jac) @ rest, LOW_Q, HIGH_Q)
     return q
 

@@ -14,12 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import Pixels
 from arena_robot.recording.bag.base import Message, Qos, Topic
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.definitions import read_definition, share_folders
 from arena_robot.recording.bag.writer import BagWriter
+from arena_robot.safety.robots import PANDA
+
+_BASE = PANDA.base_frame()
 
 LATCHED = Qos(durability='transient_local', depth=1)
 TICK_NS = 66_666_667
@@ -97,12 +101,12 @@ class SampleMaker:
             stamp = sample.start_ns + k * 10**9 // sample.state_hz
             q = self.q(stamp)
             yield '/arm_node/arm_state', stamp, {
-                'header': header(stamp, 'panda_link0'), 'q': q, 'q_desired': q, 'robot_mode': 2,
+                'header': header(stamp, _BASE), 'q': q, 'q_desired': q, 'robot_mode': 2,
                 'cartesian_position': [0.4, 0.0, 0.3 + 0.05 * q[0], 3.14, 0.0, q[6]],
                 'control_command_success_rate': 1.0}
             yield '/joint_states', stamp, {
                 'header': header(stamp, ''), 'position': q,
-                'name': [f'panda_joint{i}' for i in range(1, 8)]}
+                'name': PANDA.joint_names()}
 
     def _ticks(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
         for k in range(self.sample.steps):
@@ -121,14 +125,14 @@ class SampleMaker:
 
     def _chunk(self, k: int, stamp: int) -> dict[str, Any]:
         length = self.sample.chunk_length
-        return {'header': header(stamp, 'panda_link0'), 'slot': self.sample.slot, 'step': k,
+        return {'header': header(stamp, _BASE), 'slot': self.sample.slot, 'step': k,
                 'chunk_index': k // length, 'action_space': 'joint_position', 'width': 8,
                 'actions': np.concatenate([self._action(k + j) for j in range(length)])}
 
     def _step(self, k: int, stamp: int, seen: int) -> dict[str, Any]:
         length = self.sample.chunk_length
         action = self._action(k)
-        return {'header': header(stamp, 'panda_link0'), 'slot': self.sample.slot, 'index': k,
+        return {'header': header(stamp, _BASE), 'slot': self.sample.slot, 'index': k,
                 'image_views': list(VIEWS), 'image_stamps': [_time(seen)] * len(VIEWS),
                 'arm_stamp': _time(self.state_stamp(stamp)), 'gripper_stamp': _time(stamp),
                 'observation_age_s': (stamp - seen) * 1e-9, 'skew_s': (stamp - seen) * 1e-9,
@@ -144,11 +148,11 @@ class SampleMaker:
         end = sample.start_ns + (sample.steps - 1) * TICK_NS
         base = {'session_id': sample.session_id, 'slot': sample.slot, 'prompt': sample.prompt,
                 'station': 'sample', 'robot_type': 'panda', 'backend': 'sample',
-                'control_rate_hz': 15.0, 'max_steps': 400, 'started': _time(sample.start_ns)}
+                'control_rate_hz': 15.0, 'max_steps': MAX_STEPS, 'started': _time(sample.start_ns)}
         name = '/session_node/episode_info'
-        yield name, sample.start_ns, {**base, 'header': header(sample.start_ns, 'panda_link0')}
+        yield name, sample.start_ns, {**base, 'header': header(sample.start_ns, _BASE)}
         yield name, end + 5_000_000, {
-            **base, 'header': header(end, 'panda_link0'), 'ended': _time(end),
+            **base, 'header': header(end, _BASE), 'ended': _time(end),
             'steps': sample.steps, 'end_reason': 'stopped'}
 
     def state_stamp(self, stamp_ns: int) -> int:

@@ -20,6 +20,7 @@ from arena_robot.core.observation import (
     view,
 )
 from arena_robot.drivers.base import Arm, Camera, Gripper, StereoFrame
+from arena_robot.safety.robots import RESET_JOINTS
 
 T = TypeVar('T')
 
@@ -29,7 +30,6 @@ GRACE_S = 3.0
 SETTLING_S = 0.3
 REACHED = 0.05
 STILL = 0.05
-RESET_Q = (0.0, -np.pi / 5, 0.0, -4 * np.pi / 5, 0.0, 3 * np.pi / 5, 0.0)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def move_to_reset(parts: Parts, clock: Clock, q: Floats | None = None,
     Gives up when ``stopped`` says so. Raises DriverError when the arm is not there three seconds
     after the motion should have ended.
     """
-    goal = np.asarray(RESET_Q if q is None else q, dtype=float)
+    goal = np.asarray(RESET_JOINTS if q is None else q, dtype=float)
     parts.gripper.command(GripperCommand(0.0, clock.now_ns()))
     _pause(clock, OPENING_S)
     if stopped():

@@ -107,7 +107,7 @@ function photographed(state, use) {
 }
 
 function running(state, use) {
-  const bar = el('progress', {id: 'bar', max: 400, value: 0});
+  const bar = el('progress', {id: 'bar', max: 1, value: 0});
   const numbers = el('div', {class: 'numbers', id: 'numbers'});
   const done = primary('The task is done', use, () => press('done'));
   return {
@@ -115,7 +115,7 @@ function running(state, use) {
     update(now) {
       const run = now.running;
       if (!run) return;
-      bar.max = run.max_steps || 400;
+      bar.max = Math.max(run.max_steps, run.steps, 1);
       bar.value = run.steps;
       const rate = run.loop_s > 0 ? (1 / run.loop_s).toFixed(1) : '–';
       numbers.replaceChildren(...[`step ${run.steps} of ${run.max_steps}`, `${rate} Hz`,
