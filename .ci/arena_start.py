@@ -60,7 +60,7 @@ def activate() -> None:
             [*wanted, *(folder for folder in found if folder not in wanted)])
         os.environ.pop(RESTARTED, None)
     sys.path.append(os.path.join(MESSAGES, PACKAGES))
-    sys.meta_path.append(Checkout)  # type: ignore[arg-type]
+    sys.meta_path.append(Checkout)
 
 
 activate()

@@ -65,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _floats(values: Any) -> list[Any]:
-    return (values + 0.).tolist()
+    out: list[Any] = (values + 0.).tolist()
+    return out
 
 
 def _deviation(game: 'GameInput') -> dict[str, Any]:

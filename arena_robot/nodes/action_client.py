@@ -12,7 +12,7 @@ WAIT_S = 1.0
 LOOK_S = 0.0005
 
 
-class ThreadedActionClient(ActionClient):  # type: ignore[misc]  # rclpy has no types
+class ThreadedActionClient(ActionClient):
     """
     rclpy's, without two races.
 

@@ -75,7 +75,8 @@ def send_goal(action: ActionClient, goal: Any, timeout_s: float, what: str, *,
     """
     if not action.wait_for_server(find_s):
         raise error(f'no action {what}; is the node running?')
-    handle = result(action.send_goal_async(goal, feedback), timeout_s, what, error)
+    handle: ClientGoalHandle = result(
+        action.send_goal_async(goal, feedback), timeout_s, what, error)
     if not handle.accepted:
         raise error(refused or f'{what} refused the goal')
     return handle

@@ -43,7 +43,8 @@ def time_of(stamp_ns: int) -> Time:
 
 def stamp_of(time: Time) -> int:
     """Return integer nanoseconds of a ROS time."""
-    return time.sec * _SECOND_NS + time.nanosec
+    out: int = time.sec * _SECOND_NS + time.nanosec
+    return out
 
 
 def header(stamp_ns: int, frame_id: str) -> Header:
@@ -51,7 +52,7 @@ def header(stamp_ns: int, frame_id: str) -> Header:
     return Header(stamp=time_of(stamp_ns), frame_id=frame_id)
 
 
-def doubles(values: Floats | Sequence[float]) -> array:
+def doubles(values: Floats | Sequence[float]) -> 'array[float]':
     """Return numbers as the array type of a float64[] field."""
     return array('d', np.asarray(values, dtype=np.float64).tobytes())
 

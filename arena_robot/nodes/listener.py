@@ -43,7 +43,7 @@ class Unspun(CallbackGroup):
         """Nothing is locked."""
 
 
-class Listening(Node):  # type: ignore[misc]  # rclpy has no types
+class Listening(Node):
     """
     A node whose subscriptions are served by a thread of its own, begun by :meth:`listen`.
 

@@ -90,7 +90,7 @@ def param(default: T, description: str, low: float | None = None, high: float | 
           unit: str = '', choices: tuple[str, ...] = (), live: bool = False) -> T:
     """Return a field of a Parameters dataclass; see Meaning for the arguments."""
     meaning = Meaning(description, low, high, unit, choices, live)
-    return cast(T, dataclasses.field(default=default, metadata={_KEY: meaning}))
+    return dataclasses.field(default=default, metadata={_KEY: meaning})
 
 
 def params_of(defaults: Parameters, prefix: str = '') -> tuple[Param, ...]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.msg import State as StateId
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -91,7 +91,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
     def on_hold(self) -> None:
         """Stop whatever moves."""
 
-    def report(self) -> Sequence[diagnostics.DiagnosticStatus]:
+    def report(self) -> Sequence[DiagnosticStatus]:
         """Return the statuses of this second."""
         return ()
 
@@ -170,7 +170,8 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
             self.trigger_configure()
         if self.state_id() == StateId.PRIMARY_STATE_INACTIVE:
             self.trigger_activate()
-        return self.state_id() == StateId.PRIMARY_STATE_ACTIVE
+        out: bool = self.state_id() == StateId.PRIMARY_STATE_ACTIVE
+        return out
 
     def trigger(self, name: str, work: Callable[[], str | None]) -> None:
         """Offer a std_srvs/Trigger service ``~/name`` that answers with work's words."""
@@ -258,7 +259,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
                 self.start()
         self._reports.publish(diagnostics.report(self.timeline.now_ns(), *self._statuses()))
 
-    def _statuses(self) -> Sequence[diagnostics.DiagnosticStatus]:
+    def _statuses(self) -> Sequence[DiagnosticStatus]:
         if self.active and self.part is not None:
             return self.report()
         label = self._state_machine.current_state[1]
@@ -266,7 +267,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
                                    f'not active ({label})', {})]
 
     def stream_status(self, task: str, hardware_id: str, rate: diagnostics.Rate,
-                      values: Mapping[str, object]) -> diagnostics.DiagnosticStatus:
+                      values: Mapping[str, object]) -> DiagnosticStatus:
         """Return the status of a stream: ERROR while its part fails, WARN when it is slow."""
         rate.measure(self.timeline.now_ns())
         level, text = diagnostics.OK, 'streaming'

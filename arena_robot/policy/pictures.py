@@ -34,7 +34,8 @@ def from_rgb8(data: bytes, height: int, width: int) -> Pixels:
     if len(data) != height * width * 3:
         raise PolicyRefused(f'a raw image of {height}x{width} (height x width) needs '
                             f'{height * width * 3} bytes, found {len(data)}')
-    return np.frombuffer(data, np.uint8).reshape(height, width, 3).copy()
+    out: Pixels = np.frombuffer(data, np.uint8).reshape(height, width, 3).copy()
+    return out
 
 
 def check_sides(height: int, width: int) -> None:

@@ -61,7 +61,8 @@ def _low_pass(size: int, band: int) -> np.ndarray:
     reach = int(np.ceil(LOBES * scale))
     x = np.arange(-reach, reach + 1) / scale
     taps = np.where(np.abs(x) < LOBES, np.sinc(x) * np.sinc(x / LOBES), 0.0)
-    return (taps / taps.sum()).astype(np.float32)
+    out: np.ndarray = (taps / taps.sum()).astype(np.float32)
+    return out
 
 
 METHODS = {'fast': fast, 'exact': exact}

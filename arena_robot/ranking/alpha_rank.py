@@ -94,7 +94,8 @@ def stationary(rates: ArrayLike) -> Floats:
     pi[0] = 1.
     for k in range(1, n):
         pi[k] = pi[:k] @ R[:k, k]
-    return pi / pi.sum()
+    result: Floats = pi / pi.sum()
+    return result
 
 
 def _check(alpha: float | None, population: int, epsilon: float) -> None:

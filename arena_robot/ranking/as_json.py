@@ -21,10 +21,11 @@ def as_json(result: Standings) -> dict[str, Any]:
                     'p_better': dict(zip(result.items, result.p_better[k], strict=True))}
         rows.append(row)
     told = result.diagnostics
-    return plain({'method': result.method, 'standings': rows, 'diagnostics': {
+    out: dict[str, Any] = plain({'method': result.method, 'standings': rows, 'diagnostics': {
         'converged': told.converged, 'iterations': told.iterations,
         'log_likelihood': told.log_likelihood, 'warnings': list(told.warnings),
         **told.details}})
+    return out
 
 
 def plain(value: Any) -> Any:

@@ -52,7 +52,8 @@ def _needed(graph: NDArray[np.bool_]) -> NDArray[np.bool_]:
     for k in range(len(reach)):
         reach |= reach[:, k, None] & reach[None, k]
     longer = (graph[:, :, None] & reach[None, :, :]).any(axis=1)
-    return graph & ~longer
+    out: NDArray[np.bool_] = graph & ~longer
+    return out
 
 
 def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float],

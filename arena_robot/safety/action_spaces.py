@@ -56,7 +56,8 @@ def cartesian_velocity_pose(velocity: Floats, pose: Floats) -> Floats:
 def cartesian_position_velocity(target: Floats, pose: Floats) -> Floats:
     """Return the cartesian velocity (6,), not yet normalised, towards a target pose."""
     delta = pose_difference(target, pose)
-    return delta / np.array([MAX_LINEAR_DELTA] * 3 + [MAX_ROTATION_DELTA] * 3)
+    out: Floats = delta / np.array([MAX_LINEAR_DELTA] * 3 + [MAX_ROTATION_DELTA] * 3)
+    return out
 
 
 def cartesian_target(velocity: Floats, q: Floats, limits: ArmLimits) -> Target:

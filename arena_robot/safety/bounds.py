@@ -82,7 +82,8 @@ def _velocity(target: Floats, q: Floats, dq: Floats, max_delta: float,
 def spring_torque(lead: Floats, q: Floats) -> Floats:
     """Return the torque (7,) N m of DROID's spring, (Kq + Jᵀ Kx J) e, for a lead (7,) rad."""
     J = jacobian(frames(q))
-    return KQ * lead + J.T @ (KX * (J @ lead))
+    out: Floats = KQ * lead + J.T @ (KX * (J @ lead))
+    return out
 
 
 def _torque(target: Floats, q: Floats, dq: Floats, max_delta: float,

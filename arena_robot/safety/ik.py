@@ -50,7 +50,7 @@ def box_qp(H: Floats, g: Floats, low: Floats, high: Floats, rounds: int = 60) ->
     way; there, free the one whose gradient points inwards most, until none does. Every iterate
     lies within the bounds, also if ``rounds`` run out.
     """
-    x = np.clip(np.linalg.solve(H, g), low, high)
+    x: Floats = np.clip(np.linalg.solve(H, g), low, high)
     free = (x > low) & (x < high)
     for _ in range(rounds):
         x, blocked = _to_minimum(H, g, x, free, low, high)

@@ -100,11 +100,12 @@ def information(posterior: Posterior) -> Floats:
     gain = np.log1p(p * (1.0 - p) * v)
     table = gain * ndtr(-np.abs(m) / np.sqrt(v))
     np.fill_diagonal(table, 0.0)
-    return table ** 2
+    out: Floats = table ** 2
+    return out
 
 
 def _allowed(owners: NDArray[np.int64]) -> Floats:
-    different = (owners[:, None] != owners[None, :]).astype(float)
+    different: Floats = (owners[:, None] != owners[None, :]).astype(float)
     if different.any():
         return different
     return 1.0 - np.eye(len(owners))

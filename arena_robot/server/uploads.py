@@ -9,6 +9,7 @@ it enters the blob store, under ``<session>/<slot>/<path>``.
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -156,7 +157,7 @@ class Uploads:
         return total.hexdigest()
 
 
-def _select(file: FileId) -> sa.Select:
+def _select(file: FileId) -> sa.Select[Any]:
     return sa.select(files).where(files.c.session_id == file.session_id,
                                   files.c.slot == file.slot, files.c.path == file.path)
 

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import grpc
 
 from arena_robot.core.errors import BadReply, PolicyTimeout, PolicyUnavailable
-from arena_robot.policy.base import OpenPolicy
+from arena_robot.policy.base import PROTOCOL_VERSION, OpenPolicy
 from arena_robot.policy.connect import connect
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.errors import error_of
@@ -65,24 +65,26 @@ class GrpcUpstream:
 
     async def spec(self, timeout_s: float) -> pb.Spec:
         """Return what the policy wants."""
-        request = pb.GetSpecRequest(protocol_version=wire.PROTOCOL_VERSION)
+        request = pb.GetSpecRequest(protocol_version=PROTOCOL_VERSION)
         try:
-            return await self._stub.GetSpec(request, timeout=timeout_s)
+            out: pb.Spec = await self._stub.GetSpec(request, timeout=timeout_s)
+            return out
         except grpc.aio.AioRpcError as error:
             raise error_of(error, 'GetSpec', self._address) from error
 
     async def infer(self, episode: str, observation: bytes, timeout_s: float) -> pb.InferReply:
         """Return the next chunk."""
-        request = pb.InferRequest(protocol_version=wire.PROTOCOL_VERSION, episode=episode,
+        request = pb.InferRequest(protocol_version=PROTOCOL_VERSION, episode=episode,
                                   observation=observation)
         try:
-            return await self._stub.Infer(request, timeout=timeout_s)
+            out: pb.InferReply = await self._stub.Infer(request, timeout=timeout_s)
+            return out
         except grpc.aio.AioRpcError as error:
             raise error_of(error, 'Infer', self._address) from error
 
     async def reset(self, episode: str, timeout_s: float) -> None:
         """Forget an episode."""
-        request = pb.ResetRequest(protocol_version=wire.PROTOCOL_VERSION, episode=episode)
+        request = pb.ResetRequest(protocol_version=PROTOCOL_VERSION, episode=episode)
         try:
             await self._stub.Reset(request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:

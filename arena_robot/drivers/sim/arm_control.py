@@ -76,7 +76,8 @@ class ArmControl:
         self.q_des = self._within(q)
         self._command_ns = now_ns
         self._enter(Phase.TRACK, DROID)
-        return self.q_des.copy()
+        out: Floats = self.q_des.copy()
+        return out
 
     def move(self, data: mujoco.MjData, q: Floats, duration_s: float, now_ns: int) -> None:
         """Start a min-jerk motion from the measured pose."""

@@ -1,6 +1,7 @@
 """The arm's MJCF: published kinematics and inertias, primitives that read as a Franka."""
 
 from math import cos, sin
+from typing import Any
 
 from arena_robot.drivers.sim.links import LINKS
 from arena_robot.drivers.sim.mjcf import Node
@@ -12,7 +13,7 @@ FLANGE_SITE = 'flange'
 _ARMATURE = (0.12, 0.12, 0.12, 0.12, 0.06, 0.06, 0.06)  # reflected rotor inertia, kg m^2
 
 # Per link: (kind, material, size, from, to) in the link's frame; 'hit' capsules also collide.
-_SHAPES: tuple[tuple[tuple, ...], ...] = (
+_SHAPES: tuple[tuple[tuple[Any, ...], ...], ...] = (
     (('cylinder', 'arm_white', 0.062, (0, 0, -0.195), (0, 0, -0.075)),
      ('cylinder', 'arm_grey', 0.0635, (0, 0, -0.193), (0, 0, -0.183)),
      ('capsule', 'arm_white', 0.061, (0, 0, -0.09), (0, 0, -0.02)),

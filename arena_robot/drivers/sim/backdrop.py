@@ -23,6 +23,6 @@ class Backdrop:
 
     def behind(self, pixels: Pixels, depth: Depths) -> Pixels:
         """Return a picture of what moves with this behind it."""
-        picture = self._pixels.copy()
+        picture: Pixels = self._pixels.copy()
         cv2.copyTo(pixels, (depth <= self._depth).view(np.uint8), picture)
         return picture

@@ -63,4 +63,5 @@ def downward(yaw: float, pitch: float = 0.0) -> Floats:
     cy, sy, cp, sp = np.cos(yaw), np.sin(yaw), np.cos(pitch), np.sin(pitch)
     turn = np.array([[cy, -sy, 0], [sy, cy, 0], [0, 0, 1]])
     tip = np.array([[cp, 0, -sp], [0, 1, 0], [sp, 0, cp]])
-    return turn @ tip @ np.diag([1.0, -1.0, -1.0])
+    out: Floats = turn @ tip @ np.diag([1.0, -1.0, -1.0])
+    return out

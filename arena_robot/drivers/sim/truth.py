@@ -23,11 +23,13 @@ class SceneTruth:
 
     def position(self, name: str) -> Floats:
         """Return the (3,) position of a body."""
-        return self.world.data.xpos[self._body(name)].copy()
+        out: Floats = self.world.data.xpos[self._body(name)].copy()
+        return out
 
     def up(self, name: str) -> Floats:
         """Return the (3,) direction of a body's own z axis."""
-        return self.world.data.xmat[self._body(name)].reshape(3, 3)[:, 2].copy()
+        out: Floats = self.world.data.xmat[self._body(name)].reshape(3, 3)[:, 2].copy()
+        return out
 
     def upright(self, name: str) -> float:
         """Return the cosine of a body's tilt: 1 upright, 0 lying."""
@@ -50,7 +52,8 @@ class SceneTruth:
     def site(self, name: str) -> Floats:
         """Return the (3,) position of a site."""
         i = mujoco.mj_name2id(self.world.model, mujoco.mjtObj.mjOBJ_SITE, name)
-        return self.world.data.site_xpos[i].copy()
+        out: Floats = self.world.data.site_xpos[i].copy()
+        return out
 
     def tcp(self) -> Floats:
         """Return the (3,) point between the pads."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, WrenchStamped
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import JointState
@@ -99,7 +100,7 @@ class ArmNode(PartNode[ArmParams]):
         self.rate.tick()
         self._publish(state, self.timeline.to_ros(state.stamp_ns))
 
-    def report(self) -> Sequence[diagnostics.DiagnosticStatus]:
+    def report(self) -> Sequence[DiagnosticStatus]:
         """Return the stream's status and the robot's."""
         commands, gate = self.commands, self.guard.gate
         try:
@@ -126,7 +127,8 @@ class ArmNode(PartNode[ArmParams]):
     # -- inside ------------------------------------------------------------------------------
 
     def _publisher(self, kind: type, topic: str, profile: Any = qos.STREAM) -> Publisher:
-        return self.keep(qos.publisher(self, kind, topic, profile))
+        out: Publisher = self.keep(qos.publisher(self, kind, topic, profile))
+        return out
 
     def _publish(self, state: ArmState, stamp_ns: int) -> None:
         self._joints.publish(convert.joint_state(stamp_ns, self.base_frame, self.joint_names,
@@ -198,7 +200,8 @@ class ArmNode(PartNode[ArmParams]):
 def external_wrench(state: ArmState) -> Floats:
     """Return the wrench (6,) N, N m at the flange, in base axes, that explains ``tau_ext``."""
     J = jacobian(frames(state.q))
-    return np.linalg.lstsq(J.T, state.tau_ext, rcond=None)[0]
+    out: Floats = np.linalg.lstsq(J.T, state.tau_ext, rcond=None)[0]
+    return out
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -28,17 +28,19 @@ class Trajectory:
         """Return the target (7,) rad: cubic where velocities were given, else linear."""
         i = int(np.searchsorted(self.times_s, elapsed_s, side='right'))
         if i >= len(self.times_s):
-            return self.points[-1]
-        if i == 0:
-            return self.points[0]
+            i = -1
+        if i <= 0:
+            end: Floats = self.points[i]
+            return end
         span_s = float(self.times_s[i] - self.times_s[i - 1])
         s = (elapsed_s - float(self.times_s[i - 1])) / span_s
         p, q = self.points[i - 1], self.points[i]
-        if self.slopes is None:
-            return p + s * (q - p)
-        v, w = span_s * self.slopes[i - 1], span_s * self.slopes[i]
-        return (p + s * v + s * s * (3.0 * (q - p) - 2.0 * v - w)
-                + s ** 3 * (2.0 * (p - q) + v + w))
+        out: Floats = p + s * (q - p)
+        if self.slopes is not None:
+            v, w = span_s * self.slopes[i - 1], span_s * self.slopes[i]
+            out = (p + s * v + s * s * (3.0 * (q - p) - 2.0 * v - w)
+                   + s ** 3 * (2.0 * (p - q) + v + w))
+        return out
 
 
 def trajectory(message: JointTrajectory, names: list[str], start: Floats) -> Trajectory:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import cv2
 import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import CameraInfo as CameraInfoMessage
 from sensor_msgs.msg import CompressedImage
@@ -90,7 +91,7 @@ class CameraNode(PartNode[CameraParams]):
         for eye, pixels in pictures:
             self._publish_jpeg(eye, pixels, stamp_ns)
 
-    def report(self) -> Sequence[diagnostics.DiagnosticStatus]:
+    def report(self) -> Sequence[DiagnosticStatus]:
         """Return the status of the stream."""
         values = {'Camera role': self.role, 'frames dropped': self.dropped,
                   'backend': self.backend,

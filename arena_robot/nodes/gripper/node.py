@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
@@ -105,7 +106,7 @@ class GripperNode(PartNode[GripperParams]):
         message.command_age_s = self._command_age_s()
         self._state.publish(message)
 
-    def report(self) -> Sequence[diagnostics.DiagnosticStatus]:
+    def report(self) -> Sequence[DiagnosticStatus]:
         """Return the status of stream and device."""
         try:
             state = self.gripper.state(10.0)

@@ -13,7 +13,8 @@ from arena_robot.core.iso_time import to_iso
 from arena_robot.records.roboarena_csv import read_folder, table_paths
 from arena_robot.server.results import Results
 from arena_robot.server.store.database import Database
-from arena_robot.session.protocol.results import SUMMARY, read_sessions
+from arena_robot.session.protocol.results import read_sessions
+from arena_robot.session.protocol.store import SUMMARY
 
 TIMEOUT_S = 10.0
 

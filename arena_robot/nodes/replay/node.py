@@ -74,7 +74,7 @@ class ReplayPublisher:
             publisher.publish(message.data)
 
 
-class ReplayNode(Node):  # type: ignore[misc]  # rclpy has no types
+class ReplayNode(Node):
     """Plays the episode that its parameters name, once."""
 
     def __init__(self, name: str = 'replay_node', **options: Any) -> None:

@@ -10,6 +10,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from arena_robot.core.errors import PolicyError, PolicyRefused, PolicyTimeout, PolicyUnavailable
 from arena_robot.core.observation import Observation
+from arena_robot.policy.base import PROTOCOL_VERSION
 from arena_robot.policy.conformance.probe import (
     CheckFailed,
     CheckSkipped,
@@ -19,7 +20,6 @@ from arena_robot.policy.conformance.probe import (
     told,
 )
 from arena_robot.policy.connect import split
-from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.client import GrpcPolicy, channel_credentials, channel_options
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
@@ -113,7 +113,7 @@ def other_versions_are_refused(probe: Probe) -> str:
         except grpc.RpcError:
             return 'refused'
     raise CheckFailed(f'a request in protocol version {WRONG_VERSION}', 'a normal answer',
-                      f'refuse versions other than {wire.PROTOCOL_VERSION} with '
+                      f'refuse versions other than {PROTOCOL_VERSION} with '
                       'INVALID_ARGUMENT or FAILED_PRECONDITION')
 
 

@@ -34,7 +34,8 @@ def downward(yaw: float, pitch: float = 0.0) -> Floats:
     cy, sy, cp, sp = math.cos(yaw), math.sin(yaw), math.cos(pitch), math.sin(pitch)
     turn = np.array([[cy, -sy, 0.0], [sy, cy, 0.0], [0.0, 0.0, 1.0]])
     tip = np.array([[cp, 0.0, -sp], [0.0, 1.0, 0.0], [sp, 0.0, cp]])
-    return turn @ tip @ np.diag([1.0, -1.0, -1.0])
+    out: Floats = turn @ tip @ np.diag([1.0, -1.0, -1.0])
+    return out
 
 
 def pads(q: Floats) -> tuple[Floats, Floats]:
@@ -101,16 +102,19 @@ class WristEye:
 
     def pixel_m(self, z: float) -> float:
         """Return about how wide (m) a pixel in the middle is at height ``z``."""
-        return max(self.position[2] - z, 0.01) / self._focal
+        out: float = max(self.position[2] - z, 0.01) / self._focal
+        return out
 
     def on_plane(self, pixels: Floats, z: float) -> Floats:
         """Return (N, 2) where the rays of ``pixels`` (N, 2; x, y) meet the height ``z``."""
         flat = (np.atleast_2d(pixels) - self._centre) / self._focal
         rays = np.column_stack([flat, np.ones(len(flat))]) @ self.rotation.T
         fall = np.minimum(rays[:, 2], -1e-3)
-        return self.position[:2] + rays[:, :2] * ((z - self.position[2]) / fall)[:, None]
+        out: Floats = self.position[:2] + rays[:, :2] * ((z - self.position[2]) / fall)[:, None]
+        return out
 
     def project(self, points: Floats) -> Floats:
         """Return (N, 2) pixels of ``points`` (N, 3); behind the eye they are far outside."""
         seen = (np.atleast_2d(points) - self.position) @ self.rotation
-        return self._centre + self._focal * seen[:, :2] / np.maximum(seen[:, 2:], 1e-3)
+        out: Floats = self._centre + self._focal * seen[:, :2] / np.maximum(seen[:, 2:], 1e-3)
+        return out

@@ -38,7 +38,8 @@ class Blob:
 
 
 def _chromaticity(rgb: Floats) -> Floats:
-    return rgb[..., :2] / np.maximum(rgb.sum(axis=-1, keepdims=True), 1e-6)
+    out: Floats = rgb[..., :2] / np.maximum(rgb.sum(axis=-1, keepdims=True), 1e-6)
+    return out
 
 
 @functools.lru_cache(maxsize=1)
@@ -58,7 +59,8 @@ def _table() -> Labels:
 def labelled(pixels: Pixels) -> Labels:
     """Return (H, W) numbers: 1 + index of the paint in :data:`PAINTS`, 0 for anything else."""
     r, g, b = (pixels[..., channel].astype(np.int32) >> (8 - _BITS) for channel in range(3))
-    return _table()[(r << 2 * _BITS) | (g << _BITS) | b]
+    out: Labels = _table()[(r << 2 * _BITS) | (g << _BITS) | b]
+    return out
 
 
 def blobs(labels: Labels, colour: str = '') -> list[Blob]:

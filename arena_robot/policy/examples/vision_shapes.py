@@ -110,7 +110,8 @@ class _Drawing:
         if moments['m00'] < 1.0:
             return None
         at = np.array([moments['m10'], moments['m01']]) / moments['m00']
-        return (at + 0.5) / _FINE - 0.5 + self._low
+        out: Floats = (at + 0.5) / _FINE - 0.5 + self._low
+        return out
 
     def overlap(self, canvas: Labels) -> float:
         both = int(np.count_nonzero(canvas & self._patch))

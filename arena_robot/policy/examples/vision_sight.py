@@ -34,7 +34,8 @@ REACH_X, REACH_Y = (0.30, 0.72), (-0.36, 0.36)
 
 def within_reach(place: Floats) -> bool:
     """Tell whether a point lies over the part of the table where things stand."""
-    return (REACH_X[0] < place[0] < REACH_X[1]) and (REACH_Y[0] < place[1] < REACH_Y[1])
+    out: bool = (REACH_X[0] < place[0] < REACH_X[1]) and (REACH_Y[0] < place[1] < REACH_Y[1])
+    return out
 
 
 def near(labels: Labels, eye: WristEye, colour: str, area_m2: tuple[float, float]) -> list[Blob]:
@@ -119,7 +120,8 @@ def _sampled(soft: Floats, eye: WristEye, points: Floats, z: float) -> Floats:
     inside = (x >= 0) & (y >= 0) & (x < soft.shape[1]) & (y < soft.shape[0])
     colours = soft[np.clip(y, 0, soft.shape[0] - 1), np.clip(x, 0, soft.shape[1] - 1)]
     colours[~inside] = np.nan
-    return colours.reshape(*points.shape[:2], 3)
+    out: Floats = colours.reshape(*points.shape[:2], 3)
+    return out
 
 
 def tilt_error(pixels: Pixels, opening: float) -> float | None:
@@ -153,7 +155,8 @@ def _top_of_dark(pixels: Pixels, column: int, row: float) -> float | None:
             behind = line[y - 2] - line[bottom]
             part = (line[y] - line[bottom]) / max(behind, rise)
             share = (line[y - 1] - line[bottom]) / max(behind, rise)
-            return y + 0.5 - share - part
+            out: float = y + 0.5 - share - part
+            return out
     return None
 
 

@@ -197,7 +197,8 @@ class Worker:
 
 
 def _above(place: Floats, rise: float) -> Floats:
-    return place + np.array([0.0, 0.0, rise])
+    out: Floats = place + np.array([0.0, 0.0, rise])
+    return out
 
 
 def _quarter(turn: float) -> float:

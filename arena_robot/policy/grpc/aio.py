@@ -69,10 +69,11 @@ class AsyncGrpcPolicy:
     async def infer_bytes(self, observation: bytes, episode: str,
                           timeout_s: float | None = None) -> pb.InferReply:
         """Send an observation that is already serialized, as a relay does; no checks."""
-        return await self._call(
+        out: pb.InferReply = await self._call(
             'Infer', timeout_s or self._options.infer_timeout_s,
             pb.InferRequest(protocol_version=PROTOCOL_VERSION, episode=episode,
                             observation=observation))
+        return out
 
     async def reset(self, episode: str = '') -> None:
         """Let the policy forget an episode."""

@@ -106,7 +106,8 @@ class GrpcPolicy:
                                   observation=observation)
         if self._stream is not None:
             return self._stream.infer(request, limit_s)
-        return self._call('Infer', request, limit_s)
+        out: pb.InferReply = self._call('Infer', request, limit_s)
+        return out
 
     def reset(self, episode: str = '') -> None:
         """Let the policy forget an episode."""

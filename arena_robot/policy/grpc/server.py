@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -24,6 +24,7 @@ from arena_robot.policy.serving import ServedPolicy
 logger = logging.getLogger(__name__)
 
 SERVICE = pb.DESCRIPTOR.services_by_name['PolicyService'].full_name
+Reply = TypeVar('Reply')
 OPEN_TO_ALL = (f'/{health.SERVICE_NAME}/',)
 
 
@@ -80,18 +81,18 @@ class PolicyServicer(pb_grpc.PolicyServiceServicer):
             return pb.StreamReply(id=request.id, error=pb.Error(code=error.code,
                                                                 message=str(error)))
 
-    def _guarded(self, context: grpc.ServicerContext, call: Callable[[], Any]) -> Any:
+    def _guarded(self, context: grpc.ServicerContext, call: Callable[[], Reply]) -> Reply:
         try:
             return call()
         except ArenaError as error:
-            return _abort(context, error)
+            _abort(context, error)
 
     def _left_s(self, context: grpc.ServicerContext) -> float:
         left_s = context.time_remaining()
         return self._max_call_s if left_s is None else min(left_s, self._max_call_s)
 
 
-class TokenInterceptor(grpc.ServerInterceptor):
+class TokenInterceptor(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
     """Refuses every call without the bearer token, health checks aside."""
 
     def __init__(self, token: str) -> None:

@@ -61,13 +61,14 @@ def spec_from_wire(message: pb.Spec, source: str) -> PolicySpec:
 def observation_to_bytes(observation: Observation, jpeg_quality: int = 0) -> bytes:
     """Return a serialized Observation with all of its images, raw when quality is 0."""
     arm, gripper = observation.arm, observation.gripper
-    return pb.Observation(
+    out: bytes = pb.Observation(
         stamp_ns=observation.stamp_ns, step=observation.step, prompt=observation.prompt,
         arm_stamp_ns=arm.stamp_ns, joint_position=arm.q.tolist(),
         cartesian_position=arm.pose.tolist(), gripper_stamp_ns=gripper.stamp_ns,
         gripper_position=gripper.position,
         images=[_image_to_wire(name, image, jpeg_quality)
                 for name, image in observation.images.items()]).SerializeToString()
+    return out
 
 
 def _image_to_wire(name: str, image: Image, jpeg_quality: int) -> pb.Image:

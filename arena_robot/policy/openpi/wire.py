@@ -146,4 +146,5 @@ def _pixels(value: Any, key: str) -> np.ndarray:
     if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 3:
         raise PolicyRefused(f"'{key}' must be a (height, width, 3) uint8 array, found a "
                             f'{type(value).__name__}')
-    return value.copy()
+    out: np.ndarray = value.copy()
+    return out

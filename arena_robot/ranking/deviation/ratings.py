@@ -148,7 +148,8 @@ def normalised(scores: ArrayLike) -> Floats:
     """Bring each task (column) to [0, 1]; a task on which all models are equal becomes 0."""
     table = checked_scores(scores)
     low, span = table.min(axis=0), np.ptp(table, axis=0)
-    return (table - low) / np.where(span > 0, span, 1.)
+    out: Floats = (table - low) / np.where(span > 0, span, 1.)
+    return out
 
 
 def _scale(spans: Iterable[float]) -> float:

@@ -22,7 +22,8 @@ class ModelTaskGains:
     def price(self, duals: Floats) -> Floats:
         """Return dualsᵀA, shape (K,)."""
         T, y, z = self.scores, duals[:len(self.scores)], duals[len(self.scores):]
-        return ((y @ T)[None, :] + (z.sum() - y.sum()) * T - (T @ z)[:, None]).ravel()
+        out: Floats = ((y @ T)[None, :] + (z.sum() - y.sum()) * T - (T @ z)[:, None]).ravel()
+        return out
 
     def columns(self, joint: Ints) -> Floats:
         """Return A[:, joint], shape (C, k)."""
@@ -65,7 +66,8 @@ class ModelModelTaskGains:
         out -= z.sum() * self._apart
         out += (y @ self.scores)[None, :]
         out += (self._apart @ z)[:, None]
-        return out.ravel()
+        result: Floats = out.ravel()
+        return result
 
     def columns(self, joint: Ints) -> Floats:
         """Return A[:, joint], shape (C, k)."""

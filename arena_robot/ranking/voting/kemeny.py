@@ -137,4 +137,5 @@ class _Gain:
 
     def __call__(self, x: int, sets: Ints) -> Floats:
         mask = (1 << self._low_bits) - 1
-        return self._low[x, sets & mask] + self._high[x, sets >> self._low_bits]
+        out: Floats = self._low[x, sets & mask] + self._high[x, sets >> self._low_bits]
+        return out

@@ -130,7 +130,8 @@ class Profile:
 
     def _compared_together(self) -> NDArray[np.bool_]:
         listed = (self.compared != UNLISTED)[self.weights > 0].astype(float)
-        return (listed.T @ listed) > 0
+        out: NDArray[np.bool_] = (listed.T @ listed) > 0
+        return out
 
 
 def check_names(names: Sequence[str]) -> None:

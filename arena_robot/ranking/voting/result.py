@@ -68,4 +68,5 @@ def votes_over_lower(preferences: NDArray[np.float64], tiers: Tiers) -> NDArray[
     for k, tier in enumerate(tiers):
         place[list(tier)] = k
     below = place[:, None] < place[None, :]
-    return np.where(below, preferences, 0.).sum(axis=1)
+    out: NDArray[np.float64] = np.where(below, preferences, 0.).sum(axis=1)
+    return out

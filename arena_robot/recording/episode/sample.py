@@ -178,7 +178,7 @@ class SampleMaker:
 
 def picture(k: int, view: str, width: int, height: int) -> Pixels:
     """Return the RGB picture (height, width, 3) of a view at a tick."""
-    pixels = _background(width, height, VIEWS.index(view)).copy()
+    pixels: Pixels = _background(width, height, VIEWS.index(view)).copy()
     x = (7 * k + 30 * VIEWS.index(view)) % (width - height // 4)
     y = height // 3
     pixels[y:y + height // 4, x:x + height // 4] = (220, 30, 30)

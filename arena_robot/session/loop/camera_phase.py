@@ -60,9 +60,10 @@ def _late(table: Stamps) -> Stamps:
 
 def _oldest(looks: Stamps, tables: Sequence[Stamps], came: Sequence[Stamps]) -> Stamps:
     """Return (N, M): how old the oldest of the newest pictures is at each look."""
-    return np.stack([
+    out: Stamps = np.stack([
         looks - table[np.searchsorted(np.maximum.accumulate(times), looks, side='right') - 1, 0]
         for table, times in zip(tables, came, strict=True)]).max(axis=0)
+    return out
 
 
 def _cost(ages: Stamps, ages_if_late: Stamps) -> NDArray[np.float64]:
