@@ -24,7 +24,7 @@ class Process:
     def __init__(self, *command, **environment):
         self._said = tempfile.TemporaryFile('a+')  # noqa: SIM115
         self.popen = subprocess.Popen(
-            [sys.executable, *command], cwd=ROOT, env={**os.environ, **environment},
+            [sys.executable, *command], cwd=ROOT, env={**os.environ, 'PYTHONFAULTHANDLER': '1', **environment},
             stdout=self._said, stderr=subprocess.STDOUT, text=True)
 
     @property

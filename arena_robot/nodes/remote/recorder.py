@@ -71,14 +71,15 @@ class RemoteRecorder:
         return (folder / SUMMARY).exists()
 
     def _call(self, name: str, request: Any, timeout_s: float, attempts: int) -> None:
-        # The answer of a node that has only just been started can be lost. Asked again, the
-        # recorder does nothing twice.
+        # The answer of a node that has only just been started can be lost, and until its killed
+        # forerunner is forgotten its services come and go. Asked again, the recorder does
+        # nothing twice.
         for left in reversed(range(attempts)):
             try:
                 reply = self._services.call(name, request, timeout_s)
                 break
             except DriverError as error:
-                if not left or not self._services.present(0.0):
+                if not left or not self._services.present():
                     raise RecordingError(str(error)) from error
         if not reply.success:
             raise RecordingError(reply.message)
