@@ -145,14 +145,22 @@ def take_messages(subscription: Subscription) -> None:
 
 
 def take_events(context: Any, handlers: Sequence[Any]) -> None:
-    """Call back for what the middleware has to tell, such as a publisher of another QoS."""
+    """
+    Call back for what the middleware has to tell, such as a publisher of another QoS.
+
+    Raises InvalidHandle when one of the handlers was destroyed before; one that another thread
+    destroys meanwhile stays until the end.
+    """
     if not handlers:
         return
-    waits = _rclpy.WaitSet(0, 0, 0, 0, 0, len(handlers), context.handle)
-    waits.clear_entities()
-    for handler in handlers:
-        handler.add_to_wait_set(waits)
-    waits.wait(0)
-    for handler in handlers:
-        if handler.is_ready(waits):
-            handler.callback(handler.take_data())
+    with ExitStack() as held:
+        for handler in handlers:
+            held.enter_context(handler)
+        waits = _rclpy.WaitSet(0, 0, 0, 0, 0, len(handlers), context.handle)
+        waits.clear_entities()
+        for handler in handlers:
+            handler.add_to_wait_set(waits)
+        waits.wait(0)
+        for handler in handlers:
+            if handler.is_ready(waits):
+                handler.callback(handler.take_data())

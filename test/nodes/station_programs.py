@@ -24,8 +24,9 @@ class Process:
     def __init__(self, *command, **environment):
         self._said = tempfile.TemporaryFile('a+')  # noqa: SIM115
         self.popen = subprocess.Popen(
-            [sys.executable, *command], cwd=ROOT, env={**os.environ, 'PYTHONFAULTHANDLER': '1', **environment},
-            stdout=self._said, stderr=subprocess.STDOUT, text=True)
+            [sys.executable, *command], cwd=ROOT, stdout=self._said,
+            env={**os.environ, 'PYTHONFAULTHANDLER': '1', **environment},
+            stderr=subprocess.STDOUT, text=True)
 
     @property
     def log(self):

@@ -3,7 +3,6 @@
 import sys
 import threading
 import time
-import uuid
 
 import numpy as np
 import pytest
@@ -13,8 +12,6 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 from station_programs import ROOT, SIM
-from std_msgs.msg import Int64
-from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from arena_robot.core.clock import ManualClock
@@ -25,7 +22,6 @@ from arena_robot.nodes.arm.trajectory import trajectory
 from arena_robot.nodes.camera.node import CameraNode
 from arena_robot.nodes.convert import time_of
 from arena_robot.nodes.gripper.node import GripperNode
-from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.spin import Spin
 from arena_robot.nodes.supervisor import NodeProcess, Supervisor, nodes_in, overrides_file
 from arena_robot.nodes.timeline import RosClock, ShiftedTime
@@ -221,69 +217,3 @@ def test_a_shutdown_ends_a_sleep(clocks):
     clock._context.try_shutdown()
     sleeper.join(2.0)
     assert not sleeper.is_alive()
-
-
-@pytest.fixture
-def pair():
-    """Return a listening node and a plain one, both spinning in a namespace of their own."""
-    space = f'listen_{uuid.uuid4().hex[:6]}'
-    with Spin() as spin:
-        listening = Listening('ear', context=spin.context, namespace=space)
-        plain = Node('mouth', context=spin.context, namespace=space)
-        spin.add(listening)
-        spin.add(plain)
-        yield listening, plain
-
-
-def wait_until(condition, what):
-    end_s = time.monotonic() + 5.0
-    while not condition():
-        assert time.monotonic() < end_s, what
-        time.sleep(0.01)
-
-
-def test_a_listening_node_hears_in_order_in_one_thread(pair):
-    ear, mouth = pair
-    heard, threads = [], set()
-
-    def on_number(message):
-        threads.add(threading.get_ident())
-        heard.append(message.data)
-
-    subscription = ear.create_subscription(Int64, 'numbers', on_number, 500)
-    publisher = mouth.create_publisher(Int64, 'numbers', 500)
-    wait_until(publisher.get_subscription_count, 'nobody listens')
-    for number in range(300):
-        publisher.publish(Int64(data=number))
-    wait_until(lambda: len(heard) == 300, heard)
-    assert heard == list(range(300))
-    assert len(threads) == 1
-    assert ear.destroy_subscription(subscription)
-    wait_until(lambda: not publisher.get_subscription_count(), 'it listens on')
-
-
-def test_a_callback_that_fails_is_logged_and_the_next_message_is_heard(pair, caplog):
-    ear, mouth = pair
-    heard = []
-
-    def on_number(message):
-        heard.append(message.data)
-        raise ValueError(message.data)
-
-    ear.create_subscription(Int64, 'numbers', on_number, 10)
-    publisher = mouth.create_publisher(Int64, 'numbers', 10)
-    wait_until(publisher.get_subscription_count, 'nobody listens')
-    publisher.publish(Int64(data=1))
-    publisher.publish(Int64(data=2))
-    wait_until(lambda: heard == [1, 2], heard)
-    assert 'numbers: a callback failed' in caplog.text
-
-
-def test_a_listening_node_takes_services_and_parameters_as_ever(pair):
-    ear, mouth = pair
-    ear.create_service(Trigger, 'ping', lambda _, answer: answer)
-    client = mouth.create_client(Trigger, 'ping')
-    assert client.wait_for_service(5.0)
-    future = client.call_async(Trigger.Request())
-    wait_until(future.done, 'no answer')
-    assert len(ear.set_parameters([Parameter('use_sim_time', value=True)])) == 1

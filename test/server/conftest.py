@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -57,26 +58,28 @@ def postgres_server():
             pytest.fail('PostgreSQL did not start')
         time.sleep(0.05)
     yield folder
-    server.terminate()
+    server.send_signal(signal.SIGQUIT)  # nobody needs what it holds
     server.wait(20.0)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
 def postgres_url(postgres_server):
+    """Return the URL of an empty schema: a database of its own takes a second, and 7 MB."""
     import psycopg
     name = f'arena_{time.monotonic_ns()}'
     where = f'host={postgres_server} user=arena'
     for attempt in range(50):
         try:
             with psycopg.connect(f'{where} dbname=postgres', autocommit=True) as connection:
-                connection.execute(f'CREATE DATABASE {name}')
+                connection.execute(f'CREATE SCHEMA {name}')
             break
         except psycopg.OperationalError:
             if attempt == 49:
                 raise
             time.sleep(0.1)
-    return f'postgresql+psycopg://arena@/{name}?host={postgres_server}'
+    return (f'postgresql+psycopg://arena@/postgres?host={postgres_server}'
+            f'&options=-csearch_path%3D{name}')
 
 
 @pytest.fixture(params=['sqlite', 'postgresql'])
