@@ -2,13 +2,16 @@
 
 import json
 import socket
+import threading
 import time
 
 import httpx
 import pytest
+from diagnostic_msgs.msg import DiagnosticArray
 from session_rig import Rig, until
 
 from arena_robot.core.episode import Slot
+from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.remote.robot import RemoteArm
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.recover import is_complete
@@ -25,7 +28,7 @@ class SessionNode:
     told = 'interrupted'
     kept_steps = 25
 
-    def __init__(self, rig):
+    def __init__(self, rig, reports):
         self.rig = rig
         self.desk = rig.desk()
         self.desk.open()
@@ -33,6 +36,9 @@ class SessionNode:
 
     def close(self):
         self.desk.close()
+
+    def start(self, slot):
+        self.desk.start(slot)
 
     def die(self):
         self.rig.kill()
@@ -49,14 +55,39 @@ class SessionNode:
         return self.desk.state()
 
 
+class RecorderReports:
+    """What recorders say of themselves, one report a second: when, and of how many topics."""
+
+    def __init__(self, node):
+        self._new = threading.Condition()
+        self._reports = []
+        node.create_subscription(DiagnosticArray, '/diagnostics', self._hear, 10)
+
+    def _hear(self, message):
+        for status in message.status:
+            if status.name == 'recorder_node: recording':
+                topics = next(int(v.value) for v in status.values if v.key == 'Topics')
+                with self._new:
+                    self._reports.append((stamp_of(message.header.stamp), topics))
+                    self._new.notify_all()
+
+    def wait_settled(self, since_ns, timeout_s=40.0):
+        """Wait until a recorder started after ``since_ns`` has found what there is to record."""
+        def settled():
+            found = [topics for stamp_ns, topics in self._reports if stamp_ns > since_ns]
+            return len(found) > 1 and found[-1] == found[-2] > 0
+        with self._new:
+            assert self._new.wait_for(settled, timeout_s), self._reports
+
+
 class Recorder:
     """The recorder as the victim; a rollout that nobody records ends."""
 
     told = 'recorder_node'
     kept_steps = 10
 
-    def __init__(self, rig):
-        self.rig = rig
+    def __init__(self, rig, reports):
+        self.rig, self.reports, self.began_ns = rig, reports, 0
         self.desk = rig.desk()
         self.desk.open()
         self.desk.take('tester')
@@ -71,8 +102,14 @@ class Recorder:
         if self.desk.state().state.running:
             until(self.desk, lambda s: not s.state.running, 'the rollout goes on')
         before = self.desk.state()
+        self.began_ns = time.time_ns()
         self.rig.again('recorder_node')
         return before
+
+    def start(self, slot):
+        """Start a rollout once the recorder has found its many topics."""
+        self.reports.wait_settled(self.began_ns)
+        self.desk.start(slot)
 
 
 class ConsolePage:
@@ -81,7 +118,7 @@ class ConsolePage:
     told = 'nobody looked on'
     kept_steps = 25
 
-    def __init__(self, rig):
+    def __init__(self, rig, reports):
         self.rig = rig
         with socket.create_server(('127.0.0.1', 0)) as free:
             self.port = free.getsockname()[1]
@@ -171,9 +208,10 @@ class ConsolePage:
 
 @pytest.mark.parametrize('victim', [SessionNode, Recorder, ConsolePage])
 def test_killed_at_every_state(victim, processes, tmp_path, observer):
+    reports = RecorderReports(observer)
     # Ended in order, so that no video is being made any more when the folder goes.
     with Rig(processes, tmp_path) as rig:
-        one = victim(rig)
+        one = victim(rig, reports)
         try:
             through_the_session(rig, one, observer)
         finally:
@@ -199,22 +237,21 @@ def through_the_session(rig, victim, observer):
     victim.desk.press('photograph')
     killed(victim, State.START_PHOTOGRAPHED)
     with RemoteArm(observer, f'/{rig.namespace}/arm_node', timeout_s=20.0) as arm:
-        through_a_rollout(rig, victim, observer, arm, Slot.A)
+        through_a_rollout(rig, victim, arm, Slot.A)
         victim.desk.draft(Verdict(progress={Slot.A: 0.4}))
         assert killed(victim, State.SCORING_A).draft.progress == {Slot.A: pytest.approx(0.4)}
         victim.desk.score(Slot.A, 0.4)
         killed(victim, State.RESET)
         victim.desk.press('prepare_reset')
         victim.desk.press('confirm_reset')
-        through_a_rollout(rig, victim, observer, arm, Slot.B)
+        through_a_rollout(rig, victim, arm, Slot.B)
         victim.desk.score(Slot.B, 0.4)
     to_the_end(rig, victim, promise)
 
 
-def through_a_rollout(rig, victim, observer, arm, slot):
+def through_a_rollout(rig, victim, arm, slot):
     """Kill the victim while a policy runs: the arm rests, and what was recorded is kept."""
-    wait_for_recorder(rig, observer)
-    victim.desk.start(slot)
+    victim.start(slot)
     until(victim.desk, lambda s: (r := victim.desk.running()) and r.steps > 25, 'no steps')
     died_ns = time.time_ns()
     victim.die()
@@ -249,19 +286,6 @@ def to_the_end(rig, victim, promise):
         with BagReader(folder.parent / slot) as bag:
             steps = list(bag.messages([f'/{rig.namespace}/session_node/step']))
         assert len(steps) >= min(data['slots'][slot]['steps'], victim.kept_steps) > 0
-
-
-def wait_for_recorder(rig, observer, timeout_s=30.0):
-    """Wait until a recorder that was perhaps just started has found what the session says."""
-    topics = [f'/{rig.namespace}/{name}' for name in (
-        'session_node/step', 'session_node/state', 'arm_node/arm_state', 'joint_states',
-        'gripper_node/gripper_state', 'left_camera/left/color/rect/image/compressed')]
-    end_s = time.monotonic() + timeout_s
-    while missing := [topic for topic in topics if not any(
-            found.node_name == 'recorder_node'
-            for found in observer.get_subscriptions_info_by_topic(topic))]:
-        assert time.monotonic() < end_s, f'the recorder does not listen to {missing}'
-        time.sleep(0.05)
 
 
 def check_recording(rig, slot, victim, died_ns):
