@@ -20,7 +20,8 @@ from arena_robot.ranking.base import Comparisons  # noqa: E402
 from arena_robot.ranking.bradley_terry import BradleyTerry  # noqa: E402
 from arena_robot.ranking.davidson import Davidson  # noqa: E402
 from arena_robot.ranking.elo import Elo  # noqa: E402
-from arena_robot.ranking.task_em import TaskModel, TaskOptions  # noqa: E402
+from arena_robot.ranking.task_em import TaskModel  # noqa: E402
+from arena_robot.ranking.task_state import TaskOptions  # noqa: E402
 from arena_robot.ranking.uncertainty import bootstrap  # noqa: E402
 
 LIMITS_S = {'bt 612 x 7': 1e-3, 'davidson 612 x 7': 1e-3, 'task T=60, one start': 10e-3,

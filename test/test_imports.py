@@ -1,6 +1,7 @@
 """The rooms import only downwards, and each outside library has one home."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ HOMES = {
 FILES = sorted(p for p in PACKAGE.rglob('*.py') if '_pb2' not in p.name)
 
 
+@functools.cache
 def imports(path: Path) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
@@ -58,6 +60,58 @@ def test_each_outside_library_has_one_home(path):
         homes = HOMES.get(name.split('.')[0])
         if homes:
             assert where.startswith(homes), f'{where} imports {name}; its home is {homes}'
+
+
+def module_of(path: Path) -> str:
+    words = path.relative_to(PACKAGE.parent).with_suffix('').parts
+    return '.'.join(words[:-1] if words[-1] == '__init__' else words)
+
+
+MODULES = {module_of(path): path for path in sorted(PACKAGE.rglob('*.py'))}
+
+
+def imported(path: Path) -> set[str]:
+    """Return the package's modules that a file imports: at the top, in functions, for types."""
+    found = set()
+    for name in imports(path):
+        while name and name not in MODULES:
+            name = name.rpartition('.')[0]
+        found.add(name)
+    return found - {'', 'arena_robot', module_of(path)}
+
+
+def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Return the strongly connected components of more than one node."""
+    def reached(start: str, edges: dict[str, set[str]]) -> set[str]:
+        seen, waiting = set(), [start]
+        while waiting:
+            for name in edges[waiting.pop()] - seen:
+                seen.add(name)
+                waiting.append(name)
+        return seen
+
+    backward = {name: {other for other in graph if name in graph[other]} for name in graph}
+    found: list[list[str]] = []
+    for name in graph:
+        if not any(name in component for component in found):
+            component = reached(name, graph) & reached(name, backward)
+            if component:
+                found.append(sorted(component))
+    return found
+
+
+def test_no_modules_import_each_other():
+    assert cycles({name: imported(path) for name, path in MODULES.items()}) == []
+
+
+def test_a_cycle_is_found_whatever_its_imports_are_for(tmp_path):
+    assert cycles({'a': {'b'}, 'b': {'c', 'd'}, 'c': {'a'}, 'd': set()}) == [['a', 'b', 'c']]
+    path = tmp_path / 'lazy.py'
+    path.write_text('import arena_robot.core.errors\n'
+                    'if TYPE_CHECKING:\n    from arena_robot.core import clock\n'
+                    'def f():\n    from arena_robot.core.config import build\n')
+    assert set(imports(path)) == {
+        'arena_robot.core.errors', 'arena_robot.core.clock', 'arena_robot.core.config.build'}
 
 
 @pytest.mark.parametrize('module', ['arena_robot.nodes.session.node', 'arena_robot.server.client'])

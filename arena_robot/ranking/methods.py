@@ -15,7 +15,8 @@ from arena_robot.ranking.davidson import Davidson
 from arena_robot.ranking.elo import Elo
 from arena_robot.ranking.progress import Progress, ProgressGls
 from arena_robot.ranking.robust import RobustBradleyTerry
-from arena_robot.ranking.task_em import TaskModel, TaskOptions
+from arena_robot.ranking.task_em import TaskModel
+from arena_robot.ranking.task_state import TaskOptions
 from arena_robot.ranking.uncertainty import bootstrap, with_draws
 
 METHODS: Mapping[str, Callable[..., Method]] = {

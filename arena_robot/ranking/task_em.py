@@ -22,7 +22,7 @@ further iterations θ drifts while the score stands still. Starting at ψ = 0, a
 on a saddle where all buckets stay equal; here ψ starts at random.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import expit
@@ -38,68 +38,18 @@ from arena_robot.ranking.counts import (
 )
 from arena_robot.ranking.davidson import expected_share
 from arena_robot.ranking.task_models import BucketModel, DavidsonModel, SolveModel, make_rows
+from arena_robot.ranking.task_paper import fit_paper
+from arena_robot.ranking.task_state import TaskOptions, TaskState, expect
 from arena_robot.ranking.task_step import joint_step
 
 VARIANTS = ('solve', 'davidson', 'paper')
 
 
 @dataclass(frozen=True)
-class TaskOptions:
-    """
-    The hyperparameters, with the paper's defaults where it gives one.
-
-    ``sigma`` and ``score_weight`` are σ_partial and w_ps of B.4, which gives no default; σ is held
-    fixed, so that with a σ above the spread of the scores the buckets see nothing. ``restarts``
-    starts are run and the best kept; ``tolerance`` is the largest change of a score between
-    iterations that counts as converged.
-    """
-
-    buckets: int = 60
-    iterations: int = 60
-    step_clip: float = 1.0
-    step_decay: float = 0.99
-    l2_theta: float = 1e-2
-    l2_psi: float = 1e-2
-    tolerance: float = 1e-4
-    sigma: float = 0.3
-    score_weight: float = 1.0
-    start_psi: float = 0.5
-    start: float = 0.1
-    restarts: int = 1
-    seed: int = 0
-    variant: str = 'solve'
-
-
-@dataclass(frozen=True)
-class TaskState:
-    """Parameters: θ (n,), ψ (n, T), τ (T,), ν (T,), log κ; ``value`` is the objective."""
-
-    theta: Floats
-    psi: Floats
-    tau: Floats
-    nu: Floats
-    log_kappa: float
-    value: float = -np.inf
-    log_likelihood: float = -np.inf
-    iterations: int = 0
-    change: float = np.inf
-
-    @property
-    def z(self) -> Floats:
-        """(n, T) log-odds of each policy in each bucket."""
-        return np.asarray(self.theta[:, None] + self.psi - self.tau)
-
-    @property
-    def score(self) -> Floats:
-        """(n,) mean log-odds over the buckets."""
-        return np.asarray(self.z @ self.nu)
-
-
-@dataclass(frozen=True)
 class TaskModel:
     """The method; ``partial`` uses progress scores too (B.4)."""
 
-    options: TaskOptions = TaskOptions()
+    options: TaskOptions = field(default_factory=TaskOptions)
     partial: bool = False
 
     def __call__(self, comparisons: Comparisons) -> Fit:
@@ -115,7 +65,6 @@ class TaskModel:
         rows = make_rows(comparisons, options.score_weight / options.sigma ** 2
                          if self.partial else 0.0)
         if options.variant == 'paper':
-            from arena_robot.ranking.task_paper import fit_paper
             return fit_paper(rows, options, known)
         model: BucketModel = (DavidsonModel if options.variant == 'davidson' else SolveModel)(rows)
         runs = [run_em(model, options, np.random.default_rng([options.seed, k]))
@@ -148,22 +97,6 @@ def run_em(model: BucketModel, options: TaskOptions, rng: np.random.Generator) -
         before, score = score, _centred(state.score)
         iteration, change = iteration + 1, float(np.max(np.abs(score - before)))
     return replace(state, iterations=iteration, change=change)
-
-
-def expect(model: BucketModel, state: TaskState, options: TaskOptions,
-           ) -> tuple[TaskState, Floats]:
-    """E-step: the state with its objective, and w_n γ_nt (R, T)."""
-    logs = model.log_likelihood(state.z, state.log_kappa)
-    top = logs.max(axis=1, keepdims=True)
-    share = np.exp(logs - top) * state.nu
-    total = share.sum(axis=1, keepdims=True)
-    weight = model.rows.weight
-    value = float(weight @ (top + np.log(total))[:, 0])
-    penalty = (options.l2_theta * float(state.theta @ state.theta)
-               + options.l2_psi * float((state.psi * state.psi).sum())) / 2
-    share *= weight[:, None] / total
-    return TaskState(state.theta, state.psi, state.tau, state.nu, state.log_kappa,
-                     value - penalty, value), share
 
 
 def _climb(model: BucketModel, state: TaskState, share: Floats, options: TaskOptions,

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import expit
 
 from arena_robot.ranking.base import Diagnostics, Fit, Floats
-from arena_robot.ranking.task_em import TaskOptions, TaskState, expect
 from arena_robot.ranking.task_models import SolveModel, VerdictRows
+from arena_robot.ranking.task_state import TaskOptions, TaskState, expect
 
 
 def fit_paper(rows: VerdictRows, options: TaskOptions, warnings: tuple[str, ...] = ()) -> Fit:

@@ -3,7 +3,7 @@
 import importlib
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from rclpy.action import ActionServer, CancelResponse
@@ -14,10 +14,9 @@ from arena_msgs.action import MoveToJoints
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.observation import ArmState, Floats
 from arena_robot.nodes.arm.commands import ArmCommands
+from arena_robot.nodes.arm.params import ArmParams
 from arena_robot.nodes.arm.trajectory import trajectory
-
-if TYPE_CHECKING:
-    from arena_robot.nodes.arm.node import ArmNode
+from arena_robot.nodes.part_node import PartNode
 
 SETTLE_S = 2.0
 LOOK_S = 0.02
@@ -26,7 +25,7 @@ LOOK_S = 0.02
 class ArmActions:
     """The action servers of an arm; each goal ends when it arrived, was cancelled or replaced."""
 
-    def __init__(self, node: 'ArmNode', commands: ArmCommands) -> None:
+    def __init__(self, node: PartNode[ArmParams], commands: ArmCommands) -> None:
         self._node, self._commands, self._guard = node, commands, commands.guard
         group = ReentrantCallbackGroup()
         self._serve(MoveToJoints, '~/go_home', self._go_home, group)

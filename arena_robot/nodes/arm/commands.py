@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -16,11 +16,10 @@ from arena_robot.core.errors import DriverError, SafetyError
 from arena_robot.core.observation import DOF
 from arena_robot.drivers.guarded import GuardedArm
 from arena_robot.nodes import convert, qos
+from arena_robot.nodes.arm.params import ArmParams
 from arena_robot.nodes.arm.trajectory import Trajectory, trajectory
+from arena_robot.nodes.part_node import PartNode
 from arena_robot.safety.filter import finite
-
-if TYPE_CHECKING:
-    from arena_robot.nodes.arm.node import ArmNode
 
 
 class ArmCommands:
@@ -31,8 +30,10 @@ class ArmCommands:
     that comes too late, or while halted, is only refused.
     """
 
-    def __init__(self, node: 'ArmNode', guard: GuardedArm, names: list[str]) -> None:
+    def __init__(self, node: PartNode[ArmParams], guard: GuardedArm, names: list[str],
+                 base_frame: str) -> None:
         self.node, self.guard, self.names = node, guard, names
+        self._base_frame = base_frame
         self.command_id = 0
         self.accepted_ns: int | None = None
         self.refused = 0
@@ -105,7 +106,7 @@ class ArmCommands:
         self.command_id = message.command_id
 
     def _on_pose(self, message: PoseStamped) -> None:
-        frame, base = message.header.frame_id, self.node.base_frame
+        frame, base = message.header.frame_id, self._base_frame
         with _meaning():
             if frame not in ('', base):
                 raise SafetyError(f"target_pose is in frame '{frame}', wanted is '{base}'")

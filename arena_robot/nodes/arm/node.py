@@ -64,7 +64,7 @@ class ArmNode(PartNode[ArmParams]):
         self._pose = self._publisher(PoseStamped, '~/current_pose')
         self._wrench = self._publisher(WrenchStamped, '~/external_wrench_in_base_frame')
         self._state = self._publisher(ArmStateMessage, '~/arm_state', qos.STATE)
-        self.commands = ArmCommands(self, self.guard, self.joint_names)
+        self.commands = ArmCommands(self, self.guard, self.joint_names, self.base_frame)
         self.actions = ArmActions(self, self.commands)
         self.trigger('stop', self._stop)
         self.trigger('hold', self._hold)
