@@ -1,8 +1,8 @@
-# Everything a fresh clone needs. `make help` lists the targets.
+# Set-up, tests and demonstration of a fresh clone. `make help` lists the targets.
 #
 # make setup PYTHON=/path/to/python3.12    another Python (3.10 to 3.13)
 # make test TESTS=test/policy ARGS='-x'    some tests, with more options for pytest
-# make demo KEEP=1 ARGS='--sessions 4'     leave the site running, with more options for the demo
+# make demo KEEP=1 ARGS='--sessions 4'     keep the site running, with more options for the demo
 
 SHELL := /bin/sh
 ARENA := .venv/bin/arena
@@ -10,7 +10,7 @@ PY := .venv/bin/python
 TESTS ?= test
 ARGS ?=
 
-# Containers often set this; every process of a test would then compile what it imports anew.
+# Containers often set this variable; every test process would then compile all imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile | expand -t 20
 
-setup:  ## environment in .venv: ROS 2 from wheels, both packages built; only what has changed
+setup:  ## environment in .venv: ROS 2 from wheels, both packages built; only changed parts
 	@.ci/setup
 
 # Tests talk ROS on this machine only, in a domain that another run does not use. Those of a
@@ -36,19 +36,19 @@ test:  ## run the tests
 	$(PYTEST) -m alone $(ARGS) $(TESTS); alone=$$?; \
 	case $$many:$$alone in 0:0|0:5|5:0) ;; *) exit 1;; esac
 
-test-demo: setup  ## interrupt a demonstration five times and check that it is complete in the end
+test-demo: setup  ## interrupt a demonstration five times and check that it still completes
 	@ARENA_TEST_DEMO=1 MUJOCO_GL=egl ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST \
 	$(PY) -m pytest --timeout=900 test/cli/test_demo.py
 
-lint: setup  ## check style, types, and that generated code is what its sources give
+lint: setup  ## check style, types, and that generated code matches its sources
 	@.venv/bin/ruff check --output-format concise .
 	@.venv/bin/mypy
 	@$(PY) .ci/proto.py --check
 
-demo: setup  ## a tournament of policies on a simulated station; KEEP=1 leaves the site running
+demo: setup  ## a tournament of policies on a simulated station; KEEP=1 keeps the site running
 	@$(ARENA) demo $(if $(KEEP),--keep) $(ARGS)
 
-bench:  ## measure, beside other people's code where there is some
+bench:  ## run the benchmarks, with comparisons to other libraries
 	@.ci/setup --bench
 	@for file in bench/bench_*.py; do \
 		[ -e "$$file" ] || continue; \
@@ -56,9 +56,9 @@ bench:  ## measure, beside other people's code where there is some
 		MUJOCO_GL=egl ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST $(PY) "$$file" || exit 1; \
 	done
 
-proto: setup  ## generate code from the .proto files, in place
+proto: setup  ## generate code from the .proto files
 	@$(PY) .ci/proto.py
 
-clean:  ## remove what the other targets made
+clean:  ## remove the files that the other targets made
 	rm -rf .venv build install log out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

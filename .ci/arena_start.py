@@ -1,10 +1,11 @@
 """
-Start-up of the environment's Python: finds ROS 2, arena_msgs and this checkout, nothing sourced.
+Start-up code of the environment's Python: finds ROS 2, arena_msgs and this checkout without
+sourcing.
 
-`make setup` copies this file into ``.venv`` beside a ``.pth`` line that imports it, before the
+`make setup` copies this file into ``.venv`` and adds a ``.pth`` line that imports it before the
 start-up file of the ROS wheels, which restarts Python once with a new ``LD_LIBRARY_PATH``. Another
-ROS distribution that the shell has sourced is left out: two copies of rclpy do not mix. Overlays
-without an rclpy of their own stay.
+ROS distribution that the shell has sourced is removed from the paths, because two copies of rclpy
+conflict. Overlays without their own rclpy stay.
 """
 
 import os
@@ -19,7 +20,7 @@ RESTARTED = '_ROS_WHEELS_BOOTSTRAP_COMPLETE'
 
 
 class Checkout:
-    """Finds ``arena_robot`` in the checkout, so that edits count at once, and nothing else."""
+    """Finds only ``arena_robot``, in the checkout, so that edits take effect at once."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
@@ -33,7 +34,7 @@ def parts(name: str) -> list[str]:
 
 
 def leave_out(foreign: list[str]) -> None:
-    """Take every path inside the ``foreign`` prefixes out of the environment."""
+    """Remove every path inside the ``foreign`` prefixes from the environment."""
     for name in ('AMENT_PREFIX_PATH', 'PYTHONPATH', 'LD_LIBRARY_PATH', 'CMAKE_PREFIX_PATH'):
         kept = [part for part in parts(name)
                 if not any(part == p or part.startswith(p + os.sep) for p in foreign)]
@@ -43,7 +44,7 @@ def leave_out(foreign: list[str]) -> None:
 
 
 def activate() -> None:
-    """Set what sourcing would set, and ask for a restart when the libraries are not there."""
+    """Set what sourcing would set, and request a restart when the libraries are not found."""
     foreign = [prefix for prefix in parts('AMENT_PREFIX_PATH')
                if prefix != sys.prefix
                and os.path.exists(os.path.join(prefix, 'share', 'rclpy', 'package.xml'))]

@@ -44,7 +44,7 @@ sys.exit(main())
 
 
 def files(*names: str) -> Iterator[Path]:
-    """Yield the files that ``names`` (files or folders in the checkout) stand for, in order."""
+    """Yield the files of ``names`` (files or folders in the checkout) in order."""
     for name in names:
         path = ROOT / name
         found = sorted(path.rglob('*')) if path.is_dir() else [path]
@@ -58,7 +58,10 @@ def pin(name: str, where: str = 'requirements.txt') -> str:
 
 
 def digest(paths: Iterable[Path], *words: str) -> str:
-    """Return a hash over the names and bytes of ``paths``, over ``words``, Python and place."""
+    """
+    Return a hash over the names and bytes of ``paths``, ``words``, Python's version and the
+    folder.
+    """
     total = hashlib.sha256('\0'.join((sys.version, str(ROOT), *words)).encode())
     for path in paths:
         total.update(str(path.relative_to(ROOT)).encode() + b'\0')
@@ -67,7 +70,7 @@ def digest(paths: Iterable[Path], *words: str) -> str:
 
 
 def step(title: str, stamp: str, value: str, work: Callable[[], None]) -> bool:
-    """Do ``work`` unless ``stamp`` already holds ``value``; tell whether it was done."""
+    """Do ``work`` unless ``stamp`` already holds ``value``; return whether it was done."""
     path = STAMPS / stamp
     if path.exists() and path.read_text() == value:
         return False
@@ -82,7 +85,7 @@ def step(title: str, stamp: str, value: str, work: Callable[[], None]) -> bool:
 
 
 def make_venv() -> None:
-    """Make an empty virtual environment in place of whatever is there."""
+    """Make an empty virtual environment; an existing one is replaced."""
     system_parts.need_build_tools()
     for folder in (VENV, ROOT / 'build', ROOT / 'install', ROOT / 'log'):
         if folder.exists():
@@ -92,9 +95,9 @@ def make_venv() -> None:
 
 def install_wheels(*what: object) -> None:
     """
-    Install what the words for pip say; pip's own words go to a log.
+    Install with pip's arguments; pip's output goes to a log.
 
-    Not compiled: most of what the wheels hold is never used, and :func:`compile_used` does it.
+    The files are not compiled here: most are never used; :func:`compile_used` compiles the others.
     """
     run([PYTHON, '-m', 'pip', 'install', '--prefer-binary', '--disable-pip-version-check',
          '--progress-bar', 'off', '--no-compile', *what],
@@ -102,7 +105,7 @@ def install_wheels(*what: object) -> None:
 
 
 def install_ros_and_the_rest() -> None:
-    """Install everything, then mend what the ROS wheels leave to us."""
+    """Install everything, then correct the paths in the ROS wheels."""
     install_wheels(pin('pip', 'requirements-ros.txt'))
     install_wheels(*(word for name in WHEELS for word in ('-r', name)))
     mend_cmake_files()
@@ -127,7 +130,7 @@ def mend_cmake_files() -> None:
 
 
 def build(*packages: str) -> None:
-    """Build packages with colcon, as a workspace of a lab would."""
+    """Build packages with colcon, as in a lab's workspace."""
     system_parts.need_build_tools()
     environment = {
         **os.environ, 'AMENT_PREFIX_PATH': str(VENV), 'CMAKE_PREFIX_PATH': str(VENV),
@@ -141,14 +144,14 @@ def build(*packages: str) -> None:
 
 
 def build_robot() -> None:
-    """Build arena_robot from nothing, so that what was renamed does not linger."""
+    """Build arena_robot from scratch, so that renamed files do not remain."""
     for folder in ('build', 'install'):
         shutil.rmtree(ROOT / folder / 'arena_robot', ignore_errors=True)
     build('arena_robot')
 
 
 def install_start_up() -> None:
-    """Put the start-up file and the ``arena`` command in place, and see that they work."""
+    """Install the start-up file and the ``arena`` command, and check that they work."""
     shutil.copy(ROOT / '.ci' / 'arena_start.py', SITE / 'arena_start.py')
     (SITE / '_arena_start.pth').write_text('import arena_start\n')
     command = VENV / 'bin' / 'arena'
@@ -160,10 +163,10 @@ def install_start_up() -> None:
 
 def compile_used() -> None:
     """
-    Import every module of arena_robot, so that Python keeps it, and what it needs, compiled.
+    Import every module of arena_robot, so that Python stores it and its imports compiled.
 
-    Where PYTHONDONTWRITEBYTECODE is set, as in many containers, nobody else ever would, and
-    every process compiled it all for a second or two when it starts.
+    Where PYTHONDONTWRITEBYTECODE is set, as in many containers, compiled files would otherwise
+    never be written, and every process would compile for a second or two at its start.
     """
     code = ('import importlib, pkgutil, arena_robot\n'
             'for module in pkgutil.walk_packages(arena_robot.__path__, "arena_robot."):\n'
@@ -172,7 +175,7 @@ def compile_used() -> None:
 
 
 def steps() -> list[tuple[str, str, str, Callable[[], None]]]:
-    """Return title, stamp, what it depends on, and work of every step, in order."""
+    """Return title, stamp, dependencies and function of every step, in order."""
     wheels = digest(files(*WHEELS))
     messages = digest(files('arena_msgs', 'requirements-ros.txt'), pin('numpy'))
     package = digest(files(*PACKAGE_FILES), messages)

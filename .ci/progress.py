@@ -1,4 +1,4 @@
-"""Run a command with its words in a log, and show a person that it is alive."""
+"""Run a command with its output in a log, and show its progress."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ def say(text: str) -> None:
 
 
 def last_line(log: Path) -> str:
-    """Return the newest line of ``log`` that says something."""
+    """Return the last non-empty line of ``log``."""
     with open(log, 'rb') as stream:
         stream.seek(max(0, log.stat().st_size - 2000))
         lines = stream.read().decode(errors='replace').splitlines()
@@ -30,7 +30,10 @@ def last_line(log: Path) -> str:
 
 
 def watch(process: 'subprocess.Popen[bytes]', log: Path) -> int:
-    """Wait for ``process``; on a terminal show time and newest words, else a line a minute."""
+    """
+    Wait for ``process``; on a terminal show the time and the last line of its log, else print a
+    line per minute.
+    """
     started = shown = time.monotonic()
     live = sys.stdout.isatty()
     while True:

@@ -1,8 +1,8 @@
 """
-Generate Python from every .proto file in arena_robot, in place.
+Generate Python code beside every .proto file in arena_robot.
 
-The code is committed, so that nobody needs the compiler to use the package. ``--check`` changes
-nothing and fails when the committed code is not what the sources give.
+The code is committed, so that the package can be used without the compiler. ``--check`` changes
+nothing and fails when the committed code does not match the sources.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def generate(sources: list[Path], out: Path) -> None:
 
 
 def products() -> dict[Path, str]:
-    """Return what every generated file should hold, by its place in the checkout."""
+    """Return the content of every generated file by its path in the checkout."""
     sources = sorted(PACKAGE.rglob('*.proto'))
     if not sources:
         return {}
@@ -41,7 +41,7 @@ def products() -> dict[Path, str]:
 
 
 def stale(wanted: dict[Path, str]) -> list[Path]:
-    """Return the generated files that are missing, differ, or have lost their source."""
+    """Return the generated files that are missing, differ, or whose source no longer exists."""
     there = {path for ending in ('*_pb2.py', '*_pb2.pyi', '*_pb2_grpc.py')
              for path in PACKAGE.rglob(ending)}
     differ = {path for path, text in wanted.items()
@@ -59,7 +59,7 @@ def main() -> int:
     for path in changed:
         name = path.relative_to(ROOT)
         if args.check:
-            print(f'{name} is not what its .proto gives; run `make proto` and commit',
+            print(f'{name} does not match its .proto; run `make proto` and commit',
                   file=sys.stderr)
         elif path in wanted:
             path.write_text(wanted[path], encoding='utf-8')

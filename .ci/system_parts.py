@@ -20,7 +20,7 @@ RENDER = ("import mujoco; context = mujoco.GLContext(64, 64); context.make_curre
 
 
 def missing_build_tools() -> list[str]:
-    """Return the Debian packages of what is needed to build and is not there."""
+    """Return the Debian packages that are missing for the build."""
     version = f'python{sys.version_info[0]}.{sys.version_info[1]}'
     wanted = []
     if not (shutil.which('c++') and shutil.which('cc')):
@@ -35,7 +35,7 @@ def missing_build_tools() -> list[str]:
 
 
 def need_build_tools() -> None:
-    """Have the compiler, make, Python's headers and venv, or raise Failed."""
+    """Install compiler, make, Python's headers and venv if missing, or raise Failed."""
     wanted = missing_build_tools()
     if wanted:
         install(wanted, 'to build the message package')
@@ -44,19 +44,19 @@ def need_build_tools() -> None:
 
 
 def renders(python: Path) -> str:
-    """Return '' when MuJoCo can draw off screen, else the reason why not."""
+    """Return '' when MuJoCo can render off screen, else the reason why not."""
     done = subprocess.run([python, '-c', RENDER], capture_output=True, text=True, timeout=120,
                           env={**os.environ, 'MUJOCO_GL': 'egl'}, check=False)
     return (done.stderr.strip() or f'code {done.returncode}') if done.returncode else ''
 
 
 def need_egl(python: Path) -> None:
-    """Have MuJoCo draw off screen through EGL, or raise Failed."""
+    """Install EGL if missing, check that MuJoCo renders off screen, or raise Failed."""
     if renders(python):
         install(EGL, 'to draw the simulated cameras')
         reason = renders(python)
         if reason:
-            raise Failed(f'MuJoCo cannot draw through EGL. It says:\n{reason}')
+            raise Failed(f'MuJoCo cannot render through EGL. Its message:\n{reason}')
 
 
 def missing_for_browser_tests() -> list[str]:
@@ -76,11 +76,11 @@ def want_browser() -> None:
 
 
 def install(packages: Sequence[str], why: str) -> None:
-    """Install Debian packages when the user may, else raise Failed naming the command."""
+    """Install Debian packages when the user is allowed to, else raise Failed with the command."""
     command = ['apt-get', 'install', '-y', '--no-install-recommends', *packages]
     asked = f'sudo apt-get update && sudo {shlex.join(command)}'
     if not shutil.which('apt-get'):
-        raise Failed(f'missing {why}: what Debian calls {", ".join(packages)}. '
+        raise Failed(f'missing {why}: in Debian {", ".join(packages)}. '
                      'Install it with the package tool of this system, then try again.')
     sudo = [] if os.geteuid() == 0 else ['sudo', '-n']
     if sudo and (not shutil.which('sudo') or run_quietly(['sudo', '-n', 'true'])):
@@ -92,7 +92,7 @@ def install(packages: Sequence[str], why: str) -> None:
 
 
 def run_quietly(command: Sequence[str]) -> int:
-    """Run ``command`` without its words and return its exit code."""
+    """Run ``command`` without output and return its exit code."""
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=900,
                           env={**os.environ, 'DEBIAN_FRONTEND': 'noninteractive'},
                           check=False).returncode

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class PolicyServiceStub:
-    """Errors are gRPC statuses; the trailing metadata key `arena-code` carries the suite's own code
+    """Errors are gRPC statuses; the trailing metadata key `arena-code` has this package's error code
     (policy, policy_unavailable, policy_timeout, policy_refused, policy_bad_reply).
     """
 
@@ -59,12 +59,12 @@ class PolicyServiceStub:
 
 
 class PolicyServiceServicer:
-    """Errors are gRPC statuses; the trailing metadata key `arena-code` carries the suite's own code
+    """Errors are gRPC statuses; the trailing metadata key `arena-code` has this package's error code
     (policy, policy_unavailable, policy_timeout, policy_refused, policy_bad_reply).
     """
 
     def GetSpec(self, request, context):
-        """What the policy wants to be shown and what it answers.
+        """The policy's input and output specification.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -78,14 +78,14 @@ class PolicyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Stream(self, request_iterator, context):
-        """The same calls on one long stream: one reply per request, matched by id.
+        """The same calls on one stream: one reply per request, matched by id.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Reset(self, request, context):
-        """Forget an episode; sent after each rollout, and harmless for an episode never seen.
+        """Clear the state of an episode; called after each rollout. No error for an unknown episode.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,7 +123,7 @@ def add_PolicyServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PolicyService:
-    """Errors are gRPC statuses; the trailing metadata key `arena-code` carries the suite's own code
+    """Errors are gRPC statuses; the trailing metadata key `arena-code` has this package's error code
     (policy, policy_unavailable, policy_timeout, policy_refused, policy_bad_reply).
     """
 

@@ -147,7 +147,7 @@ class ArenaServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Assign(self, request, context):
-        """Stations: one session from assignment to reveal. All of these can be repeated.
+        """Stations: one session from assignment to reveal. All of these calls can be repeated.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -202,7 +202,7 @@ class ArenaServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RegisterPolicy(self, request, context):
-        """Owners: their own policies. Maintainers: everybody's.
+        """Owners: their own policies. Maintainers: all policies.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -233,7 +233,7 @@ class ArenaServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AddAccount(self, request, context):
-        """Maintainers: people and stations.
+        """Maintainers: accounts and stations.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -258,7 +258,7 @@ class ArenaServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Standings(self, request, context):
-        """Anybody with a token: results.
+        """All tokens: results.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
