@@ -1,6 +1,5 @@
 """
-Start-up code of the environment's Python: finds ROS 2, arena_msgs and this checkout without
-sourcing.
+Start-up code of the environment's Python: finds ROS 2, arena_msgs and this checkout.
 
 `make setup` copies this file into ``.venv`` and adds a ``.pth`` line that imports it before the
 start-up file of the ROS wheels, which restarts Python once with a new ``LD_LIBRARY_PATH``. Another

@@ -58,10 +58,7 @@ def pin(name: str, where: str = 'requirements.txt') -> str:
 
 
 def digest(paths: Iterable[Path], *words: str) -> str:
-    """
-    Return a hash over the names and bytes of ``paths``, ``words``, Python's version and the
-    folder.
-    """
+    """Return a hash over the names and bytes of ``paths``, ``words``, Python's version, folder."""
     total = hashlib.sha256('\0'.join((sys.version, str(ROOT), *words)).encode())
     for path in paths:
         total.update(str(path.relative_to(ROOT)).encode() + b'\0')

@@ -30,10 +30,7 @@ def last_line(log: Path) -> str:
 
 
 def watch(process: 'subprocess.Popen[bytes]', log: Path) -> int:
-    """
-    Wait for ``process``; on a terminal show the time and the last line of its log, else print a
-    line per minute.
-    """
+    """Wait for ``process``; on a terminal show time and last log line, else a line a minute."""
     started = shown = time.monotonic()
     live = sys.stdout.isatty()
     while True:

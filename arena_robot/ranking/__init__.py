@@ -1,1 +1,1 @@
-"""Comparisons in, standings out."""
+"""Ranking methods: standings computed from comparisons, votes and games."""

@@ -1,4 +1,4 @@
-"""α-Rank (Omidshafiei et al. 2019): how long evolution stays at each joint strategy."""
+"""α-Rank (Omidshafiei et al. 2019): stationary distribution of an evolution of strategies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ def alpha_rank(payoffs: Sequence[ArrayLike], alpha: float | None = None, populat
     """
     Return the stationary distribution over joint strategies, one population per player.
 
-    From a joint strategy, each change of one player's strategy is tried with probability
-    η = 1/Σ(A_p − 1) and takes over with probability ρ, where Δ is that player's gain:
-    ρ = (1 − e^(−αΔ)) / (1 − e^(−αmΔ)), and 1/m at Δ = 0. ``alpha=None`` is the limit of strong
-    selection, perturbed to have one answer: ρ = 1 − ε for a gain, ½ for none, ε for a loss.
-    Raises RankingError above ``LIMIT`` joint strategies, DataError for a bad game or parameter.
+    From a joint strategy, each change of one player's strategy is proposed with probability η =
+    1/Σ(A_p − 1) and accepted with probability ρ, where Δ is that player's gain: ρ = (1 − e^(−αΔ))
+    / (1 − e^(−αmΔ)), and 1/m at Δ = 0. ``alpha=None`` is the limit of strong selection, perturbed
+    so that it is unique: ρ = 1 − ε for a gain, ½ for none, ε for a loss. Raises RankingError above
+    ``LIMIT`` joint strategies, DataError for a bad game or parameter.
     """
     tensors = checked_payoffs(payoffs)
     _check(alpha, population, epsilon)
@@ -62,8 +62,8 @@ def alpha_rank_symmetric(payoffs: ArrayLike, alpha: float | None = None, populat
     """
     Return the stationary distribution of one population playing a symmetric two-player game.
 
-    payoffs: G, shape (m, m), to the row player. Strategy b takes over from a with Δ = G[b, a] −
-    G[a, b]; ρ as in ``alpha_rank``, tried with probability 1/(m − 1). Shape (m,).
+    payoffs: G, shape (m, m), to the row player. Strategy b replaces a with Δ = G[b, a] − G[a, b];
+    ρ as in ``alpha_rank``, proposed with probability 1/(m − 1). Shape (m,).
     """
     G = np.asarray(payoffs, dtype=float)
     _check(alpha, population, epsilon)
@@ -78,8 +78,9 @@ def stationary(rates: ArrayLike) -> Floats:
     """
     Return π with π R = 0 for transition rates, shape (n, n), diagonal ignored.
 
-    Grassmann, Taksar and Heyman's elimination: no subtractions, so even a nearly decomposable
-    chain keeps its digits. Raises RankingError if some states cannot be left to the earlier ones.
+    Grassmann, Taksar and Heyman's elimination: no subtractions, so the result is accurate also for
+    a nearly decomposable chain. Raises RankingError if the earlier states cannot be reached from
+    some state.
     """
     R = np.array(rates, dtype=float)
     n = len(R)
@@ -87,7 +88,8 @@ def stationary(rates: ArrayLike) -> Floats:
     for k in range(n - 1, 0, -1):
         out = R[k, :k].sum()
         if out <= 0:
-            raise RankingError('α-Rank: the chain falls apart; lower alpha or use alpha=None')
+            raise RankingError('α-Rank: the Markov chain has several closed classes; lower '
+            'alpha or use alpha=None')
         R[:k, k] /= out
         R[:k, :k] += np.outer(R[:k, k], R[k, :k])
     pi = np.zeros(n)

@@ -1,4 +1,4 @@
-"""Standings as plain values: what `arena rank --json`, the server and the ranking node give."""
+"""Standings as plain values for JSON: `arena rank --json`, the server, the ranking node."""
 
 import math
 from typing import Any

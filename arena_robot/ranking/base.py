@@ -1,4 +1,4 @@
-"""What every method of ranking takes and gives: comparisons in, standings out."""
+"""Input and output types of every ranking method: Comparisons, Fit, Standings."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,13 +21,13 @@ TIE_TOLERANCE = 1e-9
 @dataclass(frozen=True)
 class Comparisons:
     """
-    M verdicts between n policies, as arrays that cannot be written to.
+    M verdicts between n policies, as read-only arrays.
 
     ``items`` are the names of the policies 0 to n-1. ``first``, ``second`` (M,) index them in the
     order A, B; ``outcome`` (M,) is 1 where the first was preferred, 0.5 for a tie, 0 where the
     second was; ``weight`` (M,) >= 0. ``session``, ``evaluator``, ``institution`` (M,) are indices,
     the last two into ``evaluators`` and ``institutions``. ``score_first``, ``score_second`` (M,)
-    are progress 0..1, NaN where nobody gave one.
+    are progress 0..1, NaN where there is none.
     """
 
     items: tuple[str, ...]
@@ -50,10 +50,10 @@ class Comparisons:
               institution: Sequence[str] | None = None, score_first: ArrayLike | None = None,
               score_second: ArrayLike | None = None) -> 'Comparisons':
         """
-        Check and keep comparisons; what is not given is 1, unknown, or one session each.
+        Check and store comparisons; defaults are weight 1, unknown, and one session each.
 
-        :raises RankingError: lengths differ, an index or outcome is out of range, a policy meets
-            itself, a weight is negative or NaN.
+        :raises RankingError: lengths differ, an index or outcome is out of range, a policy is
+        compared with itself, a weight is negative or NaN.
         """
         i, j = _indices(first, 'first'), _indices(second, 'second')
         y = np.asarray(outcome, dtype=float)
@@ -74,7 +74,7 @@ class Comparisons:
     def from_words(cls, rows: Iterable[Comparison], items: Sequence[str] | None = None,
                    ) -> 'Comparisons':
         """
-        Build from the core's comparisons; ``items`` default to the policies met, sorted by name.
+        Build from core comparisons; default ``items``: the policies that occur, sorted by name.
 
         Rows with a policy outside ``items`` are left out.
         """
@@ -101,7 +101,7 @@ class Comparisons:
         return len(self.items)
 
     def take(self, rows: NDArray[Any]) -> 'Comparisons':
-        """Return the comparisons at ``rows`` (indices or a mask), all policies kept."""
+        """Return the comparisons at ``rows`` (indices or a mask); ``items`` stay the same."""
         columns: dict[str, Any] = {
             name: _frozen(getattr(self, name)[rows])
             for name in ('first', 'second', 'outcome', 'weight', 'session', 'evaluator',
@@ -140,10 +140,10 @@ class Comparisons:
 @dataclass(frozen=True)
 class Diagnostics:
     """
-    How a fit ended and what the data could not tell.
+    Convergence of a fit, warnings, and numbers specific to the method.
 
-    ``log_likelihood`` is in nats and NaN where the method has none; ``details`` are numbers that
-    only this method has.
+    ``log_likelihood`` is in nats and NaN where the method has none; ``details`` are specific to
+    the method.
     """
 
     converged: bool = True
@@ -158,10 +158,11 @@ class Standings:
     """
     The outcome of one method.
 
-    ``scores`` (n,) in the method's own unit, higher is better; ``low``, ``high`` (n,) its
-    interval, NaN where none was asked for. ``ranks`` (n,) count from 1; policies whose scores are
-    equal share the better rank. ``counts`` (n,) comparisons of each. ``solve`` (n,) is the
-    ability as a probability: of solving a task, or of beating a policy drawn from the pool.
+    ``scores`` (n,) in the method's own unit, higher is better; ``low``, ``high`` (n,)
+    its interval, NaN without intervals. ``ranks`` (n,) count from 1; policies whose scores are
+    equal share the better rank.
+    ``counts`` (n,) comparisons of each. ``solve`` (n,) is the ability as a probability: of solving
+    a task, or of beating a policy drawn from the pool.
     ``rank_low``, ``rank_high`` (n,) and ``p_better`` (n, n), the probability that the row's policy
     is better than the column's, come with intervals.
     """
@@ -181,13 +182,13 @@ class Standings:
 
     @property
     def order(self) -> list[int]:
-        """The indices of the policies from best to worst; equals stay in the order of items."""
+        """The indices of the policies from best to worst; equal ones in the order of items."""
         return [int(k) for k in np.lexsort((np.arange(len(self.items)), self.ranks))]
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What a method computes before anything is said of uncertainty; arrays as in Standings."""
+    """Result of a method without intervals; arrays as in Standings."""
 
     scores: Floats
     solve: Floats
@@ -196,10 +197,10 @@ class Fit:
 
 
 class Method(Protocol):
-    """A method of ranking: comparisons in, abilities out."""
+    """A ranking method: a callable from Comparisons to Fit."""
 
     def __call__(self, comparisons: Comparisons) -> Fit:
-        """Fit, or raise RankingError when the comparisons cannot answer."""
+        """Fit; raises RankingError when the comparisons do not determine the abilities."""
 
 
 def standings(method: str, comparisons: Comparisons, fit: Fit) -> Standings:
@@ -253,7 +254,7 @@ def _check(items: tuple[str, ...], i: Ints, j: Ints, y: Floats, w: Floats,
         raise RankingError(f'policy indices must be 0 to {len(items) - 1}')
     itself = np.flatnonzero(i == j)
     if len(itself):
-        raise RankingError(f'comparison {itself[0]} sets {items[i[itself[0]]]} against itself')
+        raise RankingError(f'comparison {itself[0]} compares {items[i[itself[0]]]} with itself')
     bad = np.flatnonzero(~((y == 0) | (y == 0.5) | (y == 1)))
     if len(bad):
         raise RankingError(f'comparison {bad[0]} has outcome {y[bad[0]]}; expected 1, 0.5 or 0')

@@ -1,8 +1,8 @@
 """
 Bradley–Terry and Davidson on many tables of counts at once, for the bootstrap.
 
-All replicates of a bootstrap take their Newton steps together: arrays (R, P) over replicates and
-pairs, one batched solve of R systems per step, started at the fit of the whole data.
+The Newton steps of all bootstrap replicates are computed together: arrays (R, P) over replicates
+and pairs, one batched solve of R systems per step, started at the fit of the whole data.
 """
 
 import numpy as np

@@ -1,15 +1,16 @@
 """
 Bradley–Terry: the exact maximum of the likelihood by damped Newton on sufficient counts.
 
-Model (Bradley and Terry 1952): P(i beats j) = σ(θ_i - θ_j). A tie is half a win for each, whoever
-was written first. With w_ij the wins of i over j (ties ½) and n_ij = w_ij + w_ji,
+Model (Bradley and Terry 1952): P(i beats j) = σ(θ_i - θ_j). A tie is half a win for each; the
+order of the two policies does not matter. With w_ij the wins of i over j (ties ½) and n_ij = w_ij
++ w_ji,
 
     ℓ(θ)      = Σ_pairs w_ij log σ(θ_i - θ_j) + w_ji log σ(θ_j - θ_i) - λ/2 Σ θ²
     ∂ℓ/∂θ_i   = Σ_j (w_ij - n_ij p_ij) - λ θ_i
     -∂²ℓ      = Laplacian of the weights n_ij p_ij (1 - p_ij), + λ I
 
 The abilities are centred: Σ θ = 0. ℓ is concave, and its maximum is finite and unique when
-everyone is reached from everyone by wins and ties (Ford 1957); otherwise the fit refuses.
+everyone is reached from everyone by wins and ties (Ford 1957); otherwise the fit raises an error.
 """
 
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ class BradleyTerry:
         Fit comparisons.
 
         :raises RankingError: they cannot order the policies, or have no finite maximum.
-        :raises NotConverged: Newton did not settle.
+        :raises NotConverged: Newton did not converge.
         """
         counts = count_pairs(comparisons)
         return fit_counts(counts, self.l2, vote_warnings(comparisons))
@@ -69,13 +70,13 @@ def fit_counts(counts: PairCounts, l2: float = 0.0, warnings: tuple[str, ...] = 
         step = solve_laplacian(counts, total * p * (1 - p), gradient, l2)
         theta, value, size = climb(theta, step, value, lambda t: log_likelihood(t, counts, l2))
         if iteration == MAX_ITERATIONS and size >= TOLERANCE:
-            raise NotConverged(f'Bradley–Terry on {counts.n} policies still moved by {size:.2e} '
+            raise NotConverged(f'Bradley–Terry on {counts.n} policies still changed by {size:.2e} '
                                f'after {iteration} Newton steps; use l2 > 0')
     theta = theta - theta.mean()
     p = expit(theta[counts.low] - theta[counts.high])
     covariance = centred_covariance(counts, total * p * (1 - p), l2)
     if np.ptp(theta) > CERTAIN:
-        warnings = (*warnings, 'abilities differ by more than 30: some verdicts are all one way')
+        warnings = (*warnings, 'abilities differ by more than 30: some groups won every match')
     return Fit(theta, expected_share(theta), Diagnostics(
         True, iteration, log_likelihood(theta, counts, 0.0), warnings,
         {'sufficient_counts': 2 * len(counts.low), 'l2': l2}), covariance)
@@ -89,7 +90,7 @@ def log_likelihood(theta: Floats, counts: PairCounts, l2: float = 0.0) -> float:
 
 
 def expected_share(theta: Floats) -> Floats:
-    """Return (n,) the chance of each to beat another policy drawn evenly from the pool."""
+    """Return (n,) the probability of each to beat another policy drawn uniformly from the pool."""
     n = len(theta)
     if n < 2:
         return np.full(n, np.nan)

@@ -1,4 +1,4 @@
-"""Sufficient counts of pairwise verdicts, and what they cannot compare."""
+"""Sufficient counts of pairwise verdicts, and checks that they can order the policies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,10 +16,11 @@ DENSE_CELLS = 4_000_000
 @dataclass(frozen=True)
 class PairCounts:
     """
-    Verdicts of n policies summed per pair, all that Bradley–Terry and Davidson look at.
+    Verdicts of n policies summed per pair: sufficient for Bradley–Terry and Davidson.
 
-    P pairs that met, ``low`` < ``high`` (P,); ``wins`` (P,) of the lower index, ``losses`` (P,),
-    ``ties`` (P,), all weighted.
+    P compared pairs,
+    ``low`` < ``high`` (P,); ``wins`` (P,) of the lower index, ``losses`` (P,), ``ties`` (P,), all
+    weighted.
     """
 
     items: tuple[str, ...]
@@ -45,7 +46,7 @@ class PairCounts:
         return 3 * len(self.low)
 
     def saturated(self) -> float:
-        """Return the log-likelihood (nats) of the observed shares: no model can do better."""
+        """Return the log-likelihood (nats) of the observed shares: the maximum for any model."""
         seen = np.stack([self.wins, self.ties, self.losses])
         share = np.where(seen > 0, seen, 1.0) / self.total
         return float(np.sum(seen * np.log(np.where(seen > 0, share, 1.0))))
@@ -73,7 +74,8 @@ def outcome_cells(comparisons: Comparisons) -> Ints:
     """
     Return (M,) the cell of each verdict: 3 (low n + high) + outcome of the lower index.
 
-    The outcome is 0 for a loss, 1 for a tie, 2 for a win, so that who was shown first is lost.
+    The outcome is 0 for a loss, 1 for a tie, 2 for a win, so the order of presentation is not
+    kept.
     """
     i, j = comparisons.first, comparisons.second
     outcome = (2 * comparisons.outcome).astype(np.int64)
@@ -103,9 +105,10 @@ def groups(counts: PairCounts, *, beaten: bool = False) -> list[list[str]]:
 
 def require_connected(counts: PairCounts) -> None:
     """
-    Refuse comparisons that cannot order their policies at all.
+    Raise RankingError for comparisons that cannot order their policies.
 
-    :raises RankingError: fewer than two policies, no comparisons, or groups that never met.
+    :raises RankingError: fewer than two policies, no comparisons, or groups that were never
+    compared.
     """
     if counts.n < 2:
         raise RankingError(f'asked to rank {counts.n} policy ({named(counts.items)}); '
@@ -118,13 +121,13 @@ def require_connected(counts: PairCounts) -> None:
     found = groups(counts)
     if len(found) > 1:
         raise RankingError(
-            f'{counts.n} policies fall into {len(found)} groups that never met, so they cannot '
-            f'be compared: {listed(found)}; rank a group alone or compare across the groups')
+            f'{counts.n} policies fall into {len(found)} groups that were never compared '
+            f'with each other: {listed(found)}; rank a group alone or compare across the groups')
 
 
 def require_finite(counts: PairCounts) -> None:
     """
-    Refuse comparisons whose likelihood grows for ever.
+    Raise RankingError for comparisons whose likelihood has no finite maximum.
 
     :raises RankingError: some policies never won or tied against the rest, or the other way.
     """
@@ -135,7 +138,7 @@ def require_finite(counts: PairCounts) -> None:
 
 
 def one_way(counts: PairCounts) -> tuple[str, ...]:
-    """Say which groups of policies only ever won or lost against each other, if any."""
+    """Return a message naming groups of policies that only won or only lost, or ''."""
     met_all = len(counts.low) == counts.n * (counts.n - 1) // 2
     if met_all and np.all(counts.wins + counts.ties > 0) \
             and np.all(counts.losses + counts.ties > 0):

@@ -1,5 +1,5 @@
 """
-Davidson: Bradley–Terry with ties of their own, at the exact maximum of the likelihood.
+Davidson: Bradley–Terry with a tie probability, at the exact maximum of the likelihood.
 
 Model (Davidson 1970), with d = θ_i - θ_j and a tie parameter κ > 0:
 
@@ -14,7 +14,7 @@ a ∈ {1, ½, 0} the outcome, s = P(i wins) + P(tie)/2 and t = P(tie):
                                  -∂²ℓ/∂d ∂log κ = t (½ - s)
 
 Without a single tie κ is 0 and the model is Bradley–Terry; with nothing but ties κ is infinite,
-all abilities are equal, and the fit refuses.
+all abilities are equal, and the fit raises an error.
 """
 
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class Davidson:
         Fit comparisons; ``diagnostics.details['kappa']`` is κ.
 
         :raises RankingError: they cannot order the policies, have no finite maximum, or all tie.
-        :raises NotConverged: Newton did not settle.
+        :raises NotConverged: Newton did not converge.
         """
         return fit_counts(count_pairs(comparisons), self.l2, vote_warnings(comparisons))
 
@@ -76,8 +76,8 @@ def fit_counts(counts: PairCounts, l2: float = 0.0, warnings: tuple[str, ...] = 
         raise RankingError('no finite maximum: wins and ties let abilities and kappa grow '
                            'together; use l2 > 0, or collect more comparisons')
     if ties == total:
-        raise RankingError(f'all {total:g} verdicts are ties, so nothing tells the policies '
-                           'apart; collect comparisons with a preference')
+        raise RankingError(f'all {total:g} verdicts are ties, so the policies cannot be '
+                           'ordered; collect comparisons with a preference')
     point = np.append(np.zeros(counts.n), np.log(2 * ties / (total - ties)))
     value = log_likelihood(point, counts, l2)
     iteration, size = 0, np.inf
@@ -86,8 +86,8 @@ def fit_counts(counts: PairCounts, l2: float = 0.0, warnings: tuple[str, ...] = 
         step = newton_step(point, counts, l2)
         point, value, size = climb(point, step, value, lambda x: log_likelihood(x, counts, l2))
         if iteration == MAX_ITERATIONS and size >= TOLERANCE:
-            raise NotConverged(f'Davidson on {counts.n} policies still moved by {size:.2e} after '
-                               f'{iteration} Newton steps; use l2 > 0')
+            raise NotConverged(f'Davidson on {counts.n} policies still changed by {size:.2e} '
+                               f'after {iteration} Newton steps; use l2 > 0')
     theta, kappa = point[:-1] - point[:-1].mean(), float(np.exp(point[-1]))
     told = _told(Diagnostics(True, iteration, log_likelihood(point, counts, 0.0), warnings),
                  counts, kappa)
@@ -122,7 +122,7 @@ def gradient(point: Floats, counts: PairCounts, l2: float = 0.0) -> Floats:
 
 
 def _chances(point: Floats, counts: PairCounts) -> tuple[Floats, Floats]:
-    """Return per pair (P,) what the lower index expects, a tie counting half, and P(tie)."""
+    """Return per pair (P,) the lower index's expected outcome, a tie counting half, and P(tie)."""
     theta = point[:-1]
     win, tie, _ = outcome_probabilities(theta[counts.low] - theta[counts.high],
                                         float(np.exp(point[-1])))
@@ -169,7 +169,7 @@ def _told(base: Diagnostics, counts: PairCounts, kappa: float) -> Diagnostics:
 
 
 def expected_share(theta: Floats, kappa: float) -> Floats:
-    """Return (n,) the chance to beat another policy of the pool, a tie counting half."""
+    """Return (n,) the probability to beat another policy of the pool, a tie counting half."""
     n = len(theta)
     if n < 2:
         return np.full(n, np.nan)

@@ -3,8 +3,9 @@ Elo: one pass over the comparisons in the order they were made, or the mean over
 
 After each verdict y ∈ {1, ½, 0}:  θ_i += K w (y - p), θ_j -= K w (y - p), with
 p = 1 / (1 + 10^{-(θ_i - θ_j)/400}) and w the weight. The result depends on the order: on 500
-verdicts of seven policies the last few dozen weigh most. ``orders`` > 0 runs that many
-random orders and returns their mean; ``orders`` = 0 keeps the order of writing and says so.
+verdicts of seven policies the last few dozen have the largest weight.
+``orders`` > 0 runs that many random orders and returns their mean; ``orders`` = 0 keeps the order
+of the rows and adds a warning.
 """
 
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ class Elo:
                               for done in range(0, self.orders, block))])
         else:
             runs = run_orders(comparisons, np.arange(m)[None, :], self.k)
-            warnings = (*warnings, 'one order only: the last verdicts weigh most')
+            warnings = (*warnings, 'one order only: the last verdicts have the largest weight')
         ratings = self.start + runs.mean(axis=0)
         spread = runs.std(axis=0, ddof=1) if self.orders > 1 else np.full(comparisons.n, np.nan)
         return Fit(ratings, expected_share((ratings - self.start) / SCALE), Diagnostics(

@@ -1,5 +1,5 @@
 """
-Evaluators: who votes like the others, who for a side, at random or the other way round.
+Evaluator statistics: agreement with the consensus, side bias, random or inverted votes.
 
 An evaluator's votes are scored under four descriptions, with the abilities θ taken from the
 robust consensus (:mod:`robust`):
@@ -9,12 +9,12 @@ robust consensus (:mod:`robust`):
 ``inverted``    P(first) = σ(θ_j - θ_i)
 ``one-sided``   P(first) = the share this evaluator chose the policy shown first
 
-A fifth, ``partial``, gives one policy the extra that fits best: P(first) = σ(θ_i - θ_j ± c). Free
+A fifth, ``partial``, adds a fitted bonus to one policy: P(first) = σ(θ_i - θ_j ± c). Free
 parameters cost one nat each, as in AIC, and the choice of the policy log n. Ties are left out.
-``suspicion`` is the log-likelihood by which the best other description beats ``honest``; above 0
-it is the likelier one. Votes on policies that are alike tell nothing, and leave everybody's
-suspicion near 0. An evaluator whose tasks suit other policies than everybody else's looks random
-too: ``own_scores`` near 1 speaks for honest votes on unusual tasks.
+``suspicion`` is the log-likelihood of the best other description minus that of ``honest``; above 0
+the other description is more likely. Votes on policies of equal ability carry no information and
+leave the suspicion near 0. An evaluator whose tasks favour other policies than those of the other
+evaluators also looks random: ``own_scores`` near 1 indicates honest votes on unusual tasks.
 """
 
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ MOST_FAVOUR = 6.0
 @dataclass(frozen=True)
 class VoterReport:
     """
-    What one evaluator, or one institution, did.
+    Vote statistics of one evaluator or one institution.
 
     ``agreement`` is the share of decisive votes for the policy with the higher consensus ability,
     ``expected`` what an honest voter would reach on the same pairs, ``z`` their difference in
@@ -77,8 +77,8 @@ def institutions(comparisons: Comparisons, method: RobustBradleyTerry | None = N
     """
     Report on every institution, most suspicious first.
 
-    Its evaluators' own reliability and side are taken as fitted, so that a lab with a random
-    voter is not suspected of a bias; the one suspicion left is ``partial``.
+    The reliability and side bias of its evaluators are those of the fit, so that a random voter is
+    not reported as a bias of the lab; only ``partial`` is tested.
     """
     state = fit_robust(comparisons, method or RobustBradleyTerry())
     votes = np.bincount(comparisons.institution, minlength=len(comparisons.institutions))
@@ -159,11 +159,11 @@ def _favourite(votes: Comparisons, d: Floats) -> tuple[float, int]:
 @dataclass(frozen=True)
 class Influence:
     """
-    How the standing moves without one evaluator.
+    Changes of the standing when one evaluator is left out.
 
-    ``largest`` is the largest change of a score and ``policy`` whose it is; ``moved`` maps the
-    policies whose rank changes to (rank with, rank without). ``failed`` says why the rest cannot
-    be ranked, else None.
+    ``largest`` is the largest change of a score, ``policy`` the policy with that change; ``moved``
+    maps the policies whose rank changes to (rank with, rank without). ``failed`` says why the rest
+    cannot be ranked, else None.
     """
 
     name: str

@@ -24,7 +24,7 @@ TABLE_KEYS = {'scores', 'models', 'tasks', 'kind'}
 @dataclass(frozen=True, eq=False)
 class GameInput:
     """
-    A game as it was written: payoff tensors, or a table of scores and the kind of game it means.
+    A game as read from JSON: payoff tensors, or a table of scores and the kind of its game.
 
     names: per player, the names of its strategies.
     """

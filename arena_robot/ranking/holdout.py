@@ -1,11 +1,11 @@
 """
-How well methods recover a reference from part of the sessions.
+Quality of methods trained on part of the sessions, measured against a reference.
 
-The reference is the mean progress of each policy over all its rollouts, of which the A and B
-rollouts that a method was trained on are part; ``leak_free`` leaves those out. The splits share
-most of their data, so their spread is the noise of choosing sessions among the ones at hand, and
-says little of what another month of sessions would give. :func:`redraw` says more: it draws anew
-which two of the policies that ran in a session were compared, and what was said of them.
+The reference is the mean progress of each policy over all its rollouts, including the A and B
+rollouts that a method was trained on; ``leak_free`` excludes those. The splits share most of their
+data, so their spread is the noise of choosing among the available sessions; it does not predict
+another month of sessions. :func:`redraw` is closer to that: it draws again which two of the
+policies that ran in a session were compared, and their verdict.
 """
 
 from collections.abc import Mapping, Sequence
@@ -111,7 +111,7 @@ def against(scores: Floats, goal: Floats) -> tuple[float, float, float, float]:
 
 
 def fit_or_shrink(method: Method, comparisons: Comparisons) -> tuple[Floats | None, bool]:
-    """Return the scores, with a small ridge if need be and so told, or None if nothing helps."""
+    """Return the scores and whether a small ridge was needed, or None if that fails too."""
     for attempt, fitter in enumerate((method, shrunk(method))):
         try:
             return fitter(comparisons).scores, attempt > 0
@@ -142,11 +142,11 @@ def redraws(arena: ArenaTables, methods: Mapping[str, Method], count: int = 100,
 
 def redraw(arena: ArenaTables, rng: np.random.Generator) -> Comparisons:
     """
-    Return comparisons with the compared pair of each session drawn anew.
+    Return comparisons with the compared pair of each session drawn again.
 
-    The pair is any two policies with a score in the session. The verdict is drawn from the real
-    ones: as often for the better scored, a tie or the other as evaluators said, separately for
-    equal scores and for gaps up to 0.1, 0.3 and more.
+    The pair is any two policies with a score in the session. The verdict is drawn with the
+    frequencies of the real ones (for the higher score, a tie, for the lower score), separately for
+    equal scores and for differences up to 0.1, 0.3 and more.
     """
     old = arena.comparisons
     table = _verdicts(old)

@@ -1,4 +1,4 @@
-"""Read JSON files and objects with messages that say what is wrong."""
+"""Read and check JSON files and objects."""
 
 import json
 from collections.abc import Mapping

@@ -60,7 +60,7 @@ def _solve_sparse(counts: PairCounts, weight: Floats, right: Floats, ridge: floa
     jacobi = LinearOperator((n, n), matvec=lambda x: x / degree, dtype=float)
     answer, failed = cg(matrix, right, rtol=1e-12, atol=1e-12, maxiter=20 * n, M=jacobi)
     if failed:
-        raise NotConverged(f'conjugate gradients on {n} policies did not settle in {20 * n} '
+        raise NotConverged(f'conjugate gradients on {n} policies did not converge in {20 * n} '
                            'steps; use l2 > 0')
     return np.asarray(answer if ridge > 0 else answer - answer.mean())
 

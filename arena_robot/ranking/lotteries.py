@@ -1,4 +1,4 @@
-"""Maximal lotteries and their iteration, on antisymmetric margins."""
+"""Maximal lotteries and iterative maximal lotteries of antisymmetric margins."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ SAME = 1e-9
 
 @dataclass(frozen=True)
 class LotteryRound:
-    """One round of iterative maximal lotteries: who left, and how the rest were decided."""
+    """One round of iterative maximal lotteries: the removed set and its lottery."""
 
     members: tuple[int, ...]
     probabilities: tuple[float, ...]
@@ -41,10 +41,10 @@ def maximal_lottery(margins: ArrayLike) -> Strategies:
 
 def iterative_levels(margins: ArrayLike) -> tuple[LotteryRound, ...]:
     """
-    Solve, take the essential set out, and solve again until nobody is left.
+    Solve, remove the essential set, and repeat until no alternative is left.
 
     Members of a level are sorted by falling probability (by index where that is equal or the
-    lottery is not unique). Taking somebody out changes the blocks only within their own.
+    lottery is not unique). Removing an alternative changes only its own block.
     """
     M = antisymmetric(margins)
     blocks, levels = majority_blocks(M)[::-1], []

@@ -1,4 +1,4 @@
-"""The table of pairwise methods by name, and the one call that ranks."""
+"""Table of the pairwise ranking methods by name, and :func:`rank`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -65,10 +65,10 @@ def rank(comparisons: Comparisons, method_name: str = 'bt', *, intervals: int = 
     Rank the policies of ``comparisons``.
 
     ``intervals`` > 0 is the number of bootstrap replicates by session behind the intervals at
-    ``level``, the rank intervals and ``p_better``. ``seed`` decides everything random;
-    ``options`` go to the method.
+    ``level``, the rank intervals and ``p_better``. ``seed`` determines all random
+    draws; ``options`` go to the method.
 
-    :raises RankingError: the comparisons cannot answer, or the method is unknown.
+    :raises RankingError: the comparisons cannot order the policies, or the method is unknown.
     """
     if method_name in SEEDED:
         options = {'seed': seed, **options}
@@ -82,7 +82,7 @@ def rank(comparisons: Comparisons, method_name: str = 'bt', *, intervals: int = 
 
 def placeable(comparisons: Comparisons, method_name: str) -> tuple[list[str], list[str]]:
     """
-    Return the policies that the method can rank together, most first, and those left over.
+    Return the largest set of policies that the method can rank together, and the others.
 
     Exact maximum-likelihood methods need wins or ties in both directions, the others a chain of
     comparisons; methods on progress alone need scores only.
@@ -103,10 +103,10 @@ def placeable(comparisons: Comparisons, method_name: str) -> tuple[list[str], li
 def rank_comparable(comparisons: Comparisons, method_name: str = 'bt', *, intervals: int = 0,
                     seed: int = 0, **options: Any) -> tuple[Standings, list[str]]:
     """
-    Rank the policies that the method can rank together; return them and the names left over.
+    Rank the policies that can be ranked together; return the standings and the other names.
 
     A policy that won or lost everything has no finite maximum-likelihood strength: Bradley–Terry
-    and Davidson then take a ridge of RIDGE comparisons, and a warning tells it.
+    and Davidson then take a ridge of RIDGE comparisons, with a warning.
 
     :raises RankingError: no two policies can be compared, or the method is unknown.
     """

@@ -35,7 +35,7 @@ def nash_average(payoffs: Sequence[ArrayLike]) -> NashAverage:
 
     payoffs: two matrices, shape (m, n); their sum must be constant. Every strategy in the
     support of an equilibrium gets the value of the game, so the best ones tie, and the ratings
-    rest on the few strategies of the other player that the equilibrium plays. Copies of a strategy
+    depend on the few strategies of the other player in the equilibrium. Copies of a strategy
     change nothing where the equilibrium is unique; where it is not, they can move the one of
     largest entropy. Raises DataError for another number of players or a sum that is not constant.
     """
@@ -55,10 +55,10 @@ def nash_average(payoffs: Sequence[ArrayLike]) -> NashAverage:
 
 def nash_average_table(scores: ArrayLike) -> NashAverage:
     """
-    Rate models against tasks, shape (models, tasks): the task player wants low scores.
+    Rate models against tasks, shape (models, tasks): the task player is paid for low scores.
 
-    Scores are used as they are; tasks on larger scales would get all the weight, so bring them to
-    one scale first.
+    Scores are used without scaling; tasks with larger scales would get all the weight, so scale
+    them first.
     """
     table = checked_scores(scores)
     return nash_average((table, -table))

@@ -1,14 +1,14 @@
 """
-Progress scores: their mean per policy, and their mean with each session's difficulty shared out.
+Progress scores: mean per policy, plain or corrected for each session's difficulty.
 
 ``Progress``: s̄_p = Σ w s / Σ w over the scored rollouts of p in the comparisons. Its covariance
-treats a session as one draw.
+is clustered by session.
 
 ``ProgressGls``: s_np = μ_p + u_n + e_np, where u_n, the same for both rollouts of a comparison,
-says how easy that task was. The two scores of a comparison then correlate by
-ρ = var(u) / (var(u) + var(e)) ≥ 0. μ is the generalised least-squares estimate and ρ the maximum
-of the normal likelihood, found in turns; a policy that met easy tasks is no longer flattered by
-them. With ρ = 0 it is the plain mean, with ρ near 1 only differences within comparisons count.
+is how easy that task was. The two scores of a comparison then correlate by ρ = var(u) / (var(u) +
+var(e)) ≥ 0. μ is the generalised least-squares estimate and ρ the maximum of the normal
+likelihood, computed alternately; a policy with easy tasks has no advantage from them. With ρ = 0
+it is the plain mean, with ρ near 1 only differences within comparisons count.
 """
 
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class ProgressGls:
         Fit μ and ρ; ``details['shared']`` is ρ, ``details['sigma']`` the spread of a score.
 
         :raises RankingError: a policy has no scored rollout.
-        :raises NotConverged: μ and ρ did not settle.
+        :raises NotConverged: μ and ρ did not converge.
         """
         scored_rollouts(comparisons)
         shared, warnings = 0.0, _unlinked(comparisons)
@@ -67,7 +67,7 @@ class ProgressGls:
             change = max(float(np.max(np.abs(new - means))), abs(rho - shared))
             means, shared = new, rho
             if iteration == MAX_ITERATIONS and change >= TOLERANCE:
-                raise NotConverged(f'progress_gls still moved by {change:.1e} after {iteration} '
+                raise NotConverged(f'progress_gls still changed by {change:.1e} after {iteration} '
                                    'rounds; use progress')
         covariance = np.asarray(np.linalg.inv(information) * variance, float)
         return Fit(means, means.copy(), Diagnostics(
@@ -137,4 +137,4 @@ def _shared(comparisons: Comparisons, means: Floats) -> tuple[float, float, floa
 def _unlinked(comparisons: Comparisons) -> tuple[str, ...]:
     found = groups(count_pairs(comparisons))
     return () if len(found) == 1 else (
-        f'groups that never met are compared by their scores alone: {listed(found)}',)
+        f'groups that were never compared are ordered by their scores alone: {listed(found)}',)

@@ -1,9 +1,9 @@
 """
-How good scores are against a reference, and against verdicts they have not seen.
+Quality of scores: correlation with a reference, accuracy on held-out verdicts.
 
 ``mmrv`` is the mean maximum rank violation of SIMPLER (Li et al. 2024): for each policy the
-largest reference gap among the policies it is put on the wrong side of, averaged over policies;
-0 is a perfect order and the unit is the reference's.
+largest reference difference to a policy that is ranked on the wrong side of it, averaged over
+policies; 0 is a perfect order and the unit is the reference's.
 """
 
 import numpy as np

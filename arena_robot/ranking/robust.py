@@ -1,20 +1,20 @@
 """
-Bradley–Terry that learns how far to trust each evaluator.
+Bradley–Terry with a fitted reliability of each evaluator.
 
-Model, after Crowd-BT (Chen et al. 2013) with a slope instead of a coin, for a vote of evaluator e
-at institution h on policies i (shown first) and j:
+Model, after Crowd-BT (Chen et al. 2013) with a slope instead of a coin flip, for a vote of
+evaluator e at institution h on policies i (shown first) and j:
 
     logit P(first preferred) = r_e (θ_i - θ_j) + b_e + c_hi - c_hj
 
 ``r_e`` is reliability: 1 votes like the consensus, 0 at random, below 0 the other way round. Its
-square is the weight of the evaluator's votes in θ, so a random voter weighs nothing and an
-inverted one is read in reverse. ``b_e`` is a pull to the side shown first, ``c_hp`` what an
-institution gives a policy beyond the consensus. Ties are left out: given that a vote has a
-winner, Davidson's model is Bradley–Terry's, and half votes would make everyone who sees many ties
-look unreliable. Maximised is the log-likelihood less the priors r ~ N(1, s_r²), b ~ N(0, s_b²),
-c ~ N(0, s_c²) and a small ridge on θ; the blocks take Newton steps in turn, each of which is a
-concave problem. The likelihood is the same if r and θ both change sign, so the start (r = 1) and
-the prior decide: the majority of the votes is taken to be honest.
+square is the weight of the evaluator's votes in θ, so a random voter has weight 0 and an inverted
+one has its votes reversed. ``b_e`` is a bias to the side shown first, ``c_hp`` an institution's
+bias for a policy. Ties are left out: given that a vote has a winner, Davidson's model is
+Bradley–Terry's, and half votes would lower the reliability of evaluators with many ties. Maximised
+is the log-likelihood less the priors r ~ N(1, s_r²), b ~ N(0, s_b²), c ~ N(0, s_c²) and a small
+ridge on θ; the blocks take Newton steps in turn, each of which is a concave problem. The
+likelihood is the same if r and θ both change sign, so the start (r = 1) and the prior select the
+solution in which most votes are honest.
 """
 
 from dataclasses import dataclass, replace
@@ -63,14 +63,14 @@ class RobustBradleyTerry:
         Fit; ``details`` hold reliability and side per evaluator and favour per institution.
 
         :raises RankingError: the comparisons cannot order the policies.
-        :raises NotConverged: the blocks did not settle.
+        :raises NotConverged: the blocks did not converge.
         """
         state = fit_robust(comparisons, self)
         votes, people = comparisons, comparisons.evaluators
         warnings = vote_warnings(votes)
         against = [people[k] for k in np.flatnonzero(state.reliability < 0)]
         if against:
-            warnings += (f"evaluators read in reverse: {', '.join(against)}",)
+            warnings += (f"evaluators whose votes were reversed: {', '.join(against)}",)
         theta = state.theta - state.theta.mean()
         return Fit(theta, expected_share(theta), Diagnostics(
             True, state.sweeps, state.value, warnings, {
@@ -82,7 +82,7 @@ class RobustBradleyTerry:
 
 def fit_robust(votes: Comparisons, method: RobustBradleyTerry) -> RobustState:
     """
-    Maximise the objective from the plain consensus.
+    Maximise the objective, starting at plain Bradley–Terry.
 
     :raises RankingError: the decisive votes cannot order the policies.
     :raises NotConverged: an ability still moves after 500 sweeps.
@@ -107,7 +107,7 @@ def fit_robust(votes: Comparisons, method: RobustBradleyTerry) -> RobustState:
             (state.favour, before.favour)))
         if moved < TOLERANCE:
             return replace(state, sweeps=sweep)
-    raise NotConverged(f'bt_robust still moved by {moved:.1e} after {MAX_SWEEPS} sweeps; give '
+    raise NotConverged(f'bt_robust still changed by {moved:.1e} after {MAX_SWEEPS} sweeps; give '
                        'stronger priors (smaller spreads)')
 
 
@@ -146,7 +146,7 @@ def _step(state: RobustState, votes: Comparisons, method: RobustBradleyTerry, bl
 
 
 def _rebalanced(state: RobustState, votes: Comparisons, method: RobustBradleyTerry) -> RobustState:
-    """Move along the two directions the votes hardly see, where block steps would crawl."""
+    """Step along the two directions in which the votes have little information."""
     shared = state.favour.mean(axis=0)
     tries = [replace(state, theta=state.theta + shared, favour=state.favour - shared)]
     r, total = state.reliability, float(state.reliability.sum())

@@ -1,17 +1,17 @@
 """
-Enough evidence that one policy of a pair is better, valid however often one looks.
+Sequential test of which policy of a pair is better, valid at every look.
 
-Bets on the decisive verdicts of the pair: under "equally good" each goes either way with
-probability ½, whatever was seen before, so that
+A betting test on the decisive verdicts of the pair. If the policies are equally good, each verdict
+goes either way with probability ½, whatever the previous ones were, so that
 
     E_t = ∫ (2p)^w (2(1-p))^l Beta(p; a, a) dp = 2^{w+l} B(w + a, l + a) / B(a, a)
 
 is a fair game's capital after w wins and l losses (Robbins 1970; Ville 1939): whatever the
 stopping rule, the chance that it ever reaches 1/α is at most α. The same mixture gives a
 confidence sequence for p, the probability of a win among decisive verdicts: at any time the p
-with p^w (1-p)^l ≥ α B(w + a, l + a) / B(a, a). Ties say nothing of who is better and leave both
-alone. A fixed-sample p-value looked at after every session would cross 5 % far more often than
-one time in twenty; this does not.
+with p^w (1-p)^l ≥ α B(w + a, l + a) / B(a, a). Ties are ignored. A fixed-sample p-value that is
+checked after every session would fall below 5 % far more often than one time in twenty; this one
+does not.
 """
 
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ from arena_robot.ranking.base import Comparisons, Floats
 @dataclass(frozen=True)
 class Evidence:
     """
-    What the verdicts of one pair amount to.
+    Result of the test for one pair.
 
     ``wins``, ``losses``, ``ties`` of the first policy; ``log_e`` the natural logarithm of the
     capital now and ``log_e_path`` (verdicts,) after each; ``p_value`` the anytime-valid p-value
     1 / max E; ``low``, ``high`` the confidence sequence for the share of decisive verdicts won,
     all looks intersected; ``better`` the name of the better policy once 1/α was reached, else
-    None, and ``decided_after`` the number of verdicts that took.
+    None, and ``decided_after`` the number of verdicts until then.
     """
 
     first: str
@@ -53,9 +53,9 @@ class Evidence:
 def evidence(comparisons: Comparisons, first: str, second: str, *, alpha: float = 0.05,
              prior: float = 1.0) -> Evidence:
     """
-    Weigh the pair's verdicts in the order they were made.
+    Test the pair's verdicts in the order in which they were made.
 
-    ``prior`` is a: 1 bets on any difference alike, larger values on small ones.
+    ``prior`` is a: 1 is uniform over all differences, larger values favour small ones.
 
     :raises RankingError: a name is unknown, both are the same, or alpha or prior is out of range.
     """

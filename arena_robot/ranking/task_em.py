@@ -2,24 +2,24 @@
 TASK: policies compared over latent task buckets, fitted by expectation–maximisation.
 
 Model (RoboArena, section 3.2 and appendix B): a verdict belongs to bucket t with probability ν_t,
-where policy p has the log-odds z_pt = θ_p + ψ_pt - τ_t; :mod:`task_models` says what the verdict's
-likelihood is then. Maximised is
+where policy p has the log-odds z_pt = θ_p + ψ_pt - τ_t; :mod:`task_models` defines the verdict's
+likelihood. The objective is
 
     Σ_n w_n log Σ_t ν_t P(y_n | t) - λ_θ/2 Σ θ² - λ_ψ/2 Σ ψ²
 
 Each iteration takes the responsibilities γ, one joint Newton step in (θ, ψ, τ), clipped, and
-ν_t = mean γ_t. The step is joint because θ, ψ and τ move the same z: stepping each alone adds the
-same correction two or three times over. A step that lowers the objective is halved.
+ν_t = mean γ_t. The step is joint because θ, ψ and τ move the same z: separate steps would apply
+the same correction two or three times. A step that lowers the objective is halved.
 
 Three variants. ``solve`` (the default) is the composite likelihood that the printed outcome
 probabilities imply. ``davidson`` normalises them; τ then vanishes and preferences alone cannot
 tell an easy bucket from a hard one. ``paper`` is Algorithm 2 as printed (:mod:`task_paper`).
 
-What is right and what was printed: ∂Q/∂θ_p is a sum over the trials in which p is first PLUS a
-sum over those in which it is second (B.2 prints a minus). θ, ψ and τ are not identified apart,
-only z and ν are, so the score is the mean log-odds Σ_t ν_t z_pt, centred, and not θ_p: over
-further iterations θ drifts while the score stands still. Starting at ψ = 0, as printed, starts
-on a saddle where all buckets stay equal; here ψ starts at random.
+Differences from the paper: ∂Q/∂θ_p is a sum over the trials in which p is first PLUS a sum over
+those in which it is second (B.2 prints a minus). θ, ψ and τ are not identified separately, only z
+and ν are, so the score is the mean log-odds Σ_t ν_t z_pt, centred, and not θ_p: over further
+iterations θ drifts while the score is constant. The printed start ψ = 0 is a saddle point where
+all buckets stay equal; here ψ starts at random.
 """
 
 from dataclasses import dataclass, field, replace
@@ -56,7 +56,7 @@ class TaskModel:
         """
         Fit comparisons.
 
-        :raises RankingError: they cannot order the policies, or scores are asked for and absent.
+        :raises RankingError: they cannot order the policies, or scores are required but missing.
         """
         options, counts = self.options, count_pairs(comparisons)
         _check(options, comparisons, self.partial)
@@ -78,7 +78,7 @@ class TaskModel:
 
 
 def start_state(n: int, options: TaskOptions, rng: np.random.Generator) -> TaskState:
-    """Draw a start: θ and τ as in the paper, ψ wide enough to tell the buckets apart."""
+    """Draw a start: θ and τ as in the paper, ψ wide enough to separate the buckets."""
     t = options.buckets
     psi = rng.normal(0.0, options.start_psi, (n, t)) if t > 1 else np.zeros((n, t))
     return TaskState(rng.normal(0.0, options.start, n), psi, rng.normal(0.0, options.start, t),
@@ -86,7 +86,7 @@ def start_state(n: int, options: TaskOptions, rng: np.random.Generator) -> TaskS
 
 
 def run_em(model: BucketModel, options: TaskOptions, rng: np.random.Generator) -> TaskState:
-    """Run one start until the scores stand still or the iterations are used up."""
+    """Run one start until the scores converge or the iterations are used up."""
     state = start_state(model.rows.took.shape[1], options, rng)
     if not model.uses_difficulty:
         state = replace(state, tau=np.zeros_like(state.tau))
@@ -144,7 +144,7 @@ def _diagnostics(options: TaskOptions, counts: PairCounts, runs: list[TaskState]
     n, converged = counts.n, best.change < options.tolerance
     warnings = []
     if not converged:
-        warnings.append(f'stopped at {best.iterations} iterations with scores still moving by '
+        warnings.append(f'stopped at {best.iterations} iterations with scores still changing by '
                         f'{best.change:.1e} per iteration')
     if options.buckets > 1 and gain < n:
         warnings.append(

@@ -1,5 +1,5 @@
 """
-What a verdict says of a latent task bucket: two bucket models, their derivatives.
+Likelihood of a verdict given a latent task bucket: two models and their derivatives.
 
 A bucket t gives policy p the log-odds z_pt = θ_p + ψ_pt - τ_t and q = σ(z). With the outcome
 a ∈ {1, ½, 0} of the first policy i over the second j, the verdict's log-likelihood is
@@ -82,7 +82,7 @@ def _rows(table: Floats, weight: Floats, n: int, precision: float) -> VerdictRow
 
 
 class BucketModel(Protocol):
-    """Log-likelihood of rows in buckets and what an M-step needs of it."""
+    """Interface of a bucket model: log-likelihood of rows in buckets, and its derivatives."""
 
     rows: VerdictRows
     uses_difficulty: bool
@@ -119,7 +119,7 @@ class SolveModel:
         self._constant = -rows.precision / 2 * (rows.score ** 2).sum(axis=1)[:, None]
 
     def log_likelihood(self, z: Floats, log_kappa: float = 0.0) -> Floats:
-        """Return (R, T); κ does not matter here."""
+        """Return (R, T); does not depend on κ."""
         parts = [z, np.logaddexp(0.0, z)]
         if self.rows.precision > 0:
             q = expit(z)
@@ -143,7 +143,7 @@ class SolveModel:
         return gradient, curvature
 
     def kappa_step(self, z: Floats, log_kappa: float, share: Floats) -> float:
-        """There is no κ to move."""
+        """Return 0: this model has no κ."""
         return 0.0
 
 

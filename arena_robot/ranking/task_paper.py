@@ -4,10 +4,10 @@ TASK as printed: RoboArena's Algorithm 2, for comparison with :mod:`task_em`.
 Kept from the paper: the start (ψ = 0, θ and τ near 0), clipped Newton steps of θ, then ψ, then τ
 one coordinate at a time, a clip that decays, θ, ψ and τ each centred after every iteration, the
 update of ν_tie (half the ratio of the expected tie to the expected win probabilities, which
-touches nothing else), the stop on θ, and the ranking by θ. Corrected is only the sign of the sum
-over the trials in which a policy comes second, without which the updates run away. Centring one
-by one changes z, so the iteration does not climb any objective and its end depends on where it is
-stopped; that is why this is not the default.
+touches nothing else), the stop on θ, and the ranking by θ. Only the sign of the sum over the
+trials in which a policy is second is corrected; with the printed sign the updates diverge.
+Centring one by one changes z, so the iteration does not increase any objective and its result
+depends on when it stops; therefore it is not the default.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ def fit_paper(rows: VerdictRows, options: TaskOptions, warnings: tuple[str, ...]
     state, _ = expect(model, state, options)
     converged = change < options.tolerance
     if not converged:
-        warnings = (*warnings, f'stopped at {iteration} iterations with theta still moving by '
+        warnings = (*warnings, f'stopped at {iteration} iterations with theta still changing by '
                                f'{change:.1e}')
     return Fit(state.theta, np.asarray(expit(state.z) @ state.nu), Diagnostics(
         converged, iteration, state.log_likelihood, warnings,

@@ -1,4 +1,4 @@
-"""Zero-sum matrix games: all equilibria summed up, and the one of largest entropy."""
+"""Zero-sum matrix games: essential sets and the equilibrium of largest entropy."""
 
 from dataclasses import dataclass
 from itertools import combinations

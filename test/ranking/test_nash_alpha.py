@@ -93,5 +93,5 @@ def test_alpha_rank_refuses_what_it_cannot_do():
         alpha_rank([np.zeros((2, 2))] * 2, alpha=-1.)
     with pytest.raises(DataError, match='square matrix'):
         alpha_rank_symmetric([[1, 2]])
-    with pytest.raises(RankingError, match='falls apart'):
+    with pytest.raises(RankingError, match='several closed classes'):
         stationary([[0, 0], [0, 0]])

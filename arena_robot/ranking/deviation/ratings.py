@@ -1,5 +1,5 @@
 """
-Deviation ratings: strategies of any normal-form game on one clone-proof scale per player.
+Deviation ratings of the strategies of a normal-form game; copies do not change them.
 
 The rating of strategy a′ of player p is its deviation gain under the strictest coarse correlated
 equilibrium σ*,
@@ -85,8 +85,8 @@ def deviation_ratings(payoffs: Sequence[ArrayLike]) -> DeviationRatings:
     """
     Rate the strategies of every player of a game.
 
-    payoffs: per player a tensor of shape (A₁, …, A_N). Players that can swap places are solved
-    as one. Raises DataError for a bad game, NotConverged if the solver fails.
+    payoffs: per player a tensor of shape (A₁, …, A_N). Symmetric players are solved as one. Raises
+    DataError for a bad game, NotConverged if the solver fails.
     """
     tensors = checked_payoffs(payoffs)
     gains = TensorGains(tensors)
@@ -103,9 +103,9 @@ def rate_table(scores: ArrayLike, kind: str = MODEL_MODEL_TASK) -> DeviationRati
     """
     Rate models and tasks from a table of scores, shape (models, tasks), higher is better.
 
-    kind ``'model_vs_task'``: the task player wants low scores, so models are rated on the
-    hardest tasks. ``'model_vs_model_vs_task'``: two model players compete, the task player wants
-    them far apart. Scores are used as they are: bring tasks to a common scale first
+    kind ``'model_vs_task'``: the task player is paid for low scores, so models are rated on the
+    hardest tasks. ``'model_vs_model_vs_task'``: two model players compete, the task player is paid
+    for their difference. Scores are used without scaling: scale tasks with different units first
     (``normalised``) if theirs differ. Raises DataError for a bad table or kind.
     """
     table = checked_scores(scores)

@@ -42,7 +42,7 @@ class DeviationGains(Protocol):
 @dataclass(frozen=True, eq=False)
 class Stages:
     """
-    The ratings, one equilibrium that has them, and what it took.
+    The ratings, one equilibrium with these ratings, and counts of the work done.
 
     ratings: shape (C,). joint, mass: the equilibrium's support and probabilities, shape (k,).
     residual: largest |Aσ − ratings|. stages, programs: how many, in all; columns: how many of
@@ -70,7 +70,7 @@ class _Program:
 
 def minimise_in_stages(gains: DeviationGains, scale: float) -> Stages:
     """
-    Minimise the largest gain, fix the gains that cannot be smaller, and go on with the others.
+    Minimise the largest gain, fix the gains that cannot be smaller, repeat with the others.
 
     Stage: min ε over σ in the simplex with A_c σ ≤ ε for free rows and A_c σ ≤ r_c for fixed
     ones. A row with a strictly positive dual is tight in every optimum, so it gets r_c = ε; a
@@ -121,7 +121,7 @@ class _StagePool:
         self._tight = start
 
     def grow(self, found: _Program) -> bool:
-        """Add the columns that price below the level; return whether there were any."""
+        """Add the columns with a price below the level; return whether there were any."""
         price = self._gains.price(found.duals) / self._scale
         self._tight = np.flatnonzero(price <= found.level + TIGHT)
         price[self.joint] = np.inf
@@ -152,7 +152,7 @@ class _StagePool:
         return np.flatnonzero(free)[sure], w[sure] @ np.r_[ratings[~free], 1.]
 
     def trim(self, found: _Program) -> None:
-        """Forget the columns furthest from entering when there are many."""
+        """Remove the columns with the highest prices when there are many."""
         most = KEEP * self._gains.rows + 50
         if len(self.joint) > most:
             price = np.where(found.mass > 0, -np.inf, found.duals @ self.A)

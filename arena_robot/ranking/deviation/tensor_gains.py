@@ -11,7 +11,7 @@ Ints = NDArray[np.int64]
 
 def symmetric_groups(payoffs: tuple[Floats, ...]) -> list[list[int]]:
     """
-    Group the players that can swap places without changing any payoff, exactly.
+    Group the players whose exchange does not change any payoff, exactly.
 
     Swapping p and q must turn G_p into G_q and leave every other player's payoffs as they are;
     such swaps generate all permutations within a group.

@@ -30,7 +30,7 @@ class Profile:
     weights: shape (n,), finite and not negative.
     unranked: ``'ignored'``: an alternative that a ballot does not list is not compared by it;
         ``'last'``: it is tied with the other unlisted ones below every listed one. Approval,
-        plurality and STV never hand a vote to an alternative that the ballot does not list.
+        plurality and STV never give a vote to an alternative that the ballot does not list.
     """
 
     names: tuple[str, ...]
@@ -102,23 +102,23 @@ class Profile:
 
     def condorcet_winners(self, *, strong: bool = True) -> tuple[int, ...]:
         """
-        Return who beats every other alternative head to head.
+        Return the alternatives that beat every other one in pairwise comparison.
 
-        Without ``strong``: who is beaten by nobody (the weak Condorcet winners).
+        Without ``strong``: those that no other one beats (the weak Condorcet winners).
         """
         margins = self.margins
         best = margins > 0 if strong else margins >= 0
         return tuple(np.flatnonzero((best | np.eye(len(best), dtype=bool)).all(axis=1)).tolist())
 
     def warnings(self) -> tuple[str, ...]:
-        """Say what the ballots leave open: unlisted names, groups never compared, all tied."""
+        """Return what the ballots leave undetermined: unlisted names, groups never compared."""
         found = []
         never = [n for n, seen in zip(self.names, (self.ranks != UNLISTED).any(0), strict=True)
                  if not seen]
         if never:
             found.append(f'no ballot lists {", ".join(never)}')
         if not self.preferences.any():
-            found.append('no ballot prefers anybody to anybody: every alternative is tied')
+            found.append('no ballot prefers one alternative to another: all are tied')
         together = self._compared_together()
         count, group = connected_components(together, directed=False)
         if count > 1:

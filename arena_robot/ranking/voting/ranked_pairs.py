@@ -1,4 +1,4 @@
-"""Ranked pairs (Tideman): lock majorities by falling margin, following tied margins all ways."""
+"""Ranked pairs (Tideman): lock majorities by decreasing margin; all orders of tied margins."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ class Locked:
         return cls([0] * m, [0] * m, [0] * m)
 
     def copy(self) -> 'Locked':
-        """Return one that can be changed apart."""
+        """Return an independent copy."""
         return Locked(list(self.edges), list(self.below), list(self.above))
 
     def closes_a_cycle(self, pair: Pair) -> bool:
@@ -50,7 +50,7 @@ class Locked:
             self.above[x] |= over
 
     def key(self) -> tuple[int, ...]:
-        """Return what tells graphs apart."""
+        """Return a hashable key of the graph."""
         return tuple(self.edges)
 
 

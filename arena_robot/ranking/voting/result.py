@@ -1,4 +1,4 @@
-"""What a voting rule answers, and how ties become tiers."""
+"""Result type of the voting rules, and tiers from scores and partial orders."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,8 +23,8 @@ class VoteResult:
         pairs: one graph with one source. Lotteries: one maximal lottery (at every level).
     lottery: shape (m,), the maximal lottery.
     levels: the levels of iterative maximal lotteries, best first.
-    warnings: what the reader must know before trusting the order.
-    graph: shape (m, m), the locked edges of ranked pairs, by margin; 0 where there is none.
+    warnings: reasons why the order may not be reliable. graph: shape (m, m), the locked edges of
+    ranked pairs, by margin; 0 where there is none.
     """
 
     method: str
@@ -50,8 +50,8 @@ def layers_of(above: NDArray[np.bool_]) -> Tiers:
     """
     Peel a strict partial order, ``above[x, y]`` where x is above y, into layers.
 
-    The first layer is everybody with nobody above; each next one is what is left on top once the
-    layers before it are taken away. The relation must be acyclic.
+    The first layer has the alternatives with none above; each next layer those with none above
+    after the previous layers are removed. The relation must be acyclic.
     """
     left = np.ones(len(above), dtype=bool)
     layers = []

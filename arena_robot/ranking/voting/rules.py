@@ -1,4 +1,4 @@
-"""The voting rules by the names that the command and the reports use."""
+"""Table of the voting rules by name, and :func:`vote`."""
 
 from collections.abc import Callable
 

@@ -16,7 +16,7 @@ def by_score(profile: Profile, method: str, scores: NDArray[np.float64]) -> Vote
 
 def tie_sizes(ranks: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """
-    Count, per ballot and listed alternative, who is strictly above it and who shares its tier.
+    Count, per ballot and listed alternative, those strictly above it and those in its tier.
 
     Both shape (n, m), the second includes the alternative itself; zero where unlisted.
     """

@@ -1,4 +1,4 @@
-"""Single transferable vote: Droop quota, fractional transfer, ties followed both ways."""
+"""Single transferable vote: Droop quota, fractional transfer, all choices of tied eliminations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ Spend = Callable[[Floats], Floats]
 @dataclass(frozen=True, eq=False)
 class Count:
     """
-    A count under way.
+    State of a count between two rounds.
 
     weights: shape (n,), what is left of each ballot. running: shape (m,), neither elected nor
     eliminated. elected, lost: tiers in the order they came, each with its votes then.
@@ -35,7 +35,7 @@ class Count:
 
     @property
     def winners(self) -> tuple[int, ...]:
-        """Return who is elected, first elected first."""
+        """Return the elected alternatives in the order of their election."""
         return tuple(x for tier, _ in self.elected for x in tier)
 
 
