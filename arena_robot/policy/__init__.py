@@ -1,1 +1,1 @@
-"""Observation in, actions out: clients, servers, wrappers, conformance."""
+"""Policies: interface, clients, servers, wrappers, conformance suite, examples."""

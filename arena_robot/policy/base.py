@@ -1,8 +1,8 @@
 """
-A policy is two methods.
+Interface of a policy: a spec, ``infer`` and ``reset``.
 
-Wrappers that chunk, resize, record, time or call over a network are policies too, so they stack
-in any order.
+Wrappers that chunk, resize, record, time or call over a network are policies too, so they can be
+combined in any order.
 """
 
 import math
@@ -23,12 +23,12 @@ MAX_CHUNK = 1024
 @dataclass(frozen=True)
 class PolicySpec:
     """
-    What a policy wants to be shown and what it answers.
+    A policy's required input (images, cameras) and its output (action space, chunk length).
 
     ``image_size`` is (height, width), None for the camera's own. ``external_cameras`` 0 to 2;
-    ``stereo`` asks for both eyes of each camera. ``chunk_length`` 0 means that it varies.
-    ``jpeg_quality`` 0 sends raw pixels. ``pipelined`` allows the next query before the last
-    chunk has been executed. ``gripper``: 0 open, 1 closed, a position, closed when > 0.5.
+    ``stereo`` requests both eyes of each camera. ``chunk_length`` 0 means that it varies.
+    ``jpeg_quality`` 0 sends raw pixels. ``pipelined`` allows the next query before the last chunk
+    has been executed. ``gripper``: 0 open, 1 closed, a position, closed when > 0.5.
     """
 
     action_space: ActionSpace = ActionSpace.JOINT_POSITION
@@ -47,9 +47,9 @@ class PolicySpec:
 
     def views(self) -> tuple[str, ...]:
         """
-        Return the image keys this policy is shown, external cameras first.
+        Return the keys of the images that this policy receives, external cameras first.
 
-        The first external camera is ``left``, the second ``right``, whichever stands where.
+        The first external camera is ``left``, the second ``right``, wherever they stand.
         """
         roles = ('left', 'right')[:self.external_cameras] + ('wrist',) * self.wrist_camera
         eyes = EYES if self.stereo else EYES[:1]
@@ -81,11 +81,11 @@ class PolicySpec:
 
 
 class Policy(Protocol):
-    """Observation in, actions out; one object serves many episodes, told apart by a token."""
+    """Interface of a policy; one object serves many episodes, identified by a token."""
 
     @property
     def spec(self) -> PolicySpec:
-        """What this policy wants and answers."""
+        """Required input and output of this policy."""
 
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
         """
@@ -95,14 +95,14 @@ class Policy(Protocol):
         """
 
     def reset(self, episode: str = '') -> None:
-        """Forget everything about an episode; sent after each rollout, as DROID clients do."""
+        """Clear all state of an episode; called after each rollout, as by DROID clients."""
 
 
 class OpenPolicy(Policy, Protocol):
     """A policy that holds a connection or another resource until it is closed."""
 
     def close(self) -> None:
-        """Let go of everything; closing twice is fine."""
+        """Release all resources; may be called twice."""
 
     def __enter__(self) -> 'OpenPolicy':
         """Return itself."""

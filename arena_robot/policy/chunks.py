@@ -1,5 +1,5 @@
 """
-One action per control step out of chunks of N.
+Chunk execution: one action per control step from chunks of N.
 
 As DROID does it: all N actions are executed before the next query, and the gripper is binarised
 at > 0.5. Between queries the observation is not read.

@@ -1,4 +1,4 @@
-"""From an address to a policy: ``grpc://``, ``grpcs://``, ``openpi://``, ``openpis://``."""
+"""Connect to a policy by address: ``grpc://``, ``grpcs://``, ``openpi://``, ``openpis://``."""
 
 import dataclasses
 import urllib.parse
@@ -36,7 +36,7 @@ def split(address: str) -> tuple[str, str]:
 
 
 def with_query(address: str, options: CallOptions) -> tuple[str, CallOptions]:
-    """Return an address without its query, and ``options`` with what the query says."""
+    """Return an address without its query, and ``options`` with the query's values."""
     bare, _, query = address.partition('?')
     for key, values in urllib.parse.parse_qs(query, keep_blank_values=True).items():
         if key != 'action_space':
@@ -53,9 +53,10 @@ def connect(address: str, options: CallOptions | None = None) -> GrpcPolicy | Op
     """
     Return the open policy at ``address``; use it with ``with``, or close it.
 
-    It sends images as they are: wrap it in ``Resizing`` to show it whole camera frames. An openpi
-    address may end in ``?action_space=joint_velocity`` for servers that do not say. Raises
-    ConfigError for a bad address, PolicyError when nobody answers.
+    It sends images without resizing: wrap it in
+    ``Resizing`` to pass whole camera frames. An openpi address may end in
+    ``?action_space=joint_velocity`` for servers that do not report it. Raises ConfigError for a
+    bad address, PolicyError when no server answers.
     """
     address, options = with_query(address, options or CallOptions())
     scheme, target = split(address)

@@ -1,4 +1,4 @@
-"""What both ends check: an observation against a spec, a chunk against a spec."""
+"""Checks by client and server: an observation against a spec, a chunk against a spec."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ MAX_PROMPT = 10_000
 
 
 def check_spec(spec: PolicySpec, source: str) -> PolicySpec:
-    """Return ``spec``; raises BadReply listing everything that is wrong with it."""
+    """Return ``spec``; raises BadReply with a list of its errors."""
     problems = spec.problems()
     if problems:
         raise BadReply(f"the spec of {source} cannot be used: {'; '.join(problems)}")
@@ -20,7 +20,7 @@ def check_spec(spec: PolicySpec, source: str) -> PolicySpec:
 
 def check_observation(observation: Observation, spec: PolicySpec) -> None:
     """
-    Raise PolicyRefused when an image ``spec`` wants is missing or of another size.
+    Raise PolicyRefused when a required image is missing or of another size.
 
     A pose of NaN alone means that the caller did not send one.
     """

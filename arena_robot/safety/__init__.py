@@ -1,1 +1,1 @@
-"""State and command in, allowed command or stop out."""
+"""Safety layer: checks and limits every command before it is sent to the robot."""

@@ -62,7 +62,7 @@ def cartesian_position_velocity(target: Floats, pose: Floats) -> Floats:
 
 def cartesian_target(velocity: Floats, q: Floats, limits: ArmLimits) -> Target:
     """
-    Return the joint target (7,), and the flange motion (6,) asked for and found.
+    Return the joint target (7,), and the requested and achieved flange motion (6,).
 
     The joint motion of the IK is treated as a joint velocity, as DROID does.
     """

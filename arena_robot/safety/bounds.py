@@ -1,10 +1,10 @@
 """
-Bring one joint target within every limit, in a fixed order, reporting each change.
+Limit one joint target to every bound, in a fixed order, and report each change.
 
-Step, joint, velocity and torque limits each shorten the lead e = target − measured, and each is
-still obeyed after the next one; the workspace comes last and may only move the target towards the
-anchor, a place that is known to be allowed. So the result obeys all of them at once. An arm found
-a little outside its joint limits is drawn back to them, before anything else.
+Step, joint, velocity and torque limits each shorten the lead e = target − measured, and a later
+limit never violates an earlier one. The workspace is last and may only move the target towards the
+anchor, a position that is known to be allowed. So the result is within all limits. An arm slightly
+outside its joint limits is first moved back to them.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _SLIDES = (1.0, 0.75, 0.5, 0.25)
 
 @dataclass(frozen=True)
 class Bounded:
-    """A joint target (7,) rad within the limits, and how it came there."""
+    """A joint target (7,) rad within the limits, and the changes that were made."""
 
     q: Floats
     clamps: tuple[Clamp, ...]
@@ -35,8 +35,8 @@ def bound_target(wanted: Floats, q: Floats, dq: Floats, q_held: Floats, max_delt
     """
     Return the target for ``wanted`` (7,) rad at measured joints ``q``, moving at ``dq`` rad/s.
 
-    ``q_held`` is the target tracked now: where to stay when the arm itself is out of the box.
-    Raises SafetyError when neither it nor the measured place is inside the workspace.
+    ``q_held`` is the target tracked now; it is kept when the arm itself is outside the box. Raises
+    SafetyError when neither it nor the measured position is inside the workspace.
     """
     _reachable(q, max_delta, limits)
     clamps: list[Clamp] = []
@@ -128,7 +128,7 @@ def _reachable(q: Floats, max_delta: float, limits: ArmLimits) -> None:
 
 def _into_workspace(target: Floats, q: Floats, dq: Floats, q_held: Floats, max_delta: float,
                     limits: ArmLimits) -> Floats:
-    """Slide along the wall if that obeys the other limits too, else go back to the anchor."""
+    """Slide along the wall if that is within the other limits too, else return to the anchor."""
     anchor = _anchor(q, dq, q_held, max_delta, limits)
     lead = target - anchor
     for part in _SLIDES:

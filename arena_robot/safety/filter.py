@@ -1,10 +1,11 @@
 """
-The gate between a request and the robot.
+Check of every command between its sender and the robot.
 
-Every command to an arm passes here: either a policy's action (:meth:`Safety.check`) or a raw joint
-target (:meth:`Safety.guard_target`). What can be made safe is changed, and each change is reported
-as a Clamp; what has no meaning (wrong length, NaN, an arm in reflex, a stale state) is a
-SafetyError, and then nothing may be sent. No input yields a target outside the limits.
+Every command to an arm is checked here: either a policy's action (:meth:`Safety.check`) or a raw
+joint target (:meth:`Safety.guard_target`). A command that can be made safe is changed, and each
+change is reported as a Clamp. An invalid command (wrong length, NaN) or state (an arm in reflex, a
+stale reading) is a SafetyError, and nothing may be sent. No input yields a target outside the
+limits.
 """
 
 from collections.abc import Sequence
@@ -33,10 +34,10 @@ _LARGEST = {space: np.array(space.row.largest) for space in ActionSpace}
 
 class Safety:
     """
-    Turns requests into targets within ``limits``; holds no state of its own.
+    Converts requests to targets within ``limits``; has no state of its own.
 
-    ``clock`` must count in the same time as the stamps of the states. ``binarise_gripper`` makes
-    an action's gripper number 0 or 1, as RoboArena's client does.
+    ``clock`` must use the same time as the stamps of the states. ``binarise_gripper`` makes an
+    action's gripper number 0 or 1, as RoboArena's client does.
     """
 
     def __init__(self, limits: ArmLimits, clock: Clock, binarise_gripper: bool = True,
@@ -49,7 +50,7 @@ class Safety:
     def check(self, action: Action, arm: ArmState,
               gripper: GripperState | None = None) -> SafeCommand:
         """
-        Return what may be sent for ``action`` in the present state, with every clamp made.
+        Return the allowed command for ``action`` in the given state, with every clamp.
 
         Without ``gripper`` only the arm's reading is required to be fresh.
 
@@ -82,10 +83,10 @@ class Safety:
 
     def check_goal(self, q: Floats, arm: ArmState) -> Floats:
         """
-        Return ``q`` (7,) rad if a slow motion in joint space may go there.
+        Return ``q`` (7,) rad if it is an allowed goal of a slow motion in joint space.
 
-        A goal is never altered: outside the limits, or with a path that leaves the workspace, it
-        is a SafetyError. A path may begin outside, so that an arm can be brought back.
+        A goal is never changed: a goal outside the limits, or a path that leaves the workspace, is
+        a SafetyError. A path may start outside, so that an arm can be moved back.
         """
         goal = finite(q, DOF, 'goal')
         if arm.recovery_required:
@@ -159,7 +160,7 @@ def _in_range(values: Floats, space: ActionSpace,
 
 
 def _report_ik(asked: Floats, found: Floats, clamps: list[Clamp]) -> None:
-    """Report a flange motion of which the joints can do only a part."""
+    """Report a flange motion that the joints can make only partly."""
     weight = np.array([1.0] * 3 + [0.5] * 3)
     size = float(np.linalg.norm(asked * weight))
     missed = float(np.linalg.norm((asked - found) * weight))

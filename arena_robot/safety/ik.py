@@ -1,9 +1,9 @@
 """
-One step of inverse kinematics: a flange motion in, a bounded joint motion out.
+One step of inverse kinematics: from a flange motion to a bounded joint motion.
 
-Solves  min_x ‖J x − v‖² + ρ² ‖x − x₀‖²  subject to  l ≤ x ≤ u  for one 15 Hz step. x₀ is a weak
-pull towards the middle pose, so that the seventh degree of freedom does not drift; the bounds keep
-a joint's distance to its limits, and shrink to nothing before it gets there.
+Solves  min_x ‖J x − v‖² + ρ² ‖x − x₀‖²  subject to  l ≤ x ≤ u  for one 15 Hz step.
+x₀ is a weak attraction to the middle pose, so that the redundant degree of freedom does not drift.
+The bounds keep a joint away from its limits; they shrink to zero before the limit.
 """
 
 import numpy as np
@@ -22,8 +22,8 @@ def step_bounds(q: Floats, limits: ArmLimits, max_delta: float) -> tuple[Floats,
     """
     Return lower and upper bounds (7,) rad on one step's joint motion.
 
-    A joint moves at most 0.95 of what is left to a line 0.3 rad before its hardware limit; past
-    that line it may only come back.
+    A joint moves at most 0.95 of the distance to a line 0.3 rad before its hardware limit; beyond
+    that line it may only move back.
     """
     room_below = np.maximum(0.0, q - np.array(limits.hardware_lower) - LIMIT_DISTANCE)
     room_above = np.maximum(0.0, np.array(limits.hardware_upper) - LIMIT_DISTANCE - q)

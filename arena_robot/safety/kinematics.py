@@ -1,8 +1,9 @@
 """
-Where a Franka arm is: forward kinematics, Jacobian, and the angles of DROID's poses.
+Kinematics of a Franka arm: forward kinematics, Jacobian, and DROID's pose angles.
 
 Panda and FR3 share one set of modified (Craig) Denavit-Hartenberg parameters. Everything is in
-the base frame (``link0``), metres and radians; the end is the flange (``link8``), as in DROID.
+the base frame (``link0``), metres and radians; the end frame is the flange (``link8``), as in
+DROID.
 """
 
 import math

@@ -1,9 +1,9 @@
 """
-Who may command, and until when: the stop latch, stale commands, and the silence after the last.
+Command watchdog: stop latch, stale commands, and timeout of a command stream.
 
-One watchdog is shared by everything that moves one arm. After :meth:`CommandWatchdog.halt` only
-:meth:`CommandWatchdog.resume` lets commands pass again; a command from before a halt, a drop or a
-resume never passes.
+All command sources of one arm share one watchdog. After :meth:`CommandWatchdog.halt` only
+:meth:`CommandWatchdog.resume` allows commands again; a command from before a halt, a drop or a
+resume is always refused.
 """
 
 import threading
@@ -16,10 +16,10 @@ FUTURE_S = 0.05
 
 class CommandWatchdog:
     """
-    Lets a command stream pass, and notices when it ceases.
+    Accepts or refuses commands, and detects when a command stream ends.
 
-    ``timeout_s`` is the silence after which :meth:`ceased` says that the arm must hold;
-    ``max_age_s`` the oldest stamp that still passes.
+    ``timeout_s`` is the time without a command after which :meth:`ceased` reports that the arm
+    must hold; ``max_age_s`` the largest age that is accepted.
     """
 
     def __init__(self, clock: Clock, timeout_s: float, max_age_s: float = 0.2) -> None:
@@ -34,17 +34,17 @@ class CommandWatchdog:
 
     @property
     def halted(self) -> str:
-        """Why the gate is shut; empty while it is open."""
+        """Reason of the halt; empty when commands are allowed."""
         return self._halted
 
     @property
     def streaming(self) -> bool:
-        """Whether a command has passed and the stream has not ceased since."""
+        """Whether a command was accepted and the stream has not ended since."""
         return self._accepted_ns is not None
 
     def accept(self, stamp_ns: int) -> None:
         """
-        Let one command pass.
+        Accept one command.
 
         Raises SafetyError while halted, and for a command that is too old, from the future, older
         than one already accepted, or older than the last halt, drop or resume.
@@ -71,24 +71,24 @@ class CommandWatchdog:
             raise SafetyError(f'halted ({self._halted}): call resume before commanding the arm')
 
     def halt(self, reason: str) -> None:
-        """Shut the gate until :meth:`resume`."""
+        """Refuse commands until :meth:`resume`."""
         with self._lock:
             self._halted = reason or 'stopped'
             self._forget()
 
     def resume(self) -> None:
-        """Open the gate for commands made from now on."""
+        """Allow commands made from now on."""
         with self._lock:
             self._halted = ''
             self._forget()
 
     def drop(self) -> None:
-        """Refuse what was asked before now, without shutting the gate."""
+        """Refuse commands made before now, without a halt."""
         with self._lock:
             self._forget()
 
     def ceased(self) -> bool:
-        """Tell, once per stream, that no command has passed for ``timeout_s``."""
+        """Return True, once per stream, when no command was accepted for ``timeout_s``."""
         with self._lock:
             if self._accepted_ns is None:
                 return False

@@ -1,4 +1,4 @@
-"""The boxes of flange and elbow: how far outside they are, and the way back in."""
+"""Workspace boxes of flange and elbow: distance outside, and motion back inside."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def slide_in(q: Floats, limits: ArmLimits, steps: int = 6) -> Floats:
     """
     Return joints near ``q`` that bring flange and elbow to their box's wall, or as near as found.
 
-    Only the coordinates that are outside are moved, so a motion along the wall goes on.
+    Only the coordinates that are outside are moved, so a motion along the wall continues.
     """
     low, high = limits.box[0] + _INSET_M, limits.box[1] - _INSET_M
     for _ in range(steps):

@@ -1,1 +1,1 @@
-"""A suite any policy server passes that is fit to drive a robot; the report says what to fix."""
+"""Conformance suite for policy servers; the report says how to fix each failure."""

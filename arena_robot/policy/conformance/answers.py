@@ -25,7 +25,7 @@ LONG_PROMPT = 'pick up the naïve 红色 block and then ' * 50
 
 
 def spec_is_sane(probe: Probe) -> str:
-    """The policy says what it wants and answers, and it makes sense."""
+    """The policy's spec can be read and its values are valid."""
     try:
         spec = probe.spec
     except PolicyError as error:

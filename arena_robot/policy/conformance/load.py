@@ -13,7 +13,7 @@ from arena_robot.policy.timing import Latency, summarise
 SLOWEST_S = 1.0
 WARM_UP_CALLS = 3
 PARALLEL_QUERIES = 5
-APART = 100   # between the seeds of callers: what they send must differ
+APART = 100   # between the seeds of callers, so that their queries differ
 
 
 def latency_is_bearable(probe: Probe) -> str:

@@ -1,4 +1,4 @@
-"""What the checks use: connections to the policy under test, and observations to send it."""
+"""Tools of the checks: connections to the policy under test, and observations for it."""
 
 import dataclasses
 import logging
@@ -28,7 +28,7 @@ Remote = GrpcPolicy | OpenpiPolicy
 
 
 class CheckFailed(Exception):
-    """A check's verdict: what was sent, what came back, what to change."""
+    """A failed check: what was sent, what was received, what to change."""
 
     def __init__(self, sent: str, received: str, change: str) -> None:
         super().__init__(f'{sent}: {received}')
@@ -36,16 +36,16 @@ class CheckFailed(Exception):
 
 
 class CheckSkipped(Exception):
-    """A check that says nothing about this policy, and why."""
+    """A check that does not apply to this policy, and why."""
 
 
 @dataclass(frozen=True)
 class ProbeLimits:
     """
-    What the suite accepts.
+    Limits of the suite.
 
     ``latency_s`` bounds p99; 0 means one second or as long as a chunk lasts, whichever is more.
-    ``stochastic`` excuses a policy that samples from giving the same answer twice.
+    ``stochastic``: the policy samples, so the same answer twice is not required.
     """
 
     latency_s: float = 0.0
@@ -57,7 +57,7 @@ class ProbeLimits:
 
 
 class Probe:
-    """Makes connections to one address and observations that fit its spec."""
+    """Opens connections to one address and makes observations that fit its spec."""
 
     def __init__(self, address: str, limits: ProbeLimits) -> None:
         self.address = address
@@ -66,7 +66,7 @@ class Probe:
 
     @property
     def spec(self) -> PolicySpec:
-        """The policy's spec, asked for once."""
+        """The policy's spec, requested once."""
         if self._spec is None:
             with self.connect() as policy:
                 self._spec = policy.spec
@@ -98,7 +98,7 @@ class Probe:
         return dataclasses.replace(observation, images=images)
 
     def rollout(self, episode: str, queries: int = 3, first: int = 0) -> list[np.ndarray]:
-        """Return the actions of a short episode on a connection of its own, then reset it."""
+        """Return the actions of a short episode on a new connection, then reset it."""
         with self.connect() as policy:
             try:
                 return [ask(policy, self.observation(seed), episode).actions
@@ -119,7 +119,7 @@ class Probe:
 
 
 def ask(policy: Remote, observation: Observation, episode: str) -> Chunk:
-    """Return the answer to a normal query; a refusal is a failed check."""
+    """Return the answer to a normal query; an error is a failed check."""
     try:
         return policy.infer(observation, episode)
     except PolicyError as error:
@@ -128,7 +128,7 @@ def ask(policy: Remote, observation: Observation, episode: str) -> Chunk:
 
 
 def forget(policy: Remote, episode: str) -> None:
-    """Reset an episode; a refusal is a failed check."""
+    """Reset an episode; an error is a failed check."""
     try:
         policy.reset(episode)
     except PolicyError as error:
@@ -147,7 +147,7 @@ def attempt(call: Callable[[], object]) -> PolicyError | None:
 
 
 def told(error: PolicyError) -> str:
-    """Return an error with its code, as the report shows it."""
+    """Return an error with its code, as shown in the report."""
     return f'{error} [{error.code}]'
 
 

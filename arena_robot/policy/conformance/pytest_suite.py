@@ -1,7 +1,7 @@
 """
 The suite as a pytest class, for the tests of a policy.
 
-In a test file of yours::
+In your test file::
 
     from arena_robot.policy.conformance.pytest_suite import PolicyConformance
 
@@ -10,7 +10,7 @@ In a test file of yours::
         def make_policy(cls):
             return MyPolicy()
 
-Every check is one test; what fails says what was sent, what came back, what to change.
+Every check is one test; a failure says what was sent, what was received and what to change.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Checks of what a policy server survives."""
+"""Checks that invalid input and broken connections do not harm a policy server."""
 
 import dataclasses
 import socket
@@ -30,7 +30,7 @@ REFUSE = 'check the images before using them and refuse with a sentence that nam
 
 
 def odd_images_are_survived(probe: Probe) -> str:
-    """Images of 1x1 and other odd sizes are answered or refused, and leave no damage."""
+    """Images of 1x1 and other odd sizes are answered or refused; the next query works."""
     if not probe.spec.views():
         raise CheckSkipped('the policy wants no images')
     outcomes = []
@@ -42,7 +42,7 @@ def odd_images_are_survived(probe: Probe) -> str:
 
 
 def missing_camera_is_survived(probe: Probe) -> str:
-    """A query without one of the wanted images is answered or refused, and leaves no damage."""
+    """A query without a required image is answered or refused; the next query works."""
     if not probe.spec.views():
         raise CheckSkipped('the policy wants no images')
     outcomes = []
@@ -64,7 +64,7 @@ def bad_state_is_survived(probe: Probe) -> str:
 
 
 def garbage_is_survived(probe: Probe) -> str:
-    """Bytes that are no request are refused without a traceback, and leave no damage."""
+    """Invalid bytes are refused without a traceback; the next query works."""
     sent = 'bytes that are no request'
     replies: list[object] = []
     with probe.connect() as policy:
@@ -84,7 +84,7 @@ def garbage_is_survived(probe: Probe) -> str:
 
 
 def broken_connections_are_survived(probe: Probe) -> str:
-    """A cut connection, before or during a call, leaves the server ready for the next."""
+    """After a connection was cut, before or during a call, the next one works."""
     host, _, port = split(probe.address.partition('?')[0])[1].rpartition(':')
     with socket.create_connection((host.strip('[]'), int(port)), timeout=5.0) as raw:
         raw.sendall(b'GET / HTTP/1.1\r\n')
@@ -140,7 +140,7 @@ def _survived(probe: Probe, observation: Observation, sent: str) -> str:
     if isinstance(error, PolicyTimeout):
         raise CheckFailed(sent, told(error), f'{REFUSE}; never wait for what will not come')
     if isinstance(error, PolicyUnavailable):
-        raise CheckFailed(sent, told(error), f'{REFUSE}; the server must not die of it')
+        raise CheckFailed(sent, told(error), f'{REFUSE}; the server must keep running')
     if error is not None and error.code == 'policy_bad_reply':
         raise CheckFailed(sent, told(error), REFUSE)
     if error is None:

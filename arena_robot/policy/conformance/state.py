@@ -1,4 +1,4 @@
-"""Checks of what a policy remembers: per episode, until a reset, and nothing else."""
+"""Checks of a policy's state: kept per episode, cleared by a reset."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ STOCHASTIC = 'the policy samples on purpose (--stochastic)'
 
 
 def same(first: np.ndarray, second: np.ndarray, tolerance: float) -> bool:
-    """Tell whether two chunks are equal within ``tolerance``."""
+    """Return whether two chunks are equal within ``tolerance``."""
     return first.shape == second.shape and bool(np.allclose(first, second, 0.0, tolerance))
 
 
@@ -34,7 +34,7 @@ def repeats_after_reset(probe: Probe) -> str:
 
 
 def reset_begins_anew(probe: Probe) -> str:
-    """A reset within a connection takes the episode back to its beginning."""
+    """A reset within a connection restarts the episode."""
     with probe.connect() as policy:
         forget(policy, 'anew')
         first = ask(policy, probe.observation(), 'anew').actions
@@ -60,7 +60,7 @@ def reset_is_harmless(probe: Probe) -> str:
 
 
 def episodes_are_isolated(probe: Probe) -> str:
-    """Two interleaved episodes get the answers each would get alone."""
+    """Two interleaved episodes get the same answers as each one alone."""
     _needs_determinism(probe)
     alone = [probe.rollout(name, first=shift) for name, shift in (('one', 10), ('two', 20))]
     with probe.connect() as first, probe.connect() as second:
@@ -80,7 +80,7 @@ def episodes_are_isolated(probe: Probe) -> str:
 
 
 def reset_spares_the_others(probe: Probe) -> str:
-    """The reset of one episode leaves another one where it is."""
+    """The reset of one episode does not change another one."""
     _needs_determinism(probe)
     alone = probe.rollout('kept', first=30)
     with probe.connect() as kept, probe.connect() as ended:

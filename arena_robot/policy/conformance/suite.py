@@ -1,4 +1,4 @@
-"""Run every check against one address and say what came of it."""
+"""Run every check against one address and report the results."""
 
 import textwrap
 import time
@@ -47,7 +47,7 @@ CHECKS: tuple[Check, ...] = (
 
 @dataclass(frozen=True)
 class Result:
-    """One check: its outcome, a detail when it passed or was skipped, else the three answers."""
+    """Result of one check: outcome, a detail, and for a failure sent, received and change."""
 
     check: str
     asks: str
@@ -84,7 +84,7 @@ class ConformanceReport:
 
 
 def run_check(check: Check, probe: Probe) -> Result:
-    """Run one check; only a fault of the suite itself raises."""
+    """Run one check; raises only for an error of the suite itself."""
     started = time.perf_counter()
     outcome, found = FAIL, {}
     try:

@@ -1,9 +1,9 @@
 """
-Honest example policies that see only images, proprioception and the prompt.
+Example policies; they use only images, proprioception and the prompt.
 
-Strongest first, but for ``echo``, which is for wiring checks: the weaker ``vision_…`` have a fault
-built in, and say which in their names. A station never learns a policy's name. Installed packages
-add policies in the entry point group ``arena_robot.policies``.
+Strongest first, except ``echo``, which is for checks of connections. The weaker ``vision_…`` have
+a built-in fault that their names describe. A station never receives a policy's name. Installed
+packages add policies in the entry point group ``arena_robot.policies``.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Answers with the joint positions it was shown: for wiring checks and benchmarks."""
+"""Policy that returns the observed joint positions: for connection checks and benchmarks."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from arena_robot.policy.base import PolicySpec
 
 
 class Echo:
-    """Holds the arm where it is and the gripper as it is, ``length`` times."""
+    """Returns the observed joints and gripper as ``length`` actions."""
 
     def __init__(self, length: int = 8, image_size: tuple[int, int] = (224, 224)) -> None:
         self.spec = PolicySpec(action_space=ActionSpace.JOINT_POSITION, chunk_length=length,
@@ -21,4 +21,4 @@ class Echo:
                      self.spec.action_space)
 
     def reset(self, episode: str = '') -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state."""

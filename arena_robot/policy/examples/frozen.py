@@ -1,4 +1,4 @@
-"""The weakest honest policy: it never moves."""
+"""The weakest example policy: it never moves."""
 
 import numpy as np
 
@@ -8,13 +8,13 @@ from arena_robot.policy.base import PolicySpec
 
 
 class Frozen:
-    """Asks for zero velocity and an open gripper, whatever it sees."""
+    """Always returns zero velocity and an open gripper."""
 
     spec = PolicySpec(action_space=ActionSpace.JOINT_VELOCITY, chunk_length=8)
 
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
-        """Return eight actions of nothing."""
+        """Return eight actions of zero velocity."""
         return Chunk(np.zeros((8, 8), np.float32), self.spec.action_space)
 
     def reset(self, episode: str = '') -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state."""

@@ -1,4 +1,4 @@
-"""Wanders: smooth random joint velocities, the same again after every reset."""
+"""Policy with smooth random joint velocities, the same again after every reset."""
 
 import threading
 import zlib
@@ -18,8 +18,8 @@ class RandomWalk:
     """
     A random walk in joint velocity of strength ``speed`` (0 to 1).
 
-    Every episode has a generator of its own, seeded by ``seed`` and the episode's token: a walk
-    differs from the next one, and begins the same again after a reset.
+    Every episode has its own generator, seeded by ``seed`` and the episode's token: walks differ
+    between episodes, and start again after a reset.
     """
 
     def __init__(self, seed: int = 0, speed: float = 0.3) -> None:
@@ -38,7 +38,7 @@ class RandomWalk:
             return Chunk(walk.next(LENGTH), self.spec.action_space)
 
     def reset(self, episode: str = '') -> None:
-        """Begin the episode's walk anew."""
+        """Restart the episode's walk."""
         with self._lock:
             self._walks.pop(episode, None)
 

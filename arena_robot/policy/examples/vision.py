@@ -1,9 +1,9 @@
 """
-A policy that does what it is told by looking: colours, shapes, and where its own hand is.
+Vision policy: finds objects by colour and shape in the wrist image and moves them.
 
-It sees the wrist camera's left eye, the joints, the gripper's position and the prompt, nothing
-else. Every episode has a plan of its own (look, approach, look again, grasp, check, carry,
-release, verify, and again when it failed), which gives its next eight joint targets per query.
+It uses only the wrist camera's left eye, the joints, the gripper's position and the prompt. Every
+episode has its own plan (look, approach, look again, grasp, check, carry, release, verify, and
+again after a failure), which returns the next eight joint targets per query.
 """
 
 import threading
@@ -28,7 +28,7 @@ EPISODES = 256
 
 
 class Vision:
-    """Finds named coloured things with the wrist camera, grasps, carries, presses, retries."""
+    """Finds named coloured objects with the wrist camera, grasps, carries, presses, retries."""
 
     traits = Traits()
 
@@ -41,7 +41,7 @@ class Vision:
         labelled(np.zeros((1, 1, 3), np.uint8))   # builds the colour table before the first query
 
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
-        """Return the episode's next eight joint targets; PolicyRefused for a wrong picture."""
+        """Return the episode's next eight joint targets; PolicyRefused for a wrong image."""
         image = observation.images.get(VIEW)
         wanted = (*IMAGE_SIZE, 3)
         if image is None or image.pixels.shape != wanted:
@@ -51,7 +51,7 @@ class Vision:
             return Chunk(self._episode(episode, observation).next(), self.spec.action_space)
 
     def reset(self, episode: str = '') -> None:
-        """Begin the episode anew."""
+        """Restart the episode."""
         with self._lock:
             self._episodes.pop(episode, None)
 
@@ -83,24 +83,24 @@ class _Episode:
 
 
 class VisionSlow(Vision):
-    """The vision policy at a quarter of its speed: it runs out of time."""
+    """The vision policy at a quarter of its speed: it often reaches the time limit."""
 
     traits = Traits(haste=0.26)
 
 
 class VisionNoisy(Vision):
-    """The vision policy with a poor idea of where things are."""
+    """The vision policy with random errors of object positions."""
 
     traits = Traits(noise_m=0.018)
 
 
 class VisionDrops(Vision):
-    """The vision policy with a gripper that often opens on the way."""
+    """The vision policy with a gripper that often opens too early."""
 
     traits = Traits(drops=0.8)
 
 
 class VisionConfused(Vision):
-    """The vision policy that mostly takes the wrong thing."""
+    """The vision policy that mostly takes the wrong object."""
 
     traits = Traits(confuses=0.92)

@@ -1,5 +1,5 @@
 """
-What the vision policy knows of its own body: where the pads and the wrist camera are.
+Calibration of the vision policy: poses of the finger pads and the wrist camera.
 
 The numbers are a lab's calibration of its station, not readings of a simulator: a Franka arm with
 a Robotiq 2F-85 and a ZED Mini on the hand. Everything is in m and rad; the base frame is the
@@ -45,7 +45,7 @@ def pads(q: Floats) -> tuple[Floats, Floats]:
 
 
 def joints_for(q: Floats, position: Floats, rotation: Floats, rounds: int = 10) -> Floats:
-    """Return (7,) rad near ``q`` that bring the pads to a pose, or as near to it as found."""
+    """Return (7,) rad near ``q`` that bring the pads to a pose, or as near to it as possible."""
     for _ in range(rounds):
         chain = frames(q)
         turn, arm = chain[FLANGE, :3, :3], PAD_M * chain[FLANGE, :3, 2]

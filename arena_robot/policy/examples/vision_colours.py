@@ -1,4 +1,4 @@
-"""Which paint each pixel shows, by its chromaticity: light and shade hardly matter."""
+"""Colour classes of pixels by chromaticity, nearly independent of light and shadow."""
 
 import functools
 from dataclasses import dataclass

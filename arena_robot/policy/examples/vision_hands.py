@@ -1,9 +1,9 @@
 """
-Straight lines of the pads, one joint target per control step.
+Straight motions of the finger pads, one joint target per control step.
 
-Every motion is a generator that yields once per step; between two queries of the policy it goes on
-with what was seen last. :meth:`VisionHands.look` waits for a new picture taken while the
-arm is at rest.
+Every motion is a generator that yields once per step; between two queries of the policy it
+continues with the newest observation. :meth:`VisionHands.look` waits for a new picture taken while
+the arm is at rest.
 """
 
 import math
@@ -49,7 +49,7 @@ class VisionHands:
         self._pitch = math.atan2(turn[2, 0], math.hypot(turn[0, 0], turn[1, 0]))
 
     def show(self, seen: Observation) -> None:
-        """Take a new observation; the arm is followed when it is far from where it was sent."""
+        """Store a new observation; reset the target when the arm is far from it."""
         self.seen = seen
         self._queries += 1
         if float(np.abs(self.q - seen.arm.q).max()) > LOST_RAD:
@@ -93,7 +93,7 @@ class VisionHands:
             yield
 
     def look(self) -> Steps:
-        """Hold until a picture arrives that was taken at rest, where the arm was sent."""
+        """Hold until an image arrives that was taken at rest, at the commanded position."""
         yield from self._news()
         for _ in range(_PATIENCE):
             yield from self._news()

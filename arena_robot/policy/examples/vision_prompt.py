@@ -1,4 +1,4 @@
-"""From an instruction to what is to be done: a verb, and things told by colour and noun."""
+"""Parser of instructions: a verb, and objects named by colour and noun."""
 
 import re
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _VERBS = (
 
 @dataclass(frozen=True)
 class Thing:
-    """Something the prompt names; ``colour`` is empty when it says none."""
+    """An object that the prompt names; ``colour`` is empty without one."""
 
     noun: str
     colour: str = ''
@@ -38,7 +38,7 @@ class Goal:
 
 
 def understood(prompt: str) -> Goal:
-    """Return what ``prompt`` asks for."""
+    """Return the goal of ``prompt``."""
     text = ' '.join(re.findall(r"[a-z']+", prompt.lower()))
     if _STILL.search(text):
         return Goal('stay')

@@ -1,5 +1,5 @@
 """
-Solids whose outline is known, and where in a picture one of them fits a patch of paint.
+Solids with known outlines, and their fit to a region of one colour in an image.
 
 Sizes are those of everyday things, in m; a solid's own frame has its origin below its middle, on
 what it stands on, z up.
@@ -18,7 +18,7 @@ from arena_robot.policy.examples.vision_colours import Blob, Labels, Mask
 _FINE = 3         # outlines are compared at this many times the picture's resolution
 _MARGIN = 8       # pixels around a patch
 _COARSE = 3
-PARALLEL = 0.998   # cosine between two lines of sight that tell no height
+PARALLEL = 0.998   # cosine between two lines of sight that do not determine a height
 
 
 @dataclass(frozen=True)
@@ -156,9 +156,9 @@ def _fitted_at(eye: WristEye, blob: Blob, solid: Solid, base: float, yaw: float,
 
 def height_of(one: Found, other: Found) -> float:
     """
-    Return the height (m) at which two views put a thing: where their lines of sight are closest.
+    Return the height (m) of an object from two views: where their lines of sight are closest.
 
-    Infinite when the lines are so nearly parallel that they tell no height.
+    Infinite when the lines are too nearly parallel.
     """
     sights = [found.position - found.eye for found in (one, other)]
     a, b = (sight / np.linalg.norm(sight) for sight in sights)
@@ -172,7 +172,7 @@ def height_of(one: Found, other: Found) -> float:
 
 
 def filled(blob: Blob) -> Blob:
-    """Return a patch with its holes filled: what stands on a thing belongs to its outline."""
+    """Return a patch with its holes filled: an object on top belongs to the outline."""
     edges, _ = cv2.findContours(blob.mask.astype(np.uint8), cv2.RETR_EXTERNAL,
                                 cv2.CHAIN_APPROX_NONE)
     mask = cv2.drawContours(np.zeros(blob.mask.shape, np.uint8), edges, -1, 1, cv2.FILLED) > 0

@@ -1,9 +1,8 @@
 """
-Where named things stand on the table, from one picture of the wrist camera and the arm's joints.
+Detection of objects on the table from one wrist image and the arm's joints.
 
-Shapes and sizes of the things are known, as a person knows them: most are fitted by their outline
-(:mod:`vision_shapes`), a bowl or plate by the ring of its rim. Positions are in m in the base
-frame.
+Shapes and sizes of the objects are known. Most are fitted by their outline (:mod:`vision_shapes`),
+a bowl or plate by the ring of its rim. Positions are in m in the base frame.
 """
 
 from collections.abc import Sequence
@@ -33,7 +32,7 @@ REACH_X, REACH_Y = (0.30, 0.72), (-0.36, 0.36)
 
 
 def within_reach(place: Floats) -> bool:
-    """Tell whether a point lies over the part of the table where things stand."""
+    """Return whether a point lies over the part of the table where objects stand."""
     out: bool = (REACH_X[0] < place[0] < REACH_X[1]) and (REACH_Y[0] < place[1] < REACH_Y[1])
     return out
 
@@ -68,7 +67,7 @@ def button(labels: Labels, eye: WristEye) -> Found | None:
 
 
 def panels(labels: Labels, eye: WristEye) -> list[Found]:
-    """Return what may be a drawer's front panel, the best fits first."""
+    """Return candidates for a drawer's front panel, the best fits first."""
     found = [fitted(eye, filled(blob), PANEL)
              for blob in near(labels, eye, '', (0.003, 0.06))[:_MOST]]
     return sorted(found, key=lambda one: -one.sure)
@@ -76,7 +75,7 @@ def panels(labels: Labels, eye: WristEye) -> list[Found]:
 
 def likest(labels: Labels, eye: WristEye, solid: Solid, colour: str = '', base: float = 0.0,
            rivals: Sequence[Solid] = (CUBE,)) -> list[Found]:
-    """Return what may be a ``solid``, first what looks more like one than like its rivals."""
+    """Return candidates for ``solid``, those first that fit it better than its rivals."""
     found = []
     for blob in near(labels, eye, colour, (0.0008, 0.02))[:_MOST]:
         whole = filled(blob)
@@ -128,8 +127,8 @@ def tilt_error(pixels: Pixels, opening: float) -> float | None:
     """
     Return how much more the wrist camera is tilted than calibrated, rad; None when unclear.
 
-    The camera sees its own fingertips: with the gripper ``opening`` 0 (shut) to 1 (open), their
-    row in the picture tells the tilt.
+    The fingertips are visible in the image: with the gripper ``opening`` 0 (shut) to 1 (open),
+    their row in the image gives the tilt.
     """
     y = opening * STROKE_M / 2 + np.array([0.003, 0.0055, 0.008])
     tips = np.column_stack([np.full(6, _TIP_HALF_M), np.concatenate([y, -y]),

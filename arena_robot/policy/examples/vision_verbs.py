@@ -1,4 +1,4 @@
-"""What to do for each verb; a job that was not done to satisfaction is begun again."""
+"""The actions for each verb; an unsuccessful job is repeated."""
 
 import math
 
@@ -24,7 +24,7 @@ PUSH_M = 0.135
 
 
 def work(worker: Worker) -> Steps:
-    """Do what the goal asks, then hold for ever; yields once per control step."""
+    """Execute the goal, then hold; yields once per control step."""
     job = JOBS.get(worker.goal.verb)
     if job is not None:
         while not (yield from job(worker)):
@@ -69,7 +69,7 @@ def put(worker: Worker) -> Task:
 
 
 def _destination(worker: Worker) -> tuple[Floats, float, float] | None:
-    """Return where to let go of a block (2,), at what height, and the height it then stands at."""
+    """Return where to release a block (2,), at what height, and its height afterwards."""
     thing = worker.goal.things[-1]
     if thing.noun in ('bowl', 'plate'):
         radius, rim = BOWL if thing.noun == 'bowl' else PLATE

@@ -1,5 +1,5 @@
 """
-What every job is made of: look over the table, approach, look again, grasp, check, carry, release.
+Steps of every job: look over the table, approach, look again, grasp, check, carry, release.
 
 A :class:`Worker` can be given faults; they make the weaker policies of the examples.
 """
@@ -37,10 +37,10 @@ Again = Callable[[float], list[Found]]
 @dataclass(frozen=True)
 class Traits:
     """
-    How good a worker is; the defaults are the best.
+    Faults of a worker; the defaults are without faults.
 
-    ``haste`` scales the speed; ``noise_m`` is the standard deviation of where things are thought
-    to be; ``drops`` and ``confuses`` are chances per carry and per choice of a thing.
+    ``haste`` scales the speed; ``noise_m`` is the standard deviation of object positions;
+    ``drops`` and ``confuses`` are probabilities per carry and per choice of a thing.
     """
 
     haste: float = 1.0
@@ -68,7 +68,7 @@ class Worker:
 
     def look_over(self) -> Steps:
         """
-        Open the gripper, look at the whole table from above, take the camera's tilt.
+        Open the gripper, look at the whole table from above, estimate the camera's tilt.
 
         Every other time from another side, because the fingers hide a part of the table.
         """
@@ -92,12 +92,12 @@ class Worker:
         return self.best(sight.cubes(self.labels, self.eye, colour, base))
 
     def blurred(self, found: Found) -> Found:
-        """Return a thing where this worker believes it to be."""
+        """Return an object with this worker's position error."""
         noise = self._random.normal(0.0, 1.0, 2) * self._traits.noise_m
         return replace(found, position=found.position + np.array([*noise, 0.0]))
 
     def wanted(self, colour: str, seen: list[Found]) -> str:
-        """Return the colour to take; a confused worker may take another one that it sees."""
+        """Return the colour to take; a confused worker may choose another visible one."""
         others = sorted({one.colour for one in seen} - {colour})
         if self._random.random() >= self._traits.confuses or not others:
             return colour
@@ -115,7 +115,7 @@ class Worker:
         """
         Grasp a thing ``height`` above its foot and lift it; False when the gripper stays empty.
 
-        From above it the worker looks ``again`` and corrects where it is; the two views also tell
+        With ``again`` a second view from above corrects the position; the two views also show
         whether it stands higher than on the table.
         """
         hands, at = self.hands, self.blurred(found)
@@ -153,7 +153,7 @@ class Worker:
             lambda base: sight.cubes(self.labels, self.eye, found.colour, base)))
 
     def carry(self, place: Floats, height: float) -> Task:
-        """Take what is held to ``place`` (2,), let go ``height`` above the table, retreat."""
+        """Carry what is held to ``place`` (2,), release ``height`` above the table, retreat."""
         hands = self.hands
         high = np.array([*place[:2], max(height + 0.09, float(hands.at[2]))])
         if self.slips():
@@ -177,11 +177,11 @@ class Worker:
         return bool(self._random.random() < self._traits.drops)
 
     def errs(self) -> bool:
-        """Draw whether the worker takes one thing for another this time."""
+        """Draw whether the worker takes the wrong object this time."""
         return bool(self._random.random() < self._traits.confuses)
 
     def clear_yaw(self, found: Found) -> float:
-        """Return the way to grasp a block that leaves the fingers the more room."""
+        """Return the yaw to grasp a block that leaves more room for the fingers."""
         others = [one.position[:2] for one in sight.cubes(self.labels, self.eye)
                   if one.away(found.position) > 0.03]
 
