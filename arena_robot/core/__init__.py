@@ -1,1 +1,1 @@
-"""Shared words: observations, actions, episodes, errors, configuration, time."""
+"""Shared types: observations, actions, episodes, errors, configuration, time."""

@@ -1,5 +1,5 @@
 """
-What a policy asked for, and what was really sent.
+Actions: a policy's request, and the command that was sent.
 
 DROID's four action spaces, one row of a table each. The last number of every action is the gripper
 *position* (0 open, 1 closed, binarised at > 0.5); the others are seven joints, or x y z and three
@@ -149,7 +149,7 @@ class ClampReason(str, Enum):
 
 @dataclass(frozen=True)
 class Clamp:
-    """One intervention: what was asked, what was sent, and why, in a person's words."""
+    """One change of a command: what was requested, what was sent, and why."""
 
     reason: ClampReason
     asked: tuple[float, ...]
@@ -159,7 +159,7 @@ class Clamp:
 
 @dataclass(frozen=True)
 class SafeCommand:
-    """What safety lets through: joint target (7,) rad, gripper 0..1, and every clamp made."""
+    """An allowed command: joint target (7,) rad, gripper 0..1, and every clamp made."""
 
     q: Floats
     gripper: float

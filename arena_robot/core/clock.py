@@ -1,4 +1,4 @@
-"""Time as an argument: everything that reads or waits for time is handed a Clock."""
+"""Clock interface: all code that reads or waits for time gets a Clock as an argument."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """Wall time for stamps; waits are free of jumps in wall time."""
+    """Wall time for stamps; waits are not affected by jumps of wall time."""
 
     def now_ns(self) -> int:
         """Return nanoseconds since the Unix epoch."""
@@ -30,7 +30,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when it is told to; for simulation and tests."""
+    """A clock that is advanced by its caller; for simulation and tests."""
 
     def __init__(self, start_ns: int = 0) -> None:
         self._now_ns = start_ns

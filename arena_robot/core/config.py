@@ -1,4 +1,4 @@
-"""YAML read once into frozen dataclasses; an unknown key names the nearest known one."""
+"""YAML files as frozen dataclasses; the error for an unknown key names the nearest known one."""
 
 import dataclasses
 import difflib

@@ -43,9 +43,9 @@ class Step:
     """
     One control tick.
 
-    ``requested`` (8,) or (7,) as the policy asked, ``q_sent`` (7,) rad as the driver accepted it,
-    ``gripper_sent`` 0..1. ``image_stamps_ns`` are the stamps of the images this tick used, by
-    view; ``chunk_index`` and ``chunk_step`` say which action of which inference it was.
+    ``requested`` (8,) or (7,) as requested by the policy, ``q_sent`` (7,) rad as the driver
+    accepted it, ``gripper_sent`` 0..1. ``image_stamps_ns`` are the stamps of the images this tick
+    used, by view; ``chunk_index`` and ``chunk_step`` say which action of which inference it was.
     """
 
     index: int
@@ -81,7 +81,7 @@ class Episode:
 @dataclass(frozen=True)
 class Feedback:
     """
-    What the evaluator said of a session.
+    The evaluator's verdict on a session.
 
     ``progress`` maps each slot to 0..1 (people see 0 to 100). ``explanation`` is mandatory when
     ``valid``; an invalid session needs ``invalid_reason``.
@@ -97,7 +97,7 @@ class Feedback:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One verdict as the ranking reads it: policies ``a`` and ``b``, ``preference`` between."""
+    """One verdict as input of the ranking: policies ``a`` and ``b``, ``preference`` between."""
 
     session_id: str
     a: str

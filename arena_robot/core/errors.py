@@ -1,14 +1,14 @@
 """
-The one error tree of the suite.
+The error classes of the package.
 
-A message says what was asked, what was found and what to do; the cause is kept with ``from``.
+A message says what was requested, what was found and what to do; the cause is kept with ``from``.
 
 ::
 
     ArenaError                       code = 'internal'
     ├── ConfigError                  'config'             a file, key or parameter is wrong
     ├── DataError                    'data'               recorded or imported data is wrong
-    ├── RankingError                 'ranking'            the data cannot answer the question
+    ├── RankingError                 'ranking'            the data do not determine a ranking
     │   └── NotConverged             'not_converged'
     ├── SafetyError                  'safety'             a command or state is not acceptable
     ├── DriverError                  'driver'             a robot part failed
@@ -30,7 +30,7 @@ A message says what was asked, what was found and what to do; the cause is kept 
 
 
 class ArenaError(Exception):
-    """Base of every error the suite raises on purpose."""
+    """Base of every error that the package raises."""
 
     code = 'internal'
 
@@ -48,7 +48,7 @@ class DataError(ArenaError):
 
 
 class RankingError(ArenaError):
-    """The comparisons cannot answer the question that was asked of them."""
+    """The comparisons do not determine the requested ranking."""
 
     code = 'ranking'
 
@@ -96,7 +96,7 @@ class PolicyError(ArenaError):
 
 
 class PolicyUnavailable(PolicyError):
-    """Nobody answers at the policy's address."""
+    """No server answers at the policy's address."""
 
     code = 'policy_unavailable'
 
@@ -114,7 +114,7 @@ class PolicyRefused(PolicyError):
 
 
 class BadReply(PolicyError):
-    """The reply is not what the protocol or the policy's own spec promises."""
+    """The reply does not match the protocol or the policy's own spec."""
 
     code = 'policy_bad_reply'
 

@@ -1,5 +1,5 @@
 """
-What the station saw and felt at one instant.
+Observation of a station at one instant: images, arm state, gripper state, prompt.
 
 Units are SI and radians. Stamps are capture times in integer nanoseconds of the station's clock.
 Poses are base to flange (``link8``) as ``x y z roll pitch yaw`` with fixed-axis (extrinsic xyz)
@@ -87,7 +87,7 @@ class ArmState:
 
     @property
     def recovery_required(self) -> bool:
-        """Tell whether somebody must recover the arm before it accepts commands again."""
+        """Return whether the arm must be recovered before it accepts commands again."""
         return self.mode in (RobotMode.REFLEX, RobotMode.USER_STOPPED)
 
 
@@ -107,7 +107,7 @@ class GripperState:
 
 @dataclass(frozen=True)
 class Observation:
-    """Everything a policy may be shown at one step; ``images`` is keyed by :func:`view`."""
+    """The input of a policy at one step; ``images`` is keyed by :func:`view`."""
 
     stamp_ns: int
     arm: ArmState

@@ -1,4 +1,4 @@
-"""A blind pair: what a station tells an arena, is promised by it, and learns in the end."""
+"""A blind pair: station description, assignment with commitment, and reveal."""
 
 import hashlib
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class StationInfo:
-    """What the arena is told about a station: never anything that differs between slots."""
+    """Description of a station for the arena; nothing in it differs between slots."""
 
     station: str
     robot: str
@@ -20,7 +20,7 @@ class Assignment:
     """
     A blind pair: ``commitment`` is the hex SHA-256 over the nonce and the ordered pair.
 
-    The slot policies are reached through the arena's ``policy``; nothing here can name them.
+    The policies are called through the arena's ``policy``; nothing here identifies them.
     """
 
     session_id: str
@@ -29,7 +29,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Reveal:
-    """What the commitment stood for: ``nonce`` hex, names and versions in slot order."""
+    """The values behind the commitment: ``nonce`` hex, names and versions in slot order."""
 
     nonce: str
     policy_a: str

@@ -1,1 +1,1 @@
-"""One robot part per file, all behind the protocols of base.py."""
+"""Drivers of robot parts, one part per file; base.py has the interfaces."""

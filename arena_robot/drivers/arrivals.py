@@ -1,4 +1,4 @@
-"""When a camera's newest frames were taken, and when they came."""
+"""Capture and arrival times of a camera's newest frames."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -7,14 +7,14 @@ KEPT = 120
 
 
 class Arrivals:
-    """Keeps (stamp_ns, came_ns) of the newest frames; noted by one thread, read by any."""
+    """Stores (stamp_ns, came_ns) of the newest frames; one thread writes, any thread reads."""
 
     def __init__(self) -> None:
         self._pairs: tuple[tuple[int, int], ...] = ()
         self._newest: deque[tuple[int, int]] = deque(maxlen=KEPT)
 
     def note(self, stamp_ns: int, came_ns: int) -> None:
-        """Take one frame's times."""
+        """Store one frame's times."""
         self._newest.append((stamp_ns, came_ns))
         self._pairs = tuple(self._newest)
 

@@ -1,10 +1,10 @@
 """
 The interfaces of robot parts.
 
-They promise timing as well as data: the newest reading with a limit on its age, or the next one
-with a timeout. Sending a command returns what was really sent. Constructors only store; ``open``
-connects, all or nothing; ``close`` can always be called, twice too. Methods may be called from
-any thread.
+They specify timing as well as data: the newest reading with a maximum age, or the next one with a
+timeout. Sending a command returns the command that was really sent. Constructors only store;
+``open`` connects, or raises with everything closed; ``close`` can be called at any time and
+repeatedly. Methods may be called from any thread.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class Part(Protocol):
         """Connect and read the first state; no motion. Raises NotConnected, closed again."""
 
     def close(self) -> None:
-        """Stop and let go."""
+        """Stop and disconnect."""
 
     def __enter__(self) -> Self: ...
 
@@ -45,10 +45,10 @@ class Arm(Part, Protocol):
 
     def command(self, command: ArmCommand) -> ArmCommand:
         """
-        Track ``command.q`` from now on; return what is really tracked.
+        Track ``command.q`` from now on; return the target that is really tracked.
 
         Never blocks. When no further command comes within the driver's command timeout the arm
-        holds where it is. Raises SafetyError for a command that is not finite or not (7,), and
+        holds its position. Raises SafetyError for a command that is not finite or not (7,), and
         DriverError while ``recovery_required``.
         """
 
@@ -61,7 +61,7 @@ class Arm(Part, Protocol):
         """
 
     def stop(self) -> None:
-        """Come to rest at once and hold; drop whatever was asked before. Always works."""
+        """Come to rest at once and hold; earlier commands are dropped. Works in every state."""
 
     def recover(self) -> None:
         """Clear a reflex or user stop, then hold at the measured pose. DriverError if it fails."""
@@ -77,7 +77,7 @@ class Gripper(Part, Protocol):
         """Return the next new state; ReadTimeout when none comes within ``timeout_s``."""
 
     def command(self, command: GripperCommand) -> GripperCommand:
-        """Go to a position; newest wins; never blocks; return what was really sent."""
+        """Go to a position; replaces earlier commands; return what was really sent."""
 
     def stop(self) -> None:
         """Stop the fingers where they are."""
@@ -114,5 +114,5 @@ class Camera(Part, Protocol):
         """
         Return (stamp_ns, came_ns) of the newest frames since open, oldest first.
 
-        Empty for a camera that has no rate of its own and takes its pictures when asked.
+        Empty for a camera without its own rate, which captures on request.
         """

@@ -1,4 +1,4 @@
-"""An arm behind the safety layer: what a station commands instead of the bare driver."""
+"""An arm with the safety layer in front of its driver; stations command only this."""
 
 import threading
 from types import TracebackType
@@ -22,8 +22,8 @@ class GuardedArm:
     """
     The :class:`Arm` interface over another arm; no command reaches that arm unchecked.
 
-    ``gate`` latches stops and refuses stale commands, ``safety`` bounds targets. ``last_clamps``
-    tells what was changed in the newest command; ``clamp_count`` counts since the start.
+    ``gate`` latches stops and refuses stale commands, ``safety`` limits targets. ``last_clamps``
+    has the changes to the newest command; ``clamp_count`` counts since the start.
     """
 
     def __init__(self, arm: Arm, safety: Safety, gate: CommandWatchdog) -> None:
@@ -62,7 +62,7 @@ class GuardedArm:
         """
         Track the nearest allowed target; return it. A refused command leaves the arm as it is.
 
-        Raises SafetyError when halted, stale, malformed or not to be made safe.
+        Raises SafetyError when halted, or for a stale, invalid or unsafe command.
         """
         with self._lock:
             self.gate.accept(command.stamp_ns)
@@ -89,7 +89,7 @@ class GuardedArm:
             return self.arm.move_to(goal, max(wanted_s, shortest_s))
 
     def stop(self) -> None:
-        """Come to rest and hold; commands made before now are refused. Always works."""
+        """Come to rest and hold; commands made before now are refused. Works in every state."""
         self.gate.drop()
         self._stop_after_commands()
 
@@ -108,14 +108,14 @@ class GuardedArm:
         self.arm.recover()
 
     def watch(self) -> bool:
-        """Stop the arm when its command stream has ceased; tell whether it did so just now."""
+        """Stop the arm when its command stream has ended; return whether it did so just now."""
         if not self.gate.ceased():
             return False
         self._stop_after_commands()
         return True
 
     def _stop_after_commands(self) -> None:
-        """Stop once a command that has passed the gate is through, or else would undo the stop."""
+        """Stop after a command that was already accepted has been sent; it would undo the stop."""
         waited = self._lock.acquire(timeout=LOCK_S)
         try:
             self.arm.stop()

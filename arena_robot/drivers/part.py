@@ -1,4 +1,4 @@
-"""What every part's class shares: the context manager, and the check that it is open."""
+"""Base class of drivers: context manager, and the check that the part is open."""
 
 from types import TracebackType
 
@@ -17,7 +17,7 @@ class Opened:
         self._open = True
 
     def close(self) -> None:
-        """Let go; can be called twice."""
+        """Disconnect; can be called twice."""
         self._open = False
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""What a replay plays: arrays of arm and gripper readings, and pictures by stamp."""
+"""A recorded episode for replay: arrays of arm and gripper readings, and images by stamp."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -172,7 +172,7 @@ def _rgb(picture: Any, path: Path) -> Pixels:
 
 
 def views_of(role: str, recorded: Recorded) -> dict[str, Track]:
-    """Return the eyes of a camera role; DataError names the views there are."""
+    """Return the eyes of a camera role; DataError lists the available views."""
     found = {eye: recorded.views[view(role, eye)] for eye in ('left', 'right')
              if view(role, eye) in recorded.views}
     if 'left' not in found:

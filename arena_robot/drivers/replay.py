@@ -1,8 +1,8 @@
 """
-Parts that play a recording back: states and pictures as they were, on a clock of your choice.
+Drivers that replay a recording: recorded states and images, on a given clock.
 
-Playback begins when a :class:`Player` is made or rewound; stamps are shifted to the clock, so an
-age means what it meant then. Commands are checked and kept, but nothing moves for them.
+Playback begins when a :class:`Player` is made or rewound; stamps are shifted to the clock, so ages
+are as in the recording. Commands are checked and stored, but have no effect.
 """
 
 import threading
@@ -41,7 +41,7 @@ class Player:
         self.rewind()
 
     def rewind(self) -> None:
-        """Begin again now."""
+        """Restart at the current time."""
         self.offset_ns = self.clock.now_ns() - self.recorded.start_ns
 
     def newest(self, stamps: Stamps) -> int:
@@ -70,7 +70,7 @@ class Player:
 
 
 class ReplayArm(Opened):
-    """A recorded arm; ``commands`` keeps the newest that were sent to it."""
+    """A recorded arm; ``commands`` has the newest commands sent to it."""
 
     def __init__(self, player: Player) -> None:
         self._player = player
@@ -87,7 +87,7 @@ class ReplayArm(Opened):
         return self._state(self._player.next(self._stamps, timeout_s, 'arm state'))
 
     def command(self, command: ArmCommand) -> ArmCommand:
-        """Keep a command; what is really tracked is the recording's target."""
+        """Store a command; return the recording's target."""
         self._require_open('the replayed arm')
         self._checked(command.q)
         self.commands.append(command)
@@ -95,13 +95,13 @@ class ReplayArm(Opened):
         return ArmCommand(self._player.recorded.q_desired[row].copy(), command.stamp_ns)
 
     def move_to(self, q: Floats, duration_s: float | None = None) -> float:
-        """Refuse: a recording cannot be moved."""
+        """Raise DriverError: a recording cannot be moved."""
         self._require_open('the replayed arm')
         self._checked(q)
         raise DriverError('a replayed arm does not move; use the simulated one to try motions')
 
     def stop(self) -> None:
-        """Do nothing: a recording moves nobody."""
+        """Do nothing: nothing moves."""
 
     def recover(self) -> None:
         """Do nothing: a recording needs no recovery."""
@@ -124,7 +124,7 @@ class ReplayArm(Opened):
 
 
 class ReplayGripper(Opened):
-    """A recorded gripper; ``commands`` keeps the newest that were sent to it."""
+    """A recorded gripper; ``commands`` has the newest commands sent to it."""
 
     def __init__(self, player: Player) -> None:
         self._player = player
@@ -141,7 +141,7 @@ class ReplayGripper(Opened):
         return self._state(self._player.next(self._stamps, timeout_s, 'gripper state'))
 
     def command(self, command: GripperCommand) -> GripperCommand:
-        """Keep a command clipped to 0..1."""
+        """Store a command clipped to 0..1."""
         self._require_open('the replayed gripper')
         asked = np.array([command.position, command.speed, command.force], dtype=float)
         if not np.all(np.isfinite(asked)):
@@ -152,7 +152,7 @@ class ReplayGripper(Opened):
         return sent
 
     def stop(self) -> None:
-        """Do nothing: a recording moves nobody."""
+        """Do nothing: nothing moves."""
 
     def activate(self) -> None:
         """Do nothing: a recording needs no activation."""
@@ -184,7 +184,7 @@ class ReplayCamera(Opened):
         super().open()
 
     def info(self) -> Mapping[str, CameraInfo]:
-        """Return the geometry that was handed in."""
+        """Return the geometry given to the constructor."""
         return dict(self._infos)
 
     def frame(self, max_age_s: float = 0.2) -> StereoFrame:
@@ -198,7 +198,7 @@ class ReplayCamera(Opened):
         return self._frame(self._player.next(self._stamps, timeout_s, f'{self.role} frame'))
 
     def arrivals(self) -> Sequence[tuple[int, int]]:
-        """Return when the newest frames were taken; they come at once."""
+        """Return the stamps of the newest frames; they arrive without delay."""
         self._require_open(f'the replayed {self.role} camera')
         end = self._player.newest(self._stamps) + 1
         shown = self._stamps[max(end - KEPT, 0):end] + self._player.offset_ns

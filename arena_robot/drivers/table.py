@@ -1,4 +1,4 @@
-"""Which class drives a part, by backend name; a module is imported only when it is chosen."""
+"""Table of driver classes by part and backend; a module is imported only when it is used."""
 
 import inspect
 from functools import partial

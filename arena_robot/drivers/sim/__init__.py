@@ -18,12 +18,13 @@ A DROID station in MuJoCo behind the same protocols as the hardware.
         station.restore(state, moved_mm=5, turned_deg=3, seed=1)           # as a person would
         station.reset('stack_blocks', seed=8)                              # another task
 
-A world that nobody runs is stepped by its callers: ``station.step(dt)``, ``clock.sleep_until_ns``
-and ``wait_state`` / ``wait_frame`` all advance it, deterministically and as fast as the machine
-allows. ``station.world.start(real_time_factor=1.0)`` runs it in a thread instead, with pictures
-drawn on another; ``epoch_ns=time.time_ns()`` then makes its stamps look like wall time.
+A world without its own thread is stepped by its callers: ``station.step(dt)``,
+``clock.sleep_until_ns`` and ``wait_state`` / ``wait_frame`` all advance it, deterministically and
+as fast as the machine allows. ``station.world.start(real_time_factor=1.0)`` runs it in a thread
+instead, with images rendered in another; with ``epoch_ns=time.time_ns()`` its stamps start at wall
+time.
 
-``station.truth`` reads what only a simulator knows. ``station.world.faults.dead`` silences parts
+``station.truth`` reads object poses and contacts. ``station.world.faults.dead`` makes parts fail
 (``'left'``, ``'right'``, ``'wrist'``, ``'arm'``, ``'gripper'``); ``station.arm.inject(mode)``
 trips a reflex or user stop. Importing this package chooses EGL for drawing unless ``MUJOCO_GL``
 says otherwise; without EGL on the machine everything but the cameras works.

@@ -31,7 +31,7 @@ class SimArm(Opened):
         super().close()
 
     def state(self, max_age_s: float = 0.1) -> ArmState:
-        """Return the state of this instant, or the last one before the arm fell silent."""
+        """Return the current state, or the last one before the arm failed."""
         self._require_open('the simulated arm')
         state = self._read()
         age_s = (self.world.now_ns() - state.stamp_ns) * 1e-9 + self.world.silence_s()

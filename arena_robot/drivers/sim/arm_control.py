@@ -1,4 +1,4 @@
-"""What the simulated arm does between commands: track, move, brake, hold, reflex."""
+"""Controller states of the simulated arm: track, move, brake, hold, reflex."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -15,7 +15,7 @@ _FILTER = 0.3  # of the external torque, per 4 ms tick: about 10 ms
 
 
 class Phase(str, Enum):
-    """Who decides the target: a command stream, a motion, nobody yet, or the held pose."""
+    """Source of the target: a command stream, a motion, none yet, or the held pose."""
 
     TRACK = 'track'
     MOVE = 'move'
@@ -64,7 +64,7 @@ class ArmControl:
         return self._impedance
 
     def bind(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Take over a model; hold where ``data`` is."""
+        """Use a new model; hold the position in ``data``."""
         self._impedance = HybridImpedance(model)
         self.mode, self.errors = RobotMode.IDLE, ()
         self.tau_ext = np.zeros(DOF)

@@ -1,4 +1,4 @@
-"""The arm's MJCF: published kinematics and inertias, primitives that read as a Franka."""
+"""The arm's MJCF: published kinematics and inertias, primitive shapes that look like a Franka."""
 
 from math import cos, sin
 from typing import Any

@@ -1,4 +1,4 @@
-"""What stands still before a camera that stands still is drawn once and filled in afterwards."""
+"""Cached background of a fixed camera: static objects are rendered once per scene."""
 
 import cv2
 import numpy as np
@@ -11,18 +11,18 @@ Depths = NDArray[np.float32]
 
 class Backdrop:
     """
-    A picture (H, W, 3) of what never moves, with how far away each pixel (H, W) is.
+    An image (H, W, 3) of the static objects, with the depth (H, W) of each pixel.
 
-    Filling it in shows what drawing everything would, as long as nothing is transparent: each
-    pixel is that of the nearer of two things drawn by the same rules. Of two things at the same
-    depth, the moving one is shown.
+    The result equals rendering everything, as long as nothing is transparent: each pixel is that
+    of the nearer of two objects, rendered in the same way. At the same depth the moving object is
+    shown.
     """
 
     def __init__(self, pixels: Pixels, depth: Depths) -> None:
         self._pixels, self._depth = pixels, depth
 
     def behind(self, pixels: Pixels, depth: Depths) -> Pixels:
-        """Return a picture of what moves with this behind it."""
+        """Return an image of the moving objects in front of this background."""
         picture: Pixels = self._pixels.copy()
         cv2.copyTo(pixels, (depth <= self._depth).view(np.uint8), picture)
         return picture

@@ -19,8 +19,8 @@ from arena_robot.drivers.sim.world import SimWorld
 from arena_robot.drivers.sim.zed_models import NATIVE_SIZE, SERIALS, camera_info
 
 log = logging.getLogger(__name__)
-WAITING = 1  # frames that may wait while a slow one is drawn; more are lost
-_EARLY_NS = 4_000_000  # a 15 Hz loop over 1 ms steps asks now after 66 ms, now after 67
+WAITING = 1  # frames that can wait while a slow one is rendered; more are lost
+_EARLY_NS = 4_000_000  # a 15 Hz loop over 1 ms steps requests after 66 ms or 67 ms
 _NOTHING: Pixels = np.zeros((0, 0, 3), np.uint8)
 
 
@@ -28,8 +28,8 @@ class SimCamera(Opened):
     """
     One ZED of the station; see :class:`arena_robot.drivers.base.Camera`.
 
-    An eye left out of ``eyes`` is not drawn: its image has shape (0, 0, 3). In a world that
-    nobody runs, frames are drawn when they are asked for, at most one per period; in a running
+    An eye that is not in ``eyes`` is not rendered: its image has shape (0, 0, 3). In a world
+    without its own thread, frames are rendered on request, at most one per period; in a running
     one, every period, by :class:`Studio`.
     """
 
@@ -66,7 +66,7 @@ class SimCamera(Opened):
         super().open()
 
     def close(self) -> None:
-        """Draw no more."""
+        """Stop rendering."""
         self._studio.remove(self)
         super().close()
 
@@ -110,18 +110,18 @@ class SimCamera(Opened):
 
     @property
     def dead(self) -> bool:
-        """Whether a test silenced this camera."""
+        """Whether a test made this camera fail."""
         return self.role in self.world.faults.dead
 
     def shots(self) -> list[Shot]:
-        """Return what to draw for one frame."""
+        """Return the images to render for one frame."""
         return [self._shot(eye) for eye in self.eyes]
 
     def _shot(self, eye: str) -> Shot:
         return Shot(view(self.role, eye), *self.size)
 
     def take(self, pictures: Mapping[Shot, Pixels], stamp_ns: int) -> None:
-        """Accept the pictures of one grab."""
+        """Store the images of one grab."""
         left, right = (Image(pictures.get(self._shot(eye), _NOTHING), stamp_ns) for eye in EYES)
         with self._new:
             self._sequence += 1
@@ -146,7 +146,7 @@ class SimCamera(Opened):
 
 
 class Studio:
-    """Draws for all cameras of a world: on demand when idle, every period when it runs."""
+    """Renders for all cameras of a world: on request when idle, every period when it runs."""
 
     def __init__(self, world: SimWorld) -> None:
         self._world = world
@@ -164,7 +164,7 @@ class Studio:
             self._next_ns[camera] = (self._world.now_ns() // period + 1) * period
 
     def remove(self, camera: SimCamera) -> None:
-        """Forget ``camera``."""
+        """Stop rendering for ``camera``."""
         with self._world.ticked:
             if camera in self._cameras:
                 self._cameras.remove(camera)
@@ -213,10 +213,10 @@ class Studio:
 def _hand_out(drawn: 'Future[dict[Shot, Pixels]]', cameras: Sequence[SimCamera],
               stamp_ns: int) -> None:
     """
-    Give every camera its pictures of one grab.
+    Deliver the images of one grab to all cameras.
 
-    All at once: who sends a camera's pictures on while others are drawn slows the drawing down by
-    more than is won, and a control loop uses the oldest.
+    All at once: publishing one camera's images while others are rendered would slow down the
+    rendering by more than it saves, and a control loop waits for the last camera anyway.
     """
     if (error := drawn.exception()) is not None:
         log.error('no frame at %d ns: %s', stamp_ns, error)

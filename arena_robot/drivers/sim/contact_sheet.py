@@ -1,4 +1,4 @@
-"""All tasks from all cameras in one picture, half way through the expert's work."""
+"""Contact sheet: all tasks from all cameras, half way through the expert's rollout."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,8 +24,8 @@ def contact_sheet(names: Sequence[str], seed: int, width: int, columns: int, *,
     """
     Return (H, W, 3) RGB: a strip of three views, ``width`` pixels each, for every task.
 
-    Task number i is drawn with seed ``seed + i``, so that looks vary. Above them stand whole
-    stations, one a column, at tasks spread over the list.
+    Task number i is drawn with seed ``seed + i``, so that looks vary. Above them are whole
+    stations, one per column, at tasks spread over the list.
     """
     tiles = [_tile(name, seed + i, width, beauty) for i, name in enumerate(names)]
     shown = [int((column + 0.5) * len(tiles) / columns) for column in range(columns)]
@@ -64,7 +64,7 @@ def _shrunk(picture: Pixels, width: int) -> Pixels:
 
 
 def _moment(name: str, seed: int) -> int:
-    """Return how many steps into the expert's work the task looks like itself."""
+    """Return the step of the expert's rollout that shows the task best."""
     with SimStation.make(name, seed, cameras=()) as station:
         progress = []
         for _ in station.task.solve(ExpertHands(station)):

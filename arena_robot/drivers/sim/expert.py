@@ -1,4 +1,4 @@
-"""A scripted expert: only the Arm and Gripper interfaces, plus object poses from the simulator."""
+"""Scripted expert: uses the Arm and Gripper interfaces, and object poses from the simulator."""
 
 import logging
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _NEAR_M = 0.004
 
 @dataclass(frozen=True)
 class ExpertRun:
-    """How the expert did: ``progress`` after every control step."""
+    """Result of an expert rollout: ``progress`` after every control step."""
 
     task: str
     seed: int
@@ -37,7 +37,7 @@ class ExpertRun:
 
 
 class ExpertHands:
-    """Straight lines of the pads at 15 Hz; see :class:`tasks.base.Hands`."""
+    """Straight motions of the finger pads at 15 Hz; see :class:`tasks.base.Hands`."""
 
     def __init__(self, station: SimStation) -> None:
         self._arm, self._gripper = station.arm, station.gripper
@@ -114,7 +114,7 @@ class ExpertHands:
 
 
 def run_expert(station: SimStation, max_steps: int = MAX_STEPS) -> ExpertRun:
-    """Let the expert do the station's task once; parts must be open and the world idle."""
+    """Run the expert on the station's task once; parts must be open and the world idle."""
     seed = station.world.scene.spec.seed
     progress: list[float] = []
     try:

@@ -1,4 +1,4 @@
-"""Things fixed to the table, with joints of their own, and marks on it."""
+"""Fixtures on the table (drawer, box, button) with joints, and marks (zone, stain)."""
 
 from dataclasses import dataclass
 

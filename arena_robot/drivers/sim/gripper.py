@@ -23,7 +23,7 @@ class SimGripper(Opened):
         self._read()
 
     def state(self, max_age_s: float = 0.2) -> GripperState:
-        """Return the state of this instant, or the last one before the gripper fell silent."""
+        """Return the current state, or the last one before the gripper failed."""
         self._require_open('the simulated gripper')
         state = self._read()
         age_s = (self.world.now_ns() - state.stamp_ns) * 1e-9 + self.world.silence_s()

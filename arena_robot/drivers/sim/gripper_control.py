@@ -1,4 +1,4 @@
-"""The 2F-85's motor: a ramp at the asked speed, a force limit, object detection."""
+"""The 2F-85's controller: a ramp at the requested speed, a force limit, object detection."""
 
 import mujoco
 import numpy as np
@@ -28,7 +28,7 @@ class GripperControl:
         self._blocked_s = 0.0
 
     def bind(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Take over a model; hold the present width."""
+        """Use a new model; hold the present width."""
         kind = mujoco.mjtObj
         joints = [mujoco.mj_name2id(model, kind.mjOBJ_JOINT, name) for name in FINGERS]
         self._model = model
@@ -50,7 +50,7 @@ class GripperControl:
         self._set_force()
 
     def resume(self, other: 'GripperControl', data: mujoco.MjData) -> None:
-        """Go on with what another one was doing, as if no time had passed."""
+        """Continue with the state of another controller."""
         self.requested_m, self.speed, self.force = other.requested_m, other.speed, other.force
         self.status, self.fault = other.status, other.fault
         self._ramp_m, self._blocked_s = other._ramp_m, other._blocked_s
@@ -63,7 +63,7 @@ class GripperControl:
         self.status = ObjectStatus.AT_REQUESTED
 
     def tick(self, data: mujoco.MjData, dt: float) -> None:
-        """Advance the ramp by ``dt`` seconds and judge what the fingers met."""
+        """Advance the ramp by ``dt`` seconds and detect contact of the fingers."""
         self._read(data)
         rate = SPEED_M_S[0] + self.speed * (SPEED_M_S[1] - SPEED_M_S[0])
         step = max(-rate * dt, min(rate * dt, self.requested_m - self._ramp_m))

@@ -1,4 +1,4 @@
-"""Poses as DROID writes them, from MuJoCo's matrices."""
+"""Poses in DROID's convention from MuJoCo's matrices."""
 
 from math import atan2, hypot
 

@@ -1,4 +1,4 @@
-"""Things on the table: every prop writes its own MJCF and knows where it may stand."""
+"""Props on the table; every prop writes its own MJCF."""
 
 from dataclasses import dataclass
 from typing import Protocol

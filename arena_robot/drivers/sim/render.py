@@ -1,7 +1,7 @@
 """
-Pictures of a world, drawn by one thread that owns the OpenGL context.
+Rendering of a world, by one thread that owns the OpenGL context.
 
-Works on snapshots in a MjData of its own, so drawing never holds up physics.
+Uses snapshots in its own MjData, so rendering never blocks the physics.
 """
 
 import math
@@ -44,9 +44,9 @@ class Canvas:
     """
     An OpenGL context with one scene's model loaded; belongs to the thread that made it.
 
-    Mesa draws pixels in threads of its own. It has two buffers to draw to, so that the geometry
-    of a picture is prepared while the pixels of the one before are drawn. What stands still
-    before a camera that stands still is drawn once; see :class:`Backdrop`.
+    Mesa draws pixels in its own threads. There are two buffers, so that the geometry of an image
+    is prepared while the pixels of the previous one are drawn. Static objects in fixed cameras are
+    rendered once; see :class:`Backdrop`.
     """
 
     BUFFERS = 2
@@ -59,7 +59,7 @@ class Canvas:
             (s, t) for h, s, t in _PLAIN if height <= h)
         model.vis.quality.numslices, model.vis.quality.numstacks = slices, stacks
         model.vis.quality.numquads = 4 if scene.spec.beauty else 1
-        # No larger than the pictures: clearing and keeping the rest costs time.
+        # As large as the images only: clearing and storing more costs time.
         model.vis.global_.offwidth, model.vis.global_.offheight = width, height
         gl.make_current()
         self.data = mujoco.MjData(model)
@@ -94,10 +94,10 @@ class Canvas:
         return _Begun(shot, context, backdrop)
 
     def _backdrop(self, shot: Shot, context: 'mujoco.MjrContext') -> Backdrop | None:
-        """Return what does not move in a shot; None where everything has to be drawn anew."""
+        """Return the static objects of a shot; None where everything has to be rendered again."""
         body = self.model.cam_bodyid[self._ids[shot.camera]]
         if self.scene.spec.beauty or self.model.body_weldid[body]:
-            return None  # shadows fall on what stands still; a camera on the arm moves
+            return None  # shadows fall on static objects; a camera on the arm moves
         if shot not in self._backdrops:
             self._render(shot, context, _STATIC)
             self._backdrops[shot] = Backdrop(*_read(shot, context))
@@ -123,7 +123,7 @@ class Canvas:
         self._posed = snapshot
 
     def free(self) -> None:
-        """Release what the contexts hold on the graphics side."""
+        """Free the contexts' graphics memory."""
         for context in self._contexts:
             context.free()
 
@@ -148,7 +148,7 @@ class _Begun:
 
 
 def _read(shot: Shot, context: 'mujoco.MjrContext') -> tuple[Pixels, Depths]:
-    """Return the pixels and how far away they are, as OpenGL has them: first row at the bottom."""
+    """Return pixels and depths in OpenGL's order: first row at the bottom."""
     pixels = np.empty((shot.height, shot.width, 3), np.uint8)
     depth = np.empty((shot.height, shot.width), np.float32)
     mujoco.mjr_setBuffer(_OFFSCREEN, context)
@@ -167,7 +167,7 @@ def _make_context() -> 'mujoco.GLContext':
 
 
 class _Sight:
-    """Keeps what a camera cannot see from being drawn: half of a picture's cost is geometry."""
+    """View culling: objects outside an image are not drawn; half of its cost is geometry."""
 
     _HIDDEN = 5  # a geom group that is not drawn
 

@@ -1,4 +1,4 @@
-"""Floor, mobile desk, tripods with ZED 2 cameras, lights: what stands around the arm."""
+"""Surroundings of the arm: floor, mobile desk, tripods with ZED 2 cameras, lights."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ _WOODS = ('oak', 'walnut', 'white', 'grey')
 
 @dataclass(frozen=True)
 class Look:
-    """What a seed decides about appearance: camera poses (m, looking at a point), light, wood."""
+    """Appearance by seed: camera poses (m, looking at a point), light, wood."""
 
     left: tuple[Floats, Floats]
     right: tuple[Floats, Floats]
@@ -46,7 +46,7 @@ def add_room(world: Node, look: Look) -> None:
     """
     Add desk, furniture, walls, floor and lights to ``world``.
 
-    Called last and written front to back: what is drawn later is mostly hidden and costs less.
+    Called last and written front to back: objects drawn later are mostly hidden and cost less.
     """
     room = world.add('body', name='room')
     _desk(room)
@@ -71,7 +71,7 @@ def add_room(world: Node, look: Look) -> None:
 
 
 def _furniture(world: Node) -> None:
-    """A whiteboard, a shelf with boxes, a door and a poster: what the cameras see behind."""
+    """A whiteboard, a shelf with boxes, a door and a poster: the background of the images."""
     world.add('geom', class_='visual', type='box', material='board',
               size=(0.9, 0.01, 0.5), pos=(0.5, -2.53, 0.55))
     world.add('geom', class_='visual', type='box', material='metal',

@@ -4,7 +4,7 @@ from typing import Protocol
 
 
 class Steppable(Protocol):
-    """What the clock needs of a world."""
+    """Interface of a world for the clock."""
 
     def now_ns(self) -> int:
         """Return the world's time."""
@@ -17,7 +17,7 @@ class SimClock:
     """
     Simulated time; integer nanoseconds since the world's epoch.
 
-    ``sleep_until_ns`` waits for the thread that runs the world. When nobody runs it, the sleep
+    ``sleep_until_ns`` waits for the thread that runs the world. Without such a thread, the sleep
     itself advances the simulation, so code written against a Clock runs as fast as it can.
     """
 

@@ -28,7 +28,7 @@ _ORACLE_TICKS = 5
 
 @dataclass(frozen=True)
 class SavedState:
-    """A start state of one scene: full physics, the grip, and what the oracle remembered."""
+    """A start state of one scene: full physics, the grip, and the oracle's memory."""
 
     scene: CompiledScene
     physics: mujoco.MjData
@@ -137,7 +137,7 @@ class SimStation:
             return 1.0 if self.task.done(self.truth) else self._best
 
     def succeeded(self) -> bool:
-        """Tell whether the task is fulfilled now."""
+        """Return whether the task is done now."""
         with self.world.ticked:
             return self.task.done(self.truth)
 
@@ -153,10 +153,10 @@ class SimStation:
     def restore(self, state: SavedState, *, moved_mm: float = 0.0, turned_deg: float = 0.0,
                 seed: int = 0) -> None:
         """
-        Put everything back as saved; time goes on.
+        Restore the saved state; time continues.
 
-        ``moved_mm`` and ``turned_deg`` are standard deviations: how exactly a person puts the
-        free props back; 0 restores to the last bit.
+        ``moved_mm`` and ``turned_deg`` are standard deviations: of the errors with which free
+        props are restored; 0 restores exactly.
         """
         world = self.world
         with world.ticked:

@@ -1,4 +1,4 @@
-"""What only a simulator knows: where everything is and what touches what."""
+"""Ground truth of the simulation: object poses, speeds and contacts."""
 
 from math import atan2
 
@@ -73,7 +73,7 @@ class SceneTruth:
         return found
 
     def grasped(self, name: str) -> bool:
-        """Tell whether both fingers touch a body."""
+        """Return whether both fingers touch a body."""
         return set(FINGERS) <= self.touching(name)
 
     def hide(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Bowls, cups, plates and trays: turned shapes to look at, rings of boxes to collide with."""
+"""Bowls, cups, plates and trays: turned meshes to render, rings of boxes for collisions."""
 
 from dataclasses import dataclass
 from itertools import pairwise

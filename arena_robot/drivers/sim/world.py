@@ -1,4 +1,4 @@
-"""One simulated world: owns MuJoCo's data, steps it by hand or in real time, shares its time."""
+"""One simulated world: owns MuJoCo's data and time, and steps it on request or in a thread."""
 
 import heapq
 import itertools
@@ -27,7 +27,7 @@ _LATE_S = 0.25
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All that a renderer needs of one instant."""
+    """State of one instant for the renderer."""
 
     scene: CompiledScene
     stamp_ns: int
@@ -38,7 +38,7 @@ class Snapshot:
 
 @dataclass
 class Faults:
-    """Parts that tests have silenced: camera roles, ``'arm'`` or ``'gripper'``."""
+    """Parts that tests made fail: camera roles, ``'arm'`` or ``'gripper'``."""
 
     dead: set[str] = field(default_factory=set)
 
@@ -80,7 +80,7 @@ class SimWorld:
     # -- content ---------------------------------------------------------------------------
 
     def load(self, scene: CompiledScene) -> None:
-        """Replace the scene; the arm starts at DROID's reset pose, gripper open, time goes on."""
+        """Replace the scene; arm at DROID's reset pose, gripper open; time continues."""
         with self.ticked:
             self.scene = scene
             self.model = scene.model
@@ -97,13 +97,13 @@ class SimWorld:
         with self.ticked:
             state = np.empty(mujoco.mj_stateSize(self.model, FULL_STATE))
             mujoco.mj_getState(self.model, self.data, state, FULL_STATE)
-            mujoco.mj_resetData(self.model, self.data)  # wakes what sleeps
+            mujoco.mj_resetData(self.model, self.data)  # wakes sleeping bodies
             mujoco.mj_setState(self.model, self.data, state, FULL_STATE)
             mujoco.mj_forward(self.model, self.data)
             self._bind()
 
     def adopt(self, data: mujoco.MjData) -> None:
-        """Continue from a copy of ``data``, to the last bit; only time is the world's own."""
+        """Continue exactly from a copy of ``data``, except for the time."""
         with self.ticked:
             mujoco.mj_copyData(self.data, self.model, data)
             self.data.time = self.now_s
@@ -116,7 +116,7 @@ class SimWorld:
         self.gripper.bind(self.model, self.data)
 
     def settle(self, seconds: float) -> None:
-        """Let things come to rest while the arm holds; takes no time, ends without motion."""
+        """Simulate until objects are at rest while the arm holds; the time does not change."""
         with self.ticked:
             mujoco.mj_step(self.model, self.data, round(seconds * 1e9) // self._step_ns)
             self.data.qvel[:] = 0.0
@@ -163,7 +163,7 @@ class SimWorld:
         return self._thread is not None
 
     def silence_s(self) -> float:
-        """Return how long ago, by the wall, a running world last moved; 0 when nobody runs it."""
+        """Return the wall time since a running world's last step; 0 without a thread."""
         return time.monotonic() - self._wall_s if self.running else 0.0
 
     def step(self, dt_s: float) -> None:
@@ -186,7 +186,7 @@ class SimWorld:
             alarm = threading.Event()
             with self.ticked:
                 if self.now_ns() < stamp_ns:
-                    # Waking everybody at every tick would cost more than the physics.
+                    # Waking all threads at every tick would cost more than the physics.
                     heapq.heappush(self._alarms, (stamp_ns, next(self._numbers), alarm))
                 else:
                     return
@@ -273,5 +273,5 @@ class SimWorld:
 
 
 def is_finite(values: Floats) -> bool:
-    """Tell whether every number is finite."""
+    """Return whether every number is finite."""
     return bool(np.all(np.isfinite(values)))

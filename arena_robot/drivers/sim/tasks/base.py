@@ -1,5 +1,5 @@
 """
-What a task is: props drawn by a seed, a start, an instruction, an oracle.
+Interface of a task: props drawn by a seed, a start, an instruction, an oracle.
 
 The oracle's progress is the best stage reached so far (below 1), and 1 while the task is done:
 an achievement undone falls back below 1, as a person would score it.
@@ -37,7 +37,7 @@ class Setup:
 
 
 class ExpertHands(Protocol):
-    """What the scripted expert can do; every call yields once per control step."""
+    """Motions of the scripted expert; every call yields once per control step."""
 
     truth: SceneTruth
 
@@ -60,7 +60,7 @@ class ExpertHands(Protocol):
 
 
 class Task(Protocol):
-    """A task; instances hold one seed's setup and the memory its oracle needs."""
+    """A task; an instance has one seed's setup and its oracle's memory."""
 
     name: str
     category: str
@@ -69,10 +69,10 @@ class Task(Protocol):
     def __init__(self, rng: np.random.Generator) -> None: ...
 
     def stage(self, truth: SceneTruth) -> float:
-        """Return how far the present state is, 0 to below 1; called every 20 ms."""
+        """Return the progress of the present state, 0 to below 1; called every 20 ms."""
 
     def done(self, truth: SceneTruth) -> bool:
-        """Tell whether the task is fulfilled now."""
+        """Return whether the task is done now."""
 
     def solve(self, hands: ExpertHands) -> Iterator[None]:
         """Do the task; yields once per control step."""

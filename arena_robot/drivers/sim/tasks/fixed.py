@@ -29,7 +29,7 @@ def _clutter(rng: np.random.Generator, colour: str) -> dict[str, Place]:
 
 
 class _DrawerTask:
-    """What opening and closing share."""
+    """Base of the drawer tasks."""
 
     category = 'open and close'
 
@@ -179,14 +179,14 @@ class PressButton:
             scatter(rng, layout, names))
 
     def stage(self, truth: SceneTruth) -> float:
-        """Reach 0.5, then how far it is pushed."""
+        """Reach 0.5, then the travel of the button."""
         pushed = share(-truth.joint('button_cap'), 0.6 * PushButton.TRAVEL_M)
         self._pressed = self._pressed or pushed >= 1.0
         reach = 0.5 * self._reach(truth.distance('button'))
         return max(reach, 0.5 + 0.45 * pushed if pushed > 0.1 else 0.0)
 
     def done(self, truth: SceneTruth) -> bool:
-        """It has been pressed."""
+        """The button was pressed."""
         return self._pressed
 
     def solve(self, hands: ExpertHands) -> Iterator[None]:

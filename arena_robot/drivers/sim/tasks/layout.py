@@ -8,7 +8,7 @@ X_RANGE, Y_RANGE = (0.38, 0.62), (-0.24, 0.24)
 
 
 class Layout:
-    """Hands out free spots; ``radius`` in m is a prop's footprint."""
+    """Allocates free positions; ``radius`` in m is a prop's footprint."""
 
     def __init__(self, rng: np.random.Generator, gap: float = 0.035) -> None:
         self._rng, self._gap = rng, gap

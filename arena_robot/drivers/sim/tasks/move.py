@@ -43,7 +43,7 @@ class SlideBook:
              f'{other}_cube': Place(*layout.spot(0.03, y_range=(-0.34, 0.34)), 0.022)})
 
     def stage(self, truth: SceneTruth) -> float:
-        """Reach 0.2, then the way."""
+        """Reach 0.2, then the distance."""
         way = self._way(apart(truth.position('book'), truth.position('zone')))
         reach = 0.2 * self._reach(truth.distance('book'))
         return max(reach, 0.2 + 0.75 * way if way > 0.03 else 0.0)
@@ -162,7 +162,7 @@ class WipeTable:
 
 
 class StayStill:
-    """Do not move for five seconds; what moves the arm fails for good."""
+    """Do not move for five seconds; a motion of the arm fails the task permanently."""
 
     name, category = 'do_not_move', 'do not move'
 

@@ -17,13 +17,13 @@ def apart(a: Floats, b: Floats) -> float:
 
 
 class Approach:
-    """Measures the way to a point: 0 where it was first asked, 1 there."""
+    """Measures the approach to a point: 0 at the first call, 1 at the point."""
 
     def __init__(self) -> None:
         self._first: float | None = None
 
     def __call__(self, distance: float) -> float:
-        """Return the share of the first distance that is done."""
+        """Return the covered share of the first distance."""
         if self._first is None:
             self._first = max(distance, 1e-6)
         return share(self._first - distance, self._first)
@@ -47,5 +47,5 @@ class Carry:
         return 0.3 + 0.2 * lifted + 0.3 * lifted * way
 
     def resting(self, truth: SceneTruth) -> bool:
-        """Tell whether the prop is let go and at rest."""
+        """Return whether the prop is released and at rest."""
         return not truth.grasped(self.name) and truth.speed(self.name) < 0.05
