@@ -4,11 +4,22 @@ import select
 import sys
 import termios
 import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from arena_robot.core.episode import Slot
-from arena_robot.core.errors import ArenaError
+from arena_robot.core.errors import ArenaError, DataError
+from arena_robot.core.verdict import (
+    FIELDS,
+    Asked,
+    Kind,
+    Verdict,
+    VerdictField,
+    asked_at,
+    from_plain,
+    said,
+    with_said,
+)
 from arena_robot.session.evaluator.checks import EXAMPLES, instruction_problem, is_repeat
 from arena_robot.session.evaluator.desk import RUBRIC, Button, Desk, DeskState, RunView
 from arena_robot.session.evaluator.scripted import Script, Scripted
@@ -132,13 +143,7 @@ class Terminal:
     def _score(self, slot: Slot) -> None:
         for mark, words in RUBRIC:
             print(f'  {mark:>4}  {words}')
-        text = self._ask(f'How far did {slot.value} come, 0 to 100?')
-        try:
-            progress = float(text) / 100.0
-        except ValueError:
-            print(f"  ! '{text}' is not a number")
-            return
-        self._desk.score(slot, progress, self._ask('A note on it (may be empty)'))
+        self._desk.score(slot, self._verdict(asked_at(Asked.SCORE, slot)))
         if slot is Slot.A:
             print('  The arm moves to its reset pose.')
             self._desk.press(Button.PREPARE_RESET)
@@ -156,12 +161,25 @@ class Terminal:
         self._roll(Slot.B)
 
     def _judge(self, seen: DeskState) -> None:
-        words = {'a': 'A', 'b': 'B', 't': 'TIE', 'tie': 'TIE'}
-        answer = words.get(self._ask('Which was better: a, b, or t for a tie?').lower(), '')
-        draft = seen.draft.explanation
-        hint = f' (Enter keeps: {draft})' if draft else ''
-        why = self._ask(f'Why? What did one do better than the other?{hint}') or draft
-        self._desk.judge(answer, why, self._ask('Anything else (may be empty)'))
+        before = with_said(seen.verdict, said(seen.draft))
+        self._desk.judge(self._verdict(asked_at(Asked.JUDGE), before))
+
+    def _verdict(self, fields: Iterable[VerdictField], before: Verdict | None = None) -> Verdict:
+        """Ask for every field; Enter keeps what was said ``before``."""
+        words = {one.name: self._field(one, getattr(before, one.name, None)) for one in fields}
+        return from_plain(words)
+
+    def _field(self, one: VerdictField, before: object) -> object:
+        choices = f" [{', '.join(one.choices)}]" if one.kind is Kind.CHOICE else ''
+        scale = ' 0 to 100' if one.kind is Kind.SHARE else ''
+        kept = one.is_said(before)
+        hint = f' (Enter keeps: {one.plain(before)})' if kept else ''
+        answer = self._ask(f'{one.question}{scale}{choices}{hint}')
+        if kept and not answer:
+            return before
+        if one.kind is Kind.SHARE:
+            return _share(answer)
+        return _choice(one, answer) if one.kind is Kind.CHOICE and answer else answer
 
     def _review(self, seen: DeskState) -> None:
         _print_review(seen)
@@ -205,6 +223,19 @@ class Terminal:
             print(text)
 
 
+def _share(text: str) -> float:
+    try:
+        return float(text) / 100.0
+    except ValueError:
+        raise DataError(f"'{text}' is not a number") from None
+
+
+def _choice(one: VerdictField, text: str) -> str:
+    """Return the choice that begins with ``text``; ``text`` itself when none or several do."""
+    found = [value for value in one.choices if value.lower().startswith(text.lower())]
+    return found[0] if len(found) == 1 else text
+
+
 def bar(run: RunView) -> str:
     """Return a line such as ``A ####…… 60/400  15.0 Hz  4.0 s``."""
     total = max(run.max_steps, run.steps, 1)
@@ -237,12 +268,12 @@ def _print_match(seen: DeskState) -> None:
 def _print_review(seen: DeskState) -> None:
     print(f'  task         {seen.instruction}')
     for slot in seen.slots:
-        score = '-' if slot.progress is None else f'{100 * slot.progress:.0f}'
-        print(f'  {slot.slot.value}            {score} of 100, {slot.end} after {slot.steps} '
-              f'steps  {slot.notes}')
-    print(f'  preference   {seen.verdict.preference or "-"}: {seen.verdict.explanation}')
-    valid = 'yes' if seen.verdict.valid else f'no: {seen.verdict.invalid_reason}'
-    print(f'  valid        {valid}')
+        print(f'  {slot.slot.value}            {slot.end or "did not run"} after {slot.steps} '
+              'steps')
+    for one in FIELDS:
+        value = getattr(seen.verdict, one.name)
+        if one.required or value != getattr(Verdict(), one.name) or one.kind is Kind.FLAG:
+            print(f'  {one.label:<24} {one.words(value)}')
 
 
 @contextmanager

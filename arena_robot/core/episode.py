@@ -1,4 +1,4 @@
-"""Steps, episodes, sessions and the verdicts on them."""
+"""Steps, episodes, and the comparisons that sessions make of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -76,23 +76,6 @@ class Episode:
     started_ns: int
     ended_ns: int
     detail: str = ''
-
-
-@dataclass(frozen=True)
-class Feedback:
-    """
-    The evaluator's verdict on a session.
-
-    ``progress`` maps each slot to 0..1 (people see 0 to 100). ``explanation`` is mandatory when
-    ``valid``; an invalid session needs ``invalid_reason``.
-    """
-
-    progress: Mapping[Slot, float]
-    preference: Preference | None
-    explanation: str
-    valid: bool = True
-    invalid_reason: str = ''
-    notes: str = ''
 
 
 @dataclass(frozen=True)

@@ -88,8 +88,10 @@ class Story:
     def ended(self, end: DeskState) -> None:
         """Tell how a session ended, in one line that stays."""
         show = self.display.colour
-        scores = [round(100 * (slot.progress or 0.0)) for slot in end.slots]
-        winner = {'A': 'A', 'B': 'B', 'TIE': '='}.get(end.verdict.preference, '?')
+        scores = [round(100 * (share or 0.0))
+                  for share in (end.verdict.progress_a, end.verdict.progress_b)]
+        preference = end.verdict.preference
+        winner = {'A': 'A', 'B': 'B', 'TIE': '='}[preference.value] if preference else '?'
         names = [show(BOLD, name) if winner == slot else name
                  for slot, name in (('A', end.policy_a), ('B', end.policy_b))]
         ok = end.state is State.DONE and end.verified

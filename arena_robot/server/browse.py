@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from arena_robot.core.errors import DataError
+from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
 from arena_robot.server.base import PolicyState, SessionState, UnknownSession
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import accounts, episodes, files, policies, sessions
@@ -44,17 +45,16 @@ class Evaluation:
     institution: str
     prompt: str
     category: str
-    valid: bool
-    preference: str | None
     policy_a: str
     policy_b: str
-    progress_a: float | None
-    progress_b: float | None
-    explanation: str
-    invalid_reason: str
     commitment: str
     nonce: str
-    notes: str
+    verdict: Verdict
+
+    def plain(self) -> dict[str, Any]:
+        """Return the evaluation as flat JSON values."""
+        others = {name: value for name, value in self.__dict__.items() if name != 'verdict'}
+        return {**others, **to_plain(self.verdict)}
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Browse:
             sessions.c.created_ns.desc(), sessions.c.id.desc()).limit(limit + 1)
         with self._database.read() as connection:
             rows = connection.execute(query).mappings().all()
-        found = tuple(Evaluation(**row) for row in rows[:limit])
+        found = tuple(_evaluation(row) for row in rows[:limit])
         more = len(rows) > limit
         return Page(found, f'{found[-1].created_ns}_{found[-1].id}' if more else '')
 
@@ -119,7 +119,7 @@ class Browse:
                 episodes.c.end_reason, episodes.c.progress).join_from(
                 episodes, policies).where(episodes.c.session_id == session_id).order_by(
                 episodes.c.slot)).mappings().all()
-        return Evaluation(**row), tuple(StoredRollout(**r) for r in rollouts)
+        return _evaluation(row), tuple(StoredRollout(**r) for r in rollouts)
 
     def videos(self, session_id: str) -> dict[str, list[str]]:
         """Return the video files of a finished session by slot."""
@@ -187,13 +187,18 @@ def _evaluations() -> sa.Select[Any]:
     a, b = policies.alias('a'), policies.alias('b')
     s = sessions.c
     return sa.select(
-        s.id, s.created_ns, s.institution, s.prompt, s.category, s.valid, s.preference,
-        a.c.name.label('policy_a'), b.c.name.label('policy_b'), s.progress_a, s.progress_b,
-        s.explanation, s.invalid_reason, s.commitment, s.nonce, s.notes).select_from(
+        s.id, s.created_ns, s.institution, s.prompt, s.category, s.commitment, s.nonce,
+        a.c.name.label('policy_a'), b.c.name.label('policy_b'),
+        *(s[name] for name in NAMES)).select_from(
         sessions.join(a, s.policy_a_id == a.c.id).join(b, s.policy_b_id == b.c.id)).where(
         s.state == SessionState.DONE.value, sa.not_(s.probation),
         # Nobody, the public included, learns the pair of a session that never ran.
         sa.or_(s.valid, s.rollouts > 0))
+
+
+def _evaluation(row: sa.RowMapping) -> Evaluation:
+    others = {str(name): value for name, value in row.items() if name not in NAMES}
+    return Evaluation(**others, verdict=from_plain({**row}))
 
 
 def _cards() -> sa.Select[Any]:

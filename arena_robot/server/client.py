@@ -14,7 +14,7 @@ import grpc
 
 import arena_robot
 from arena_robot.core.clock import Clock
-from arena_robot.core.episode import Episode, Feedback, Slot
+from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import (
     ArenaError,
     Conflict,
@@ -25,6 +25,7 @@ from arena_robot.core.errors import (
 )
 from arena_robot.core.files import is_partial
 from arena_robot.core.pair import Assignment, Reveal, StationInfo
+from arena_robot.core.verdict import Verdict
 from arena_robot.policy.base import OpenPolicy, Policy
 from arena_robot.policy.connect import connect
 from arena_robot.policy.grpc.errors import CODE_KEY
@@ -193,9 +194,9 @@ class RemoteArena:
             self._calls('Upload', parts, self._address.timeout_s + request.size / MIB)
         self._calls('FinishUpload', request, self._address.timeout_s + request.size / (50 * MIB))
 
-    def feedback(self, session_id: str, feedback: Feedback) -> None:
+    def feedback(self, session_id: str, verdict: Verdict) -> None:
         """Store the verdict."""
-        self._calls('StoreFeedback', wire.feedback_to_wire(session_id, feedback))
+        self._calls('StoreFeedback', wire.verdict_to_wire(session_id, verdict))
 
     def abort(self, session_id: str, reason: str) -> None:
         """Close a session without a verdict."""

@@ -7,9 +7,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from arena_robot.core.clock import Clock
-from arena_robot.core.episode import Episode, Feedback, Slot
+from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import Conflict, Unauthorised
 from arena_robot.core.pair import Reveal
+from arena_robot.core.verdict import MAX_TEXT_CHARS, Verdict, check_verdict
 from arena_robot.server.base import Caller, PolicyState, Role, SessionState
 from arena_robot.server.store import sessions as store
 from arena_robot.server.store.database import Database
@@ -62,28 +63,29 @@ class SessionLifecycle:
                               f'{episode.end.value}: {episode.detail}', self._clock.now_ns()):
                 log.warning('a policy was suspended after repeated failures')
 
-    def feedback(self, caller: Caller, session_id: str, feedback: Feedback) -> None:
+    def feedback(self, caller: Caller, session_id: str, verdict: Verdict) -> None:
         """Store a verdict, once; a valid one earns its evaluator a credit."""
         self.session_of(caller, session_id)
-        values = store.verdict(feedback)
+        check_verdict(verdict)
         with self._database.write() as connection:
             session = store.load(connection, session_id, lock=True)
             if session.state is SessionState.DONE:
-                if any(getattr(session, key) != value for key, value in values.items()):
+                if session.verdict != verdict:
                     raise Conflict(f'session {session_id} has another verdict already')
                 return
             session = store.running(connection, session_id)
-            store.end(connection, session_id, SessionState.DONE, self._clock.now_ns(), **values)
-            self._after(connection, session, feedback)
+            store.end(connection, session_id, SessionState.DONE, self._clock.now_ns(),
+                      verdict)
+            self._after(connection, session, verdict)
         self._stored()
 
-    def _after(self, connection: Connection, session: SessionRow, feedback: Feedback) -> None:
+    def _after(self, connection: Connection, session: SessionRow, verdict: Verdict) -> None:
         now = self._clock.now_ns()
-        for slot, value in feedback.progress.items():
+        for slot in Slot:
             connection.execute(sa.update(episodes).where(
-                episodes.c.session_id == session.id,
-                episodes.c.slot == slot.value).values(progress=value))
-        if feedback.valid:
+                episodes.c.session_id == session.id, episodes.c.slot == slot.value).values(
+                progress=verdict.of_slot('progress', slot)))
+        if verdict.valid:
             name = connection.execute(sa.select(accounts.c.name).where(
                 accounts.c.id == session.evaluator_id)).scalar_one()
             book(connection, Transfer(f'earn:{session.id}', MINT, f'account:{name}', 1,
@@ -119,8 +121,8 @@ class SessionLifecycle:
             if session.state is state:
                 return
             session = store.running(connection, session_id)
-            store.end(connection, session_id, state, self._clock.now_ns(), valid=False,
-                      invalid_reason=reason[:store.TEXT_CHARS])
+            store.end(connection, session_id, state, self._clock.now_ns(),
+                      Verdict(valid=False, invalid_reason=reason[:MAX_TEXT_CHARS]))
             if session.rollouts == 0:
                 self._refund(connection, session)
 
@@ -139,7 +141,7 @@ class SessionLifecycle:
         if session.state is not SessionState.DONE:
             raise Conflict(f'session {session_id} is {session.state.value}; the policies are '
                            'revealed after the verdict is stored')
-        if not session.valid and session.rollouts == 0:
+        if not session.verdict.valid and session.rollouts == 0:
             raise Conflict(f'session {session_id} ended before any rollout; '
                            'its policies are revealed to nobody')
         with self._database.read() as connection:

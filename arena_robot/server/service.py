@@ -112,7 +112,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
         """Keep a verdict."""
         def work(caller: Caller) -> pb.Empty:
             self._parts.verdicts.feedback(caller, request.session_id,
-                                          wire.feedback_from_wire(request))
+                                          wire.verdict_from_wire(request))
             return pb.Empty()
         return await self._gate.call(context, 'feedback', request.session_id, work, STATION)
 

@@ -13,6 +13,7 @@ from typing import Any
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import move, write_json
 from arena_robot.core.iso_time import to_iso
+from arena_robot.core.verdict import FIELDS
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.browse import MOST, Browse, Evaluation, Filter, StoredRollout
 from arena_robot.server.uploads import Uploads
@@ -61,14 +62,17 @@ def _write(browse: Browse, uploads: Uploads, blobs: Blobs, evaluation: Evaluatio
 
 def summary(evaluation: Evaluation, rollouts: tuple[StoredRollout, ...]) -> dict[str, Any]:
     """Return what a station's ``session.json`` would say of a finished session."""
-    slots = {r.slot: {'steps': r.steps, 'end': r.end_reason, 'progress': r.progress}
-             for r in rollouts if r.slot}
+    verdict = evaluation.verdict
+    slots: dict[str, dict[str, Any]] = {r.slot: {'steps': r.steps, 'end': r.end_reason}
+                                        for r in rollouts if r.slot}
+    words: dict[str, Any] = {}
+    for one in FIELDS:
+        place = slots.setdefault(one.slot.value, {}) if one.slot else words
+        place[one.key] = one.plain(getattr(verdict, one.name))
     created = to_iso(evaluation.created_ns)
     return {
         'version': 1, 'state': 'done', 'session_id': evaluation.id, 'prompt': evaluation.prompt,
-        'station': evaluation.institution, 'evaluator': '', 'valid': evaluation.valid,
-        'invalid_reason': evaluation.invalid_reason, 'preference': evaluation.preference,
-        'explanation': evaluation.explanation, 'notes': evaluation.notes, 'slots': slots,
+        'station': evaluation.institution, 'evaluator': '', **words, 'slots': slots,
         'commitment': evaluation.commitment, 'verified': bool(evaluation.commitment),
         'reveal': {'nonce': evaluation.nonce, 'policy_a': evaluation.policy_a,
                    'policy_b': evaluation.policy_b},

@@ -1,16 +1,20 @@
 """Between protobuf messages and core words; a word that is not one is a DataError."""
 
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from arena_robot.core.config import nearest
-from arena_robot.core.episode import EndReason, Episode, Feedback, Preference, Slot
+from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import DataError
+from arena_robot.core.verdict import FIELDS, Verdict, from_plain, need_fields, to_plain
 from arena_robot.server.base import PolicyRecord
 from arena_robot.server.files import FileId, FileRecord
 from arena_robot.server.proto import arena_server_pb2 as pb
 
 E = TypeVar('E', bound=Enum)
+
+need_fields('FeedbackRequest in arena_server.proto',
+            pb.FeedbackRequest.DESCRIPTOR.fields_by_name, ('session_id',))
 
 
 def word(kind: type[E], text: str, what: str) -> E:
@@ -38,27 +42,18 @@ def episode_from_wire(message: pb.EpisodeRequest) -> Episode:
                    message.started_ns, message.ended_ns, message.detail[:2000])
 
 
-def feedback_to_wire(session_id: str, feedback: Feedback) -> pb.FeedbackRequest:
-    """Return the message of a verdict."""
-    return pb.FeedbackRequest(
-        session_id=session_id, progress_a=feedback.progress.get(Slot.A),
-        progress_b=feedback.progress.get(Slot.B),
-        preference=feedback.preference.value if feedback.preference else '',
-        explanation=feedback.explanation, valid=feedback.valid,
-        invalid_reason=feedback.invalid_reason, notes=feedback.notes)
+def verdict_to_wire(session_id: str, verdict: Verdict) -> pb.FeedbackRequest:
+    """Return the message of a verdict; what is not said is left out."""
+    words: dict[str, Any] = {name: value for name, value in to_plain(verdict).items()
+                             if value is not None}
+    return pb.FeedbackRequest(session_id=session_id, **words)
 
 
-def feedback_from_wire(message: pb.FeedbackRequest) -> Feedback:
-    """Return the verdict in a message."""
-    progress = {}
-    if message.HasField('progress_a'):
-        progress[Slot.A] = message.progress_a
-    if message.HasField('progress_b'):
-        progress[Slot.B] = message.progress_b
-    preference = word(Preference, message.preference, 'a preference') \
-        if message.preference else None
-    return Feedback(progress, preference, message.explanation, message.valid,
-                    message.invalid_reason, message.notes)
+def verdict_from_wire(message: pb.FeedbackRequest) -> Verdict:
+    """Return the verdict in a message. Raises DataError for a word that is none of its field."""
+    descriptors = message.DESCRIPTOR.fields_by_name
+    return from_plain({one.name: getattr(message, one.name) for one in FIELDS
+                       if not descriptors[one.name].has_presence or message.HasField(one.name)})
 
 
 def file_from_wire(message: pb.FileRequest) -> FileId:

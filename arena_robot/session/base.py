@@ -8,8 +8,9 @@ tests.
 from pathlib import Path
 from typing import Protocol
 
-from arena_robot.core.episode import Episode, Feedback, Slot
+from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.pair import Assignment, Reveal, StationInfo, commitment
+from arena_robot.core.verdict import Verdict
 from arena_robot.policy.base import Policy
 
 
@@ -28,7 +29,7 @@ class Arena(Protocol):
     def upload(self, session_id: str, episode: Episode, folder: Path) -> None:
         """Keep the episode's folder; resumable and idempotent."""
 
-    def feedback(self, session_id: str, feedback: Feedback) -> None:
+    def feedback(self, session_id: str, verdict: Verdict) -> None:
         """Store the verdict, once; the same again is accepted, another is a Conflict."""
 
     def abort(self, session_id: str, reason: str) -> None:

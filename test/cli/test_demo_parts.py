@@ -11,8 +11,9 @@ import time
 import pytest
 
 from arena_robot.cli.main import main
-from arena_robot.core.episode import Slot
+from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.core.verdict import Verdict
 from arena_robot.demo import display as shown
 from arena_robot.demo import pool, tournament
 from arena_robot.demo.meter import Meter, cpu_seconds
@@ -22,7 +23,7 @@ from arena_robot.demo.story import Live, Story
 from arena_robot.demo.wish import Wish
 from arena_robot.policy.connect import SERVERS
 from arena_robot.policy.loading import load_policy, parse_kwargs
-from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView, Verdict
+from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView
 from arena_robot.session.protocol.states import State
 
 TASKS = ('press_button', 'lift_cube')
@@ -198,9 +199,10 @@ def test_the_story_tells_what_the_arm_does_and_never_a_name_too_early():
         assert words in text
     story.look = lambda: Live(state(State.RESET), None, 0.0)
     assert 'the scene is put back' in '\n'.join(story.block())
-    slots = (SlotView(Slot.A, progress=0.9), SlotView(Slot.B, progress=0.2))
-    end = state(State.DONE, slots=slots, verdict=Verdict('A'), policy_a='vision',
-                policy_b='frozen', verified=True)
+    slots = (SlotView(Slot.A), SlotView(Slot.B))
+    end = state(State.DONE, slots=slots, policy_a='vision', policy_b='frozen',
+                verified=True, verdict=Verdict(progress_a=0.9, progress_b=0.2,
+                                               preference=Preference.A))
     story.ended(end)
     assert 'A  90  B  20  A  ✓ reveal verified  vision against frozen' in out.getvalue()
     story.ended(dataclasses.replace(end, verified=False))

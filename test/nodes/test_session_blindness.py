@@ -11,7 +11,8 @@ from rclpy.qos import QoSDurabilityPolicy, QoSProfile, QoSReliabilityPolicy
 from session_rig import Rig, until
 
 from arena_robot.core.action import ActionSpace, Chunk
-from arena_robot.core.episode import Slot
+from arena_robot.core.episode import Preference, Slot
+from arena_robot.core.verdict import Verdict, scored
 from arena_robot.nodes.calls import result
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.server import GrpcPolicyServer
@@ -133,12 +134,12 @@ def session(desk):
     desk.open_session('ada', 'put the yellow cube in the bowl')
     desk.press('photograph')
     rolled(desk, Slot.A)
-    desk.score(Slot.A, 0.25)
+    desk.score(Slot.A, scored(Slot.A, 0.25))
     desk.press('prepare_reset')
     desk.press('confirm_reset')
     rolled(desk, Slot.B)
-    desk.score(Slot.B, 0.5)
-    desk.judge('B', 'B went on for longer than A')
+    desk.score(Slot.B, scored(Slot.B, 0.5))
+    desk.judge(Verdict(preference=Preference.B, explanation='B went on for longer than A'))
     until(desk, lambda s: s.state is State.REVIEW, 'no review')
 
 
@@ -176,11 +177,11 @@ def test_nothing_names_a_policy(processes, observer, servers, tmp_path):
         assert any('.mcap' in where for where in clean)
         assert json.loads(clean['page api/state'])['state'] == 'review'
         assert leaks(clean, secrets) == []
-        desk.judge('B', f'I bet that B is {NAMES[0]}')
+        desk.judge(Verdict(preference=Preference.B, explanation=f'I bet that B is {NAMES[0]}'))
         places = {where for where, _ in leaks(kept(), secrets)}
         assert {f'/{rig.namespace}/session_node/state', 'page api/state'} <= places
         assert any(where.endswith('journal.jsonl') for where in places)
-        desk.judge('B', 'B went on for longer than A')
+        desk.judge(Verdict(preference=Preference.B, explanation='B went on for longer than A'))
         desk.submit()
         done = until(desk, lambda s: s.state is State.DONE, 'no reveal', 60.0)
         assert {done.policy_a, done.policy_b} == set(NAMES)

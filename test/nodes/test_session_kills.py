@@ -10,12 +10,12 @@ import pytest
 from diagnostic_msgs.msg import DiagnosticArray
 from session_rig import Rig, until
 
-from arena_robot.core.episode import Slot
+from arena_robot.core.episode import Preference, Slot
+from arena_robot.core.verdict import Verdict, scored
 from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.remote.robot import RemoteArm
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.recover import is_complete
-from arena_robot.session.evaluator.desk import Verdict
 from arena_robot.session.protocol.states import State
 
 TASK = 'put the yellow cube in the bowl'
@@ -238,14 +238,14 @@ def through_the_session(rig, victim, observer):
     killed(victim, State.START_PHOTOGRAPHED)
     with RemoteArm(observer, f'/{rig.namespace}/arm_node', timeout_s=20.0) as arm:
         through_a_rollout(rig, victim, arm, Slot.A)
-        victim.desk.draft(Verdict(progress={Slot.A: 0.4}))
-        assert killed(victim, State.SCORING_A).draft.progress == {Slot.A: pytest.approx(0.4)}
-        victim.desk.score(Slot.A, 0.4)
+        victim.desk.draft(scored(Slot.A, 0.4))
+        assert killed(victim, State.SCORING_A).draft.progress_a == 0.4
+        victim.desk.score(Slot.A, scored(Slot.A, 0.4))
         killed(victim, State.RESET)
         victim.desk.press('prepare_reset')
         victim.desk.press('confirm_reset')
         through_a_rollout(rig, victim, arm, Slot.B)
-        victim.desk.score(Slot.B, 0.4)
+        victim.desk.score(Slot.B, scored(Slot.B, 0.4))
     to_the_end(rig, victim, promise)
 
 
@@ -269,7 +269,7 @@ def to_the_end(rig, victim, promise):
     """Kill the victim while the verdict is given and sent; the session is whole in the end."""
     victim.desk.draft(Verdict(explanation='A was fas'))
     assert killed(victim, State.PREFERENCE).draft.explanation == 'A was fas'
-    victim.desk.judge('A', 'A was faster than B')
+    victim.desk.judge(Verdict(preference=Preference.A, explanation='A was faster than B'))
     assert killed(victim, State.REVIEW).verdict.explanation == 'A was faster than B'
     victim.desk.submit()
     victim.die()

@@ -5,6 +5,7 @@ from session_rig import Rig, until
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import NotConnected, SessionError
+from arena_robot.core.verdict import scored
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.states import State
 
@@ -70,10 +71,10 @@ def stopped_by_anybody(desk, other):
 def taken_over(desk, other):
     """See that control goes over, and that what was invalidated arrives as such."""
     with pytest.raises(SessionError, match='from 0 to 1'):
-        desk.score(Slot.A, 1.5)
+        desk.score(Slot.A, scored(Slot.A, 1.5))
     other.take('terminal', take_over=True)
     with pytest.raises(SessionError, match='take over first'):
-        desk.score(Slot.A, 0.5)
+        desk.score(Slot.A, scored(Slot.A, 0.5))
     until(desk, lambda s: s.control == 'terminal', 'control is not shown')
     other.press('invalidate', 'a test')
     assert not other.state().verdict.valid, 'submitting would count it again'

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from arena_robot.core.clock import SystemClock
-from arena_robot.core.episode import EndReason, Episode, Feedback, Slot
+from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.pair import StationInfo
+from arena_robot.core.verdict import Verdict
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import Calls, RemoteArena, ServerAddress
@@ -66,7 +67,7 @@ def episode(session_id: str, slot: Slot, end: EndReason = EndReason.DONE) -> Epi
     return Episode(session_id, slot, PROMPT, 10, end, 1_000, 2_000)
 
 
-def run(arena: RemoteArena, folder: Path, feedback: Feedback = VERDICT) -> str:
+def run(arena: RemoteArena, folder: Path, feedback: Verdict = VERDICT) -> str:
     """Run one session as a station does, and return its id."""
     pair = arena.assign(STATION, 'ada', PROMPT)
     for slot in Slot:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference, Slot
+from arena_robot.core.verdict import Verdict, scored
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.robots import limits_for
@@ -121,11 +122,11 @@ def play(conductor, sim, folder, number):
         episode = conductor.run(slot)
         notes = folder / 'sessions' / episode.session_id / slot.value / 'note.txt'
         notes.write_text(f'{episode.steps} steps')
-        conductor.score(slot, sim.progress())
+        conductor.score(slot, scored(slot, sim.progress()))
         if slot is Slot.A:
             conductor.prepare_reset()
             conductor.confirm_reset()
-    conductor.prefer(Preference.TIE, 'a scripted word')
+    conductor.judge(Verdict(preference=Preference.TIE, explanation='a scripted word'))
     conductor.submit()
 
 

@@ -4,10 +4,10 @@ import threading
 
 import numpy as np
 import pytest
-from arena_setting import NAMES, STATION, Setting, run
+from arena_setting import NAMES, STATION, VERDICT, Setting, run
 
 from arena_robot.core.clock import SystemClock
-from arena_robot.core.episode import Feedback, Preference, Slot
+from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import (
     Conflict,
     DataError,
@@ -15,6 +15,7 @@ from arena_robot.core.errors import (
     ServerUnavailable,
     Unauthorised,
 )
+from arena_robot.core.verdict import Verdict
 from arena_robot.policy.examples.echo import Echo
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi.server import OpenpiPolicyServer
@@ -44,7 +45,8 @@ def test_a_session_is_kept_whole(setting, folder):
     arena = setting.arena()
     session_id = run(arena, folder)
     record = setting.server.sessions.get(session_id)
-    assert (record.preference, record.progress_a, record.progress_b) == ('A', 0.75, 0.25)
+    assert record.verdict == VERDICT
+    assert record.verdict.progress_a == 0.75
     assert record.rollouts == 2
     files = setting.server.uploads.list(session_id)
     assert [(f.file.slot, f.file.path, f.complete) for f in files] == [
@@ -155,18 +157,20 @@ def test_instructions_that_are_none(setting, prompt):
 
 def test_markup_and_sql_are_only_text(setting, folder):
     nasty = "'); DROP TABLE sessions;-- <script>alert(1)</script> {{7*7}}"
-    session_id = run(setting.arena(), folder, Feedback(
-        {Slot.A: 0.5, Slot.B: 0.5}, Preference.TIE, nasty, notes=nasty))
-    assert setting.server.sessions.get(session_id).explanation == nasty
+    session_id = run(setting.arena(), folder, Verdict(
+        progress_a=0.5, progress_b=0.5, preference=Preference.TIE, explanation=nasty, notes=nasty))
+    assert setting.server.sessions.get(session_id).verdict.explanation == nasty
 
 
 @pytest.mark.parametrize(('feedback', 'words'), [
-    (Feedback({Slot.A: 0.5}, Preference.A, 'x'), 'progress of slot B'),
-    (Feedback({Slot.A: 0.5, Slot.B: 0.1}, None, 'x'), 'preference'),
-    (Feedback({Slot.A: 0.5, Slot.B: 0.1}, Preference.A, '  '), 'explanation'),
-    (Feedback({Slot.A: 1.5, Slot.B: 0.1}, Preference.A, 'x'), '0 to 1'),
-    (Feedback({Slot.A: float('nan'), Slot.B: 0.1}, Preference.A, 'x'), '0 to 1'),
-    (Feedback({}, None, '', valid=False), 'needs its reason'),
+    (Verdict(progress_a=0.5, preference=Preference.A, explanation='x'), 'progress of B'),
+    (Verdict(progress_a=0.5, progress_b=0.1, preference=None, explanation='x'), 'preference'),
+    (Verdict(progress_a=0.5, progress_b=0.1, preference=Preference.A, explanation='  '),
+     'explanation'),
+    (Verdict(progress_a=1.5, progress_b=0.1, preference=Preference.A, explanation='x'), '0 to 1'),
+    (Verdict(progress_a=float('nan'), progress_b=0.1, preference=Preference.A, explanation='x'),
+     '0 to 1'),
+    (Verdict(valid=False), 'needs its reason'),
 ])
 def test_incomplete_verdicts_change_nothing(setting, feedback, words):
     arena = setting.arena()

@@ -169,7 +169,7 @@ def check_whole(process, session_id, content):
     """The session is there once, with its files byte for byte, and the ledger adds up."""
     with Database(process.url) as database:
         record = Sessions(database, SystemClock()).get(session_id)
-        assert (record.preference, record.explanation) == ('A', VERDICT.explanation)
+        assert record.verdict == VERDICT
         ledger = Ledger(database, SystemClock())
         ledger.check()
         assert ledger.balance('account:ada') == 1

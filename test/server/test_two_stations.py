@@ -87,5 +87,5 @@ def test_a_session_ends_without_the_network_and_arrives_after_two_restarts(tmp_p
         station.kill()
         process.process.kill()
     with Database(process.url) as database:
-        assert Sessions(database, SystemClock()).get(session['id']).preference == 'TIE'
+        assert Sessions(database, SystemClock()).get(session['id']).verdict.preference == 'TIE'
         assert Ledger(database, SystemClock()).balance('account:ada') == 1

@@ -49,11 +49,11 @@ class InProcessDesk:
     def stop(self):
         self.conductor.stop()
 
-    def score(self, slot, progress, notes=''):
-        self.reception.score(self.token, Slot(slot).value, progress, notes)
+    def score(self, slot, verdict):
+        self.reception.score(self.token, Slot(slot).value, verdict)
 
-    def judge(self, preference, explanation, notes=''):
-        self.reception.judge(self.token, preference, explanation, notes)
+    def judge(self, verdict):
+        self.reception.judge(self.token, verdict)
 
     def draft(self, verdict, instruction=''):
         self.reception.draft(self.token, verdict, instruction)

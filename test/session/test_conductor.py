@@ -17,6 +17,7 @@ from arena_robot.core.errors import (
     SessionError,
     StaleData,
 )
+from arena_robot.core.verdict import Verdict, scored
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
 from arena_robot.session.base import StationInfo
 from arena_robot.session.evaluator.control import Control
@@ -122,10 +123,10 @@ def go(conductor, until=State.DONE):
         lambda: conductor.enter_task('ada', TASK),
         lambda: conductor.photograph(),
         lambda: conductor.run(Slot.A),
-        lambda: conductor.score(Slot.A, 0.75, 'quick'),
+        lambda: conductor.score(Slot.A, scored(Slot.A, 0.75, 'quick')),
         lambda: (conductor.prepare_reset(), conductor.confirm_reset(), conductor.run(Slot.B)),
-        lambda: conductor.score(Slot.B, 0.25),
-        lambda: conductor.prefer(Preference.A, WHY),
+        lambda: conductor.score(Slot.B, scored(Slot.B, 0.25)),
+        lambda: conductor.judge(Verdict(preference=Preference.A, explanation=WHY)),
         lambda: conductor.submit(),
         lambda: conductor.deliver(),
     ]
@@ -159,7 +160,7 @@ def test_a_whole_session(tmp_path):
     data = json.loads((folder / 'session.json').read_text())
     assert (data['state'], data['verified'], data['preference']) == ('done', True, 'A')
     result = json.loads((tmp_path / 'arena' / f'{record.session_id}.json').read_text())
-    assert result['feedback']['progress'] == {'A': 0.75, 'B': 0.25}
+    assert [result['feedback'][f'progress_{one}'] for one in 'ab'] == [0.75, 0.25]
     assert {result['policy_a'], result['policy_b']} == set(NAMES)
     assert station.conductor.today()[0].session_id == record.session_id
 
@@ -193,7 +194,7 @@ def test_a_station_that_stops_in_any_state_goes_on_there(tmp_path, state):
     record = second.conductor.record
     assert record.state is state
     assert 'interrupted' in record.notice
-    for name in ('prompt', 'evaluator', 'commitment', 'slots', 'preference', 'explanation'):
+    for name in ('prompt', 'evaluator', 'commitment', 'slots', 'verdict'):
         assert getattr(record, name) == getattr(before, name)
     go_on(second.conductor)
 
@@ -204,10 +205,11 @@ def go_on(conductor):
         State.PREFLIGHT: lambda: (conductor.check(), conductor.enter_task('ada', TASK)),
         State.ASSIGNED: conductor.photograph,
         State.START_PHOTOGRAPHED: lambda: conductor.run(Slot.A),
-        State.SCORING_A: lambda: conductor.score(Slot.A, 0.5),
+        State.SCORING_A: lambda: conductor.score(Slot.A, scored(Slot.A, 0.5)),
         State.RESET: lambda: (conductor.confirm_reset(), conductor.run(Slot.B)),
-        State.SCORING_B: lambda: conductor.score(Slot.B, 0.5),
-        State.PREFERENCE: lambda: conductor.prefer(Preference.TIE, 'no difference was seen'),
+        State.SCORING_B: lambda: conductor.score(Slot.B, scored(Slot.B, 0.5)),
+        State.PREFERENCE: lambda: conductor.judge(Verdict(
+            preference=Preference.TIE, explanation='no difference was seen')),
         State.REVIEW: conductor.submit,
         State.SUBMITTING: conductor.deliver,
     }
@@ -303,7 +305,7 @@ def test_stop_and_abort_while_a_runs(tmp_path):
     station.hall.at[5] = station.conductor.stop
     assert station.conductor.run(Slot.A).end is EndReason.STOPPED
     assert station.conductor.record.slots[Slot.A].steps == 6
-    station.conductor.score(Slot.A, 0.0)
+    station.conductor.score(Slot.A, scored(Slot.A, 0.0))
     station.conductor.confirm_reset()
     station.hall.at = {9: lambda: station.conductor.abort('the bowl broke')}
     station.conductor.run(Slot.B)
@@ -362,7 +364,7 @@ def test_a_session_that_the_arena_cancelled_is_aborted_here(tmp_path):
 def test_buttons_in_the_wrong_place(tmp_path):
     conductor = Station(tmp_path).conductor
     for press in (lambda: conductor.enter_task('ada', TASK), conductor.photograph,
-                  conductor.submit, lambda: conductor.draft(notes='x'),
+                  conductor.submit, lambda: conductor.draft(Verdict(notes='x')),
                   lambda: conductor.run(Slot.A)):
         with pytest.raises(SessionError, match='check the station'):
             press()
@@ -407,7 +409,7 @@ def test_a_rollout_may_be_made_shorter_but_not_longer(tmp_path):
     go(station.conductor, State.START_PHOTOGRAPHED)
     assert station.conductor.run(Slot.A, max_steps=7).steps == 7
     go_on = station.conductor
-    go_on.score(Slot.A, 0.5)
+    go_on.score(Slot.A, scored(Slot.A, 0.5))
     go_on.prepare_reset()
     go_on.confirm_reset()
     assert go_on.run(Slot.B, max_steps=700).steps == 20

@@ -6,12 +6,13 @@ import pytest
 from fake_desk import InProcessDesk
 from test_conductor import TASK, Station, go
 
-from arena_robot.core.episode import Slot
+from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import Conflict, ServerError, SessionError
 from arena_robot.core.pair import Assignment, Reveal, StationInfo
+from arena_robot.core.verdict import Verdict
 from arena_robot.session.arena.contract import observation
 from arena_robot.session.arena.sealed_arena import SealedArena
-from arena_robot.session.evaluator.desk import HINTS, Verdict
+from arena_robot.session.evaluator.desk import HINTS
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.states import State
 
@@ -65,7 +66,8 @@ def test_a_session_may_be_opened_without_a_check_of_its_own(desk):
 
 def test_drafts_come_back_as_they_were_typed(station, desk):
     go(station.conductor, State.PREFERENCE)
-    draft = Verdict('A', 'A was fas', 'cable', progress={Slot.B: 0.3})
+    draft = Verdict(progress_b=0.3, preference=Preference.A, explanation='A was fas',
+                    notes='cable')
     desk.draft(draft)
     desk.draft(Verdict())
     assert desk.state().draft == draft
@@ -74,9 +76,9 @@ def test_drafts_come_back_as_they_were_typed(station, desk):
 def test_bad_words_are_named(station, desk):
     go(station.conductor, State.PREFERENCE)
     with pytest.raises(SessionError, match="a slot is A or B, got 'C'"):
-        desk.reception.score(desk.token, 'C', 0.5, '')
-    with pytest.raises(SessionError, match="choose A, B or TIE, got ''"):
-        desk.judge('', 'A was faster than B')
+        desk.reception.score(desk.token, 'C', Verdict(progress_a=0.5))
+    with pytest.raises(SessionError, match='choose A, TIE or B'):
+        desk.judge(Verdict(explanation='A was faster than B'))
     with pytest.raises(SessionError, match="no button 'sumbit'"):
         desk.press('sumbit')
     with pytest.raises(Conflict, match='tester'):

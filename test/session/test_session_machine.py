@@ -7,6 +7,7 @@ import pytest
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.episode import EndReason, Episode, Preference, Slot
 from arena_robot.core.errors import DataError, SessionError
+from arena_robot.core.verdict import Verdict, scored
 from arena_robot.session.base import Assignment, Reveal, commitment
 from arena_robot.session.protocol.journal import Entry
 from arena_robot.session.protocol.machine import Session
@@ -45,13 +46,14 @@ STEPS = [
     (State.RUNNING_A, lambda s: s.started(Slot.A)),
     (State.RUNNING_A, lambda s: s.ticked(7)),
     (State.SCORING_A, lambda s: s.ended(episode(Slot.A))),
-    (State.RESET, lambda s: s.score(Slot.A, 0.5, 'slow')),
+    (State.RESET, lambda s: s.score(Slot.A, scored(Slot.A, 0.5, 'slow'))),
     (State.RESET, lambda s: s.matched(0.8, {'left_left': 0.8})),
     (State.RESET, lambda s: s.confirm_reset()),
     (State.RUNNING_B, lambda s: s.started(Slot.B)),
     (State.SCORING_B, lambda s: s.ended(episode(Slot.B))),
-    (State.PREFERENCE, lambda s: s.score(Slot.B, 1.0)),
-    (State.REVIEW, lambda s: s.prefer(Preference.B, 'B closed the gripper in time')),
+    (State.PREFERENCE, lambda s: s.score(Slot.B, scored(Slot.B, 1.0))),
+    (State.REVIEW, lambda s: s.judge(Verdict(
+        preference=Preference.B, explanation='B closed the gripper in time'))),
     (State.SUBMITTING, lambda s: s.submit()),
     (State.SUBMITTING, lambda s: s.delivered('A')),
     (State.DONE, lambda s: s.revealed(Reveal('00ff', 'red', 'blue'))),
@@ -74,7 +76,7 @@ def test_a_session_from_beginning_to_end():
     record = session.record
     assert record.verified is True
     assert record.prompt == 'put the cube in the bowl'
-    assert record.slots[Slot.A].progress == 0.5
+    assert record.verdict.progress_a == 0.5
     assert record.slots[Slot.A].steps == 12
     assert record.match == 0.8
     assert record.reveal == Reveal('00ff', 'red', 'blue')
@@ -97,12 +99,13 @@ CALLS = {
     Move.STARTED_B: lambda s: s.started(Slot.B),
     Move.TICKED: lambda s: s.ticked(1),
     Move.ENDED: lambda s: s.ended(episode(s.state.running or Slot.A)),
-    Move.SCORED_A: lambda s: s.score(Slot.A, 0.25),
-    Move.SCORED_B: lambda s: s.score(Slot.B, 0.25),
+    Move.SCORED_A: lambda s: s.score(Slot.A, scored(Slot.A, 0.25)),
+    Move.SCORED_B: lambda s: s.score(Slot.B, scored(Slot.B, 0.25)),
     Move.MATCHED: lambda s: s.matched(0.5, {}),
     Move.RESET: lambda s: s.confirm_reset(),
-    Move.PREFERRED: lambda s: s.prefer(Preference.TIE, 'both did the same thing'),
-    Move.DRAFTED: lambda s: s.draft(explanation='both di'),
+    Move.PREFERRED: lambda s: s.judge(Verdict(
+        preference=Preference.TIE, explanation='both did the same thing')),
+    Move.DRAFTED: lambda s: s.draft(Verdict(explanation='both di')),
     Move.INVALIDATED: lambda s: s.invalidate('a camera fell'),
     Move.REVALIDATED: lambda s: s.revalidate(),
     Move.SUBMITTED: lambda s: s.submit(),
@@ -151,14 +154,14 @@ def test_nothing_takes_effect_when_the_journal_refuses():
     session = until(State.SCORING_A)
     session._log.fail = True
     with pytest.raises(SessionError, match='disk full'):
-        session.score(Slot.A, 0.5)
+        session.score(Slot.A, scored(Slot.A, 0.5))
     assert session.state is State.SCORING_A
-    assert session.record.slots[Slot.A].progress is None
+    assert session.record.verdict.progress_a is None
 
 
 def test_b_waits_for_a_confirmed_reset():
     session = until(State.SCORING_A)
-    session.score(Slot.A, 0.5)
+    session.score(Slot.A, scored(Slot.A, 0.5))
     with pytest.raises(SessionError, match='reset and confirmed'):
         session.started(Slot.B)
     session.confirm_reset()
@@ -178,25 +181,25 @@ def test_a_failed_check_holds_the_session_back():
 def test_progress_has_a_range(progress):
     session = until(State.SCORING_A)
     with pytest.raises(SessionError, match='from 0 to 1'):
-        session.score(Slot.A, progress)
+        session.score(Slot.A, scored(Slot.A, progress))
 
 
 @pytest.mark.parametrize('words', ['', '   ', 'A better'])
 def test_the_explanation_is_mandatory(words):
     session = until(State.PREFERENCE)
-    with pytest.raises(SessionError, match='why'):
-        session.prefer(Preference.A, words)
+    with pytest.raises(SessionError, match=r'Why.*at least 10 characters'):
+        session.judge(Verdict(preference=Preference.A, explanation=words))
 
 
 def test_corrections_in_the_review_count():
     session = until(State.REVIEW)
-    session.score(Slot.A, 0.0, 'looked again')
-    session.prefer(Preference.TIE, 'on second thought the same')
+    session.score(Slot.A, scored(Slot.A, 0.0, 'looked again'))
+    session.judge(Verdict(preference=Preference.TIE, explanation='on second thought the same'))
     assert session.state is State.REVIEW
-    feedback = session.record.feedback()
-    assert feedback.progress == {Slot.A: 0.0, Slot.B: 1.0}
+    feedback = session.record.final_verdict()
+    assert (feedback.progress_a, feedback.progress_b) == (0.0, 1.0)
     assert feedback.preference is Preference.TIE
-    assert feedback.notes == 'A: looked again'
+    assert (feedback.notes_a, feedback.notes) == ('looked again', '')
 
 
 def test_an_invalid_session_is_submitted_without_scores():
@@ -207,7 +210,7 @@ def test_an_invalid_session_is_submitted_without_scores():
     assert session.state is State.REVIEW
     with pytest.raises(SessionError, match='progress of A, progress of B'):
         session.revalidate()
-    feedback = session.submit().feedback()
+    feedback = session.submit().final_verdict()
     assert (feedback.valid, feedback.preference) == (False, None)
     assert feedback.invalid_reason == 'the drawer broke'
 
@@ -216,14 +219,14 @@ def test_a_complete_session_can_be_made_valid_again():
     session = until(State.REVIEW)
     session.invalidate('I think the table moved')
     session.revalidate()
-    assert session.submit().feedback().valid
+    assert session.submit().final_verdict().valid
 
 
 def test_b_cannot_be_scored_before_it_ran():
     session = until(State.SCORING_A)
     session.invalidate('the drawer broke')
     with pytest.raises(SessionError, match='B did not run'):
-        session.score(Slot.B, 0.5)
+        session.score(Slot.B, scored(Slot.B, 0.5))
 
 
 def test_a_swapped_pair_is_told():
@@ -255,16 +258,14 @@ def test_a_verdict_that_was_delivered_cannot_be_taken_back():
 
 def test_drafts_are_kept_until_the_words_are_final():
     session = until(State.PREFERENCE)
-    session.draft(explanation='B was fas', preference='B')
-    session.draft(notes='cable in the way')
-    assert session.record.draft == {'explanation': 'B was fas', 'preference': 'B',
-                                    'notes': 'cable in the way'}
-    with pytest.raises(SessionError, match='no draft is kept of colour'):
-        session.draft(colour='red')
-    with pytest.raises(SessionError, match='not a number'):
-        session.draft(progress_a=float('nan'))
-    session.prefer(Preference.B, 'B was faster than A')
-    assert session.record.draft == {}
+    session.draft(Verdict(explanation='B was fas', preference=Preference.B))
+    session.draft(Verdict(notes='cable in the way'))
+    assert session.record.draft == Verdict(explanation='B was fas', preference=Preference.B,
+                                           notes='cable in the way')
+    with pytest.raises(SessionError, match='from 0 to 1'):
+        session.draft(Verdict(progress_a=float('nan')))
+    session.judge(Verdict(preference=Preference.B, explanation='B was faster than A'))
+    assert session.record.draft == Verdict()
 
 
 def test_the_end_of_the_other_slot_is_refused():

@@ -8,6 +8,7 @@ import pytest
 from fake_station import Sink
 
 from arena_robot.core.episode import EndReason, Preference, Slot
+from arena_robot.core.verdict import Verdict, scored
 from arena_robot.policy.examples.frozen import Frozen
 from arena_robot.policy.examples.random_walk import RandomWalk
 from arena_robot.safety.filter import Safety
@@ -80,14 +81,14 @@ def test_a_session_on_the_simulated_station(sim, tmp_path):
     conductor.photograph()
     np.testing.assert_allclose(sim.arm.state().q, RESET_JOINTS, atol=0.05)
     ends = [conductor.run(Slot.A)]
-    conductor.score(Slot.A, sim.progress())
+    conductor.score(Slot.A, scored(Slot.A, sim.progress()))
     conductor.prepare_reset()
     conductor.confirm_reset()
     assert conductor.record.match > 0.5, conductor.record.matches
     ends.append(conductor.run(Slot.B))
     assert [(e.end, e.steps) for e in ends] == [(EndReason.TIMEOUT, STEPS)] * 2
-    conductor.score(Slot.B, sim.progress())
-    conductor.prefer(Preference.TIE, 'neither touched the cube')
+    conductor.score(Slot.B, scored(Slot.B, sim.progress()))
+    conductor.judge(Verdict(preference=Preference.TIE, explanation='neither touched the cube'))
     conductor.submit()
     conductor.deliver()
     assert conductor.record.verified is True
@@ -106,7 +107,7 @@ def test_a_scene_put_back_badly_is_seen(sim, tmp_path):
     conductor.enter_task('ada', sim.instruction)
     conductor.photograph()
     conductor.run(Slot.A)
-    conductor.score(Slot.A, 0.0)
+    conductor.score(Slot.A, scored(Slot.A, 0.0))
     conductor.prepare_reset()
     assert min(one.score for one in conductor.live.values()) < 0.5
     assert conductor.abort('the scene cannot be put back').state is State.ABORTED

@@ -6,9 +6,10 @@ import time
 import httpx
 import pytest
 
-from arena_robot.core.episode import Slot
+from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import Conflict, NotConnected, SessionError
-from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView, Verdict
+from arena_robot.core.verdict import Verdict
+from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console import app as console_app
 from arena_robot.web.console.serve import ConsoleServer
@@ -76,12 +77,12 @@ def test_the_page_and_its_files(web):
 
 
 def test_the_state_is_plain_and_long_polls_wait(web, desk):
-    desk.now = DeskState(State.REVIEW, slots=(SlotView(Slot.A, 'done', '', 7, 0.5),
+    desk.now = DeskState(State.REVIEW, slots=(SlotView(Slot.A, 'done', '', 7),
                                               SlotView(Slot.B)),
-                         draft=Verdict(progress={Slot.B: 0.25}))
+                         verdict=Verdict(progress_a=0.5), draft=Verdict(progress_b=0.25))
     first = web.get('/api/state').json()
-    assert (first['state'], first['slots'][0]['progress']) == ('review', 0.5)
-    assert first['draft']['progress'] == {'B': 0.25}
+    assert (first['state'], first['verdict']['progress_a']) == ('review', 0.5)
+    assert first['draft']['progress_b'] == 0.25
     assert desk.log == []
     web.get('/api/state', params={'seen': first['version'], 'wait': 2.0})
     assert desk.log == [('wait', 2.0)]
@@ -143,9 +144,10 @@ def test_every_command_reaches_the_desk(web, desk):
         assert web.post(f'/api/{path}', json=words, headers=mine).status_code == 200, path
     assert desk.log == [
         ('open_session', 'ada', 'close it', True), ('press', 'abort', 'broken'),
-        ('start', Slot.B), ('score', Slot.A, 0.75, 'slow'), ('judge', 'TIE', 'the same', ''),
+        ('start', Slot.B), ('score', Slot.A, Verdict(progress_a=0.75, notes_a='slow')),
+        ('judge', Verdict(preference=Preference.TIE, explanation='the same')),
         ('draft', Verdict(explanation='the sa'), ''),
-        ('draft', Verdict(progress={Slot.B: 0.1}), ''), ('submit',)]
+        ('draft', Verdict(progress_b=0.1), ''), ('submit',)]
 
 
 @pytest.mark.parametrize(('path', 'words'), [

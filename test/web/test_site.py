@@ -9,8 +9,9 @@ import pytest
 from roboarena_tables import SAMPLE, WHOLE, needs_whole
 
 from arena_robot.core.clock import SystemClock
-from arena_robot.core.episode import EndReason, Episode, Feedback, Preference, Slot
+from arena_robot.core.episode import EndReason, Episode, Preference, Slot
 from arena_robot.core.errors import ConfigError
+from arena_robot.core.verdict import Verdict
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.config import ServerConfig
@@ -59,7 +60,8 @@ class Place:
             self.server.policies.set_health(record.id, True)
         self.sessions = [finished(
             self.server, self.caller, f'open the drawer {k}' if k else NASTY,
-            Feedback({Slot.A: 0.75, Slot.B: 0.25}, list(Preference)[k % 3], NASTY), k)
+            Verdict(progress_a=0.75, progress_b=0.25, preference=list(Preference)[k % 3],
+                    explanation=NASTY), k)
             for k in range(6)]
         self.web = SiteServer(self.server, '127.0.0.1', 0)
         self.web.open()
@@ -169,7 +171,7 @@ def test_a_running_session_shows_nowhere(place):
 
 def test_a_session_that_never_ran_is_revealed_to_nobody_not_even_here(place):
     session_id = finished(place.server, place.caller, 'nothing happened',
-                          Feedback({}, None, '', False, 'camera'), 99, rollouts=0)
+                          Verdict(valid=False, invalid_reason='camera'), 99, rollouts=0)
     place.get(f'/evaluations/{session_id}', 404)
 
 

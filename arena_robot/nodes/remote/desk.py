@@ -26,15 +26,16 @@ from arena_msgs.srv import (
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import NotConnected, SessionError
 from arena_robot.core.observation import ROLES, view
+from arena_robot.core.verdict import Verdict, only, said
 from arena_robot.nodes import qos
 from arena_robot.nodes.action_client import ThreadedActionClient
 from arena_robot.nodes.calls import ServiceClients, send_goal
 from arena_robot.nodes.camera.params import STYLES
 from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.session.messages import desk_state
+from arena_robot.nodes.session.messages import desk_state, feedback_message
 from arena_robot.nodes.spin import Spin
-from arena_robot.session.evaluator.desk import Button, DeskState, RunView, Verdict
+from arena_robot.session.evaluator.desk import Button, DeskState, RunView
 
 FIND_S, QUICK_S, SLOW_S = 5.0, 10.0, 60.0
 WATCH_S, PATIENCE_S = 0.25, 3.0
@@ -220,21 +221,21 @@ class RemoteDesk:
         """Bring the arm to rest now; needs no control."""
         self._call('e_stop', Trigger.Request())
 
-    def score(self, slot: Slot, progress: float, notes: str = '') -> None:
-        """Score a slot's rollout."""
-        self._feedback(slot=slot.value, progress=float(progress), notes=notes)
+    def score(self, slot: Slot, verdict: Verdict) -> None:
+        """Keep what is said of a slot's rollout."""
+        self._feedback(verdict, slot=slot.value)
 
-    def judge(self, preference: str, explanation: str, notes: str = '') -> None:
-        """Give the verdict on the pair."""
-        self._feedback(preference=preference, explanation=explanation, notes=notes)
+    def judge(self, verdict: Verdict) -> None:
+        """Keep what is said of the pair."""
+        self._feedback(verdict)
 
     def draft(self, verdict: Verdict, instruction: str = '') -> None:
         """Keep what was typed so far."""
-        for slot, progress in verdict.progress.items():
-            self._feedback(slot=slot.value, progress=float(progress), draft=True)
-        self._feedback(preference=verdict.preference, explanation=verdict.explanation,
-                       notes=verdict.notes, invalid_reason=verdict.invalid_reason,
-                       instruction=instruction, draft=True)
+        for slot in Slot:
+            if said(only(verdict, slot.value)):
+                self._feedback(verdict, slot=slot.value, draft=True)
+        if instruction or said(only(verdict, '')):
+            self._feedback(verdict, instruction=instruction, draft=True)
 
     def submit(self) -> None:
         """Let go of the session for good."""
@@ -250,8 +251,9 @@ class RemoteDesk:
             if not self._changed.wait_for(seen, QUICK_S):
                 raise SessionError('the session node has not told its new state; try again')
 
-    def _feedback(self, **words: Any) -> None:
-        self._call('submit_feedback', SubmitFeedback.Request(control=self._token, **words))
+    def _feedback(self, verdict: Verdict, **words: Any) -> None:
+        self._call('submit_feedback', SubmitFeedback.Request(
+            control=self._token, feedback=feedback_message(verdict), **words))
 
     def _call(self, name: str, request: Any, timeout_s: float = QUICK_S) -> Any:
         reply = self._services.call(name, request, timeout_s)

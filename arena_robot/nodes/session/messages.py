@@ -6,19 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from sensor_msgs.msg import CompressedImage
+from std_msgs.msg import Header
 
 from arena_msgs import msg as arena
 from arena_robot.core.action import Chunk, Clamp
 from arena_robot.core.episode import Episode, Slot, Step
 from arena_robot.core.observation import Observation
+from arena_robot.core.verdict import FIELDS, Kind, Verdict, from_plain, need_fields, to_plain
 from arena_robot.nodes.convert import doubles, header, stamp_of, time_of
 from arena_robot.session.arena.blind import coarse
-from arena_robot.session.evaluator.desk import DeskState, SlotView, Verdict
+from arena_robot.session.evaluator.desk import DeskState, SlotView
 from arena_robot.session.loop.rollout import RolloutRequest
 from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 
 STATES = tuple(State)
+SHARE_DIGITS = 4    # float32 holds no more
+
+need_fields('arena_msgs/msg/Feedback.msg', arena.Feedback.get_fields_and_field_types(),
+            ('header', 'session_id'))
 
 
 def state_message(shown: DeskState) -> arena.SessionState:
@@ -33,22 +39,21 @@ def state_message(shown: DeskState) -> arena.SessionState:
     out.checks = [arena.StationCheck(name=c.name, ok=c.ok, detail=c.detail)
                   for c in shown.checks]
     out.slots = [arena.SlotResult(slot=s.slot.value, end_reason=s.end, detail=s.detail,
-                                  steps=s.steps, progress=_or_nan(s.progress), notes=s.notes)
+                                  steps=s.steps)
                  for s in shown.slots]
     out.match_views = list(shown.matches)
     out.match_scores = array('f', shown.matches.values())
     out.scene_match = _or_nan(shown.match)
-    scores = {s.slot: s.progress for s in shown.slots}
-    out.feedback = _feedback(shown, shown.verdict, scores)
-    out.draft = _feedback(shown, shown.draft, {**shown.draft.progress})
+    stamp = header(shown.entered_ns, '')
+    out.feedback = feedback_message(shown.verdict, shown.session_id, stamp)
+    out.draft = feedback_message(shown.draft, shown.session_id, stamp)
     out.missing = list(shown.missing)
     return out
 
 
 def desk_state(message: arena.SessionState) -> DeskState:
     """Return what a SessionState message says."""
-    slots = tuple(SlotView(Slot(s.slot), s.end_reason, s.detail, s.steps, _or_none(s.progress),
-                           s.notes) for s in message.slots)
+    slots = tuple(SlotView(Slot(s.slot), s.end_reason, s.detail, s.steps) for s in message.slots)
     names = ('session_id', 'station', 'evaluator', 'control', 'instruction', 'commitment',
              'message', 'doing', 'notice', 'reset_confirmed', 'draft_instruction', 'waiting',
              'policy_a', 'policy_b', 'verified')
@@ -57,8 +62,8 @@ def desk_state(message: arena.SessionState) -> DeskState:
         entered_ns=stamp_of(message.header.stamp),
         checks=tuple(Check(c.name, c.ok, c.detail) for c in message.checks), slots=slots,
         matches=dict(zip(message.match_views, message.match_scores, strict=True)),
-        match=_or_none(message.scene_match), verdict=_verdict(message.feedback),
-        draft=_verdict(message.draft), missing=tuple(message.missing),
+        match=_or_none(message.scene_match), verdict=verdict_of(message.feedback),
+        draft=verdict_of(message.draft), missing=tuple(message.missing),
         **{name: getattr(message, name) for name in names})
 
 
@@ -114,22 +119,24 @@ def photo_message(data: bytes, stamp_ns: int, view: str) -> CompressedImage:
                            data=array('B', data))
 
 
-def _feedback(shown: DeskState, verdict: Verdict,
-              progress: Mapping[Slot, float | None]) -> arena.Feedback:
-    out = arena.Feedback(header=header(shown.entered_ns, ''), session_id=shown.session_id,
-                         preference=verdict.preference, explanation=verdict.explanation,
-                         valid=verdict.valid, invalid_reason=verdict.invalid_reason,
-                         notes=verdict.notes)
-    out.progress_a = _or_nan(progress.get(Slot.A))
-    out.progress_b = _or_nan(progress.get(Slot.B))
+def feedback_message(verdict: Verdict, session_id: str = '',
+                     stamp: Header | None = None) -> arena.Feedback:
+    """Return the message of a verdict, finished or not."""
+    out = arena.Feedback(header=stamp or Header(), session_id=session_id)
+    words = to_plain(verdict)
+    for one in FIELDS:
+        value = words[one.name]
+        setattr(out, one.name, _or_nan(getattr(verdict, one.name)) if one.kind is Kind.SHARE
+                else '' if value is None else value)
     return out
 
 
-def _verdict(message: arena.Feedback) -> Verdict:
-    scores = {Slot.A: message.progress_a, Slot.B: message.progress_b}
-    return Verdict(message.preference, message.explanation, message.notes, message.valid,
-                   message.invalid_reason,
-                   {slot: one for slot, one in scores.items() if not math.isnan(one)})
+def verdict_of(message: arena.Feedback) -> Verdict:
+    """Return what a Feedback message says. Raises DataError for a word that its field lacks."""
+    words = {one.name: getattr(message, one.name) for one in FIELDS}
+    shares = {one.name: _or_none(round(words[one.name], SHARE_DIGITS)) for one in FIELDS
+              if one.kind is Kind.SHARE}
+    return from_plain({**words, **shares})
 
 
 def _or_nan(value: float | None) -> float:

@@ -24,12 +24,13 @@ from arena_msgs.srv import (
 )
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import ArenaError, SessionError
+from arena_robot.core.verdict import only
 from arena_robot.nodes import qos
 from arena_robot.nodes.session.audience import RosAudience
-from arena_robot.nodes.session.messages import state_message
+from arena_robot.nodes.session.messages import state_message, verdict_of
 from arena_robot.session.arena.blind import coarse
 from arena_robot.session.evaluator.access import EvaluatorAccess
-from arena_robot.session.evaluator.desk import Button, Verdict
+from arena_robot.session.evaluator.desk import Button
 
 log = logging.getLogger(__name__)
 
@@ -67,24 +68,21 @@ class SessionServices:
         return shown.message
 
     def _feedback(self, request: SubmitFeedback.Request, _: Any) -> str:
-        self._meant(request.session_id)
+        self._meant(request.feedback.session_id)
+        verdict = verdict_of(request.feedback)
         if request.draft:
-            progress = {Slot(request.slot): float(request.progress)} if request.slot else {}
-            verdict = Verdict(request.preference, request.explanation, request.notes, True,
-                              request.invalid_reason, progress)
-            self._reception.draft(request.control, verdict, request.instruction)
+            self._reception.draft(request.control, only(verdict, request.slot),
+                                  request.instruction)
             return 'kept'
         if request.slot:
-            self._reception.score(request.control, request.slot, round(request.progress, 4),
-                                  request.notes)
+            self._reception.score(request.control, request.slot, verdict)
             return f'{request.slot} is scored'
-        self._reception.judge(request.control, request.preference, request.explanation,
-                              request.notes)
+        self._reception.judge(request.control, verdict)
         return 'the verdict is kept'
 
     def _close(self, request: CloseSession.Request, _: Any) -> str:
         self._meant(request.session_id)
-        valid = self._conductor.record.valid
+        valid = self._conductor.record.verdict.valid
         if not request.valid and valid:
             self._reception.press(request.control, Button.INVALIDATE, request.invalid_reason)
         elif request.valid and not valid:

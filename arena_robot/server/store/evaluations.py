@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import CONTROL_RATE_HZ, EndReason, Preference
 from arena_robot.core.iso_time import from_iso, to_table_time
+from arena_robot.core.verdict import Verdict, to_plain
 from arena_robot.records.roboarena import RoboArenaRollout, RoboArenaSession
 from arena_robot.server.base import PolicyState, SessionState
 from arena_robot.server.categories import categorise
@@ -119,11 +120,10 @@ def _session(s: RoboArenaSession, names: _Names) -> dict[str, Any]:
         'probation': False, 'nonce': '', 'commitment': '', 'token_a': f'import:{s.session_id}:A',
         'token_b': f'import:{s.session_id}:B', 'created_ns': created, 'seen_ns': created,
         'ended_ns': from_iso(s.completed) if s.completed else created, 'revealed_ns': created,
-        'rollouts': len(s.rollouts), 'valid': s.valid,
-        'preference': s.preference.value if s.preference else None,
-        'progress_a': scores.get('A'), 'progress_b': scores.get('B'),
-        'explanation': s.explanation, 'notes': '', 'imported': True,
-        'invalid_reason': '' if s.valid else 'marked invalid in the imported table'}
+        'rollouts': len(s.rollouts), 'imported': True, **to_plain(Verdict(
+            progress_a=scores.get('A'), progress_b=scores.get('B'), preference=s.preference,
+            explanation=s.explanation, valid=s.valid,
+            invalid_reason='' if s.valid else 'marked invalid in the imported table'))}
 
 
 def _episode(s: RoboArenaSession, r: RoboArenaRollout, names: _Names) -> dict[str, Any]:

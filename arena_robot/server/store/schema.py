@@ -4,6 +4,8 @@ The tables. Times are integer nanoseconds of the server's clock; progress is 0..
 Text that people typed is kept as they typed it; escaping is the business of whoever shows it.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -19,6 +21,9 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.types import TypeEngine
+
+from arena_robot.core.verdict import FIELDS, Kind, VerdictField
 
 metadata = MetaData(naming_convention={
     'ix': 'ix_%(table_name)s_%(column_0_N_name)s', 'uq': 'uq_%(table_name)s_%(column_0_N_name)s',
@@ -28,6 +33,13 @@ metadata = MetaData(naming_convention={
 
 def _id() -> Column[int]:
     return Column('id', Integer, primary_key=True, autoincrement=True)
+
+
+def _verdict_column(one: VerdictField) -> Column[Any]:
+    kinds: dict[Kind, TypeEngine[Any]] = {
+        Kind.SHARE: Float(), Kind.FLAG: Boolean(), Kind.TEXT: Text(),
+        Kind.CHOICE: String(max((len(value) for value in one.choices), default=0))}
+    return Column(one.name, kinds[one.kind], nullable=one.kind is not Kind.TEXT)
 
 
 accounts = Table(
@@ -104,13 +116,7 @@ sessions = Table(
     Column('ended_ns', BigInteger, nullable=True),
     Column('revealed_ns', BigInteger, nullable=True),
     Column('rollouts', Integer, nullable=False),
-    Column('valid', Boolean, nullable=True),
-    Column('preference', String(3), nullable=True),
-    Column('progress_a', Float, nullable=True),
-    Column('progress_b', Float, nullable=True),
-    Column('explanation', Text, nullable=False),
-    Column('invalid_reason', Text, nullable=False),
-    Column('notes', Text, nullable=False),
+    *(_verdict_column(one) for one in FIELDS),
     Column('imported', Boolean, nullable=False),
     *(Index(name, 'state', 'created_ns', 'id', *more).ddl_if(dialect)
       for name, (dialect, more) in NEWEST.items()),

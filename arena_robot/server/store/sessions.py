@@ -1,6 +1,5 @@
 """Sessions and their episodes, from assignment to reveal."""
 
-import math
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -9,13 +8,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from arena_robot.core.clock import Clock
-from arena_robot.core.episode import Episode, Feedback, Preference, Slot
+from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import Conflict, DataError
+from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
 from arena_robot.server.base import SessionState, UnknownSession
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import episodes, policies, sessions, stations
-
-TEXT_CHARS = 10_000
 
 
 @dataclass(frozen=True)
@@ -42,13 +40,7 @@ class SessionRow:
     ended_ns: int | None
     revealed_ns: int | None
     rollouts: int
-    valid: bool | None
-    preference: str | None
-    progress_a: float | None
-    progress_b: float | None
-    explanation: str
-    invalid_reason: str
-    notes: str
+    verdict: Verdict
     imported: bool
 
 
@@ -83,8 +75,8 @@ class Sessions:
         session_id, now = str(uuid.uuid4()), self._clock.now_ns()
         connection.execute(sa.insert(sessions).values(
             **new.__dict__, id=session_id, state=SessionState.RUNNING.value, created_ns=now,
-            seen_ns=now, rollouts=0, explanation='', invalid_reason='', notes='',
-            imported=False))
+            seen_ns=now, rollouts=0, imported=False,
+            **{**to_plain(Verdict()), 'valid': None}))
         # Sorted, so that two stations that get the same policies do not wait for each other.
         for number in sorted((new.policy_a_id, new.policy_b_id)):
             connection.execute(sa.update(policies).where(policies.c.id == number).values(
@@ -187,43 +179,13 @@ def running(connection: Connection, session_id: str) -> SessionRow:
 
 
 def end(connection: Connection, session_id: str, state: SessionState, now_ns: int,
-        **values: Any) -> None:
+        verdict: Verdict) -> None:
     """Write the end of a session inside the caller's transaction."""
     connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
-        state=state.value, ended_ns=now_ns, **values))
-
-
-def verdict(feedback: Feedback) -> dict[str, Any]:
-    """
-    Return a verdict's columns; DataError when it is incomplete or out of range.
-
-    A valid session needs both scores, the preference and the explanation; an invalid one needs
-    its reason.
-    """
-    progress = {slot: feedback.progress.get(slot) for slot in Slot}
-    for slot, value in progress.items():
-        if value is not None and not (math.isfinite(value) and 0.0 <= value <= 1.0):
-            raise DataError(f'progress of slot {slot.value} is 0 to 1, found {value}')
-    for text in (feedback.explanation, feedback.invalid_reason, feedback.notes):
-        if len(text) > TEXT_CHARS or '\x00' in text:
-            raise DataError(f'texts have up to {TEXT_CHARS} characters and no NUL')
-    if feedback.valid:
-        _complete(feedback, progress)
-    elif not feedback.invalid_reason.strip():
-        raise DataError('an invalid session needs its reason')
-    return {'valid': feedback.valid, 'explanation': feedback.explanation, 'notes': feedback.notes,
-            'preference': feedback.preference.value if feedback.preference else None,
-            'progress_a': progress[Slot.A], 'progress_b': progress[Slot.B],
-            'invalid_reason': feedback.invalid_reason}
-
-
-def _complete(feedback: Feedback, progress: dict[Slot, float | None]) -> None:
-    missing = [f'progress of slot {s.value}' for s, v in progress.items() if v is None]
-    missing += [] if isinstance(feedback.preference, Preference) else ['preference']
-    missing += [] if feedback.explanation.strip() else ['explanation']
-    if missing:
-        raise DataError(f"a valid session needs {', '.join(missing)}")
+        state=state.value, ended_ns=now_ns, **to_plain(verdict)))
 
 
 def _record(row: Any) -> SessionRow:
-    return SessionRow(**{**row, 'state': SessionState(row['state'])})
+    others = {name: value for name, value in row.items() if name not in NAMES}
+    return SessionRow(**{**others, 'state': SessionState(row['state']),
+                         'verdict': from_plain(row)})

@@ -6,19 +6,23 @@ runners collect the ``test_`` methods. Uses plain asserts and needs no test libr
 """
 # ruff: noqa: D102 - a test says what it shows by its name
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from arena_robot.core.episode import EndReason, Episode, Feedback, Preference, Slot
+from arena_robot.core.episode import EndReason, Episode, Preference, Slot
 from arena_robot.core.errors import ArenaError, Conflict, ServerError
 from arena_robot.core.observation import ArmState, GripperState, Image, Observation
+from arena_robot.core.verdict import Verdict
 from arena_robot.session.base import Arena, Assignment, StationInfo, commitment
 
 STATION = StationInfo('bench', 'panda')
 PROMPT = 'put the red cube in the bowl'
-VERDICT = Feedback({Slot.A: 0.75, Slot.B: 0.25}, Preference.A, 'A finished, B dropped the cube')
+VERDICT = Verdict(progress_a=0.75, progress_b=0.25, preference=Preference.A,
+                  explanation='A finished, B dropped the cube')
+INVALID = Verdict(valid=False, invalid_reason='a camera fell down')
 
 
 def observation() -> Observation:
@@ -117,7 +121,7 @@ class ArenaContract:
     def test_another_verdict_is_a_conflict(self) -> None:
         arena = self.arena()
         pair = self._judged(arena)
-        other = Feedback(VERDICT.progress, Preference.B, VERDICT.explanation)
+        other = dataclasses.replace(VERDICT, preference=Preference.B)
         refused(Conflict, lambda: arena.feedback(pair.session_id, other))
 
     def test_an_invalid_session_needs_no_preference(self) -> None:
@@ -125,13 +129,13 @@ class ArenaContract:
         pair = self._assign(arena)
         arena.policy(pair.session_id, Slot.A).infer(observation(), 'episode')
         arena.upload(pair.session_id, _episode(pair, Slot.A), self.folder(Slot.A))
-        arena.feedback(pair.session_id, Feedback({}, None, '', False, 'a camera fell down'))
+        arena.feedback(pair.session_id, INVALID)
         arena.reveal(pair.session_id)
 
     def test_a_session_without_any_rollout_is_revealed_to_nobody(self) -> None:
         arena = self.arena()
         pair = self._assign(arena)
-        arena.feedback(pair.session_id, Feedback({}, None, '', False, 'a camera fell down'))
+        arena.feedback(pair.session_id, INVALID)
         refused(Conflict, lambda: arena.reveal(pair.session_id))
 
     def test_an_upload_may_be_repeated(self) -> None:

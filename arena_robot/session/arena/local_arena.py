@@ -5,7 +5,6 @@ Makes a station useful with no server. The pair of an open session is kept seale
 :mod:`arena_robot.session.arena.seal`), so that it survives a restart and stays out of sight.
 """
 
-import dataclasses
 import json
 import threading
 import uuid
@@ -16,9 +15,10 @@ from random import Random
 from typing import Any
 
 from arena_robot.core.clock import Clock
-from arena_robot.core.episode import Episode, Feedback, Slot
+from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import ConfigError, Conflict, ServerError
 from arena_robot.core.files import write_text
+from arena_robot.core.verdict import Verdict, from_plain, to_plain
 from arena_robot.policy.base import Policy
 from arena_robot.session.arena.blind import BlindPolicy
 from arena_robot.session.arena.seal import read_key, seal, unseal
@@ -112,16 +112,15 @@ class LocalArena:
             episodes = {**record['episodes'], episode.slot.value: item}
             self._write({**record, 'episodes': episodes})
 
-    def feedback(self, session_id: str, feedback: Feedback) -> None:
+    def feedback(self, session_id: str, verdict: Verdict) -> None:
         """Store the verdict, once; the same again is accepted, another is a Conflict."""
         with self._lock:
             record = self._read(session_id)
-            verdict = _verdict(feedback)
             if record['status'] == 'aborted':
                 raise Conflict(f'session {session_id} was aborted; it takes no verdict')
-            if record.get('feedback', verdict) != verdict:
+            if 'feedback' in record and _stored(record['feedback']) != verdict:
                 raise Conflict(f'session {session_id} already has another verdict')
-            self._write({**record, 'status': 'judged', 'feedback': verdict})
+            self._write({**record, 'status': 'judged', 'feedback': to_plain(verdict)})
 
     def abort(self, session_id: str, reason: str) -> None:
         """Close a session without a verdict; again is fine, after the verdict a Conflict."""
@@ -207,8 +206,7 @@ class LocalArena:
         write_text(self._path(record['session_id']), text)
 
 
-def _verdict(feedback: Feedback) -> dict[str, Any]:
-    data = dataclasses.asdict(feedback)
-    data['progress'] = {slot.value: value for slot, value in feedback.progress.items()}
-    data['preference'] = feedback.preference.value if feedback.preference else None
-    return data
+def _stored(data: Mapping[str, Any]) -> Verdict:
+    # Version 0.1 kept the progress as a mapping by slot.
+    scores = {f'progress_{slot.lower()}': one for slot, one in data.get('progress', {}).items()}
+    return from_plain({**scores, **data})

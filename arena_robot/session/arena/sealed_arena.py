@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Protocol
 
 from arena_robot.core.clock import Clock
-from arena_robot.core.episode import Episode, Feedback, Slot
+from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import ServerError
 from arena_robot.core.files import write_text
 from arena_robot.core.pair import Assignment, Reveal, StationInfo
+from arena_robot.core.verdict import Verdict
 from arena_robot.policy.base import Policy
 from arena_robot.session.arena.blind import BlindPolicy
 from arena_robot.session.arena.seal import read_key, seal, unseal
@@ -73,9 +74,9 @@ class SealedArena:
         """Pass it on."""
         self._arena.upload(session_id, episode, folder)
 
-    def feedback(self, session_id: str, feedback: Feedback) -> None:
+    def feedback(self, session_id: str, verdict: Verdict) -> None:
         """Pass it on."""
-        self._arena.feedback(session_id, feedback)
+        self._arena.feedback(session_id, verdict)
 
     def abort(self, session_id: str, reason: str) -> None:
         """Pass it on, and forget the tokens."""

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from arena_robot.core.config import nearest
-from arena_robot.core.episode import EndReason, Preference, Slot
+from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import SessionError
+from arena_robot.core.verdict import Verdict, said
 from arena_robot.session.evaluator.control import Control
-from arena_robot.session.evaluator.desk import Button, DeskState, Verdict, draft_words, shown
+from arena_robot.session.evaluator.desk import Button, DeskState, shown
 from arena_robot.session.ports import Check
 from arena_robot.session.protocol.conductor import Conductor
 
@@ -54,25 +55,21 @@ class EvaluatorAccess:
         buttons[button]()
         return f'{button}: done'
 
-    def score(self, token: str, slot: str, progress: float, notes: str) -> None:
-        """Score a slot."""
+    def score(self, token: str, slot: str, verdict: Verdict) -> None:
+        """Keep what is said of a slot."""
         self.control.check(token)
-        self.conductor.score(_slot(slot), progress, notes)
+        self.conductor.score(_slot(slot), verdict)
 
-    def judge(self, token: str, preference: str, explanation: str, notes: str) -> None:
-        """Give the verdict."""
+    def judge(self, token: str, verdict: Verdict) -> None:
+        """Keep what is said of the pair."""
         self.control.check(token)
-        known = {one.value: one for one in Preference}
-        if preference not in known:
-            raise SessionError(f"choose A, B or TIE, got '{preference}'")
-        self.conductor.prefer(known[preference], explanation, notes)
+        self.conductor.judge(verdict)
 
     def draft(self, token: str, verdict: Verdict, instruction: str = '') -> None:
         """Keep what was typed so far."""
         self.control.check(token)
-        words = draft_words(verdict, instruction)
-        if words:
-            self.conductor.draft(**words)
+        if instruction or said(verdict):
+            self.conductor.draft(verdict, instruction)
 
     def submit(self, token: str) -> None:
         """Let go of the session; sending it is left to the conductor's :meth:`deliver`."""

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterable
 
-from arena_robot.core.errors import SessionError
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import DataError, SessionError
+from arena_robot.core.verdict import FIELDS, Asked, Kind, Plain, Verdict, VerdictField, asked_at
 
 MAX_INSTRUCTION = 300
-MIN_EXPLANATION = 10
 EXAMPLES = (
     'put the red cube in the bowl',
     'close the top drawer',
@@ -54,20 +55,46 @@ def check_instruction(text: str, earlier: Iterable[str] = (), repeat: bool = Fal
     return tidy(text)
 
 
-def check_progress(progress: float) -> float:
-    """Return ``progress``; SessionError unless it is a number from 0 to 1."""
-    if not 0.0 <= progress <= 1.0:
-        raise SessionError(f'progress runs from 0 to 1 (0 to 100 on the slider), got {progress}')
-    return float(progress)
+def check_said(verdict: Verdict, asked: Asked, slot: Slot | None = None) -> dict[str, Plain]:
+    """
+    Return the tidied fields that are asked for at one moment, by their keys.
+
+    Raises SessionError when a required one is missing, too short or out of range.
+    """
+    return {one.key: _checked(one, getattr(verdict, one.name)) for one in asked_at(asked, slot)}
 
 
-def check_explanation(text: str) -> str:
-    """Return the tidied explanation; SessionError when it is too short to say why."""
-    words = text.strip()
-    if len(words) < MIN_EXPLANATION:
-        raise SessionError('say in a sentence why: what one did better than the other '
-                           f'(at least {MIN_EXPLANATION} characters, this has {len(words)})')
-    return words
+def check_range(verdict: Verdict) -> None:
+    """Raise SessionError when a field is out of range; missing ones are fine."""
+    for one in FIELDS:
+        _in_range(one, getattr(verdict, one.name))
+
+
+def _checked(one: VerdictField, value: object) -> Plain:
+    text = value.strip() if one.kind is Kind.TEXT and isinstance(value, str) else value
+    try:
+        one.check(text)
+    except DataError as error:
+        raise SessionError(str(error)) from error
+    if (one.required and not one.is_said(text)) or one.min_chars > len(str(text)):
+        raise SessionError(_still_needed(one, text))
+    return one.plain(text)
+
+
+def _in_range(one: VerdictField, value: object) -> None:
+    try:
+        one.check(value)
+    except DataError as error:
+        raise SessionError(str(error)) from error
+
+
+def _still_needed(one: VerdictField, value: object) -> str:
+    if one.kind is Kind.TEXT:
+        return (f'{one.question} (at least {one.min_chars} characters, this has '
+                f'{len(str(value))})')
+    if one.kind is Kind.CHOICE:
+        return f'{one.question} choose {one.choice_words()}'
+    return f'{one.question} Say it from 0 to 100'
 
 
 def check_reason(text: str) -> str:

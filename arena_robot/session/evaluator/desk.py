@@ -6,9 +6,10 @@ A :class:`Desk` is either in the station's own process or talks to its session n
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from arena_robot.core.episode import Slot
+from arena_robot.core.verdict import Verdict
 from arena_robot.session.ports import Check
 from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.states import State
@@ -20,10 +21,10 @@ HINTS = {
     State.ASSIGNED: 'Arrange the scene, stand clear, then photograph the start.',
     State.START_PHOTOGRAPHED: 'Keep a hand near STOP, then start A.',
     State.RUNNING_A: 'A is running. STOP brings the arm to rest at once.',
-    State.SCORING_A: 'How far did A come? Stand clear: the arm moves to its reset pose next.',
+    State.SCORING_A: 'How far did A get? Stand clear: the arm moves to its reset pose next.',
     State.RESET: 'Put everything back as in the start photograph, stand clear, then start B.',
     State.RUNNING_B: 'B is running. STOP brings the arm to rest at once.',
-    State.SCORING_B: 'How far did B come?',
+    State.SCORING_B: 'How far did B get?',
     State.PREFERENCE: 'Which was better, and why?',
     State.REVIEW: 'Look over everything once more, then submit.',
     State.SUBMITTING: 'The session is on its way to the arena.',
@@ -50,26 +51,12 @@ class Button:
 
 @dataclass(frozen=True)
 class SlotView:
-    """One slot's rollout as it is shown; ``progress`` 0 to 1, None before the score."""
+    """One slot's rollout as it is shown."""
 
     slot: Slot
     end: str = ''
     detail: str = ''
     steps: int = 0
-    progress: float | None = None
-    notes: str = ''
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The words on the pair; ``progress`` here is that of a draft."""
-
-    preference: str = ''
-    explanation: str = ''
-    notes: str = ''
-    valid: bool = True
-    invalid_reason: str = ''
-    progress: Mapping[Slot, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -158,14 +145,14 @@ class Desk(Protocol):
     def stop(self) -> None:
         """Bring the arm to rest now; needs no control."""
 
-    def score(self, slot: Slot, progress: float, notes: str = '') -> None:
-        """Score a slot's rollout, 0 to 1."""
+    def score(self, slot: Slot, verdict: Verdict) -> None:
+        """Keep what ``verdict`` says of a slot's rollout."""
 
-    def judge(self, preference: str, explanation: str, notes: str = '') -> None:
-        """Give the verdict on the pair: ``'A'``, ``'B'`` or ``'TIE'``, and why."""
+    def judge(self, verdict: Verdict) -> None:
+        """Keep what ``verdict`` says of the pair: preference, why, and the rest."""
 
     def draft(self, verdict: Verdict, instruction: str = '') -> None:
-        """Keep what was typed so far."""
+        """Keep what was typed so far; what is not said stays as it was."""
 
     def submit(self) -> None:
         """Let go of the session for good."""
@@ -199,33 +186,12 @@ def shown(record: SessionRecord, control: str = '', doing: str = '', problem: st
                      for c in record.checks),
         slots=tuple(_slot(record, slot) for slot in Slot), matches=matches, match=match,
         reset_confirmed=record.reset_confirmed,
-        verdict=Verdict(record.preference.value if record.preference else '', record.explanation,
-                        record.notes, record.valid, record.invalid_reason),
-        draft=_draft(record.draft), draft_instruction=str(record.draft.get('instruction', '')),
-        missing=record.missing() if record.valid else (), waiting=waiting,
+        verdict=record.verdict, draft=record.draft, draft_instruction=record.draft_instruction,
+        missing=record.missing(), waiting=waiting,
         policy_a=reveal.policy_a if reveal else '', policy_b=reveal.policy_b if reveal else '',
         verified=bool(record.verified))
 
 
-def draft_words(verdict: Verdict, instruction: str = '') -> dict[str, str | float]:
-    """Return the words of a draft as the journal keeps them; empty ones are left out."""
-    words: dict[str, str | float] = {
-        'instruction': instruction, 'preference': verdict.preference, 'notes': verdict.notes,
-        'explanation': verdict.explanation, 'invalid_reason': verdict.invalid_reason}
-    scores = {f'progress_{slot.value.lower()}': value for slot, value in verdict.progress.items()}
-    return {**{name: text for name, text in words.items() if text}, **scores}
-
-
 def _slot(record: SessionRecord, slot: Slot) -> SlotView:
     one = record.slots[slot]
-    return SlotView(slot, one.end.value if one.end else '', one.detail, one.steps, one.progress,
-                    one.notes)
-
-
-def _draft(words: Mapping[str, Any]) -> Verdict:
-    progress = {slot: float(words[name]) for slot in Slot
-                if (name := f'progress_{slot.value.lower()}') in words}
-    preference, explanation, notes, reason = (
-        str(words.get(name, '')) for name in ('preference', 'explanation', 'notes',
-                                              'invalid_reason'))
-    return Verdict(preference, explanation, notes, True, reason, progress)
+    return SlotView(slot, one.end.value if one.end else '', one.detail, one.steps)

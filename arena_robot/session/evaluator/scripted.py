@@ -4,8 +4,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from arena_robot.core.episode import Slot
+from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import SessionError
+from arena_robot.core.verdict import Verdict
 from arena_robot.session.evaluator.desk import Button, Desk, DeskState
 from arena_robot.session.protocol.states import State
 
@@ -61,13 +62,13 @@ class Scripted:
         elif seen.state is State.START_PHOTOGRAPHED:
             self._roll(Slot.A)
         elif seen.state is State.SCORING_A:
-            desk.score(Slot.A, script.progress())
+            desk.score(Slot.A, Verdict(progress_a=script.progress()))
         elif seen.state is State.RESET:
             desk.press(Button.PREPARE_RESET)
             desk.press(Button.CONFIRM_RESET)
             self._roll(Slot.B)
         elif seen.state is State.SCORING_B:
-            desk.score(Slot.B, script.progress())
+            desk.score(Slot.B, Verdict(progress_b=script.progress()))
         elif seen.state is State.PREFERENCE:
             self._judge(seen)
         elif seen.state is State.REVIEW:
@@ -83,10 +84,11 @@ class Scripted:
             state = self._desk.wait_change(state, 0.2)
 
     def _judge(self, seen: DeskState) -> None:
-        a, b = (slot.progress or 0.0 for slot in seen.slots)
-        preference = 'TIE' if abs(a - b) < EPSILON else 'A' if a > b else 'B'
-        words = (f'the oracle saw A at {100 * a:.0f} and B at {100 * b:.0f} of 100')
-        self._desk.judge(preference, words)
+        a, b = seen.verdict.progress_a or 0.0, seen.verdict.progress_b or 0.0
+        better = Preference.A if a > b else Preference.B
+        self._desk.judge(Verdict(
+            preference=Preference.TIE if abs(a - b) < EPSILON else better,
+            explanation=f'the oracle saw A at {100 * a:.0f} and B at {100 * b:.0f} of 100'))
 
     def _settle(self, before: DeskState) -> None:
         """Wait until the state has moved on; the news may lag behind the answer."""

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from arena_robot.core.clock import Clock
-from arena_robot.core.episode import EndReason, Episode, Preference, Slot
+from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import ArenaError, Conflict, RecordingError, ServerError, SessionError
+from arena_robot.core.verdict import Verdict
 from arena_robot.session.base import Arena
 from arena_robot.session.loop.match import ViewMatch, overall
 from arena_robot.session.loop.preflight import preflight
@@ -154,9 +155,9 @@ class Conductor:
         """Bring the arm to rest now; a running rollout ends with ``reason``."""
         self.stage.stop(reason, detail)
 
-    def score(self, slot: Slot, progress: float, notes: str = '') -> SessionRecord:
-        """Keep how far a slot's policy came, 0 to 1."""
-        return self._said(lambda session: session.score(slot, progress, notes))
+    def score(self, slot: Slot, verdict: Verdict) -> SessionRecord:
+        """Keep what is said of a slot's rollout."""
+        return self._said(lambda session: session.score(slot, verdict))
 
     def prepare_reset(self) -> None:
         """Move the arm to its reset pose; in simulation, put the scene back as well."""
@@ -179,13 +180,13 @@ class Conductor:
                 session.matched(overall(self.live), {k: m.score for k, m in self.live.items()})
             return self._told(session.confirm_reset())
 
-    def prefer(self, preference: Preference, explanation: str, notes: str = '') -> SessionRecord:
-        """Keep the verdict and why."""
-        return self._said(lambda session: session.prefer(preference, explanation, notes))
+    def judge(self, verdict: Verdict) -> SessionRecord:
+        """Keep what is said of the pair."""
+        return self._said(lambda session: session.judge(verdict))
 
-    def draft(self, **words: str | float) -> SessionRecord:
-        """Keep words that are still being typed."""
-        return self._said(lambda session: session.draft(**words))
+    def draft(self, verdict: Verdict, instruction: str = '') -> SessionRecord:
+        """Keep what is still being typed."""
+        return self._said(lambda session: session.draft(verdict, instruction))
 
     def invalidate(self, reason: str) -> SessionRecord:
         """Keep that the session shall not count, and why."""

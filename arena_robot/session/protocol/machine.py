@@ -1,25 +1,22 @@
 """One session: commands in, journal entries out, and what is known of it so far."""
 
-import math
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from arena_robot.core.episode import Episode, Preference, Slot
+from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import SessionError
+from arena_robot.core.verdict import Asked, Verdict, missing, said
 from arena_robot.session.base import Assignment, Reveal
 from arena_robot.session.evaluator.checks import (
-    check_explanation,
     check_instruction,
-    check_progress,
+    check_range,
     check_reason,
+    check_said,
 )
 from arena_robot.session.protocol.journal import Log
 from arena_robot.session.protocol.record import SessionRecord, apply, next_state
 from arena_robot.session.protocol.states import Move, State
-
-DRAFT_FIELDS = ('instruction', 'progress_a', 'progress_b', 'preference', 'explanation', 'notes',
-                'invalid_reason')
 
 
 class Session:
@@ -95,14 +92,14 @@ class Session:
                               steps=episode.steps, started_ns=episode.started_ns,
                               ended_ns=episode.ended_ns)
 
-    def score(self, slot: Slot, progress: float, notes: str = '') -> SessionRecord:
-        """Keep how far a slot's policy came, 0 to 1; may be corrected until the submission."""
+    def score(self, slot: Slot, verdict: Verdict) -> SessionRecord:
+        """Keep what is said of a slot's rollout; may be corrected until the submission."""
         move = Move.SCORED_A if slot is Slot.A else Move.SCORED_B
         with self._lock:
             next_state(self.state, move)
             if self._record.slots[slot].end is None:
                 raise SessionError(f'{slot.value} did not run, so it has no progress')
-            return self._keep(move, progress=check_progress(progress), notes=notes.strip())
+            return self._keep(move, **check_said(verdict, Asked.SCORE, slot))
 
     def matched(self, match: float, matches: Mapping[str, float]) -> SessionRecord:
         """Keep how well the scene looks like its start, overall and by view, 0 to 1."""
@@ -113,20 +110,15 @@ class Session:
         """Keep that the evaluator says the scene is as it was at the start."""
         return self._keep(Move.RESET)
 
-    def prefer(self, preference: Preference, explanation: str, notes: str = '') -> SessionRecord:
-        """Keep the verdict on the pair, with its mandatory explanation."""
-        return self._keep(Move.PREFERRED, preference=preference.value,
-                          explanation=check_explanation(explanation), notes=notes.strip())
+    def judge(self, verdict: Verdict) -> SessionRecord:
+        """Keep what is said of the pair, with its mandatory explanation."""
+        return self._keep(Move.PREFERRED, **check_said(verdict, Asked.JUDGE))
 
-    def draft(self, **words: str | float) -> SessionRecord:
-        """Keep words that are still being typed; see :data:`DRAFT_FIELDS`."""
-        unknown = sorted(set(words) - set(DRAFT_FIELDS))
-        if unknown:
-            raise SessionError(f"no draft is kept of {', '.join(unknown)}; known: "
-                               f"{', '.join(DRAFT_FIELDS)}")
-        if any(isinstance(word, float) and not math.isfinite(word) for word in words.values()):
-            raise SessionError('the progress of a draft is not a number')
-        return self._keep(Move.DRAFTED, **words)
+    def draft(self, verdict: Verdict, instruction: str = '') -> SessionRecord:
+        """Keep what is still being typed; what ``verdict`` does not say stays as it was."""
+        check_range(verdict)
+        words = {'instruction': instruction} if instruction else {}
+        return self._keep(Move.DRAFTED, **words, **said(verdict))
 
     def invalidate(self, reason: str) -> SessionRecord:
         """Keep that the comparison shall not count, and why; goes on to the review."""
@@ -136,16 +128,16 @@ class Session:
         """Take back :meth:`invalidate`; only a session with nothing missing can count."""
         with self._lock:
             next_state(self.state, Move.REVALIDATED)
-            if self._record.missing():
-                raise SessionError('the session cannot count: it lacks '
-                                   f"{', '.join(self._record.missing())}")
+            lacks = missing(self._record.verdict)
+            if lacks:
+                raise SessionError(f"the session cannot count: it lacks {', '.join(lacks)}")
             return self._keep(Move.REVALIDATED)
 
     def submit(self) -> SessionRecord:
         """Let go of the session; from here on the words are fixed."""
         with self._lock:
             next_state(self.state, Move.SUBMITTED)
-            self._record.feedback()
+            self._record.final_verdict()
             return self._keep(Move.SUBMITTED)
 
     def delivered(self, part: str) -> SessionRecord:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from arena_robot.core.episode import EndReason, Episode, Feedback, Preference, Slot
+from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import DataError, SessionError
+from arena_robot.core.verdict import Asked, Verdict, asked_at, missing, with_said
 from arena_robot.session.base import Reveal, commitment
 from arena_robot.session.protocol.journal import Entry
 from arena_robot.session.protocol.states import TRANSITIONS, Move, State, possible
@@ -19,15 +20,13 @@ from arena_robot.session.protocol.states import TRANSITIONS, Move, State, possib
 
 @dataclass(frozen=True)
 class SlotRecord:
-    """One slot's rollout: how it went and how far it came (``progress`` 0 to 1)."""
+    """One slot's rollout: how it went."""
 
     started_ns: int = 0
     ended_ns: int = 0
     steps: int = 0
     end: EndReason | None = None
     detail: str = ''
-    progress: float | None = None
-    notes: str = ''
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class SessionRecord:
     A session as its journal tells it.
 
     ``matches`` are scene match scores 0 to 1 by view and ``match`` their verdict;
-    ``delivered`` are the parts the arena has; ``draft`` are words typed and not yet final.
+    ``delivered`` are the parts the arena has; ``draft`` is what was typed and is not yet final.
     ``verified`` tells whether the reveal fits the commitment, None before.
     """
 
@@ -55,12 +54,9 @@ class SessionRecord:
     matches: Mapping[str, float] = field(default_factory=dict)
     match: float | None = None
     reset_confirmed: bool = False
-    preference: Preference | None = None
-    explanation: str = ''
-    notes: str = ''
-    valid: bool = True
-    invalid_reason: str = ''
-    draft: Mapping[str, Any] = field(default_factory=dict)
+    verdict: Verdict = field(default_factory=Verdict)
+    draft: Verdict = field(default_factory=Verdict)
+    draft_instruction: str = ''
     delivered: tuple[str, ...] = ()
     reveal: Reveal | None = None
     verified: bool | None = None
@@ -68,22 +64,15 @@ class SessionRecord:
 
     def missing(self) -> tuple[str, ...]:
         """Return what a valid session still lacks before it can be submitted."""
-        lacks = [f'progress of {slot.value}' for slot in Slot
-                 if self.slots[slot].progress is None]
-        if self.preference is None:
-            lacks.append('preference')
-        if not self.explanation:
-            lacks.append('explanation')
-        return tuple(lacks)
+        return missing(self.verdict) if self.verdict.valid else ()
 
-    def feedback(self) -> Feedback:
-        """Return the verdict; SessionError while a valid session lacks a part of it."""
-        if self.valid and self.missing():
+    def final_verdict(self) -> Verdict:
+        """Return the verdict to submit; SessionError while a valid session lacks a part of it."""
+        if self.missing():
             raise SessionError(f"the session still needs: {', '.join(self.missing())}")
-        progress = {slot: one.progress for slot, one in self.slots.items()
-                    if one.progress is not None}
-        return Feedback(progress, self.preference if self.valid else None, self.explanation,
-                        self.valid, self.invalid_reason, self._all_notes())
+        if self.verdict.valid:
+            return self.verdict
+        return dataclasses.replace(self.verdict, preference=None)
 
     def episode(self, slot: Slot) -> Episode | None:
         """Return the rollout of a slot as it ended, None when it did not run."""
@@ -92,10 +81,6 @@ class SessionRecord:
             return None
         return Episode(self.session_id, slot, self.prompt, one.steps, one.end, one.started_ns,
                        one.ended_ns, one.detail)
-
-    def _all_notes(self) -> str:
-        parts = [f'{slot.value}: {one.notes}' for slot, one in self.slots.items() if one.notes]
-        return '\n'.join([*parts, self.notes] if self.notes else parts)
 
 
 def apply(record: SessionRecord, entry: Entry) -> SessionRecord:
@@ -108,7 +93,7 @@ def apply(record: SessionRecord, entry: Entry) -> SessionRecord:
     after = next_state(record.state, move)
     try:
         changes = _CHANGES[move](record, entry)
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, DataError) as error:
         where = f'journal entry {entry.n} ({entry.move})'
         raise DataError(f'{where} is incomplete: {error}') from error
     created = record.created_ns or entry.stamp_ns
@@ -153,9 +138,7 @@ def _started(slot: Slot) -> Any:
 
 def _scored(slot: Slot) -> Any:
     def change(record: SessionRecord, entry: Entry) -> dict[str, Any]:
-        data = entry.data
-        return {**_slot_change(record, slot, progress=float(data['progress']),
-                               notes=str(data.get('notes', ''))), 'draft': {}, 'notice': ''}
+        return _said(record, entry, Asked.SCORE, slot)
     return change
 
 
@@ -181,9 +164,29 @@ def _recovered(record: SessionRecord, entry: Entry) -> dict[str, Any]:
 
 
 def _preferred(record: SessionRecord, entry: Entry) -> dict[str, Any]:
-    data = entry.data
-    return {'preference': Preference(data['preference']), 'explanation': str(data['explanation']),
-            'notes': str(data.get('notes', record.notes)), 'draft': {}, 'notice': ''}
+    return _said(record, entry, Asked.JUDGE)
+
+
+def _said(record: SessionRecord, entry: Entry, asked: Asked,
+          slot: Slot | None = None) -> dict[str, Any]:
+    """Return the change by an entry that holds the fields asked for at one moment."""
+    words = {one.name: entry.data[one.key] for one in asked_at(asked, slot)
+             if one.required or one.key in entry.data}
+    return {'verdict': with_said(record.verdict, words), **_NO_DRAFT, 'notice': ''}
+
+
+def _drafted(record: SessionRecord, entry: Entry) -> dict[str, Any]:
+    return {'draft': with_said(record.draft, entry.data),
+            'draft_instruction': str(entry.data.get('instruction', record.draft_instruction))}
+
+
+def _invalidated(record: SessionRecord, entry: Entry) -> dict[str, Any]:
+    words = {'valid': False, 'invalid_reason': str(entry.data['reason'])}
+    return {'verdict': with_said(record.verdict, words), **_NO_DRAFT, 'notice': ''}
+
+
+def _revalidated(record: SessionRecord, entry: Entry) -> dict[str, Any]:
+    return {'verdict': with_said(record.verdict, {'valid': True, 'invalid_reason': ''})}
 
 
 def _revealed(record: SessionRecord, entry: Entry) -> dict[str, Any]:
@@ -204,12 +207,13 @@ def _running(record: SessionRecord) -> Slot:
     return slot
 
 
+_NO_DRAFT: Mapping[str, Any] = {'draft': Verdict(), 'draft_instruction': ''}
 _CHANGES: Mapping[Move, Any] = {
     Move.CHECKED: lambda r, e: {'station': str(e.data['station']),
                                 'evaluator': str(e.data.get('evaluator', r.evaluator)),
                                 'checks': tuple(e.data['checks'])},
     Move.TASK: lambda r, e: {'evaluator': str(e.data['evaluator']),
-                             'prompt': str(e.data['prompt']), 'draft': {}, 'notice': ''},
+                             'prompt': str(e.data['prompt']), **_NO_DRAFT, 'notice': ''},
     Move.ASSIGNED: lambda r, e: {'session_id': str(e.data['session_id']),
                                  'commitment': str(e.data['commitment'])},
     Move.PHOTOGRAPHED: lambda r, e: {'views': tuple(e.data['views']), 'notice': ''},
@@ -223,10 +227,9 @@ _CHANGES: Mapping[Move, Any] = {
                                 'matches': dict(e.data['matches'])},
     Move.RESET: lambda r, e: {'reset_confirmed': True, 'notice': ''},
     Move.PREFERRED: _preferred,
-    Move.DRAFTED: lambda r, e: {'draft': {**r.draft, **e.data}},
-    Move.INVALIDATED: lambda r, e: {'valid': False, 'invalid_reason': str(e.data['reason']),
-                                    'draft': {}, 'notice': ''},
-    Move.REVALIDATED: lambda r, e: {'valid': True, 'invalid_reason': ''},
+    Move.DRAFTED: _drafted,
+    Move.INVALIDATED: _invalidated,
+    Move.REVALIDATED: _revalidated,
     Move.SUBMITTED: lambda r, e: {'notice': ''},
     Move.DELIVERED: lambda r, e: {'delivered': (*r.delivered, str(e.data['part']))},
     Move.REVEALED: _revealed,

@@ -16,6 +16,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.files import move, sync_folder, write_json
 from arena_robot.core.iso_time import to_iso
+from arena_robot.core.verdict import FIELDS, said, to_plain
 from arena_robot.session.protocol.journal import JOURNAL, Journal, read_journal
 from arena_robot.session.protocol.machine import Session
 from arena_robot.session.protocol.record import SessionRecord, replay
@@ -110,6 +111,12 @@ class SessionStore:
 def summary(record: SessionRecord) -> dict[str, Any]:
     """Return the record as plain JSON values, with the times in ISO 8601 as well."""
     data: dict[str, Any] = {'version': 1, **_plain(dataclasses.asdict(record))}
+    verdict = to_plain(record.verdict)
+    del data['verdict'], data['draft_instruction']
+    data['draft'] = said(record.draft)
+    for one in FIELDS:
+        place = data['slots'][one.slot.value] if one.slot else data
+        place[one.key] = verdict[one.name]
     data['created'] = to_iso(record.created_ns)
     data['updated'] = to_iso(record.updated_ns)
     return data

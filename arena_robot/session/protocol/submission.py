@@ -89,7 +89,7 @@ class Submissions:
                 self._arena.upload(record.session_id, episode, folder)
                 session.delivered(slot.value)
         if FEEDBACK not in record.delivered:
-            self._arena.feedback(record.session_id, record.feedback())
+            self._arena.feedback(record.session_id, record.final_verdict())
             session.delivered(FEEDBACK)
         session.revealed(self._arena.reveal(record.session_id))
         session.write_summary()

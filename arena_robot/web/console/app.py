@@ -10,7 +10,7 @@ import dataclasses
 import hmac
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,11 @@ from fastapi.staticfiles import StaticFiles
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from arena_robot.core.episode import Slot
-from arena_robot.core.errors import ArenaError, Conflict
+from arena_robot.core.errors import ArenaError, Conflict, DataError
+from arena_robot.core.verdict import FIELDS, Asked, Kind, Verdict, VerdictField, asked_at
 from arena_robot.session.evaluator.checks import EXAMPLES, instruction_problem, is_repeat
 from arena_robot.session.evaluator.control import Control
-from arena_robot.session.evaluator.desk import RUBRIC, Desk, DeskState, Verdict
+from arena_robot.session.evaluator.desk import RUBRIC, Desk, DeskState
 from arena_robot.session.loop.match import AMBER_FROM, GREEN_FROM
 from arena_robot.session.protocol.states import State
 
@@ -188,23 +189,23 @@ def _commanding(app: FastAPI, console: Console) -> None:
 def _typing(app: FastAPI, console: Console) -> None:
     @app.post('/api/score')
     def score(request: Request, words: dict[str, Any]) -> dict[str, Any]:
-        console.command(request).score(_slot(words), _percent(words),
-                                       str(words.get('notes', '')))
+        slot = _slot(words)
+        verdict = _verdict(words, asked_at(Asked.SCORE, slot))
+        if verdict.of_slot('progress', slot) is None:
+            raise HTTPException(422, 'progress is a number from 0 to 100')
+        console.command(request).score(slot, verdict)
         return console.shown(request)
 
     @app.post('/api/judge')
     def judge(request: Request, words: dict[str, Any]) -> dict[str, Any]:
-        console.command(request).judge(*(str(words.get(name, '')) for name in (
-            'preference', 'explanation', 'notes')))
+        console.command(request).judge(_verdict(words, asked_at(Asked.JUDGE)))
         return console.shown(request)
 
     @app.post('/api/draft')
     def draft(request: Request, words: dict[str, Any]) -> dict[str, Any]:
-        progress = {_slot(words): _percent(words)} if words.get('slot') else {}
-        texts = {name: str(words.get(name, '')) for name in ('preference', 'explanation', 'notes',
-                                                             'invalid_reason')}
-        console.command(request).draft(Verdict(**texts, progress=progress),  # type: ignore[arg-type]
-                                       str(words.get('instruction', '')))
+        slot = _slot(words) if words.get('slot') else None
+        fields = [one for one in FIELDS if one.slot is slot]
+        console.command(request).draft(_verdict(words, fields), str(words.get('instruction', '')))
         return {}
 
 
@@ -237,11 +238,15 @@ def _slot(words: dict[str, Any]) -> Slot:
         raise HTTPException(422, 'a slot is A or B') from None
 
 
-def _percent(words: dict[str, Any]) -> float:
+def _verdict(words: dict[str, Any], fields: Iterable[VerdictField]) -> Verdict:
+    """Return what a page says of some fields, by their keys; shares come as 0 to 100."""
     try:
-        return float(words['progress']) / 100.0
-    except (KeyError, TypeError, ValueError):
-        raise HTTPException(422, 'progress is a number from 0 to 100') from None
+        found = {one.name: one.parse(words[one.key]) for one in fields if one.key in words}
+    except DataError as error:
+        raise HTTPException(422, str(error)) from error
+    shares = {one.name: found[one.name] / 100.0 for one in fields
+              if one.kind is Kind.SHARE and found.get(one.name) is not None}
+    return Verdict(**{**found, **shares})
 
 
 async def _told(request: Request, error: Exception) -> JSONResponse:

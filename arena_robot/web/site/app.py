@@ -154,13 +154,13 @@ def _api(app: FastAPI, parts: SiteParts) -> None:
     @app.get('/api/evaluations')
     def evaluations(wanted: Wanted) -> Response:
         page = parts.browse.page(wanted)
-        return JSONResponse({'evaluations': [e.__dict__ for e in page.evaluations],
+        return JSONResponse({'evaluations': [e.plain() for e in page.evaluations],
                              'next': page.next})
 
     @app.get('/api/evaluations/{session_id}')
     def evaluation(session_id: str) -> Response:
         found, rollouts = parts.browse.evaluation(session_id)
-        return JSONResponse({**found.__dict__, 'rollouts': [r.__dict__ for r in rollouts],
+        return JSONResponse({**found.plain(), 'rollouts': [r.__dict__ for r in rollouts],
                              'videos': parts.browse.videos(session_id)})
 
     @app.get('/api/policies')

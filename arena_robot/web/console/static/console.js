@@ -199,8 +199,8 @@ async function showToday() {
   const rows = sessions.map((one) => el('tr', {},
     el('td', {}, new Date(one.created_ns / 1e6).toLocaleTimeString()),
     el('td', {}, one.instruction), el('td', {}, LABELS[one.state]),
-    ...one.slots.map((slot) => el('td', {},
-      slot.progress === null ? '–' : `${Math.round(100 * slot.progress)}`)),
+    ...[one.verdict.progress_a, one.verdict.progress_b].map((share) => el('td', {},
+      share === null ? '–' : `${Math.round(100 * share)}`)),
     el('td', {}, one.verdict.valid ? one.verdict.preference || '–' : 'not valid')));
   byId('today').replaceChildren(el('tr', {}, ...['Began', 'Task', 'State', 'A', 'B', 'Preference']
     .map((name) => el('th', {}, name))), ...rows);

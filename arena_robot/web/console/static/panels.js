@@ -144,10 +144,11 @@ function slider(use, from, changed) {
 function scoring(slot, next) {
   return (state, use) => {
     const one = state.slots.find((found) => found.slot === slot);
-    const draft = state.draft.progress[slot] ?? one.progress;
+    const letter = slot.toLowerCase();
+    const draft = state.draft[`progress_${letter}`] ?? state.verdict[`progress_${letter}`];
     let progress = draft === null ? null : Math.round(100 * draft);
     const notes = el('textarea', {id: 'notes'});
-    notes.value = one.notes;
+    notes.value = state.draft[`notes_${letter}`] || state.verdict[`notes_${letter}`];
     const keep = settled(() => post('draft', {slot, progress}).catch(() => {}));
     const go = primary(next, use, async () => {
       if (progress === null) throw new Error('Move the slider, or press one of the marks.');
@@ -220,10 +221,13 @@ function preference(state, use) {
 }
 
 function review(state, use) {
-  const rows = [['Task', state.instruction], ...state.slots.map((one) => [one.slot,
+  const {verdict} = state;
+  const slots = state.slots.map((one) => ({...one,
+    progress: verdict[`progress_${one.slot.toLowerCase()}`],
+    notes: verdict[`notes_${one.slot.toLowerCase()}`]}));
+  const rows = [['Task', state.instruction], ...slots.map((one) => [one.slot,
     `${one.progress === null ? 'no score' : `${Math.round(100 * one.progress)} of 100`}, `
     + `${one.end || 'did not run'}${one.notes ? ` – ${one.notes}` : ''}`])];
-  const verdict = state.verdict;
   rows.push(['Preference', `${verdict.preference || '–'}: ${verdict.explanation}`]);
   if (verdict.notes) rows.push(['Notes', verdict.notes]);
   rows.push(['Counts', verdict.valid ? 'yes' : `no: ${verdict.invalid_reason}`]);
@@ -235,7 +239,7 @@ function review(state, use) {
     edit.replaceChildren(...nodes);
     edit.scrollIntoView({block: 'nearest'});
   };
-  const buttons = state.slots.filter((one) => one.end).map((one) => el('button', {
+  const buttons = slots.filter((one) => one.end).map((one) => el('button', {
     type: 'button', id: `edit-${one.slot}`, onclick: () => show(rescore(one, use))},
   `Change the score of ${one.slot}`));
   if (verdict.valid) {

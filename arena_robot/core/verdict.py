@@ -1,0 +1,260 @@
+"""
+What the evaluator says of a session: one type, and one list of its fields.
+
+A field is declared once, in :class:`Verdict`. :data:`FIELDS` lists the declarations; the page, the
+terminal, the journal, ``session.json``, the ROS message, protobuf, the database and the site all
+convert by that list. A field that a message or a table lacks is an error when its module is
+imported; see :func:`need_fields`.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from arena_robot.core.episode import Preference, Slot
+from arena_robot.core.errors import ConfigError, DataError
+
+MAX_TEXT_CHARS = 10_000
+
+Plain = str | float | bool | None
+
+
+class Kind(str, Enum):
+    """What a field holds; the value that stands for "not said" is in brackets."""
+
+    SHARE = 'share'      # a number from 0 to 1, shown as 0 to 100 [None]
+    CHOICE = 'choice'    # a member of an enumeration [None]
+    TEXT = 'text'        # words ['']
+    FLAG = 'flag'        # yes or no
+
+
+class Asked(str, Enum):
+    """When the evaluator is asked for a field."""
+
+    SCORE = 'score'      # after a slot's rollout
+    JUDGE = 'judge'      # once, together with the preference
+    BUTTON = 'button'    # by the button that marks the session as not to be counted
+
+
+@dataclass(frozen=True)
+class VerdictField:
+    """
+    One field: how it is stored, asked for and shown.
+
+    ``slot`` is set for what is said per slot; ``choices`` maps the values to the words that people
+    see. ``required`` fields have to be said before a valid session can be submitted.
+    """
+
+    name: str
+    kind: Kind
+    asked: Asked
+    label: str
+    question: str
+    slot: Slot | None = None
+    choices: Mapping[str, str] = field(default_factory=dict)
+    choice: type[Enum] | None = None
+    required: bool = False
+    min_chars: int = 0
+    on_site: bool = True
+
+    @property
+    def key(self) -> str:
+        """Return the name without its slot, such as ``progress`` for ``progress_a``."""
+        return self.name.removesuffix(f'_{self.slot.value.lower()}') if self.slot else self.name
+
+    def is_said(self, value: object) -> bool:
+        """Tell whether ``value`` says something."""
+        return value is not None and bool(str(value).strip())
+
+    def parse(self, value: object) -> Any:
+        """Return the value of the field for a plain one. Raises DataError."""
+        if self.kind is Kind.SHARE:
+            return None if value is None else self._share(value)
+        if self.kind is Kind.CHOICE:
+            return self._member(value) if self.is_said(value) else None
+        if self.kind is Kind.FLAG:
+            return bool(value)
+        return '' if value is None else str(value)
+
+    def choice_words(self) -> str:
+        """Return the values to choose from, such as ``A, TIE or B``."""
+        *most, last = self.choices
+        return f"{', '.join(most)} or {last}"
+
+    def plain(self, value: Any) -> Plain:
+        """Return a value of the field as JSON has it."""
+        word: Plain = value.value if isinstance(value, Enum) else value
+        return word
+
+    def words(self, value: Any) -> str:
+        """Return a value as people read it, a dash when it is not said."""
+        if self.kind is Kind.FLAG:
+            return 'yes' if value else 'no'
+        if not self.is_said(value):
+            return '–'
+        if self.kind is Kind.SHARE:
+            return f'{100.0 * value:.0f} of 100'
+        return self.choices[value.value] if self.kind is Kind.CHOICE else str(value)
+
+    def check(self, value: Any) -> None:
+        """Raise DataError when ``value`` is out of range."""
+        if self.kind is Kind.SHARE and value is not None and not 0.0 <= value <= 1.0:
+            raise DataError(f'{self.label.lower()} runs from 0 to 1, got {value}')
+        if self.kind is Kind.TEXT and (len(value) > MAX_TEXT_CHARS or '\x00' in value):
+            raise DataError(f'{self.label.lower()}: a text has at most {MAX_TEXT_CHARS} '
+                            'characters and no NUL')
+
+    def _share(self, value: object) -> float:
+        try:
+            number = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise DataError(f'{self.label.lower()} is a number from 0 to 1, got {value!r:.40}')
+        return number
+
+    def _member(self, value: object) -> Enum:
+        assert self.choice is not None
+        for member in self.choice:
+            if value in (member, member.value):
+                return member
+        raise DataError(f'{self.name}: choose {self.choice_words()}, got {value!r:.40}')
+
+
+def _about(kind: Kind, asked: Asked, label: str, question: str = '',
+           **more: Any) -> dict[str, Any]:
+    return {'words': {'kind': kind, 'asked': asked, 'label': label, 'question': question, **more}}
+
+
+def _choice(asked: Asked, label: str, question: str, choices: Mapping[Any, str],
+            **more: Any) -> dict[str, Any]:
+    return _about(Kind.CHOICE, asked, label, question, choice=type(next(iter(choices))),
+                  choices={member.value: words for member, words in choices.items()}, **more)
+
+
+def _progress(slot: Slot) -> dict[str, Any]:
+    return _about(Kind.SHARE, Asked.SCORE, f'Progress of {slot.value}',
+                  f'How far did {slot.value} get?', slot=slot, required=True)
+
+
+def _notes(slot: Slot) -> dict[str, Any]:
+    return _about(Kind.TEXT, Asked.SCORE, f'Notes on {slot.value}',
+                  f'Notes on {slot.value} (may be empty)', slot=slot)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """
+    What the evaluator says of a session; a field that is not said yet holds None or ''.
+
+    ``progress_*`` run from 0 to 1. A valid session needs both, the preference and the explanation;
+    one that is not valid needs ``invalid_reason``.
+    """
+
+    progress_a: float | None = field(default=None, metadata=_progress(Slot.A))
+    progress_b: float | None = field(default=None, metadata=_progress(Slot.B))
+    notes_a: str = field(default='', metadata=_notes(Slot.A))
+    notes_b: str = field(default='', metadata=_notes(Slot.B))
+    preference: Preference | None = field(default=None, metadata=_choice(
+        Asked.JUDGE, 'Preference', 'Which was better?',
+        {Preference.A: 'A was better', Preference.TIE: 'no difference',
+         Preference.B: 'B was better'}, required=True))
+    explanation: str = field(default='', metadata=_about(
+        Kind.TEXT, Asked.JUDGE, 'Explanation', 'Why? What did one do better than the other?',
+        required=True, min_chars=10))
+    notes: str = field(default='', metadata=_about(
+        Kind.TEXT, Asked.JUDGE, 'Notes', 'Anything else (may be empty)'))
+    valid: bool = field(default=True, metadata=_about(Kind.FLAG, Asked.BUTTON, 'Counts'))
+    invalid_reason: str = field(default='', metadata=_about(
+        Kind.TEXT, Asked.BUTTON, 'Why it does not count', 'Why does this session not count?'))
+
+    def of_slot(self, key: str, slot: Slot) -> Any:
+        """Return a field that is said per slot: ``of_slot('progress', Slot.A)``."""
+        return getattr(self, f'{key}_{slot.value.lower()}')
+
+
+FIELDS = tuple(VerdictField(one.name, **one.metadata['words'])
+               for one in dataclasses.fields(Verdict))
+NAMES = tuple(one.name for one in FIELDS)
+
+
+def asked_at(asked: Asked, slot: Slot | None = None) -> tuple[VerdictField, ...]:
+    """Return the fields that are asked for at one moment; of one slot when it is given."""
+    return tuple(one for one in FIELDS if one.asked is asked and one.slot in (None, slot))
+
+
+def to_plain(verdict: Verdict) -> dict[str, Plain]:
+    """Return every field as JSON values, by name."""
+    return {one.name: one.plain(getattr(verdict, one.name)) for one in FIELDS}
+
+
+def scored(slot: Slot, progress: float, notes: str = '') -> Verdict:
+    """Return what is said of one slot."""
+    letter = slot.value.lower()
+    words: dict[str, Any] = {f'progress_{letter}': progress, f'notes_{letter}': notes}
+    return Verdict(**words)
+
+
+def said(verdict: Verdict) -> dict[str, Plain]:
+    """Return the fields that were said as JSON values; ``valid`` only when it is false."""
+    start = to_plain(Verdict())
+    return {name: value for name, value in to_plain(verdict).items() if value != start[name]}
+
+
+def from_plain(data: Mapping[str, Any]) -> Verdict:
+    """
+    Return the verdict that :func:`to_plain` wrote.
+
+    Other names are left out; None stands for what is not said. Raises DataError when a value
+    is not one of its field.
+    """
+    return Verdict(**{one.name: one.parse(data[one.name]) for one in FIELDS
+                      if data.get(one.name) is not None})
+
+
+def only(verdict: Verdict, slot: str) -> Verdict:
+    """Return what is said of one slot; of the pair when ``slot`` is empty. ``valid`` is true."""
+    here = {one.name for one in FIELDS if (one.slot.value if one.slot else '') == slot}
+    return from_plain({name: value for name, value in to_plain(verdict).items()
+                       if name in here - {'valid'}})
+
+
+def with_said(verdict: Verdict, changes: Mapping[str, Any]) -> Verdict:
+    """Return ``verdict`` with the fields in ``changes`` (plain values by name) replaced."""
+    return from_plain({**to_plain(verdict), **changes})
+
+
+def missing(verdict: Verdict) -> tuple[str, ...]:
+    """Return what a valid session still lacks, as labels for people."""
+    return tuple(one.label[0].lower() + one.label[1:] for one in FIELDS
+                 if one.required and not one.is_said(getattr(verdict, one.name)))
+
+
+def check_verdict(verdict: Verdict) -> None:
+    """Raise DataError when a finished verdict is incomplete or out of range."""
+    for one in FIELDS:
+        one.check(getattr(verdict, one.name))
+    if verdict.valid and missing(verdict):
+        raise DataError(f"a valid session needs {', '.join(missing(verdict))}")
+    if not verdict.valid and not verdict.invalid_reason.strip():
+        raise DataError('an invalid session needs its reason')
+
+
+def need_fields(where: str, present: Iterable[str], others: Iterable[str] = ()) -> None:
+    """
+    Raise ConfigError unless ``present`` names every field of a verdict.
+
+    ``others`` are names that ``where`` holds besides; any further name is an error too.
+    """
+    found = set(present)
+    lacks = sorted(set(NAMES) - found)
+    more = sorted(found - set(NAMES) - set(others)) if others else []
+    if lacks:
+        raise ConfigError(f"{where} lacks {', '.join(lacks)}, declared in core/verdict.py; add "
+                          'it there')
+    if more:
+        raise ConfigError(f"{where} has {', '.join(more)}, which is no field of a verdict; "
+                          'declare it in core/verdict.py')
