@@ -2,9 +2,10 @@
 
 import math
 
+from arena_robot.core.conformance import FAIL
 from arena_robot.core.errors import ArenaError
 from arena_robot.policy.conformance.probe import ProbeLimits
-from arena_robot.policy.conformance.suite import FAIL, run_suite
+from arena_robot.policy.conformance.suite import run_suite
 from arena_robot.policy.connect import connect
 from arena_robot.policy.options import CallOptions
 

@@ -8,9 +8,10 @@ import pytest
 from broken_servers import array, deaf, free_port, raw_grpc, raw_openpi
 
 from arena_robot.cli.main import main
+from arena_robot.core.conformance import FAIL, PASS, SKIP
 from arena_robot.policy.conformance.probe import ProbeLimits
 from arena_robot.policy.conformance.pytest_suite import PolicyConformance
-from arena_robot.policy.conformance.suite import CHECKS, FAIL, PASS, SKIP, run_suite
+from arena_robot.policy.conformance.suite import CHECKS, run_suite
 from arena_robot.policy.connect import SERVERS
 from arena_robot.policy.examples.random_walk import RandomWalk
 from arena_robot.policy.options import CallOptions, ServeOptions

@@ -3,16 +3,10 @@
 import numpy as np
 
 from arena_robot.core.action import ActionSpace
+from arena_robot.core.conformance import CheckFailed
 from arena_robot.core.errors import PolicyError
 from arena_robot.core.observation import Floats
-from arena_robot.policy.conformance.probe import (
-    CheckFailed,
-    Probe,
-    advice,
-    ask,
-    forget,
-    told,
-)
+from arena_robot.policy.conformance.probe import Probe, advice, ask, forget, told
 from arena_robot.safety.robots import ROBOTS
 
 JOINT_MARGIN = 0.1

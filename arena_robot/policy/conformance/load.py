@@ -5,8 +5,9 @@ import time
 
 import numpy as np
 
+from arena_robot.core.conformance import CheckFailed
 from arena_robot.core.errors import PolicyError
-from arena_robot.policy.conformance.probe import CheckFailed, Probe, advice, ask, forget, told
+from arena_robot.policy.conformance.probe import Probe, advice, ask, forget, told
 from arena_robot.policy.conformance.state import gap, same
 from arena_robot.policy.timing import Latency, summarise
 

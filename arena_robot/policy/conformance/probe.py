@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from arena_robot.core.action import Chunk
+from arena_robot.core.conformance import CheckFailed
 from arena_robot.core.errors import PolicyError
 from arena_robot.core.observation import ArmState, GripperState, Image, Observation
 from arena_robot.policy.base import PolicySpec
@@ -25,18 +26,6 @@ NATIVE_SIZE = (288, 512)
 PROMPT = 'put the red block into the bowl'
 
 Remote = GrpcPolicy | OpenpiPolicy
-
-
-class CheckFailed(Exception):
-    """A failed check: what was sent, what was received, what to change."""
-
-    def __init__(self, sent: str, received: str, change: str) -> None:
-        super().__init__(f'{sent}: {received}')
-        self.sent, self.received, self.change = sent, received, change
-
-
-class CheckSkipped(Exception):
-    """A check that does not apply to this policy, and why."""
 
 
 @dataclass(frozen=True)

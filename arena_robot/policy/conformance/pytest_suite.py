@@ -17,9 +17,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from arena_robot.core.conformance import FAIL, SKIP
 from arena_robot.policy.base import Policy
 from arena_robot.policy.conformance.probe import Probe, ProbeLimits
-from arena_robot.policy.conformance.suite import CHECKS, FAIL, SKIP, Check, run_check
+from arena_robot.policy.conformance.suite import CHECKS, Check, run_check
 from arena_robot.policy.connect import SERVERS
 
 

@@ -8,17 +8,11 @@ import grpc
 import numpy as np
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from arena_robot.core.conformance import CheckFailed, CheckSkipped
 from arena_robot.core.errors import PolicyError, PolicyRefused, PolicyTimeout, PolicyUnavailable
 from arena_robot.core.observation import Observation
 from arena_robot.policy.base import PROTOCOL_VERSION
-from arena_robot.policy.conformance.probe import (
-    CheckFailed,
-    CheckSkipped,
-    Probe,
-    Remote,
-    attempt,
-    told,
-)
+from arena_robot.policy.conformance.probe import Probe, Remote, attempt, told
 from arena_robot.policy.connect import split
 from arena_robot.policy.grpc.client import GrpcPolicy, channel_credentials, channel_options
 from arena_robot.policy.proto import arena_policy_pb2 as pb

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from arena_robot.policy.conformance.probe import CheckFailed, CheckSkipped, Probe, ask, forget
+from arena_robot.core.conformance import CheckFailed, CheckSkipped
+from arena_robot.policy.conformance.probe import Probe, ask, forget
 
 SEED_HINT = ('seed every random generator per episode and renew it in reset; check with '
              '--stochastic when the policy samples on purpose')
