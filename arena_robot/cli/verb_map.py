@@ -11,7 +11,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ('First steps', ('demo', 'doctor', 'completion')),
     ('At a station: evaluators and lab engineers', ('station', 'session', 'console')),
     ('Recorded episodes', ('episode', 'replay', 'export', 'import')),
-    ('Policies: their authors', ('policy',)),
+    ('Drivers and policies: their authors', ('driver', 'policy')),
     ('The arena: its maintainers', ('server', 'admin', 'results')),
     ('Results: everybody', ('rank', 'rank-eval', 'vote', 'game', 'audit', 'skill')),
     ('Simulation', ('sim', 'simulate-pool')),

@@ -8,6 +8,7 @@ are as in the recording. Commands are checked and stored, but have no effect.
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from arena_robot.core.observation import (
 from arena_robot.drivers.arrivals import KEPT
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.part import Opened
-from arena_robot.drivers.recorded import Recorded, Stamps, Track, views_of
+from arena_robot.drivers.recorded import Recorded, Stamps, Track, read_recorded, views_of
 
 STROKE_M = 0.085
 _KEPT = 1000
@@ -67,6 +68,28 @@ class Player:
             raise StaleData(f'newest {what} is {age_s:.3f} s old, accepted are {max_age_s} s; '
                             'has the recording ended?')
         return row
+
+
+def open_recorded(folder: str | Path, clock: Clock) -> Player:
+    """Read an episode folder and begin to play it; DataError when it cannot be read."""
+    return Player(read_recorded(folder), clock)
+
+
+def replayed(kind: str, player: Player, role: str = '', focal: float = 0.414,
+             ) -> 'ReplayArm | ReplayGripper | ReplayCamera':
+    """
+    Return the part of ``kind`` ('arm', 'gripper', 'camera') that plays a recording.
+
+    A recording does not hold the geometry of its cameras: ``focal`` is their focal length as a
+    share of the width. Raises DataError when there are no pictures of the camera's role.
+    """
+    if kind != 'camera':
+        return ReplayArm(player) if kind == 'arm' else ReplayGripper(player)
+    tracks = views_of(role, player.recorded)
+    height, width = next(iter(tracks.values())).picture(0).shape[:2]
+    f = focal * width
+    k = np.array([[f, 0.0, (width - 1) / 2], [0.0, f, (height - 1) / 2], [0.0, 0.0, 1.0]])
+    return ReplayCamera(player, role, dict.fromkeys(EYES, CameraInfo(width, height, k, 0.0, '')))
 
 
 class ReplayArm(Opened):

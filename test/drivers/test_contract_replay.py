@@ -1,13 +1,18 @@
 """The contracts on recorded parts, played on simulated and on wall time."""
 
 import threading
-import time
 
 import numpy as np
 import pytest
-from driver_contract import ArmContract, CameraContract, GripperContract, Rig
 
 from arena_robot.core.clock import SystemClock
+from arena_robot.drivers.conformance.pytest_suite import (
+    ArmConformance,
+    CameraConformance,
+    GripperConformance,
+)
+from arena_robot.drivers.conformance.rig import ArmRig, CameraRig, GripperRig
+from arena_robot.drivers.conformance.suite import ARM, GRIPPER
 from arena_robot.drivers.recorded import Recorded, Track
 from arena_robot.drivers.replay import Player, ReplayArm, ReplayCamera, ReplayGripper
 from arena_robot.drivers.sim.zed_models import camera_info
@@ -48,40 +53,27 @@ def clock(request):
 
 @pytest.fixture
 def rig(clock, request):
+    kind, make = request.param
     player = Player(short_episode(), clock)
-    part = request.param(player)
 
     def end():
         player.offset_ns = clock.now_ns() - player.recorded.end_ns
 
-    def advance(seconds):
-        clock.sleep_until_ns(clock.now_ns() + round(seconds * 1e9))
-        if isinstance(clock, SystemClock):
-            time.sleep(0.001)
-
-    return Rig(part, clock, end, advance)
+    return kind(make(player), clock, silence=end, harmless=True)
 
 
-@pytest.mark.parametrize('rig', [ReplayGripper], indirect=True)
-class TestReplayGripper(GripperContract):
-    pass
+@pytest.mark.parametrize('rig', [(GripperRig, ReplayGripper)], indirect=True, ids=['gripper'])
+class TestReplayGripper(GripperConformance):
+    checks = (*GRIPPER.still, *GRIPPER.commands)
 
 
 @pytest.mark.parametrize('rig', [
-    lambda player, role=role: ReplayCamera(player, role, camera_info(role, 96, 54))
+    (CameraRig, lambda player, role=role: ReplayCamera(player, role, camera_info(role, 96, 54)))
     for role in ('left', 'wrist')], indirect=True, ids=['left', 'wrist'])
-class TestReplayCamera(CameraContract):
+class TestReplayCamera(CameraConformance):
     pass
 
 
-class StillArm(ReplayArm):
-    """The recorded arm without motions, which it refuses; see test_replay.py."""
-
-    def move_to(self, q, duration_s=None):
-        self._checked(q)
-        return 0.0
-
-
-@pytest.mark.parametrize('rig', [StillArm], indirect=True)
-class TestReplayArm(ArmContract):
-    pass
+@pytest.mark.parametrize('rig', [(ArmRig, ReplayArm)], indirect=True, ids=['arm'])
+class TestReplayArm(ArmConformance):
+    checks = (*ARM.still, *ARM.commands)

@@ -1,9 +1,14 @@
 """The contracts on the simulated parts, stepped by hand and running in real time."""
 
 import pytest
-from driver_contract import CameraContract, MovingArmContract, MovingGripperContract, Rig
 
 from arena_robot.core.observation import RobotMode
+from arena_robot.drivers.conformance.pytest_suite import (
+    ArmConformance,
+    CameraConformance,
+    GripperConformance,
+)
+from arena_robot.drivers.conformance.rig import ArmRig, CameraRig, GripperRig
 from arena_robot.drivers.sim.station import SimStation
 
 
@@ -24,32 +29,27 @@ def hurried(station):
     return station
 
 
-def rig_of(station, part, name, trip=None):
-    def advance(seconds):
-        if station.world.running:
-            station.clock.sleep_until_ns(station.clock.now_ns() + round(seconds * 1e9))
-        else:
-            station.step(seconds)
-
-    return Rig(part, station.clock, lambda: station.world.faults.dead.add(name), advance, trip,
-               own_rate=station.world.running)
+def rig_of(kind, station, part, name, **options):
+    return kind(part, station.clock, silence=lambda: station.world.faults.dead.add(name),
+                harmless=True, **options)
 
 
-class TestSimArm(MovingArmContract):
+class TestSimArm(ArmConformance):
     @pytest.fixture(params=[RobotMode.REFLEX, RobotMode.USER_STOPPED])
     def rig(self, station, request):
-        return rig_of(hurried(station), station.arm, 'arm',
-                      lambda: station.arm.inject(request.param))
+        return rig_of(ArmRig, hurried(station), station.arm, 'arm',
+                      trip=lambda: station.arm.inject(request.param))
 
 
-class TestSimGripper(MovingGripperContract):
+class TestSimGripper(GripperConformance):
     @pytest.fixture
     def rig(self, station):
-        return rig_of(hurried(station), station.gripper, 'gripper',
-                      lambda: station.gripper.inject(8))
+        return rig_of(GripperRig, hurried(station), station.gripper, 'gripper',
+                      trip=lambda: station.gripper.inject(8))
 
 
-class TestSimCamera(CameraContract):
+class TestSimCamera(CameraConformance):
     @pytest.fixture(params=['left', 'wrist'])
     def rig(self, station, request):
-        return rig_of(station, station.cameras[request.param], request.param)
+        return rig_of(CameraRig, station, station.cameras[request.param], request.param,
+                      own_rate=station.world.running)

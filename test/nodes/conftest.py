@@ -1,15 +1,12 @@
 """A simulated station in a process of its own, and this process's end of the topics."""
 
 import os
-import sys
 import uuid
 import warnings
 from pathlib import Path
 
 import pytest
-from station_programs import ROOT, Process, at_rest_at, sim_command, states_until
-
-sys.path.append(str(ROOT / 'test' / 'drivers'))  # driver_contract.py
+from station_programs import Process, at_rest_at, sim_command, states_until
 
 try:
     with warnings.catch_warnings():

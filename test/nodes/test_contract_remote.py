@@ -6,7 +6,6 @@ import uuid
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
-from driver_contract import ArmContract, CameraContract, GripperContract, Rig
 from lifecycle_msgs.msg import State
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.node import Node
@@ -14,7 +13,14 @@ from rclpy.parameter import Parameter
 
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import SystemClock
-from arena_robot.core.observation import RobotMode
+from arena_robot.drivers.conformance.arm import far_target_is_clipped
+from arena_robot.drivers.conformance.pytest_suite import (
+    ArmConformance,
+    CameraConformance,
+    GripperConformance,
+)
+from arena_robot.drivers.conformance.rig import ArmRig, CameraRig, GripperRig
+from arena_robot.drivers.conformance.suite import ARM, GRIPPER
 from arena_robot.nodes import diagnostics
 from arena_robot.nodes.camera.node import CameraNode
 from arena_robot.nodes.remote.robot import RemoteArm, RemoteCamera, RemoteGripper
@@ -42,26 +48,13 @@ def composed():
     path.unlink()
 
 
-class PatientArm(RemoteArm):
-    """An arm whose readings may be late, unless an age is asked for."""
-
-    def state(self, max_age_s=PATIENCE_S):
-        return super().state(max_age_s)
-
-
-class PatientGripper(RemoteGripper):
-    """A gripper whose readings may be late, unless an age is asked for."""
-
-    def state(self, max_age_s=PATIENCE_S):
-        return super().state(max_age_s)
-
-
-def rig_of(composed, part, name, trip=None):
+def rig_of(kind, composed, part, name):
     station, _, start = composed
     station.world.faults.dead.clear()
     station.restore(start)
-    return Rig(part, SystemClock(), lambda: station.world.faults.dead.add(name), time.sleep,
-               trip, rate_hz=2.0 / PATIENCE_S)
+    return kind(part, SystemClock(), silence=lambda: station.world.faults.dead.add(name),
+                sleep=time.sleep, rate_hz=2.0 / PATIENCE_S, max_age_s=PATIENCE_S,
+                latency_s=PATIENCE_S, harmless=True)
 
 
 def seen(part, condition):
@@ -72,59 +65,39 @@ def seen(part, condition):
     return state
 
 
-class TestRemoteArm(ArmContract):
+class TestRemoteArm(ArmConformance):
+    checks = (*ARM.still, *(one for one in ARM.commands if one is not far_target_is_clipped))
+
     @pytest.fixture
     def rig(self, composed):
-        arm = PatientArm(composed[1])
-
-        def trip():
-            composed[0].arm.inject(RobotMode.REFLEX)
-            seen(arm, lambda state: state.recovery_required)
-        yield rig_of(composed, arm, 'arm', trip)
+        arm = RemoteArm(composed[1])
+        yield rig_of(ArmRig, composed, arm, 'arm')
         arm.close()
-
-    def read(self, part, max_age_s=PATIENCE_S):
-        return super().read(part, max_age_s)
-
-    def test_a_command_returns_what_is_tracked(self, rig):
-        with rig.part as arm:
-            asked = ArmCommand(arm.state(1.0).q + 0.05, rig.clock.now_ns())
-            sent = arm.command(asked)
-            assert sent.stamp_ns == asked.stamp_ns
-            seen(arm, lambda state: np.allclose(state.q_desired, sent.q, rtol=0.0, atol=1e-12))
 
     def test_what_is_out_of_reach_is_bounded_by_the_node(self, rig):
         with rig.part as arm:
-            before = arm.state().q_desired
+            before = arm.state(PATIENCE_S).q_desired
             arm.command(ArmCommand(np.full(7, 50.0), rig.clock.now_ns()))
             state = seen(arm, lambda state: not np.allclose(state.q_desired, before))
             assert np.max(np.abs(state.q_desired - state.q)) < 0.5
 
 
-class TestRemoteGripper(GripperContract):
+class TestRemoteGripper(GripperConformance):
+    checks = (*GRIPPER.still, *GRIPPER.commands)
+
     @pytest.fixture
     def rig(self, composed):
-        gripper = PatientGripper(composed[1])
-
-        def trip():
-            composed[0].gripper.inject(8)
-            seen(gripper, lambda state: state.fault)
-        yield rig_of(composed, gripper, 'gripper', trip)
+        gripper = RemoteGripper(composed[1])
+        yield rig_of(GripperRig, composed, gripper, 'gripper')
         gripper.close()
 
-    def read(self, part, max_age_s=PATIENCE_S):
-        return super().read(part, max_age_s)
 
-
-class TestRemoteCamera(CameraContract):
+class TestRemoteCamera(CameraConformance):
     @pytest.fixture
     def rig(self, composed):
         camera = RemoteCamera(composed[1], 'left_camera')
-        yield rig_of(composed, camera, 'left')
+        yield rig_of(CameraRig, composed, camera, 'left')
         camera.close()
-
-    def read(self, part, max_age_s=PATIENCE_S):
-        return super().read(part, max_age_s)
 
 
 def test_a_dead_camera_is_named_and_the_others_go_on(composed, spoken):

@@ -61,6 +61,7 @@ class SimCamera(Opened):
         self._frame, self._arrivals = None, Arrivals()
         self._studio.draw(self)
         if self.world.running:  # the first drawing also made the graphics context
+            self._arrivals = Arrivals()
             self._studio.draw(self)
         self._studio.add(self)
         super().open()
