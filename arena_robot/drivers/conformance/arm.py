@@ -181,9 +181,10 @@ def tripped_arm_wants_recovery(rig: ArmRig) -> str:
                     'recover')
             refused('move_to then', lambda: arm.move_to(state.q), DriverError, 'recover')
             arm.recover()
-            hold('recover()', not arm.state(rig.max_age_s).recovery_required, arm.state(rig.max_age_s).mode.name,
+            state = arm.state(rig.max_age_s)
+            hold('recover()', not state.recovery_required, state.mode.name,
                  'clear the error and hold')
-            arm.command(ArmCommand(arm.state(rig.max_age_s).q, 0))
+            arm.command(ArmCommand(state.q, 0))
             arm.stop()
     finally:
         rig.mend()

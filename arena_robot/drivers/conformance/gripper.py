@@ -97,11 +97,13 @@ def fault_wants_activation(rig: GripperRig) -> str:
     try:
         with rig.opened() as gripper:
             trip()
-            hold('a fault', bool(gripper.state(rig.max_age_s).fault), 'fault 0', 'report gFLT as fault')
+            hold('a fault', bool(gripper.state(rig.max_age_s).fault), 'fault 0',
+                 'report gFLT as fault')
             refused('a command then', lambda: gripper.command(GripperCommand(1.0, 0)),
                     DriverError, 'activate')
             gripper.activate()
-            hold('activate()', not gripper.state(rig.max_age_s).fault, f'fault {gripper.state(rig.max_age_s).fault}',
+            fault = gripper.state(rig.max_age_s).fault
+            hold('activate()', not fault, f'fault {fault}',
                  'clear the fault')
             gripper.command(GripperCommand(1.0, 0))
             gripper.stop()

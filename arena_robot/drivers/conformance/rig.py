@@ -26,8 +26,9 @@ class Rig(Generic[P]):
     ``clock`` is the one of its stamps. ``silence`` makes the part give no new readings from now
     on, ``trip`` brings its fault about, ``mend`` undoes both; None where that cannot be done by
     a program. ``rate_hz`` is the rate that readings have at least, ``max_age_s`` the age that the
-    newest may have, ``latency_s`` how long it takes at most until a reading shows a command. ``harmless`` says that nothing real moves. ``withheld``
-    are the names of checks that are not to be made, each with the reason.
+    newest may have, ``latency_s`` how long it takes at most until a reading shows a command.
+    ``harmless`` says that nothing real moves. ``withheld`` are the names of checks that are not
+    to be made, each with the reason.
     """
 
     protocol: ClassVar[type] = Part
