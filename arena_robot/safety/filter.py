@@ -106,6 +106,44 @@ class Safety:
             inside = inside or excess <= 0.0
         return goal
 
+    def check_path(self, times_s: Floats, q: Floats, arm: ArmState) -> None:
+        """
+        Raise SafetyError unless the samples ``q`` (n, 7) rad of a path may all be followed.
+
+        It must begin at the arm, and stay within the limits of position, speed and workspace. As
+        for a goal, it may begin outside of them, but not come back outside.
+        """
+        if arm.recovery_required:
+            raise SafetyError(f'the arm is in {arm.mode.name}: recover it before it can move')
+        start = finite(arm.q, DOF, 'measured joint state')
+        away = np.abs(q[0] - start)
+        i = int(np.argmax(away))
+        if away[i] > self.limits.max_lead:
+            raise SafetyError(f'the path begins {away[i]:.3f} rad from joint {i + 1}, allowed are '
+                              f'{self.limits.max_lead:g}')
+        speed = np.abs(np.diff(q, axis=0)) / np.diff(times_s)[:, None]
+        if speed.size and np.any(speed > self.limits.dq_max * (1.0 + 1e-6)):
+            i = int(np.argmax(np.max(speed / self.limits.dq_max, axis=0)))
+            raise SafetyError(f'joint {i + 1} would move at {speed[:, i].max():.2f} rad/s, '
+                              f'allowed are {self.limits.dq_max[i]:.2f}')
+        inside = False
+        for k, place in enumerate(q):
+            excess = self._excess(place)
+            if excess and (inside or k == len(q) - 1):
+                raise SafetyError(f'at {times_s[k]:.2f} s {excess}')
+            inside = inside or not excess
+
+    def _excess(self, q: Floats) -> str:
+        """Return how joints at ``q`` lie outside position limits or workspace, or nothing."""
+        low, high = self.limits.q_min, self.limits.q_max
+        bad = np.flatnonzero((q < low - 1e-6) | (q > high + 1e-6))
+        if bad.size:
+            i = int(bad[0])
+            return (f'joint {i + 1} would be at {q[i]:.3f} rad, allowed are {low[i]:.3f} to '
+                    f'{high[i]:.3f}')
+        metres = outside(q, self.limits)
+        return f'the path leaves the workspace by {metres:.3f} m' if metres > 0.0 else ''
+
     def fresh(self, command: ArmCommand, max_age_s: float) -> None:
         """Raise SafetyError when a command is older than ``max_age_s``."""
         age_s = (self._clock.now_ns() - command.stamp_ns) * 1e-9

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from builtin_interfaces.msg import Duration
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
@@ -13,9 +14,11 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from arena_msgs.action import MoveToJoints
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.observation import ArmState, Floats
+from arena_robot.nodes import convert
 from arena_robot.nodes.arm.commands import ArmCommands
+from arena_robot.nodes.arm.follower import Follower
 from arena_robot.nodes.arm.params import ArmParams
-from arena_robot.nodes.arm.trajectory import trajectory
+from arena_robot.nodes.arm.trajectory_goal import GoalCode, GoalEnd, TrajectoryGoal
 from arena_robot.nodes.part_node import PartNode
 
 SETTLE_S = 2.0
@@ -33,8 +36,8 @@ class ArmActions:
             control = importlib.import_module('control_msgs.action')
         except ImportError:
             return
-        self._serve(control.FollowJointTrajectory, '~/follow_joint_trajectory', self._follow,
-                    group)
+        self._control: Any = control.FollowJointTrajectory
+        self._serve(self._control, '~/follow_joint_trajectory', self._follow, group)
 
     def _serve(self, kind: type, name: str, execute: Callable[[ServerGoalHandle], Any],
                group: ReentrantCallbackGroup) -> None:
@@ -84,11 +87,12 @@ class ArmActions:
             time.sleep(LOOK_S)
 
     def _interrupted(self, handle: ServerGoalHandle, state: ArmState, mine: int) -> str:
-        if handle.is_cancel_requested:
-            self._guard.stop()
-            return 'cancelled: the arm holds'
         if self._commands.takeovers != mine:
             return 'another command or a stop took over'
+        if handle.is_cancel_requested:
+            self._commands.drop(mine)
+            self._guard.stop()
+            return 'cancelled: the arm holds'
         if state.recovery_required:
             return f"the arm is in {state.mode.name} ({', '.join(state.errors)})"
         if not self._node.active or not self._node.context.ok():
@@ -98,24 +102,35 @@ class ArmActions:
     # -- follow_joint_trajectory -------------------------------------------------------------
 
     def _follow(self, handle: ServerGoalHandle) -> Any:
-        message = handle.request.trajectory
-        result = importlib.import_module('control_msgs.action').FollowJointTrajectory.Result()
-        try:
-            if not self._node.active:
-                raise ArenaError('the arm node is not active')
-            path = trajectory(message, self._commands.names, self._guard.state().q_desired)
-            clock = self._node.timeline.part
-            begin_ns = clock.now_ns()
-            mine = self._commands.run(path, begin_ns)
-            said = ''
-            while not said and (clock.now_ns() - begin_ns) * 1e-9 < path.duration_s:
-                said = self._interrupted(handle, self._guard.state(0.5), mine)
-                time.sleep(LOOK_S)
-        except ArenaError as error:
-            said = str(error)
-        result.error_code, result.error_string = (-1 if said else 0), said
-        _end(handle, not said)
+        result, request = self._control.Result(), handle.request
+        params, clock = self._node.params, self._node.timeline.part
+        follower = Follower(self._commands, clock, params.goal_tolerance, params.max_command_age)
+        if self._node.active:
+            begin_ns = self._commands.part_stamp(request.trajectory.header.stamp)
+            end = follower.follow(
+                request, begin_ns, lambda state, mine: self._interrupted(handle, state, mine),
+                lambda goal, elapsed_s, state: handle.publish_feedback(
+                    self._feedback(goal, elapsed_s, state)))
+        else:
+            end = GoalEnd(GoalCode.INVALID_GOAL, 'the arm node is not active')
+        result.error_code, result.error_string = int(end.code), end.text
+        _end(handle, end.code is GoalCode.SUCCESSFUL)
         return result
+
+    def _feedback(self, goal: TrajectoryGoal, elapsed_s: float, state: ArmState) -> Any:
+        """Return FollowJointTrajectory's feedback: desired, actual, and desired minus actual."""
+        out = self._control.Feedback(joint_names=self._commands.names)
+        out.header.stamp = convert.time_of(self._node.timeline.to_ros(state.stamp_ns))
+        wanted, speed = goal.path.at(elapsed_s), goal.path.velocity_at(elapsed_s)
+        for point, q, dq in ((out.desired, wanted, speed), (out.actual, state.q, state.dq),
+                             (out.error, wanted - state.q, speed - state.dq)):
+            point.positions, point.velocities = convert.doubles(q), convert.doubles(dq)
+            point.time_from_start = _duration(max(elapsed_s, 0.0))
+        return out
+
+
+def _duration(seconds: float) -> Duration:
+    return Duration(sec=int(seconds), nanosec=int((seconds % 1.0) * 1e9))
 
 
 def _end(handle: ServerGoalHandle, success: bool) -> None:

@@ -40,7 +40,7 @@ class ArmCommands:
         self.refusal = ''
         self.clamps: tuple[Clamp, ...] = ()
         self.takeovers = 0
-        self._playing: tuple[Trajectory, int] | None = None
+        self._playing: tuple[Trajectory, int, float] | None = None
         self._lock = threading.Lock()
         for kind, topic, handle in (
                 (PolicyAction, '~/policy_action', self._on_action),
@@ -55,7 +55,7 @@ class ArmCommands:
         with self._lock:
             if self._playing is None:
                 return
-            path, begin_ns = self._playing
+            path, begin_ns, until_s = self._playing
             now_ns = self.node.timeline.part.now_ns()
             elapsed_s = (now_ns - begin_ns) * 1e-9
             if elapsed_s < 0.0:
@@ -65,20 +65,35 @@ class ArmCommands:
             except (SafetyError, DriverError) as error:
                 self._playing = None
                 self._refuse('joint_trajectory', error)
-            if elapsed_s > path.duration_s:
+            if elapsed_s > until_s:
                 self._playing = None
 
-    def drop(self) -> None:
-        """Forget a running trajectory; whoever waits for a motion sees ``takeovers`` change."""
-        with self._lock:
-            self._playing = None
-            self.takeovers += 1
+    @property
+    def playing(self) -> bool:
+        """Whether a trajectory is being sent."""
+        return self._playing is not None
 
-    def run(self, path: Trajectory, begin_ns: int) -> int:
-        """Follow a trajectory from ``begin_ns`` (part's time); return its takeover number."""
+    def drop(self, mine: int | None = None) -> bool:
+        """
+        Forget a running trajectory; whoever waits for a motion sees ``takeovers`` change.
+
+        With ``mine``, only while that is the takeover number; tell whether it was.
+        """
+        with self._lock:
+            if mine is not None and mine != self.takeovers:
+                return False
+            self._take_over()
+            return True
+
+    def run(self, path: Trajectory, begin_ns: int, settle_s: float = 0.0) -> int:
+        """
+        Follow a trajectory from ``begin_ns`` (part's time); return its takeover number.
+
+        Its last point is sent for another ``settle_s``.
+        """
         with self._lock:
             self.guard.gate.open_or_raise()
-            self._playing = (path, begin_ns)
+            self._playing = (path, begin_ns, path.duration_s + settle_s)
             self.takeovers += 1
             return self.takeovers
 
@@ -118,14 +133,14 @@ class ArmCommands:
         safe = self.guard.safety.check(action, self.guard.state())
         with self._lock:
             self._take_over()
-            self._send(safe.q, self._part_stamp(stamp), safe.clamps)
+            self._send(safe.q, self.part_stamp(stamp), safe.clamps)
 
     def _on_joints(self, message: JointState) -> None:
         with _meaning():
             q = finite(convert.joint_target(message, self.names), DOF, 'target_joint')
         with self._lock:
             self._take_over()
-            self._send(q, self._part_stamp(message.header.stamp))
+            self._send(q, self.part_stamp(message.header.stamp))
 
     def _on_trajectory(self, message: JointTrajectory) -> None:
         if not message.points:
@@ -135,7 +150,7 @@ class ArmCommands:
         state = self.guard.state()
         with _meaning():
             path = trajectory(message, self.names, state.q_desired)
-        begin_ns = self._part_stamp(message.header.stamp)
+        begin_ns = self.part_stamp(message.header.stamp)
         age_s = (self.node.timeline.part.now_ns() - begin_ns) * 1e-9
         if age_s > self.node.params.max_command_age:
             raise SafetyError(f'trajectory should have begun {age_s:.3f} s ago: refused')
@@ -148,7 +163,7 @@ class ArmCommands:
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _part_stamp(self, stamp: Time) -> int:
+    def part_stamp(self, stamp: Time) -> int:
         """Return the part's time of a stamp; a zero stamp means now, as everywhere in ROS."""
         stamp_ns = convert.stamp_of(stamp)
         timeline = self.node.timeline

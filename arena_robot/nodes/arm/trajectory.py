@@ -1,5 +1,6 @@
 """A joint trajectory as a function of time, by the rules of joint_trajectory_controller."""
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -9,6 +10,8 @@ from trajectory_msgs.msg import JointTrajectory
 from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import DOF, Floats
 from arena_robot.safety.filter import finite
+
+_STEP_S, _SAMPLE_S = 1e-4, 0.02
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,20 @@ class Trajectory:
                    + s ** 3 * (2.0 * (p - q) + v + w))
         return out
 
+    def velocity_at(self, elapsed_s: float) -> Floats:
+        """Return the target's velocity (7,) rad/s; zero before the start and after the end."""
+        if not 0.0 <= elapsed_s < self.duration_s:
+            return np.zeros(DOF)
+        low, high = max(elapsed_s - _STEP_S, 0.0), min(elapsed_s + _STEP_S, self.duration_s)
+        return (self.at(high) - self.at(low)) / (high - low)
+
+    def sampled(self) -> tuple[Floats, Floats]:
+        """Return times (n,) s and targets (n, 7) rad, close enough to see every excess."""
+        grid = [np.linspace(a, b, min(max(math.ceil((b - a) / _SAMPLE_S), 8), 200), endpoint=False)
+                for a, b in pairwise(self.times_s)]
+        times_s = np.concatenate([*grid, self.times_s[-1:]])
+        return times_s, np.array([self.at(float(t)) for t in times_s])
+
 
 def trajectory(message: JointTrajectory, names: list[str], start: Floats) -> Trajectory:
     """
@@ -51,6 +68,8 @@ def trajectory(message: JointTrajectory, names: list[str], start: Floats) -> Tra
     """
     if sorted(message.joint_names) != sorted(names):
         raise SafetyError(f'trajectory of {list(message.joint_names)}, the joints are {names}')
+    if not message.points:
+        raise SafetyError('a trajectory needs at least one point')
     order = [list(message.joint_names).index(name) for name in names]
     times, points, slopes = [], [], []
     for i, point in enumerate(message.points):
