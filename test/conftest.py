@@ -6,8 +6,11 @@ test` runs them one by one after the others, which share the cores. A test runs 
 failure only where its own mark says why, see reruns.py.
 """
 
+import importlib.util
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,3 +60,20 @@ def browser(tmp_path_factory):
     driver.set_page_load_timeout(30.0)
     yield driver
     driver.quit()
+
+
+@pytest.fixture(scope='session')
+def dask():
+    """Return the address of a Dask cluster of two workers, whose processes are not this one's."""
+    if importlib.util.find_spec('distributed') is None:
+        pytest.skip('distributed is not installed (make setup installs it)')
+    path = os.pathsep.join([str(HERE / 'core'), *sys.path])
+    with subprocess.Popen([sys.executable, str(HERE / 'dask_cluster.py'), '2'],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, 'PYTHONPATH': path}) as process:
+        try:
+            yield f'dask://{process.stdout.readline().strip()}'
+            process.stdin.close()
+            process.wait(30)
+        finally:
+            process.kill()

@@ -22,7 +22,8 @@ HOMES = {
     'pyzed': ('drivers/zed.py',), 'pylibfranka': ('drivers/libfranka.py',),
     'rosbags': ('recording/',), 'zstandard': ('recording/',), 'av': ('recording/',),
     'h5py': ('recording/',), 'pyarrow': ('recording/',),
-    'serial': ('drivers/robotiq.py',),
+    'joblib': ('core/parallel.py',), 'distributed': ('core/parallel.py',),
+    'ray': ('core/parallel.py',), 'serial': ('drivers/robotiq.py',),
 }
 FILES = sorted(p for p in PACKAGE.rglob('*.py') if '_pb2' not in p.name)
 

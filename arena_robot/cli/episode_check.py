@@ -8,6 +8,8 @@ import argparse
 import json
 from pathlib import Path
 
+from arena_robot.cli.worker_arguments import add_worker_arguments, workers
+
 VERB = 'episode check'
 HELP = 'say whether an episode on disk is complete and sound'
 _MARKS = {'ok': 'ok  ', 'warning': 'WARN', 'failure': 'FAIL'}
@@ -19,14 +21,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         'session with episodes in it')
     parser.add_argument('--json', action='store_true', help='print findings and numbers as JSON')
     parser.add_argument('--strict', action='store_true', help='let warnings fail as well')
+    add_worker_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the findings; return 1 when one of them is a failure."""
+    from arena_robot.cli.progress_bar import ProgressBar
     from arena_robot.recording.episode.check import FindingLevel, check
     from arena_robot.recording.episode.folders import episodes
 
-    reports = [check(folder) for place in args.folder for folder in episodes(place)]
+    folders = [folder for place in args.folder for folder in episodes(place)]
+    with ProgressBar() as bar:
+        reports = workers(args).map(check, folders, lambda done, one: bar.show(
+            done, len(folders), one.folder.name))
     bad = {FindingLevel.FAILURE, FindingLevel.WARNING} if args.strict else {FindingLevel.FAILURE}
     if args.json:
         print(json.dumps([{'folder': str(r.folder), 'passed': r.passed, 'summary': r.summary,

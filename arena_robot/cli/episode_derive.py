@@ -5,7 +5,12 @@ Can be run again at any time: the bag is read, the derived files are replaced.
 """
 
 import argparse
+import functools
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from arena_robot.cli.worker_arguments import add_worker_arguments, workers
 
 VERB = 'episode derive'
 HELP = 'make steps.npz, videos and episode.json from the bag of an episode'
@@ -16,19 +21,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('folder', type=Path, nargs='+', help='an episode, such as …/A, or a '
                         'session with episodes in it')
     parser.add_argument('--no-videos', action='store_true', help='leave the videos out')
+    add_worker_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Derive and name the files."""
-    from arena_robot.cli.progress_bar import ProgressBar
-    from arena_robot.recording.episode.derive import derive
     from arena_robot.recording.episode.folders import episodes
 
-    for folder in [f for place in args.folder for f in episodes(place)]:
-        with ProgressBar() as bar:
-            summary = derive(folder, not args.no_videos, bar.show)
+    folders = [f for place in args.folder for f in episodes(place)]
+    for folder, summary in zip(folders, _derived(args, folders), strict=True):
         files = [v['file'] for v in summary['views'].values() if v['file']]
         print(f"{folder}: {summary['steps']} steps, {len(summary['views'])} views, "
               f"ended: {summary['end_reason'] or 'unknown'}")
         print(f"  wrote episode.json steps.npz {' '.join(files)}".rstrip())
     return 0
+
+
+def _derived(args: argparse.Namespace, folders: list[Path]) -> Iterator[dict[str, Any]]:
+    from arena_robot.cli.progress_bar import ProgressBar
+    from arena_robot.core.parallel import HERE
+    from arena_robot.recording.episode.derive import derive
+
+    at_work = workers(args)
+    if at_work == HERE:
+        for folder in folders:
+            with ProgressBar() as bar:
+                yield derive(folder, not args.no_videos, bar.show)
+        return
+    work = functools.partial(derive, videos=not args.no_videos)
+    with ProgressBar() as bar:
+        found = at_work.map(work, folders,
+                            lambda done, _: bar.show(done, len(folders), 'episodes'))
+    yield from found

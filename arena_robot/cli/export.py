@@ -3,11 +3,21 @@ Write episodes in the layouts that other people's tools read.
 
 droid: trajectory.h5 and MP4s, one folder an episode. roboarena: the tree of RoboArena's data
 dumps. lerobot: one LeRobotDataset v3.0 with all episodes. Policies are named once the session's
-session.json holds the reveal, and are A and B before.
+session.json holds the reveal, and are A and B before. --jobs and --cluster are for droid and
+roboarena: a LeRobotDataset grows episode by episode.
 """
 
 import argparse
+import functools
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from arena_robot.cli.worker_arguments import add_worker_arguments, workers
+
+if TYPE_CHECKING:
+    from arena_robot.recording.formats.session_words import ExportSource
+    from arena_robot.records.roboarena import RoboArenaSession
 
 VERB = 'export'
 HELP = 'write episodes as DROID, RoboArena or LeRobot data'
@@ -20,10 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--format', choices=FORMATS, required=True)
     parser.add_argument('--output', type=Path, help='folder to write into; default: '
                         'export/<format> here')
+    add_worker_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Export and name what was written."""
+    from arena_robot.cli.progress_bar import ProgressBar
     from arena_robot.recording.formats.session_words import sources
 
     output = args.output or Path('export') / args.format
@@ -31,10 +43,12 @@ def run(args: argparse.Namespace) -> int:
     found = [source for group in groups for source in group]
     if args.format == 'droid':
         from arena_robot.recording.formats.droid import export_droid
-        written = [export_droid(source, output) for source in found]
+        with ProgressBar() as bar:
+            written = workers(args).map(
+                functools.partial(export_droid, output=output), found,
+                lambda done, folder: bar.show(done, len(found), folder.name))
     elif args.format == 'roboarena':
-        from arena_robot.recording.formats.roboarena import export_roboarena
-        written = [export_roboarena(group, output) for group in groups]
+        written = _roboarena(args, groups, output)
     else:
         from arena_robot.recording.formats.lerobot import export_lerobot
         written = [export_lerobot(found, output)]
@@ -42,3 +56,18 @@ def run(args: argparse.Namespace) -> int:
         print(folder)
     print(f'{len(found)} episodes exported as {args.format}')
     return 0
+
+
+def _roboarena(args: argparse.Namespace, groups: 'Sequence[list[ExportSource]]',
+               output: Path) -> list[Path]:
+    from arena_robot.cli.progress_bar import ProgressBar
+    from arena_robot.recording.formats.roboarena import write_rollouts
+    from arena_robot.records.roboarena_dump import session_folder, write_session
+
+    with ProgressBar() as bar:
+        def finish(done: int, made: 'tuple[RoboArenaSession, dict[str, str]]') -> None:
+            write_session(output, *made)
+            bar.show(done, len(groups), made[0].session_id)
+
+        made = workers(args).map(functools.partial(write_rollouts, output=output), groups, finish)
+    return [session_folder(output, session.session_id) for session, _ in made]

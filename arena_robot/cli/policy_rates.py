@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from arena_robot.cli.worker_arguments import add_worker_arguments, workers
 from arena_robot.core.episode import MAX_STEPS
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='(default %(default)s)')
     parser.add_argument('--max-steps', type=int, default=MAX_STEPS, metavar='N',
                         help='length of an episode at 15 Hz (default %(default)s)')
-    parser.add_argument('--jobs', type=int, default=2, metavar='N',
-                        help='processes at once (default %(default)s)')
+    add_worker_arguments(parser, jobs=2)
     parser.add_argument('--json', action='store_true', help='every episode, for programs')
 
 
@@ -49,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.drivers.sim.tasks import TASKS
     from arena_robot.policy.examples import EXAMPLES, WIRING
     from arena_robot.policy.loading import load_policy
+    from arena_robot.trials.run import run_all
     from arena_robot.trials.trial import Trial
-    from arena_robot.trials.workers import run_all
 
     policies = ([name for name in EXAMPLES.built_in if name != WIRING] if args.policies == 'all'
                 else args.policies.split(','))
@@ -60,14 +60,15 @@ def run(args: argparse.Namespace) -> int:
     for policy in policies:
         if '://' not in policy:
             load_policy(policy)     # a name that nobody knows is told before anything runs
-    if args.seeds < 1 or args.jobs < 1 or args.max_steps < 1:
-        raise ConfigError('--seeds, --jobs and --max-steps must be at least 1')
+    if args.seeds < 1 or args.max_steps < 1:
+        raise ConfigError('--seeds and --max-steps must be at least 1')
+    at_work = workers(args)
     trials = [Trial(policy, task, seed, args.max_steps)
               for seed in range(args.first_seed, args.first_seed + args.seeds)
               for policy in policies for task in tasks]
     began = time.monotonic()
     with ProgressBar() as bar:
-        outcomes = run_all(trials, args.jobs, lambda done, one: bar.show(
+        outcomes = run_all(trials, at_work, lambda done, one: bar.show(
             done, len(trials), f'{one.trial.policy} {one.trial.task}'))
     print(json.dumps(as_dict(outcomes), indent=2) if args.json
           else table(outcomes, time.monotonic() - began))

@@ -15,6 +15,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from arena_robot.cli.worker_arguments import add_worker_arguments, workers
+
 if TYPE_CHECKING:
     from arena_robot.records.roboarena import RoboArenaData
 
@@ -39,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='also report how each evaluator and institution votes')
     parser.add_argument('--plot', metavar='FILE', help='draw the standings (.png or .svg)')
     parser.add_argument('--plot-matrix', metavar='FILE', help='draw who beats whom (.png or .svg)')
+    add_worker_arguments(parser)
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         if len(kept) >= 2:      # otherwise the method itself says best what is missing
             comparisons, left_out = comparisons.only(kept), others
     result = rank(comparisons, args.method, intervals=args.intervals, seed=args.seed,
-                  level=args.level, **options)
+                  level=args.level, workers=workers(args), **options)
     if left_out:
         told = f"left out, not comparable with the others: {', '.join(left_out)}"
         diagnostics = dataclasses.replace(result.diagnostics,

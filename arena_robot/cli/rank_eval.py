@@ -15,6 +15,7 @@ import sys
 from typing import Any
 
 from arena_robot.cli.rank import add_table_arguments, policy_names, read_table_arguments
+from arena_robot.cli.worker_arguments import add_worker_arguments, workers
 
 VERB = 'rank-eval'
 HELP = 'measure how well methods recover a reference ranking'
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--redraw', type=int, default=0, metavar='N',
                         help='also measure on N fresh draws of the compared pairs')
     parser.add_argument('--plot', metavar='FILE', help='draw the efficiency curve (.png or .svg)')
+    add_worker_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.splits < 1 or args.repeats < 1 or args.redraw < 0:
         raise ConfigError('--splits and --repeats must be at least 1, --redraw at least 0')
+    at_work = workers(args)
     if not args.episodes:
         raise ConfigError('rank-eval needs --episodes: the reference is the mean progress')
     methods = {name.strip(): method(name.strip()) for name in args.method.split(',')}
@@ -64,10 +67,11 @@ def run(args: argparse.Namespace) -> int:
         arena = arena_tables(counted, scored, kept)
     sessions = len(set(arena.comparisons.session.tolist()))
     found = holdout.splits(arena, methods, args.splits, args.share, seed=args.seed,
-                           leak_free=args.leak_free)
+                           leak_free=args.leak_free, workers=at_work)
     curves = holdout.efficiency(arena, methods, [s for s in sizes if s <= sessions],
-                                args.repeats, seed=args.seed)
-    drawn = holdout.redraws(arena, methods, args.redraw, seed=args.seed) if args.redraw else {}
+                                args.repeats, seed=args.seed, workers=at_work)
+    drawn = holdout.redraws(arena, methods, args.redraw, seed=args.seed,
+                            workers=at_work) if args.redraw else {}
     report = _report(args, arena, found, curves, drawn, left_out)
     if args.plot:
         from arena_robot.reports.ranking_plots import plot_efficiency

@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from arena_robot.cli.worker_arguments import add_worker_arguments, workers
+
 if TYPE_CHECKING:
     from arena_robot.server.simulate import Curve, PoolTruth
 
@@ -35,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--level', type=float, default=0.9, help='rank correlation to reach')
     parser.add_argument('--seed', type=int, default=0)
     parser.add_argument('--json', action='store_true', help='full precision, for programs')
+    add_worker_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     from arena_robot.server.simulate import WAYS, play, synthetic
 
+    at_work = workers(args)
     rng = np.random.default_rng(args.seed)
     pools = {f'{n} synthetic policies': [synthetic(n, rng) for _ in range(args.repeats)]
              for n in args.policies}
@@ -53,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
         found[name] = {}
         for way in WAYS:
             print(f'playing {name}, {way} pairs …', file=sys.stderr)
-            found[name][way] = play(truths, way, args.comparisons, args.seed)
+            found[name][way] = play(truths, way, args.comparisons, args.seed,
+                                    workers=at_work)
     if args.json:
         print(json.dumps({name: {way: {
             'comparisons': curve.comparisons.tolist(), 'correlation': curve.correlation.tolist(),

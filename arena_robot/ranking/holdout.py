@@ -10,16 +10,20 @@ policies that ran in a session were compared, and their verdict.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from arena_robot.core.errors import RankingError
+from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking import quality
 from arena_robot.ranking.base import Comparisons, Floats, Method
 from arena_robot.ranking.methods import shrunk
 from arena_robot.ranking.rollouts import ArenaTables, Rollouts
 
 MEASURES = ('pearson', 'spearman', 'kendall', 'mmrv', 'accuracy')
+# The measures of one repeat, None where nothing could be fitted, and whether a ridge was needed.
+_Row = tuple[tuple[float, ...] | None, bool]
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,8 @@ def reference(rollouts: Rollouts, n: int, held_out_from: np.ndarray | None = Non
 
 def splits(arena: ArenaTables, methods: Mapping[str, Method], count: int = 100,
            share: float = 0.8, *,
-           seed: int = 0, leak_free: bool = False) -> dict[str, Scored]:
+           seed: int = 0, leak_free: bool = False,
+           workers: Workers = HERE) -> dict[str, Scored]:
     """
     Train every method on ``count`` random ``share`` of the sessions, the same for all methods.
 
@@ -71,11 +76,13 @@ def splits(arena: ArenaTables, methods: Mapping[str, Method], count: int = 100,
         raise RankingError(f'cannot split {len(sessions)} sessions {share:g} to {1 - share:g}')
     rng = np.random.default_rng(seed)
     chosen = [rng.permutation(sessions)[:size] for _ in range(count)]
-    return {name: _measure(arena, method, chosen, leak_free) for name, method in methods.items()}
+    return {name: _measure(arena, method, chosen, leak_free, workers)
+            for name, method in methods.items()}
 
 
 def efficiency(arena: ArenaTables, methods: Mapping[str, Method], sizes: Sequence[int],
-               repeats: int = 30, *, seed: int = 0) -> dict[str, dict[int, Scored]]:
+               repeats: int = 30, *, seed: int = 0, workers: Workers = HERE
+               ) -> dict[str, dict[int, Scored]]:
     """Train every method on ``repeats`` random subsets of each size, in sessions."""
     sessions = np.unique(arena.comparisons.session)
     found: dict[str, dict[int, Scored]] = {name: {} for name in methods}
@@ -83,25 +90,31 @@ def efficiency(arena: ArenaTables, methods: Mapping[str, Method], sizes: Sequenc
         rng = np.random.default_rng([seed, size])
         chosen = [rng.permutation(sessions)[:size] for _ in range(repeats)]
         for name, method in methods.items():
-            found[name][size] = _measure(arena, method, chosen, False)
+            found[name][size] = _measure(arena, method, chosen, False, workers)
     return found
 
 
 def _measure(arena: ArenaTables, method: Method, chosen: Sequence[np.ndarray], leak_free: bool,
-             ) -> Scored:
-    table = np.full((len(chosen), len(MEASURES)), np.nan)
-    failed = rescued = 0
+             workers: Workers) -> Scored:
+    return _scored(workers.map(partial(_held_out, arena, method, leak_free), chosen), MEASURES)
+
+
+def _held_out(arena: ArenaTables, method: Method, leak_free: bool, sessions: np.ndarray) -> _Row:
     comparisons = arena.comparisons
-    for row, sessions in enumerate(chosen):
-        inside = np.isin(comparisons.session, sessions)
-        goal = reference(arena.rollouts, comparisons.n, sessions if leak_free else None)
-        scores, helped = fit_or_shrink(method, comparisons.take(inside))
-        rescued += helped
-        if scores is None:
-            failed += 1
-            continue
-        table[row] = [*against(scores, goal), quality.accuracy(scores, comparisons.take(~inside))]
-    return Scored(dict(zip(MEASURES, table.T, strict=True)), failed, rescued)
+    inside = np.isin(comparisons.session, sessions)
+    goal = reference(arena.rollouts, comparisons.n, sessions if leak_free else None)
+    scores, helped = fit_or_shrink(method, comparisons.take(inside))
+    if scores is None:
+        return None, helped
+    return (*against(scores, goal), quality.accuracy(scores, comparisons.take(~inside))), helped
+
+
+def _scored(rows: Sequence[_Row], measures: Sequence[str]) -> Scored:
+    missing = (np.nan,) * len(measures)
+    table = np.array([missing if values is None else values for values, _ in rows])
+    return Scored(dict(zip(measures, table.T, strict=True)),
+                  failed=sum(values is None for values, _ in rows),
+                  rescued=sum(helped for _, helped in rows))
 
 
 def against(scores: Floats, goal: Floats) -> tuple[float, float, float, float]:
@@ -121,23 +134,17 @@ def fit_or_shrink(method: Method, comparisons: Comparisons) -> tuple[Floats | No
 
 
 def redraws(arena: ArenaTables, methods: Mapping[str, Method], count: int = 100, *, seed: int = 0,
-            ) -> dict[str, Scored]:
+            workers: Workers = HERE) -> dict[str, Scored]:
     """Measure every method on ``count`` arenas from :func:`redraw`, against the reference."""
     goal = reference(arena.rollouts, arena.comparisons.n)
     drawn = [redraw(arena, np.random.default_rng([seed, k])) for k in range(count)]
-    found = {}
-    for name, method in methods.items():
-        table = np.full((count, 4), np.nan)
-        failed = rescued = 0
-        for row, comparisons in enumerate(drawn):
-            scores, helped = fit_or_shrink(method, comparisons)
-            rescued += helped
-            if scores is None:
-                failed += 1
-            else:
-                table[row] = against(scores, goal)
-        found[name] = Scored(dict(zip(MEASURES, table.T, strict=False)), failed, rescued)
-    return found
+    return {name: _scored(workers.map(partial(_redrawn, method, goal), drawn), MEASURES[:4])
+            for name, method in methods.items()}
+
+
+def _redrawn(method: Method, goal: Floats, comparisons: Comparisons) -> _Row:
+    scores, helped = fit_or_shrink(method, comparisons)
+    return (None if scores is None else against(scores, goal)), helped
 
 
 def redraw(arena: ArenaTables, rng: np.random.Generator) -> Comparisons:

@@ -8,6 +8,7 @@ import numpy as np
 
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import RankingError
+from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking.base import Comparisons, Method, Standings, standings
 from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.counts import count_pairs, groups
@@ -59,14 +60,14 @@ def method(name: str, **options: Any) -> Method:
 
 
 def rank(comparisons: Comparisons, method_name: str = 'bt', *, intervals: int = 0, seed: int = 0,
-         level: float = 0.95, jobs: int | None = None,
+         level: float = 0.95, workers: Workers = HERE,
          **options: Any) -> Standings:
     """
     Rank the policies of ``comparisons``.
 
     ``intervals`` > 0 is the number of bootstrap replicates by session behind the intervals at
-    ``level``, the rank intervals and ``p_better``. ``seed`` determines all random
-    draws; ``options`` go to the method.
+    ``level``, the rank intervals and ``p_better``; ``workers`` refit them. ``seed`` determines
+    all random draws; ``options`` go to the method.
 
     :raises RankingError: the comparisons cannot order the policies, or the method is unknown.
     """
@@ -76,7 +77,7 @@ def rank(comparisons: Comparisons, method_name: str = 'bt', *, intervals: int = 
     result = standings(method_name, comparisons, fitter(comparisons))
     if intervals <= 0:
         return result
-    draws = bootstrap(fitter, comparisons, intervals, seed=seed, jobs=jobs)
+    draws = bootstrap(fitter, comparisons, intervals, seed=seed, workers=workers)
     return with_draws(result, draws, level)
 
 

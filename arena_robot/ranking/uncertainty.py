@@ -3,20 +3,20 @@ How far to trust standings: the bootstrap by session, analytic intervals, ranks,
 
 The bootstrap draws sessions with replacement, because what an evaluator says within a session
 hangs together. Bradley–Terry and Davidson refit all replicates in one batch from their counts;
-any other method is refitted replicate by replicate through joblib, so a surrounding
-``joblib.parallel_config(backend='dask')`` or ``'ray'`` moves the work to an existing cluster. The
-draws depend on the seed alone, not on the backend or the number of jobs.
+any other method is refitted replicate by replicate, by several processes or a cluster where it is
+given ``Workers``. The draws depend on the seed alone, not on who does the work.
 """
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.sparse import csr_array
 from scipy.special import ndtr, ndtri
 
 from arena_robot.core.errors import RankingError
+from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking.base import Comparisons, Fit, Floats, Method, Standings, competition_ranks
 from arena_robot.ranking.batched import batched_fit
 from arena_robot.ranking.bradley_terry import BradleyTerry
@@ -41,11 +41,9 @@ class Draws:
 
 
 def bootstrap(method: Method, comparisons: Comparisons, replicates: int, *, seed: int = 0,
-              jobs: int | None = None) -> Draws:
+              workers: Workers = HERE) -> Draws:
     """
     Refit ``method`` on ``replicates`` resamples of the sessions.
-
-    ``jobs`` None is one job, or what a surrounding ``joblib.parallel_config`` says.
 
     :raises RankingError: no replicate could be ranked.
     """
@@ -53,7 +51,7 @@ def bootstrap(method: Method, comparisons: Comparisons, replicates: int, *, seed
     if isinstance(method, BradleyTerry | Davidson):
         return _bootstrap_counts(method, comparisons, replicates, rng)
     seeds = rng.integers(0, 2 ** 63, replicates)
-    found = Parallel(n_jobs=jobs)(delayed(_replicate)(method, comparisons, int(s)) for s in seeds)
+    found = workers.map(partial(_replicate, method, comparisons), [int(s) for s in seeds])
     scores = np.array([x for x in found if x is not None])
     if not len(scores):
         raise RankingError(f'none of {replicates} bootstrap replicates could be ranked: there are '

@@ -8,6 +8,7 @@ pools; what is reported is the rank correlation with the truth after every so ma
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from scipy.special import expit
 
 from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import DataError, RankingError
+from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.bradley_terry import fit_counts
 from arena_robot.ranking.counts import count_pairs
@@ -79,17 +81,19 @@ def resampled(rows: Sequence[Comparison]) -> PoolTruth:
 
 
 def play(truths: Sequence[PoolTruth], way: str, comparisons: int, seed: int,
-         weights: Weights | None = None) -> Curve:
+         weights: Weights | None = None, workers: Workers = HERE) -> Curve:
     """Play every pool once with one way of choosing and return the mean curve."""
-    runs = np.array([_run(truth, way, comparisons, np.random.default_rng([seed, k]),
-                          weights or Weights(evenness=0.0)) for k, truth in enumerate(truths)])
+    work = partial(_run, way, comparisons, seed, weights or Weights(evenness=0.0))
+    runs = np.array(workers.map(work, list(enumerate(truths))))
     steps = np.arange(EVERY, comparisons + 1, EVERY)
     error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else 0.0 * runs[0]
     return Curve(steps, runs.mean(axis=0), error)
 
 
-def _run(truth: PoolTruth, way: str, comparisons: int, rng: np.random.Generator,
-         weights: Weights) -> list[float]:
+def _run(way: str, comparisons: int, seed: int, weights: Weights,
+         numbered: tuple[int, PoolTruth]) -> list[float]:
+    k, truth = numbered
+    rng = np.random.default_rng([seed, k])
     n = len(truth.abilities)
     counts = np.zeros((n, n, 3))
     candidates = [Candidate(k, k, 0) for k in range(n)]

@@ -1,1 +1,1 @@
-"""The pieces of `arena policy rates`: one trial, and many in several processes."""
+"""Policies tried on the simulated station: one episode, and many at once."""

@@ -29,6 +29,18 @@ def export_roboarena(sources: list[ExportSource], output: Path) -> Path:
 
     Raises DataError when the session is in the dump already.
     """
+    session, spaces = write_rollouts(sources, output)
+    write_session(output, session, spaces)
+    return session_folder(output, session.session_id)
+
+
+def write_rollouts(sources: list[ExportSource], output: Path
+                   ) -> tuple[RoboArenaSession, dict[str, str]]:
+    """
+    Write the files of a session's rollouts; return what ``write_session`` takes to finish it.
+
+    Sessions may be written at the same time, but finished one after the other only.
+    """
     words = sources[0].words
     folder = session_folder(output, words.session_id)
     if folder.exists():
@@ -43,12 +55,11 @@ def export_roboarena(sources: list[ExportSource], output: Path) -> Path:
                 name, source.slot, words.progress.get(source.slot),
                 len(episode.tracks.steps.index), episode.prompt))
             spaces[name] = episode.rows().space
-    write_session(output, RoboArenaSession(
+    return RoboArenaSession(
         words.session_id, _file_name(words.policy('A')), _file_name(words.policy('B')),
         words.valid, Preference(words.preference) if words.preference else None, words.station,
         words.evaluator, words.created, words.updated, words.explanation,
-        rollouts=tuple(rollouts)), spaces)
-    return folder
+        rollouts=tuple(rollouts)), spaces
 
 
 def _write_episode(episode: EpisodeExport, folder: Path, name: str) -> None:

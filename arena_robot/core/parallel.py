@@ -1,0 +1,185 @@
+"""
+The same work on many items: here, in processes of this machine, or on an existing cluster.
+
+The only place that knows joblib. What an item gives depends on the item alone (randomness comes
+from a seed in it), so results are the same for every number of jobs and every cluster.
+"""
+
+import contextlib
+import importlib
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
+
+from arena_robot.core.errors import ArenaError, ConfigError
+
+Item = TypeVar('Item')
+Result = TypeVar('Result')
+
+CONNECT_S = 10.0
+SCHEMES = ('dask', 'ray')
+Done = Callable[[int, Result], None]
+
+
+def nothing(done: int, result: object) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """
+    Where many items are worked on: ``jobs`` processes, or the ``cluster`` at an address.
+
+    ``cluster`` is ``dask://host:port`` (its scheduler) or ``ray://host:port``; its size is its
+    own, ``jobs`` is not used then. The package must be installed on it, in the same version.
+    """
+
+    jobs: int = 1
+    cluster: str = ''
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise ConfigError(f'the number of jobs must be at least 1, found {self.jobs}')
+        if self.cluster:
+            _address(self.cluster)
+
+    def map(self, work: Callable[[Item], Result], items: Sequence[Item],
+            done: Done[Result] = nothing) -> list[Result]:
+        """
+        Return ``work`` of every item, in the order of the items.
+
+        ``done`` hears of each result as it comes in, with the number of results so far. ``work``
+        and items are sent to other processes: a function of a module, or a partial of one. Raises
+        what ``work`` raised first in time; ArenaError when a process of the workers died.
+        """
+        if not self.cluster and (self.jobs == 1 or len(items) < 2):
+            return _here(work, items, done)
+        found: dict[int, Result] = {}
+        with self._backend(), _closing(self._results(work, items)) as results:
+            for index, outcome in results:
+                if isinstance(outcome, _Raised):
+                    raise outcome.error
+                found[index] = outcome
+                done(len(found), outcome)
+        return [found[index] for index in range(len(items))]
+
+    def _results(self, work: Callable[[Item], Result], items: Sequence[Item]
+                 ) -> 'Generator[tuple[int, Result | _Raised], None, None]':
+        import joblib
+        from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+        call = joblib.delayed(_Guarded(work))
+        jobs = -1 if self.cluster else min(self.jobs, len(items))
+        parallel = joblib.Parallel(n_jobs=jobs, return_as='generator_unordered')
+        try:
+            yield from parallel(call(index, item) for index, item in enumerate(items))
+        except TerminatedWorkerError as error:
+            raise ArenaError('a process that did part of the work has died (killed, or out of '
+                             'memory?); fewer --jobs need less memory') from error
+
+    @contextlib.contextmanager
+    def _backend(self) -> Iterator[None]:
+        import joblib
+        if not self.cluster:
+            with joblib.parallel_config(backend='loky'):
+                yield
+            return
+        scheme, target = _address(self.cluster)
+        with (_dask if scheme == 'dask' else _ray)(target), joblib.parallel_config(backend=scheme):
+            yield
+
+
+HERE = Workers()
+
+
+@dataclass(frozen=True)
+class _Raised:
+    """What a call raised, sent back as a result: not every cluster hands errors on."""
+
+    error: Exception
+
+
+@dataclass(frozen=True)
+class _Guarded(Generic[Item, Result]):
+    """Calls ``work`` and never raises."""
+
+    work: Callable[[Item], Result]
+
+    def __call__(self, index: int, item: Item) -> tuple[int, Result | _Raised]:
+        try:
+            return index, self.work(item)
+        except Exception as error:
+            return index, _Raised(error)
+
+
+@contextlib.contextmanager
+def _closing(results: Generator[Item, None, None]) -> Iterator[Generator[Item, None, None]]:
+    """Close a generator at the end, without joblib's warning that not all was waited for."""
+    try:
+        yield results
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore', UserWarning)
+            results.close()
+
+
+def _here(work: Callable[[Item], Result], items: Sequence[Item],
+          done: Done[Result]) -> list[Result]:
+    found: list[Result] = []
+    for item in items:
+        found.append(work(item))
+        done(len(found), found[-1])
+    return found
+
+
+def _address(cluster: str) -> tuple[str, str]:
+    """Return scheme and ``host:port``; ConfigError when it is neither of the two kinds."""
+    try:
+        parts = urlsplit(cluster)
+        known = parts.scheme in SCHEMES and parts.hostname and parts.port
+    except ValueError:
+        known = None
+    if not known:
+        raise ConfigError(f"a cluster is dask://host:port or ray://host:port, found '{cluster}'")
+    return parts.scheme, parts.netloc
+
+
+@contextlib.contextmanager
+def _dask(target: str) -> Iterator[None]:
+    distributed = _library('distributed', f'dask://{target}', 'distributed')
+    try:
+        client = distributed.Client(f'tcp://{target}', timeout=CONNECT_S)
+    except (OSError, TimeoutError) as error:
+        raise ConfigError(f'no Dask scheduler answers at {target} within {CONNECT_S:g} s; is it '
+                          'running there?') from error
+    with client:
+        if not client.ncores():
+            raise ConfigError(f'the Dask scheduler at {target} has no workers; start some with '
+                              f'`dask worker tcp://{target}`')
+        yield
+
+
+@contextlib.contextmanager
+def _ray(target: str) -> Iterator[None]:
+    ray = _library('ray', f'ray://{target}', 'ray[client]')
+    register = importlib.import_module('ray.util.joblib')
+    try:
+        ray.init(address=f'ray://{target}')
+    except (OSError, RuntimeError, TimeoutError) as error:
+        raise ConfigError(f'no Ray cluster answers at {target}: {error}') from error
+    try:
+        register.register_ray()
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _library(name: str, cluster: str, package: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ConfigError(f"{cluster} needs the Python package '{package}', which is not "
+                          f"installed here: pip install '{package}', in the version of the "
+                          'cluster') from error

@@ -1,0 +1,44 @@
+"""Many trials: one after the other here, or at once in several processes or on a cluster."""
+
+import contextlib
+import functools
+import sys
+import threading
+from collections.abc import Sequence
+
+from arena_robot.core.parallel import Done, Workers, nothing
+from arena_robot.trials.trial import Course, Trial, TrialOutcome
+
+# A worker of a cluster may have several threads, and pictures are drawn by one at a time.
+_turn = threading.Lock()
+
+
+def run_all(trials: Sequence[Trial], workers: Workers,
+            done: Done[TrialOutcome] = nothing) -> list[TrialOutcome]:
+    """
+    Return the outcomes in the order of ``trials``; the same for all ``workers``.
+
+    ``done`` hears of each one as it comes in. Raises what a trial raised.
+    """
+    try:
+        return workers.map(run_here, trials, done)
+    finally:
+        _close()
+
+
+def run_here(trial: Trial) -> TrialOutcome:
+    """Run one trial in this process, which keeps its policies; what they print is no result."""
+    with _turn, contextlib.redirect_stdout(sys.stderr):
+        return _course().run(trial)
+
+
+@functools.cache
+def _course() -> Course:
+    return Course()
+
+
+def _close() -> None:
+    """Let go of the policies of this process."""
+    with _turn:
+        _course().close()
+        _course.cache_clear()
