@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import av
 import h5py
@@ -10,6 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from roboarena_tables import SAMPLE, WHOLE, needs_whole
 
 from arena_robot.cli.main import main
 from arena_robot.core.errors import DataError
@@ -20,7 +20,6 @@ from arena_robot.recording.formats.session_words import read_words, sources
 from arena_robot.records.importing import read_evaluations, record
 from arena_robot.records.roboarena_dump import read_dump
 
-REAL = Path(__file__).parents[3] / 'shared' / 'data' / 'roboarena'
 ID = SampleEpisode().session_id
 
 
@@ -206,10 +205,11 @@ def test_odd_names_and_foreign_folders_are_refused(tmp_path, capsys):
         read_evaluations(tmp_path / 'dump')
 
 
-@pytest.mark.skipif(not REAL.exists(), reason='the RoboArena tables are not on this machine')
-def test_the_real_tables_keep_their_verdicts(tmp_path, capsys):
-    assert main(['import', str(REAL), '--output', str(tmp_path)]) == 0
-    sessions = read_evaluations(REAL).sessions
-    assert sum(s.counts and s.preference.value == 'TIE' for s in sessions) >= 82
+@pytest.mark.parametrize(('tables', 'ties'), [
+    (SAMPLE, 5), pytest.param(WHOLE, 82, marks=needs_whole)], ids=['sample', 'whole'])
+def test_the_real_tables_keep_their_verdicts(tables, ties, tmp_path, capsys):
+    assert main(['import', str(tables), '--output', str(tmp_path)]) == 0
+    sessions = read_evaluations(tables).sessions
+    assert sum(s.counts and s.preference.value == 'TIE' for s in sessions) >= ties
     again = read_evaluations(tmp_path).sessions
     assert again == sessions

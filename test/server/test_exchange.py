@@ -1,8 +1,8 @@
 import csv
-from pathlib import Path
 
 import numpy as np
 import pytest
+from roboarena_tables import both
 
 from arena_robot.core.errors import DataError
 from arena_robot.ranking.base import Comparisons
@@ -12,8 +12,6 @@ from arena_robot.records.roboarena_csv import read_tables
 from arena_robot.server.results import Results
 from arena_robot.server.roboarena_csv import export_tables, import_tables
 
-REAL = Path(__file__).parents[3] / 'shared' / 'data' / 'roboarena'
-needs_real = pytest.mark.skipif(not REAL.exists(), reason='the real evaluations are not here')
 SESSIONS = """session_uuid,institution,evaluator,created,valid,preference,policy_a,policy_b,\
 feedback_text
 s1,nyu,ada,2025-03-21 11:02:24.5,1,A,p,q,"A was, as <b>they</b> say, ""fine"" enough"
@@ -67,17 +65,17 @@ def test_a_wrong_table_changes_nothing(database, clock, tmp_path, sessions, epis
         import_tables(database, clock, tmp_path / 'nowhere')
 
 
-@needs_real
-def test_the_real_evaluations_come_through_unchanged(database, clock, tmp_path):
-    import_tables(database, clock, REAL)
+@both
+def test_the_real_evaluations_come_through_unchanged(tables, database, clock, tmp_path):
+    import_tables(database, clock, tables)
     export_tables(database, tmp_path / 'out')
     verdicts = Results(database).comparisons()
-    with (REAL / 'sessions.csv').open(newline='') as file:
+    with (tables / 'sessions.csv').open(newline='') as file:
         wanted = {r['session_uuid']: (r['policy_a'], r['policy_b'], r['preference'])
                   for r in csv.DictReader(file) if r['valid'] == '1' and r['preference']}
     assert {v.session_id: (v.a, v.b, v.preference.value) for v in verdicts} == wanted
     names = sorted({n for v in verdicts for n in (v.a, v.b) if n.endswith('_droid')})
-    data = read_tables(REAL / 'sessions.csv', REAL / 'episodes.csv')
+    data = read_tables(tables / 'sessions.csv', tables / 'episodes.csv')
     direct = arena_tables(data.comparisons(), data.scored(), names).comparisons
     fits = [BradleyTerry()(c) for c in (Comparisons.from_words(verdicts, names), direct)]
     assert np.allclose(fits[0].scores, fits[1].scores, atol=1e-9)

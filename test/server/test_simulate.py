@@ -1,14 +1,12 @@
-from pathlib import Path
 
 import numpy as np
 import pytest
+from roboarena_tables import POLICIES, SAMPLE, WHOLE, needs_whole
 
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import DataError
 from arena_robot.records.roboarena_csv import read_tables
 from arena_robot.server.simulate import Curve, play, resampled, synthetic
-
-REAL = Path(__file__).parents[3] / 'shared' / 'data' / 'roboarena' / 'sessions.csv'
 
 
 def verdicts_of(rows):
@@ -45,11 +43,23 @@ def test_the_informative_choice_needs_fewer_comparisons_on_synthetic_pools():
         play(truths[:2], 'uniform', 50, 1).correlation.tolist()
 
 
-@pytest.mark.skipif(not REAL.exists(), reason='the real evaluations are not here')
+def pool(tables):
+    """Return the verdicts between the paper's seven policies."""
+    return [r for r in read_tables(tables / 'sessions.csv').comparisons()
+            if {r.a, r.b} <= set(POLICIES)]
+
+
+def test_the_standing_of_a_pool_drawn_from_the_sample_approaches_its_truth():
+    truths = [resampled(pool(SAMPLE))] * 20
+    for way, least in (('uniform', 0.8), ('informative', 0.7)):
+        found = play(truths, way, 300, seed=0).correlation
+        assert found[-1] >= least
+        assert found[-1] > found[0] + 0.2
+
+
+@needs_whole
 def test_the_informative_choice_needs_fewer_comparisons_on_the_real_pool():
-    rows = [r for r in read_tables(REAL).comparisons()
-            if r.a.endswith('droid') and r.b.endswith('droid')]
-    truths = [resampled(rows)] * 40
+    truths = [resampled(pool(WHOLE))] * 40
     uniform, informed = (play(truths, way, 500, seed=0) for way in ('uniform', 'informative'))
     needed = informed.needed(float(uniform.correlation[-1]))
     assert needed is not None
