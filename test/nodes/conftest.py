@@ -34,7 +34,7 @@ def processes():
         return started[-1]
     yield start
     for process in started:
-        process.kill()
+        process.close()
 
 
 stations = []
@@ -42,7 +42,9 @@ stations = []
 
 def end_stations():
     while stations:
-        stations.pop().end()
+        station = stations.pop()
+        station.end()
+        station.close()
 
 
 @pytest.fixture(autouse=True)

@@ -43,7 +43,12 @@ class Process:
     def kill(self):
         if self.popen.poll() is None:
             self.popen.kill()
-        self.popen.wait(timeout=5.0)
+        self.popen.wait(timeout=20.0)
+
+    def close(self):
+        """Kill it, and forget what it said."""
+        self.kill()
+        self._said.close()
 
 
 def sim_command(namespace, parameters=None, config=SIM):
