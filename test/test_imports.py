@@ -1,4 +1,4 @@
-"""The rooms import only downwards, and each outside library has one home."""
+"""Rooms import only downwards, no module imports itself, outside libraries have one home."""
 
 import ast
 import functools
@@ -113,6 +113,35 @@ def test_a_cycle_is_found_whatever_its_imports_are_for(tmp_path):
                     'def f():\n    from arena_robot.core.config import build\n')
     assert set(imports(path)) == {
         'arena_robot.core.errors', 'arena_robot.core.clock', 'arena_robot.core.config.build'}
+
+
+PROBES = {
+    'core/protocols.py': 'whether an object of another package keeps a Protocol is its whole work',
+    'core/extensions.py': 'follows the words of module:Class.Word in another package',
+    'cli/doctor_checks.py': 'rosidl makes the type support loader, where it is needed',
+}
+
+
+def probes(tree: ast.AST) -> list[int]:
+    """Return the lines that ask an object whether it has an attribute known by name."""
+    return [node.lineno for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            and (node.func.id == 'hasattr' or (
+                node.func.id == 'getattr' and isinstance(node.args[1], ast.Constant)))]
+
+
+@pytest.mark.parametrize('path', FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_a_type_says_what_an_object_has(path):
+    lines = probes(ast.parse(path.read_text(encoding='utf-8')))
+    if path.relative_to(PACKAGE).as_posix() in PROBES:
+        assert lines, 'it need not be in PROBES any more'
+    else:
+        assert not lines, (f'{path}:{lines[0]}: hasattr, or getattr by a fixed name; declare the '
+                           'attribute, or ask for a Protocol with isinstance')
+
+
+def test_probes_are_found():
+    assert probes(ast.parse("hasattr(a, 'b')\ngetattr(a, 'b', 1)\ngetattr(a, name)")) == [1, 2]
 
 
 @pytest.mark.parametrize('module', ['arena_robot.nodes.session.node', 'arena_robot.server.client'])

@@ -163,7 +163,7 @@ def free_port(port: int, host: str = '127.0.0.1') -> str:
         with socket.create_server((host, port)):
             return 'free'
     except (OSError, OverflowError) as error:
-        reason = getattr(error, 'strerror', None) or str(error)
+        reason = (error.strerror if isinstance(error, OSError) else '') or str(error)
         raise Wrong(f'cannot be listened on: {reason}', f'see who has it: ss -ltnp "sport = '
                     f':{port}"; or choose another with --port or --site-port') from error
 

@@ -19,7 +19,7 @@ def verbs() -> list[ModuleType]:
     """Return the verb modules of this package, sorted by the words they answer to."""
     names = [m.name for m in pkgutil.iter_modules(cli.__path__)]
     found = [importlib.import_module(f'arena_robot.cli.{name}') for name in names]
-    return sorted((m for m in found if hasattr(m, 'VERB')), key=lambda m: m.VERB)
+    return sorted((m for m in found if 'VERB' in vars(m)), key=lambda m: m.VERB)
 
 
 def parser() -> argparse.ArgumentParser:

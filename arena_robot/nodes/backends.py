@@ -144,7 +144,7 @@ def _simulated(node: AnyPartNode, kind: str) -> Maker:
         node.timeline = timeline
         station.world.start()
         return Alone(station, station.cameras[cameras[0]] if cameras
-                     else getattr(station, kind))
+                     else station.arm if kind == 'arm' else station.gripper)
     return make
 
 

@@ -79,6 +79,12 @@ class Listening(Node):
                                           name=f'listen {self.get_name()}')
         self._listener.start()
 
+    def wind_down(self) -> None:
+        """Begin to end: start nothing new. :meth:`close` follows."""
+
+    def close(self) -> None:
+        """Let go of what is not rclpy's; the node is destroyed next."""
+
     def destroy_node(self) -> None:
         """Stop to listen, and let go of everything."""
         self._deaf = True

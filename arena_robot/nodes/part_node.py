@@ -55,6 +55,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         self.extra_params()
         refuse_unknown(self)
         self.part: Part | None = None
+        self._opened = False
         self._made: list[Any] = []
         self._make_part = make_part
         self._thread: threading.Thread | None = None
@@ -89,7 +90,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         raise NotImplementedError
 
     def on_hold(self) -> None:
-        """Stop whatever moves."""
+        """Stop whatever moves; called only after :meth:`on_open`."""
 
     def report(self) -> Sequence[DiagnosticStatus]:
         """Return the statuses of this second."""
@@ -103,6 +104,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
             self.part = self._make_part() if self._make_part else self.build_part()
             self.part.open()
             self.on_open()
+            self._opened = True
         except ArenaError as error:
             self.get_logger().error(f'cannot configure: {error}')
             self._release()
@@ -226,7 +228,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
 
     def _stand_still(self) -> None:
         self._halt.set()
-        if self.part is not None:
+        if self._opened:
             try:
                 self.on_hold()
             except DriverError as error:
@@ -236,7 +238,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         self._thread = None
 
     def _release(self) -> None:
-        part, self.part = self.part, None
+        part, self.part, self._opened = self.part, None, False
         if part is not None:
             part.close()
         for entity in reversed(self._made):

@@ -44,8 +44,7 @@ class Spin:
     rclpy in this process: its context, and one executor with its threads per node.
 
     A node's callbacks never wait for another node's; subscriptions of a Listening node have a
-    thread besides. ``with`` starts; leaving it closes the nodes
-    (``close()`` where they have one), within STOP_S each.
+    thread besides. ``with`` starts; leaving it closes the nodes, within STOP_S each.
     """
 
     def __init__(self, args: Sequence[str] | None = None) -> None:
@@ -97,14 +96,11 @@ class Spin:
     def close(self) -> None:
         """Close the nodes and rclpy; may be called twice."""
         self.stopped.set()
-        for node, _, _ in self._nodes:
-            wind_down = getattr(node, 'wind_down', None)
-            if wind_down is not None:
-                wind_down()
-        for node, _, _ in self._nodes:
-            close = getattr(node, 'close', None)
-            if close is not None:
-                close()
+        listening = [node for node, _, _ in self._nodes if isinstance(node, Listening)]
+        for one in listening:
+            one.wind_down()
+        for one in listening:
+            one.close()
         for node, executor, thread in self._nodes:
             executor.shutdown(timeout_sec=STOP_S)
             thread.join(timeout=STOP_S)

@@ -12,7 +12,7 @@ from collections import deque
 from typing import Protocol
 
 from rclpy.clock import Clock as RclpyClock
-from rclpy.clock import JumpThreshold, TimeJump
+from rclpy.clock import JumpThreshold, ROSClock, TimeJump
 from rclpy.context import Context
 from rclpy.duration import Duration
 
@@ -46,7 +46,7 @@ class RosClock:
         while (left_ns := stamp_ns - self.now_ns()) > 0:
             if self._context is not None and not self._context.ok():
                 return
-            if getattr(self._clock, 'ros_time_is_active', False):
+            if isinstance(self._clock, ROSClock) and self._clock.ros_time_is_active:
                 self._wait_for_clock(stamp_ns)
             else:
                 time.sleep(min(left_ns * 1e-9, LOOK_S))

@@ -8,7 +8,7 @@ combined in any order.
 import math
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.observation import EYES, Observation, view
@@ -96,6 +96,14 @@ class Policy(Protocol):
 
     def reset(self, episode: str = '') -> None:
         """Clear all state of an episode; called after each rollout, as by DROID clients."""
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """What holds something until it is closed."""
+
+    def close(self) -> None:
+        """Let go of everything; closing twice is fine."""
 
 
 class OpenPolicy(Policy, Protocol):

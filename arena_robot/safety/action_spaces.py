@@ -7,6 +7,7 @@ position plus such a motion: an offset of the controller's spring, not a speed s
 """
 
 from collections.abc import Callable
+from enum import Enum
 
 import numpy as np
 
@@ -91,7 +92,8 @@ def target_function(space: ActionSpace) -> TargetFunction:
     try:
         return TARGETS[space]
     except KeyError:
-        raise SafetyError(f"no action space '{getattr(space, 'value', space)}' is known to "
+        name = space.value if isinstance(space, Enum) else space
+        raise SafetyError(f"no action space '{name}' is known to "
                           f"safety, only {', '.join(known.value for known in TARGETS)}: "
                           'refused') from None
 

@@ -13,7 +13,7 @@ from arena_robot.core.action import Chunk
 from arena_robot.core.episode import MAX_STEPS, EndReason, Slot, Step
 from arena_robot.core.observation import EYES, Image, Observation
 from arena_robot.drivers.sim.station import SimStation
-from arena_robot.policy.base import Policy, PolicySpec
+from arena_robot.policy.base import Closable, Policy, PolicySpec
 from arena_robot.policy.connect import connect
 from arena_robot.policy.loading import load_policy
 from arena_robot.policy.resizing import Resizing
@@ -87,10 +87,10 @@ class _Glancing(Parts):
 class _Oracle:
     """Ends the rollout when the task is done, as an evaluator would; counts clamped steps."""
 
-    def __init__(self, station: SimStation) -> None:
+    def __init__(self, station: SimStation, done: Callable[[], None]) -> None:
         self._station = station
+        self._done = done
         self.clamped = 0
-        self.done: Callable[[], None] = lambda: None
 
     def chunk(self, index: int, step: int, chunk: Chunk) -> None:
         pass
@@ -98,7 +98,7 @@ class _Oracle:
     def step(self, step: Step, observation: Observation) -> None:
         self.clamped += bool(step.clamps)
         if self._station.succeeded():
-            self.done()
+            self._done()
 
 
 class Course:
@@ -124,13 +124,12 @@ class Course:
 
     def _rollout(self, trial: Trial, station: SimStation, policy: _Glance) -> TrialOutcome:
         parts = _Glancing(station.arm, station.gripper, station.cameras, policy=policy)
-        oracle = _Oracle(station)
+        oracle = _Oracle(station, lambda: rollout.stop(EndReason.DONE))
         rollout = Rollout(
             RolloutRequest(f'{trial.task}-{trial.seed}', Slot.A, station.instruction), parts,
             policy,
             Safety(limits_for(self._robot), station.clock), station.clock, oracle,
             RolloutConfig(max_steps=trial.max_steps))
-        oracle.done = lambda: rollout.stop(EndReason.DONE)
         episode = rollout.run()
         station.step(JUDGED_AFTER_S)
         return TrialOutcome(trial, bool(station.succeeded()), float(station.progress()),
@@ -140,9 +139,8 @@ class Course:
     def close(self) -> None:
         """Let go of the connections to served policies; can be called twice."""
         for policy in self._policies.values():
-            close = getattr(policy, 'close', None)
-            if close is not None:
-                close()
+            if isinstance(policy, Closable):
+                policy.close()
         self._policies.clear()
 
     def _policy(self, name: str) -> Policy:

@@ -45,12 +45,10 @@ def before_the_start(desk, other):
 
 def unwatched(desk):
     """See that a rollout ends when nobody is seen at the page."""
-    desk.attended = lambda: False
-    desk.start(Slot.A)
+    desk.start(Slot.A, lambda: False)
     until(desk, lambda s: s.state is State.SCORING_A, 'the arm moves on unwatched')
     one = desk.state().slots[0]
     assert (one.end, one.detail.partition(' for')[0]) == ('interrupted', 'nobody looked on')
-    desk.attended = lambda: True
     desk.press('abort', 'a test')
 
 

@@ -34,7 +34,7 @@ class InProcessDesk:
     def press(self, button, text=''):
         return self.reception.press(self.token, button, text)
 
-    def start(self, slot):
+    def start(self, slot, attended=None):
         before = self.state().state
 
         def run():

@@ -45,6 +45,10 @@ class FakeDesk:
     def today(self):
         return [dataclasses.replace(DeskState(), state=State.DONE, instruction='close the drawer')]
 
+    def start(self, slot, attended):
+        self.attended = attended
+        self.log.append(('start', slot))
+
     def __getattr__(self, name):
         def call(*words, **more):
             if self.fail:
@@ -197,6 +201,7 @@ def test_a_server_of_its_own(desk):
 def test_the_desk_is_attended_while_the_page_in_the_seat_asks(web, desk, monkeypatch):
     monkeypatch.setattr(console_app, 'ATTENDED_S', 0.2)
     seat = web.post('/api/sit', json={}).json()['seat']
+    web.post('/api/start', json={'slot': 'A'}, headers={'X-Seat': seat})
     assert desk.attended()
     time.sleep(0.3)
     web.get('/api/state')

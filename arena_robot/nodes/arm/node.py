@@ -78,9 +78,8 @@ class ArmNode(PartNode[ArmParams]):
 
     def on_hold(self) -> None:
         """Stop and hold."""
-        if hasattr(self, 'commands'):
-            self.commands.drop()
-            self.guard.stop()
+        self.commands.drop()
+        self.guard.stop()
 
     def stream_once(self) -> None:
         """Publish one reading when it is due; look after the command stream."""

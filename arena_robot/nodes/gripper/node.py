@@ -85,8 +85,7 @@ class GripperNode(PartNode[GripperParams]):
 
     def on_hold(self) -> None:
         """Stop the fingers."""
-        if self.part is not None:
-            cast(Gripper, self.part).stop()
+        self.gripper.stop()
 
     def stream_once(self) -> None:
         """Publish one reading when it is due."""

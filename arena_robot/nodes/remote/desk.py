@@ -35,7 +35,7 @@ from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.session.messages import desk_state, feedback_message
 from arena_robot.nodes.spin import Spin
-from arena_robot.session.evaluator.desk import Button, DeskState, RunView
+from arena_robot.session.evaluator.desk import Button, DeskState, RunView, always
 
 FIND_S, QUICK_S, SLOW_S = 5.0, 10.0, 60.0
 WATCH_S, PATIENCE_S = 0.25, 3.0
@@ -72,7 +72,6 @@ class RemoteDesk:
         self._frames: dict[str, bytes] = {}
         self._references: dict[str, bytes] = {}
         self.oracle: dict[str, float | str] = {}
-        self.attended: Callable[[], bool] = lambda: True
         self._over = threading.Event()
         self._watcher: threading.Thread | None = None
 
@@ -200,7 +199,7 @@ class RemoteDesk:
             self._await(lambda: self.state().verdict.valid is COUNTS[button])
         return said
 
-    def start(self, slot: Slot) -> None:
+    def start(self, slot: Slot, attended: Callable[[], bool] = always) -> None:
         """Start a slot's rollout; returns once it runs, or ended at once."""
         goal = RunEpisode.Goal(slot=slot.value, control=self._token, patience=PATIENCE_S)
         handle = send_goal(self._action, goal, QUICK_S, f'{self._session}/run_episode',
@@ -208,7 +207,8 @@ class RemoteDesk:
                            refused=f'{slot.value} was refused: somebody else is in control')
         future = handle.get_result_async()
         future.add_done_callback(lambda _: self._wake())
-        self._watcher = threading.Thread(target=self._watch, args=(future,), name='watching',
+        self._watcher = threading.Thread(target=self._watch, args=(future, attended),
+                                         name='watching',
                                          daemon=True)
         self._watcher.start()
         with self._changed:
@@ -271,10 +271,10 @@ class RemoteDesk:
             kept[name] = bytes(message.data)
         return keep
 
-    def _watch(self, rollout: Any) -> None:
+    def _watch(self, rollout: Any, attended: Callable[[], bool]) -> None:
         """Tell the session node that somebody looks on, until the rollout has ended."""
         while not rollout.done() and not self._over.is_set():
-            if self.attended():
+            if attended():
                 self._watching.publish(Empty())
             self._over.wait(WATCH_S)
 

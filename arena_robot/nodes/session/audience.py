@@ -22,16 +22,21 @@ SHOWN_EYE = '_left'
 
 
 class RosAudience:
-    """Publishes what it hears; see :class:`arena_robot.session.ports.Audience`."""
+    """
+    Publishes what it hears; see :class:`arena_robot.session.ports.Audience`.
 
-    def __init__(self, node: Node, clock: Clock, frame_id: str, fixed: Mapping[str, Any]) -> None:
+    ``fixed`` is published with every episode; ``shown`` returns the state to publish.
+    """
+
+    def __init__(self, node: Node, clock: Clock, frame_id: str, fixed: Mapping[str, Any],
+                 shown: Callable[[], DeskState]) -> None:
         self._node = node
         self._clock = clock
         self._frame_id = frame_id
         self._fixed = fixed
         self._slot = Slot.A
         self._space = ''
-        self.shown: Callable[[], DeskState] = DeskState
+        self._shown = shown
         self._state = qos.publisher(node, SessionState, '~/state', qos.LATCHED)
         self._episode = qos.publisher(node, EpisodeInfo, '~/episode_info', qos.LATCHED)
         self._steps = qos.publisher(node, StepRecord, '~/step')
@@ -42,7 +47,7 @@ class RosAudience:
 
     def changed(self) -> None:
         """Publish the state."""
-        self._state.publish(messages.state_message(self.shown()))
+        self._state.publish(messages.state_message(self._shown()))
 
     def episode(self, job: RolloutRequest, episode: Episode | None) -> None:
         """Publish how an episode starts or ended."""

@@ -54,7 +54,8 @@ class SessionNode(Listening):
         data = Path(v.data_dir).expanduser()
         self.audience = RosAudience(self, clock, robot_of(robot).base_frame(), {
             'station': v.station, 'robot_type': robot, 'backend': v.backend,
-            'control_rate_hz': v.control_rate, 'max_steps': v.max_steps})
+            'control_rate_hz': v.control_rate, 'max_steps': v.max_steps},
+            shown=lambda: self.reception.shown())
         self.parts = Parts(
             RemoteArm(self, v.arm, CALL_S),
             RemoteGripper(self, v.gripper, CALL_S),
@@ -71,7 +72,6 @@ class SessionNode(Listening):
             RemoteScene(self, v.scene) if v.scene else ScenePerson(),
             self.audience, clock, config)
         self.reception = EvaluatorAccess(self.conductor, self._more_checks)
-        self.audience.shown = self.reception.shown
         self._reports = qos.publisher(self, DiagnosticArray, '/diagnostics')
         self._photos: tuple[str, ...] = ()
         self._over = threading.Event()
@@ -97,8 +97,7 @@ class SessionNode(Listening):
         """Stop the arm and let go; the session goes on at the next start."""
         self._over.set()
         self.conductor.close()
-        if hasattr(self.arena, 'close'):
-            self.arena.close()
+        self.arena.close()
 
     # -- chores --------------------------------------------------------------------------------
 

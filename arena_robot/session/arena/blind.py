@@ -20,7 +20,7 @@ from arena_robot.core.errors import (
     PolicyUnavailable,
 )
 from arena_robot.core.observation import Observation
-from arena_robot.policy.base import Policy, PolicySpec
+from arena_robot.policy.base import Closable, Policy, PolicySpec
 
 COARSE_S = 0.05
 
@@ -68,9 +68,8 @@ class BlindPolicy:
 
     def close(self) -> None:
         """Let go of the policy's connection, where it has one."""
-        close = getattr(self._policy, 'close', None)
-        if close is not None:
-            self._told(close)
+        if isinstance(self._policy, Closable):
+            self._told(self._policy.close)
 
     def _told(self, call: Callable[[], T]) -> T:
         problem: PolicyError

@@ -27,6 +27,9 @@ class TokenArena(Arena, Protocol):
     def resume(self, session_id: str, tokens: dict[str, str]) -> None:
         """Take back slot tokens after a restart."""
 
+    def close(self) -> None:
+        """Let every connection go."""
+
 
 class SealedArena:
     """
@@ -88,6 +91,10 @@ class SealedArena:
         reveal = self._arena.reveal(session_id)
         self._forget(session_id)
         return reveal
+
+    def close(self) -> None:
+        """Let every connection go."""
+        self._arena.close()
 
     def _forget(self, session_id: str) -> None:
         self._path(session_id).unlink(missing_ok=True)

@@ -108,15 +108,19 @@ class RunView:
     elapsed_s: float = 0.0
 
 
+def always() -> bool:
+    """Return True: somebody looks on, as at a terminal, as long as this process runs."""
+    return True
+
+
 class Desk(Protocol):
     """
     An evaluator's place. Methods raise an ArenaError that says what to do.
 
-    While a rollout that was started here runs, ``attended`` is asked several times a second; the
-    arm is stopped some seconds after it last said True, or after this process was last heard of.
+    While a rollout that was started here runs, ``attended`` of its start is asked several times a
+    second; the arm is stopped some seconds after it last said True, or after this process was last
+    heard of.
     """
-
-    attended: Callable[[], bool]
 
     def state(self) -> DeskState:
         """Return the newest state."""
@@ -139,7 +143,7 @@ class Desk(Protocol):
     def press(self, button: str, text: str = '') -> str:
         """Press a button, one of :class:`Button`; return what happened."""
 
-    def start(self, slot: Slot) -> None:
+    def start(self, slot: Slot, attended: Callable[[], bool] = always) -> None:
         """Start a slot's rollout; returns once it runs."""
 
     def stop(self) -> None:

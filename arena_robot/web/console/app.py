@@ -77,7 +77,6 @@ class Console:
         seat = self.seats.take(who, take_over)
         self.desk.take(NAME, True)
         self._seen_s = time.monotonic()
-        self.desk.attended = self.attended
         return seat
 
     def command(self, request: Request) -> Desk:
@@ -177,7 +176,7 @@ def _commanding(app: FastAPI, console: Console) -> None:
 
     @app.post('/api/start')
     def start(request: Request, words: dict[str, Any]) -> dict[str, Any]:
-        console.command(request).start(_slot(words))
+        console.command(request).start(_slot(words), console.attended)
         return console.shown(request)
 
     @app.post('/api/submit')
