@@ -103,10 +103,19 @@ def limits_for(robot_type: str, changes: Mapping[str, Any] | None = None) -> Arm
     """
     Return the limits of a robot with a station's own values in ``changes``.
 
-    Raises ConfigError for an unknown robot, an unknown key or a bad value.
+    Raises ConfigError for an unknown robot, an unknown key or a bad value, and for a velocity or
+    torque above what the robot itself allows.
     """
-    values = dataclasses.asdict(robot_of(robot_type).limits) | dict(changes or {})
-    return build(ArmLimits, values, where='limits')
+    robot = robot_of(robot_type)
+    values = dataclasses.asdict(robot.limits) | dict(changes or {})
+    limits = build(ArmLimits, values, where='limits')
+    for name, asked, own in (('velocity', limits.velocity, robot.joint_velocity),
+                             ('torque', limits.torque, robot.joint_torque)):
+        for i in range(DOF):
+            if asked[i] > own[i]:
+                raise ConfigError(f'limits.{name} of joint {i + 1} is {asked[i]:g}, a '
+                                  f'{robot.title} allows {own[i]:g} at most')
+    return limits
 
 
 def move_duration_s(q_from: Floats, q_to: Floats) -> float:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import arena_robot
+from arena_robot.core.action import ActionSpace
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DataError
 from arena_robot.server import wire
@@ -219,5 +220,5 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
 def _new(message: pb.Policy) -> NewPolicy:
     return NewPolicy(
         message.name, message.address, message.description, message.open_source,
-        message.robot or 'any', message.action_space or 'joint_position',
+        message.robot or 'any', message.action_space or ActionSpace.JOINT_POSITION.value,
         message.external_cameras, message.wrist_camera, message.stereo)

@@ -11,6 +11,7 @@ from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.errors import ConfigError
 from arena_robot.safety.describe import TABLES, updated
 from arena_robot.safety.robots import (
+    PANDA,
     RESET_JOINTS,
     ROBOTS,
     limits_for,
@@ -56,7 +57,7 @@ def said(path, pattern):
 def test_settings_and_documents_say_the_same_number_of_steps():
     assert said('config/session.yaml', r'max_steps: (\d+)') == [MAX_STEPS]
     assert said('docs/evaluators.md', r'(?i)after (\d+)\s+steps') == [MAX_STEPS]
-    assert said('arena_msgs/action/RunEpisode.action', r"the node's own \((\d+)\)") == [MAX_STEPS]
+    assert said('arena_msgs/action/RunEpisode.action', r"the node's [a-z]+ \((\d+)\)") == [MAX_STEPS]
 
 
 @pytest.mark.parametrize('page', ['policies.md', 'safety.md'])
@@ -84,6 +85,18 @@ def test_an_unknown_robot_names_the_nearest():
     with pytest.raises(ConfigError, match=r"'pandas'\. Did you mean 'panda'"):
         limits_for('pandas')
     assert robot_of('fr3').title == 'Franka Research 3'
+
+
+@pytest.mark.parametrize(('name', 'joint', 'value', 'most'), [
+    ('velocity', 1, 2.2, 2.175), ('velocity', 7, 2.62, 2.61), ('torque', 6, 12.5, 12)])
+def test_no_station_allows_more_than_the_robot_itself(name, joint, value, most):
+    values = list(getattr(PANDA.limits, name))
+    values[joint - 1] = value
+    says = f'limits.{name} of joint {joint} is {value:g}, a .* allows {most:g} at most'
+    with pytest.raises(ConfigError, match=says):
+        limits_for('panda', {name: values})
+    values[joint - 1] = most
+    assert getattr(limits_for('panda', {name: values}), name)[joint - 1] == most
 
 
 def test_the_reset_pose_is_droids():

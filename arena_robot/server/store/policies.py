@@ -6,6 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from arena_robot.core.action import ActionSpace
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import Conflict, DataError
@@ -34,7 +35,7 @@ class NewPolicy:
     description: str = ''
     open_source: bool = False
     robot: str = 'any'
-    action_space: str = 'joint_position'
+    action_space: str = ActionSpace.JOINT_POSITION.value
     external_cameras: int = 1
     wrist_camera: bool = True
     stereo: bool = False
