@@ -65,6 +65,12 @@ class VerdictField:
         """Return the name without its slot, such as ``progress`` for ``progress_a``."""
         return self.name.removesuffix(f'_{self.slot.value.lower()}') if self.slot else self.name
 
+    def shown(self) -> dict[str, Any]:
+        """Return what a page has to know of the field."""
+        return {'name': self.name, 'key': self.key, 'kind': self.kind, 'asked': self.asked,
+                'label': self.label, 'question': self.question, 'slot': self.slot,
+                'choices': dict(self.choices), 'required': self.required}
+
     def is_said(self, value: object) -> bool:
         """Tell whether ``value`` says something."""
         return value is not None and bool(str(value).strip())
@@ -171,9 +177,9 @@ class Verdict:
     invalid_reason: str = field(default='', metadata=_about(
         Kind.TEXT, Asked.BUTTON, 'Why it does not count', 'Why does this session not count?'))
 
-    def of_slot(self, key: str, slot: Slot) -> Any:
+    def of_slot(self, key: str, slot: str) -> Any:
         """Return a field that is said per slot: ``of_slot('progress', Slot.A)``."""
-        return getattr(self, f'{key}_{slot.value.lower()}')
+        return getattr(self, f'{key}_{Slot(slot).value.lower()}')
 
 
 FIELDS = tuple(VerdictField(one.name, **one.metadata['words'])

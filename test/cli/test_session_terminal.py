@@ -14,6 +14,7 @@ from test_conductor import TASK, Station
 from arena_robot.cli.session_terminal import Terminal, bar
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import StaleData
+from arena_robot.core.verdict import Asked, asked_at
 from arena_robot.session.evaluator.desk import RunView
 from arena_robot.session.protocol.states import State
 
@@ -63,8 +64,9 @@ def typed(monkeypatch):
         one.close()
 
 
+NOTHING = ['' for one in asked_at(Asked.JUDGE) if not one.required]
 LINES = [TASK, '', '', 'fifty', '50', 'slow', 'm', '', '25', '', 'q', 'A did it, B did not',
-         '', 'a', 'A did it, B did not', '', 'x', 'b', '0', 'looked again', 's']
+         *NOTHING, 'a', 'A did it, B did not', *NOTHING, 'x', 'b', '0', 'looked again', 's']
 
 
 def test_a_session_by_keys_and_lines(desk, typed, capsys):
@@ -79,10 +81,10 @@ def test_a_session_by_keys_and_lines(desk, typed, capsys):
     assert Terminal(desk).lead('ada', '') == 0
     state = desk.state()
     assert [slot.end for slot in state.slots] == ['stopped', 'done']
-    assert [slot.progress for slot in state.slots] == [0.5, 0.0]
+    assert [state.verdict.progress_a, state.verdict.progress_b] == [0.5, 0.0]
     assert (state.verdict.preference, evaluator.lines) == ('A', [])
     said = capsys.readouterr().out
-    for words in ("'fifty' is not a number", 'choose A, B or TIE', 'fits the commitment',
+    for words in ("'fifty' is not a number", 'choose A, TIE or B', 'fits the commitment',
                   '100  green', 'Keep a hand near STOP'):
         assert words in said
 

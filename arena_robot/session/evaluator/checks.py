@@ -90,8 +90,8 @@ def _in_range(one: VerdictField, value: object) -> None:
 
 def _still_needed(one: VerdictField, value: object) -> str:
     if one.kind is Kind.TEXT:
-        return (f'{one.question} (at least {one.min_chars} characters, this has '
-                f'{len(str(value))})')
+        return (f'{one.question} Say it in a sentence (at least {one.min_chars} characters, this '
+                f'has {len(str(value))})')
     if one.kind is Kind.CHOICE:
         return f'{one.question} choose {one.choice_words()}'
     return f'{one.question} Say it from 0 to 100'

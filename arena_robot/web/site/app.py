@@ -15,6 +15,7 @@ from fastapi.templating import Jinja2Templates
 
 import arena_robot
 from arena_robot.core.errors import ArenaError, DataError, RankingError, Unauthorised
+from arena_robot.core.verdict import FIELDS
 from arena_robot.ranking.as_json import as_json, plain
 from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
 from arena_robot.server.blobs import Blobs
@@ -55,7 +56,7 @@ def site(parts: SiteParts) -> FastAPI:
     app.mount('/static', StaticFiles(directory=HERE / 'static'), name='static')
     pages = Jinja2Templates(directory=HERE / 'templates')
     pages.env.filters.update(shapes.FILTERS)
-    pages.env.globals.update(version=arena_robot.__version__, outcomes=OUTCOMES)
+    pages.env.globals.update(version=arena_robot.__version__, outcomes=OUTCOMES, fields=FIELDS)
     _protect(app, pages)
     _public_pages(app, pages, parts)
     _owner_pages(app, pages, parts)

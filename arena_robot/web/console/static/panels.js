@@ -2,6 +2,7 @@
 
 import {get, post, press} from './api.js';
 import {ask, el, settled} from './dom.js';
+import {fieldsAt, inputs, typed, wordsOf} from './fields.js';
 import {light} from './views.js';
 
 // A panel is {nodes, update(state), focus}. `use` has options, act(work) and tell(text).
@@ -124,43 +125,28 @@ function running(state, use) {
   };
 }
 
-// The slider with the rubric's anchors; `from` is a share of 0 to 1, or null.
-function slider(use, from, changed) {
-  const percent = el('output', {id: 'percent'}, from === null ? '–' : `${Math.round(100 * from)}`);
-  const range = el('input', {type: 'range', id: 'progress', min: 0, max: 100, step: 1,
-    value: from === null ? 0 : Math.round(100 * from), 'aria-label': 'progress'});
-  const set = (value) => {
-    range.value = value;
-    percent.textContent = value;
-    changed(Number(value));
-  };
-  range.addEventListener('input', () => set(range.value));
-  const anchors = use.options.rubric.map(([mark, words]) => el('button', {type: 'button',
-    'data-mark': mark, onclick: () => set(mark)}, el('b', {}, mark), words));
-  return [el('p', {}, 'Progress: ', percent, ' of 100'), range,
-    el('div', {class: 'anchors'}, ...anchors)];
-}
-
 function scoring(slot, next) {
   return (state, use) => {
     const one = state.slots.find((found) => found.slot === slot);
-    const letter = slot.toLowerCase();
-    const draft = state.draft[`progress_${letter}`] ?? state.verdict[`progress_${letter}`];
-    let progress = draft === null ? null : Math.round(100 * draft);
-    const notes = el('textarea', {id: 'notes'});
-    notes.value = state.draft[`notes_${letter}`] || state.verdict[`notes_${letter}`];
-    const keep = settled(() => post('draft', {slot, progress}).catch(() => {}));
+    const fields = fieldsAt(use, 'score', slot);
+    const keep = settled(() => post('draft', {slot, ...form.words()}).catch(() => {}));
+    const form = inputs(use, fields, typed(state, fields), keep);
     const go = primary(next, use, async () => {
-      if (progress === null) throw new Error('Move the slider, or press one of the marks.');
-      await post('score', {slot, progress, notes: notes.value});
+      await score(slot, form);
       if (slot === 'A') await press('prepare_reset');
     });
     return {nodes: [
       el('p', {class: 'hint'}, `${slot} ended: ${one.end.replace('_', ' ')} after ${one.steps} `
         + `steps. ${one.detail}`),
-      ...slider(use, draft, (value) => { progress = value; keep(); }),
-      el('label', {for: 'notes'}, 'Notes (may be empty)'), notes, go]};
+      ...form.nodes, go]};
   };
+}
+
+async function score(slot, form) {
+  if (form.words().progress === null) {
+    throw new Error('Move the slider, or press one of the marks.');
+  }
+  await post('score', {slot, ...form.words()});
 }
 
 function reset(state, use) {
@@ -195,42 +181,19 @@ function reset(state, use) {
 }
 
 function preference(state, use) {
-  let chosen = state.verdict.preference || state.draft.preference;
-  const why = el('textarea', {id: 'explanation'});
-  why.value = state.verdict.explanation || state.draft.explanation;
-  const notes = el('textarea', {id: 'notes'});
-  notes.value = state.verdict.notes || state.draft.notes;
-  const words = () => ({preference: chosen, explanation: why.value, notes: notes.value});
-  const keep = settled(() => post('draft', words()).catch(() => {}));
-  const buttons = [['A', 'A was better'], ['TIE', 'no difference'], ['B', 'B was better']].map(
-    ([value, text]) => el('button', {type: 'button', 'data-value': value, onclick: () => {
-      chosen = value;
-      mark();
-      keep();
-    }}, text));
-  const mark = () => buttons.forEach((button) => {
-    button.classList.toggle('chosen', button.dataset.value === chosen);
-  });
-  mark();
-  why.addEventListener('input', keep);
-  notes.addEventListener('input', keep);
-  const go = primary('Go on to the review', use, () => post('judge', words()));
-  return {nodes: [el('div', {class: 'choice', id: 'preference'}, ...buttons),
-    el('label', {for: 'explanation'}, 'Why? What did one do better than the other?'), why,
-    el('label', {for: 'notes'}, 'Anything else (may be empty)'), notes, go], focus: why};
+  const fields = fieldsAt(use, 'judge');
+  const keep = settled(() => post('draft', form.words()).catch(() => {}));
+  const form = inputs(use, fields, typed(state, fields), keep);
+  const go = primary('Go on to the review', use, () => post('judge', form.words()));
+  return {nodes: [...form.nodes, go], focus: form.focus};
 }
 
 function review(state, use) {
   const {verdict} = state;
-  const slots = state.slots.map((one) => ({...one,
-    progress: verdict[`progress_${one.slot.toLowerCase()}`],
-    notes: verdict[`notes_${one.slot.toLowerCase()}`]}));
-  const rows = [['Task', state.instruction], ...slots.map((one) => [one.slot,
-    `${one.progress === null ? 'no score' : `${Math.round(100 * one.progress)} of 100`}, `
-    + `${one.end || 'did not run'}${one.notes ? ` – ${one.notes}` : ''}`])];
-  rows.push(['Preference', `${verdict.preference || '–'}: ${verdict.explanation}`]);
-  if (verdict.notes) rows.push(['Notes', verdict.notes]);
-  rows.push(['Counts', verdict.valid ? 'yes' : `no: ${verdict.invalid_reason}`]);
+  const rows = [['Task', state.instruction],
+    ...state.slots.map((one) => [one.slot, one.end || 'did not run']),
+    ...use.options.fields.map((one) => [one.label, wordsOf(one, verdict[one.name])
+      || (one.required ? '–' : '')]).filter(([, text]) => text)];
   if (state.match !== null) rows.push(['Same start', `${Math.round(100 * state.match)} %`]);
   const list = el('dl', {id: 'review'},
     ...rows.flatMap(([name, text]) => [el('dt', {}, name), el('dd', {}, text)]));
@@ -239,8 +202,8 @@ function review(state, use) {
     edit.replaceChildren(...nodes);
     edit.scrollIntoView({block: 'nearest'});
   };
-  const buttons = slots.filter((one) => one.end).map((one) => el('button', {
-    type: 'button', id: `edit-${one.slot}`, onclick: () => show(rescore(one, use))},
+  const buttons = state.slots.filter((one) => one.end).map((one) => el('button', {
+    type: 'button', id: `edit-${one.slot}`, onclick: () => show(rescore(one.slot, state, use))},
   `Change the score of ${one.slot}`));
   if (verdict.valid) {
     buttons.push(el('button', {type: 'button', id: 'edit-verdict', onclick: () => {
@@ -257,13 +220,10 @@ function review(state, use) {
     el('div', {class: 'second'}, ...buttons), edit]};
 }
 
-function rescore(one, use) {
-  let progress = one.progress === null ? null : Math.round(100 * one.progress);
-  return [...slider(use, one.progress, (value) => { progress = value; }),
-    el('button', {type: 'button', id: 'keep', onclick: () => use.act(async () => {
-      if (progress === null) throw new Error('Move the slider, or press one of the marks.');
-      await post('score', {slot: one.slot, progress, notes: one.notes});
-    })}, `Keep the score of ${one.slot}`)];
+function rescore(slot, state, use) {
+  const form = inputs(use, fieldsAt(use, 'score', slot), state.verdict, () => {});
+  return [...form.nodes, el('button', {type: 'button', id: 'keep',
+    onclick: () => use.act(() => score(slot, form))}, `Keep the score of ${slot}`)];
 }
 
 function submitting(state, use) {

@@ -1,0 +1,38 @@
+"""What one more field of a verdict costs does not grow."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SPEC = importlib.util.spec_from_file_location('count_walks', ROOT / 'bench' / 'count_walks.py')
+count_walks = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(count_walks)
+
+
+@pytest.mark.parametrize(('field', 'most'), [('clutter', 7), ('lighting', 7), ('notes_b', 7)])
+def test_a_field_is_named_in_few_files(field, most):
+    found = count_walks.naming(ROOT, field)
+    assert len(found) <= most, found
+
+
+def test_a_verdict_has_few_shapes():
+    found = count_walks.shapes(ROOT)
+    assert len(found) <= 9, found
+    assert 'arena_robot/core/verdict.py: class Verdict' in found
+
+
+def test_a_shape_that_is_added_is_counted(tmp_path):
+    folder = tmp_path / 'arena_robot'
+    folder.mkdir()
+    (folder / 'one.py').write_text('class One:\n    explanation: str\n    notes: str\n'
+                                   'class Two:\n    notes: str\n'
+                                   "D = {'notes': 1, 'explanation': 2, 'progress': 3}\n"
+                                   "T = Table('t', Column('notes', 1), Column('progress', 2))\n")
+    (folder / 'm.msg').write_text('# notes\nstring notes\nfloat32 progress_a\n')
+    (folder / 'm.proto').write_text('message F {\n  string notes = 1;\n  optional double '
+                                    'progress_a = 2;  // words\n}\n')
+    assert count_walks.shapes(tmp_path) == [
+        'arena_robot/m.msg', 'arena_robot/m.proto: F', 'arena_robot/one.py: class One',
+        'arena_robot/one.py: dict in line 6', 'arena_robot/one.py: table t']
