@@ -20,6 +20,8 @@ from arena_robot.cli.worker_arguments import add_worker_arguments, workers
 if TYPE_CHECKING:
     from arena_robot.records.roboarena import RoboArenaData
 
+from arena_robot.cli.list_rows import ListRows
+
 VERB = 'rank'
 HELP = 'rank policies from A/B sessions'
 
@@ -28,8 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_table_arguments(parser)
     parser.add_argument('--method', default='bt', metavar='NAME',
-                        help='elo, elo_online, bt, davidson, task, task_davidson, task_paper, '
-                             'task_partial, progress, progress_gls or bt_robust (default bt)')
+                        help='method by name, or module:name (default bt)')
     parser.add_argument('--option', action='append', default=[], metavar='KEY=VALUE',
                         help='option of the method, such as k=32 (elo), l2=0.1 (bt) or buckets=20')
     parser.add_argument('--intervals', type=int, default=200, metavar='N',
@@ -46,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments that ``rank`` and ``rank-eval`` share."""
+    parser.add_argument('--list-methods', action=ListRows, help='list the methods and exit',
+                        table='arena_robot.ranking.methods:METHODS')
     parser.add_argument('--sessions', required=True, metavar='CSV', help='one row per A/B session')
     parser.add_argument('--episodes', metavar='CSV', help='one row per rollout, with its score')
     parser.add_argument('--policies', metavar='A,B,…', help='rank only these (default: all)')
@@ -68,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
     from arena_robot.core.errors import ConfigError
     from arena_robot.ranking.as_json import as_json
-    from arena_robot.ranking.methods import UNITS, method, placeable, rank
+    from arena_robot.ranking.methods import METHODS, method, placeable, rank
     from arena_robot.ranking.rollouts import arena_tables
 
     if not 0 < args.level < 1 or args.intervals < 0:
@@ -90,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         diagnostics = dataclasses.replace(result.diagnostics,
                                           warnings=(*result.diagnostics.warnings, told))
         result = dataclasses.replace(result, diagnostics=diagnostics)
-    _draw(args, comparisons, result, UNITS[args.method])
+    _draw(args, comparisons, result, METHODS.find(args.method).unit)
     report = {**as_json(result), 'refused': list(data.refused),
               **_extras(args, comparisons, method(args.method, **options))}
     print(json.dumps(report, indent=2, allow_nan=False) if args.json else

@@ -19,14 +19,13 @@ from arena_robot.cli.worker_arguments import add_worker_arguments, workers
 
 VERB = 'rank-eval'
 HELP = 'measure how well methods recover a reference ranking'
-DEFAULT = 'elo,bt,davidson,task,progress,progress_gls,task_partial'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_table_arguments(parser)
-    parser.add_argument('--method', default=DEFAULT, metavar='A,B,…',
-                        help=f'methods to measure (default {DEFAULT})')
+    parser.add_argument('--method', metavar='A,B,…',
+                        help='methods to measure (default: all but the variants of others)')
     parser.add_argument('--splits', type=int, default=100, help='random splits (default 100)')
     parser.add_argument('--share', type=float, default=0.8,
                         help='of the sessions to train on (default 0.8)')
@@ -46,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure, draw, print."""
     from arena_robot.core.errors import ConfigError, RankingError
     from arena_robot.ranking import holdout
-    from arena_robot.ranking.methods import method, placeable
+    from arena_robot.ranking.methods import METHODS, method, placeable
     from arena_robot.ranking.rollouts import arena_tables
 
     if args.splits < 1 or args.repeats < 1 or args.redraw < 0:
@@ -54,7 +53,9 @@ def run(args: argparse.Namespace) -> int:
     at_work = workers(args)
     if not args.episodes:
         raise ConfigError('rank-eval needs --episodes: the reference is the mean progress')
-    methods = {name.strip(): method(name.strip()) for name in args.method.split(',')}
+    names = args.method.split(',') if args.method else [
+        name for name, row in METHODS.rows().items() if row.measured]
+    methods = {name.strip(): method(name.strip()) for name in names}
     sizes = _sizes(args.sizes)
     data = read_table_arguments(args)
     counted, scored = data.comparisons(), data.scored()

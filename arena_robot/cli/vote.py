@@ -3,8 +3,7 @@ Aggregate ranked ballots with a voting rule.
 
 PROFILE is a JSON file: {"alternatives": ["a", "b", "c", "d"], "votes": [{"weight": 1,
 "ranking": ["a", ["b", "c"], "d"]}], "unranked": "ignored" or "last"}; a list inside a ranking is a
-tie. Rules: approval, borda, plurality, stv, copeland, kemeny_young, schulze, ranked_pairs,
-maximal_lottery, iterative_maximal_lotteries, or all. Ties are reported, never broken.
+tie. --list-methods lists the rules. Ties are reported, never broken.
 
   arena vote profile.json --method schulze
   arena vote profile.json --method all --k 2 --winners 3 --json
@@ -15,6 +14,8 @@ import json
 import sys
 from typing import Any
 
+from arena_robot.cli.list_rows import ListRows
+
 VERB = 'vote'
 HELP = 'aggregate ranked ballots with a voting rule'
 
@@ -22,7 +23,10 @@ HELP = 'aggregate ranked ballots with a voting rule'
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument('profile', metavar='PROFILE.json', help='alternatives and ballots')
-    parser.add_argument('--method', required=True, metavar='M', help='a rule, or all')
+    parser.add_argument('--method', required=True, metavar='M',
+                        help='a rule by name, module:name, or all')
+    parser.add_argument('--list-methods', action=ListRows, help='list the rules and exit',
+                        table='arena_robot.ranking.voting.rules:RULES')
     parser.add_argument('--k', type=int, help='places that approval counts (default 3)')
     parser.add_argument('--winners', type=int, metavar='W',
                         help='seats of stv (default half of the alternatives)')
@@ -40,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
     profile = profile_from_json(read_json(args.profile))
     answers: dict[str, dict[str, Any]] = {}
-    for name in RULES if args.method == 'all' else [args.method]:
+    for name in RULES.names() if args.method == 'all' else [args.method]:
         try:
             result = vote(profile, name, args.k, args.winners)
             answers[name] = result_to_json(result, profile.names)

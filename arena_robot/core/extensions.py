@@ -10,12 +10,14 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ArenaError, ConfigError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Row = TypeVar('Row')
 
@@ -73,6 +75,13 @@ class Table(Generic[Row]):
             self._added[name] = self.check(load_object(self._address(name)), name)
         return self._added[name]
 
+    def find_named(self, name: str) -> Row:
+        """Return the row called ``name``, which comes from a request: no ``module:name``."""
+        if ':' in name:
+            raise self.error(f"'{name}' is not the name of a {self.kind}."
+                             f'{nearest(name, self.names())}')
+        return self.find(name)
+
     def names(self) -> list[str]:
         """Return all names, the package's own first, in the order of the table."""
         return [*self.built_in, *sorted(set(self._points()) - set(self.built_in))]
@@ -100,7 +109,8 @@ class Table(Generic[Row]):
                              'one, or write module:name')
         return points[0].value
 
-    def _points(self) -> dict[str, list[EntryPoint]]:
+    def _points(self) -> 'dict[str, list[EntryPoint]]':
+        from importlib.metadata import entry_points  # takes 25 ms to import
         found: dict[str, dict[str, EntryPoint]] = {}
         for point in entry_points(group=self.group):
             found.setdefault(point.name, {})[point.value] = point

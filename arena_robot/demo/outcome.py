@@ -11,7 +11,7 @@ from arena_robot.demo.display import BOLD, DIM, GREEN, RED, Display
 from arena_robot.demo.plan import Plan
 from arena_robot.demo.pool import PoolMember
 from arena_robot.ranking.base import Comparisons, Standings
-from arena_robot.ranking.methods import RIDGE, UNITS, method, rank
+from arena_robot.ranking.methods import METHODS, RIDGE, method, rank
 from arena_robot.ranking.uncertainty import bootstrap
 from arena_robot.reports.tournament import Gap, TournamentReport, mean_progress, write_report
 from arena_robot.reports.tournament_records import Record, read_record
@@ -86,7 +86,7 @@ def report(folder: Path, outcome: DemoOutcome, entries: Sequence[PoolMember],
     """Write the HTML report and return its page."""
     return write_report(TournamentReport(
         TITLE, outcome.records, outcome.comparisons, outcome.standings,
-        UNITS[outcome.standings.method], outcome.gap,
+        METHODS.find(outcome.standings.method).unit, outcome.gap,
         {entry.name: entry.about for entry in entries}, facts), folder / 'report')
 
 
@@ -103,7 +103,8 @@ def tell(display: Display, outcome: DemoOutcome) -> None:
         display.line(f'  {found.ranks[k]:>4}  {name:<{width}}  {found.scores[k]:+6.2f}  '
                      f'{interval}  {100 * means.get(name, float("nan")):>7.0f}  '
                      f'{found.counts[k]:>8}')
-    display.line(show(DIM, f'        score: {UNITS[found.method]}; progress: mean, 0 to 100'))
+    unit = METHODS.find(found.method).unit
+    display.line(show(DIM, f'        score: {unit}; progress: mean, 0 to 100'))
     if outcome.gap is not None:
         g = outcome.gap
         word = show(GREEN, 'clear') if g.clear else show(RED, 'not clear yet')

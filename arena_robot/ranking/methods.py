@@ -1,13 +1,13 @@
 """Table of the pairwise ranking methods by name, and :func:`rank`."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from arena_robot.core.config import nearest
-from arena_robot.core.errors import RankingError
+from arena_robot.core.errors import ConfigError, RankingError
+from arena_robot.core.extensions import Table
 from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking.base import Comparisons, Method, Standings, standings
 from arena_robot.ranking.bradley_terry import BradleyTerry
@@ -20,29 +20,82 @@ from arena_robot.ranking.task_em import TaskModel
 from arena_robot.ranking.task_state import TaskOptions
 from arena_robot.ranking.uncertainty import bootstrap, with_draws
 
-METHODS: Mapping[str, Callable[..., Method]] = {
-    'elo': Elo,
-    'elo_online': lambda **options: Elo(orders=0, **options),
-    'bt': BradleyTerry,
-    'davidson': Davidson,
-    'task': lambda **options: TaskModel(TaskOptions(**options)),
-    'task_davidson': lambda **options: TaskModel(TaskOptions(variant='davidson', **options)),
-    'task_paper': lambda **options: TaskModel(TaskOptions(variant='paper', **options)),
-    'task_partial': lambda **options: TaskModel(TaskOptions(**options), partial=True),
-    'progress': Progress,
-    'progress_gls': ProgressGls,
-    'bt_robust': RobustBradleyTerry,
-}
-NEEDS_SCORES = frozenset({'task_partial', 'progress', 'progress_gls'})
-EXACT = frozenset({'bt', 'davidson'})
 RIDGE = 0.1
-SEEDED = frozenset({'elo', 'elo_online', 'task', 'task_davidson', 'task_paper', 'task_partial'})
-UNITS: Mapping[str, str] = {
-    'elo': 'Elo points', 'elo_online': 'Elo points', 'bt': 'log-odds of winning',
-    'davidson': 'log-odds of winning', 'task': 'log-odds of solving',
-    'task_davidson': 'log-odds of winning', 'task_paper': 'log-odds of solving',
-    'task_partial': 'log-odds of solving', 'progress': 'mean progress',
-    'progress_gls': 'mean progress', 'bt_robust': 'log-odds of winning'}
+
+
+@dataclass(frozen=True)
+class RankingMethod:
+    """
+    Everything known about a method; a method of another package is one of these too.
+
+    ``make`` gets the options and returns the method. ``seeded``: it takes the option ``seed``.
+    ``exact``: an exact maximum-likelihood fit, which needs wins or ties in both directions, and
+    takes a ridge as the option ``l2``. ``needs_scores``: it uses progress scores; with
+    ``scores_only`` nothing else. ``on_site``: the leaderboard offers it. ``measured``:
+    ``arena rank-eval`` measures it by default.
+    """
+
+    make: Callable[..., Method]
+    unit: str
+    description: str
+    seeded: bool = False
+    exact: bool = False
+    needs_scores: bool = False
+    scores_only: bool = False
+    on_site: bool = False
+    measured: bool = False
+
+    @property
+    def summary(self) -> str:
+        """One line for a list of methods."""
+        return f'{self.description} ({self.unit}{"; needs scores" if self.needs_scores else ""})'
+
+
+def _task(**fixed: Any) -> Callable[..., Method]:
+    return lambda **options: TaskModel(TaskOptions(**fixed, **options))
+
+
+def _checked(found: object, name: str) -> RankingMethod:
+    if not isinstance(found, RankingMethod):
+        raise ConfigError(f"the ranking method '{name}' is not an "
+                          f'arena_robot.ranking.methods.RankingMethod, found {found!r}')
+    return found
+
+
+_ELO, _WINNING, _SOLVING = 'Elo points', 'log-odds of winning', 'log-odds of solving'
+METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_methods', {
+    'elo': RankingMethod(
+        Elo, _ELO, 'Elo, mean over 100 random orders', seeded=True, on_site=True, measured=True),
+    'elo_online': RankingMethod(
+        lambda **options: Elo(orders=0, **options), _ELO, 'Elo, in the order of the sessions',
+        seeded=True),
+    'bt': RankingMethod(
+        BradleyTerry, _WINNING, 'Bradley–Terry; a tie is half a win', exact=True, on_site=True,
+        measured=True),
+    'davidson': RankingMethod(
+        Davidson, _WINNING, 'Bradley–Terry with ties (Davidson)', exact=True, on_site=True,
+        measured=True),
+    'bt_robust': RankingMethod(
+        RobustBradleyTerry, _WINNING, 'Bradley–Terry with an error rate per evaluator',
+        on_site=True),
+    'task': RankingMethod(
+        _task(), _SOLVING, 'mixture over latent kinds of task', seeded=True, on_site=True,
+        measured=True),
+    'task_davidson': RankingMethod(
+        _task(variant='davidson'), _WINNING, 'task with the ties of Davidson', seeded=True),
+    'task_paper': RankingMethod(
+        _task(variant='paper'), _SOLVING, 'Algorithm 2 of RoboArena as printed', seeded=True),
+    'progress': RankingMethod(
+        Progress, 'mean progress', 'mean of the scores', needs_scores=True, scores_only=True,
+        on_site=True, measured=True),
+    'progress_gls': RankingMethod(
+        ProgressGls, 'mean progress', 'mean of the scores, corrected for easy sessions',
+        needs_scores=True, scores_only=True, on_site=True, measured=True),
+    'task_partial': RankingMethod(
+        lambda **options: TaskModel(TaskOptions(**options), partial=True), _SOLVING,
+        'task from verdicts and scores', seeded=True, needs_scores=True, on_site=True,
+        measured=True),
+}, _checked, RankingError)
 
 
 def method(name: str, **options: Any) -> Method:
@@ -51,10 +104,9 @@ def method(name: str, **options: Any) -> Method:
 
     :raises RankingError: the name or an option is unknown.
     """
-    if name not in METHODS:
-        raise RankingError(f"unknown method '{name}'.{nearest(name, METHODS)}")
+    row = METHODS.find(name)
     try:
-        return METHODS[name](**options)
+        return row.make(**options)
     except TypeError as error:
         raise RankingError(f"method '{name}' does not take {options}: {error}") from error
 
@@ -71,7 +123,7 @@ def rank(comparisons: Comparisons, method_name: str = 'bt', *, intervals: int = 
 
     :raises RankingError: the comparisons cannot order the policies, or the method is unknown.
     """
-    if method_name in SEEDED:
+    if METHODS.find(method_name).seeded:
         options = {'seed': seed, **options}
     fitter = method(method_name, **options)
     result = standings(method_name, comparisons, fitter(comparisons))
@@ -88,14 +140,15 @@ def placeable(comparisons: Comparisons, method_name: str) -> tuple[list[str], li
     Exact maximum-likelihood methods need wins or ties in both directions, the others a chain of
     comparisons; methods on progress alone need scores only.
     """
-    if method_name in ('progress', 'progress_gls'):
+    row = METHODS.find(method_name)
+    if row.scores_only:
         scored = set()
         for policy, score in ((comparisons.first, comparisons.score_first),
                               (comparisons.second, comparisons.score_second)):
             scored |= set(policy[np.isfinite(score)].tolist())
         kept = {comparisons.items[k] for k in scored}
     else:
-        found = groups(count_pairs(comparisons), beaten=method_name in EXACT)
+        found = groups(count_pairs(comparisons), beaten=row.exact)
         kept = set(found[0]) if found else set()
     return ([name for name in comparisons.items if name in kept],
             [name for name in comparisons.items if name not in kept])
@@ -114,7 +167,7 @@ def rank_comparable(comparisons: Comparisons, method_name: str = 'bt', *, interv
     method(method_name)
     kept, left_out = placeable(comparisons, method_name)
     warnings: tuple[str, ...] = ()
-    if method_name in EXACT and 'l2' not in options:
+    if METHODS.find(method_name).exact and 'l2' not in options:
         chained, apart = placeable(comparisons, 'elo')
         if one_sided := [name for name in chained if name not in kept]:
             kept, left_out, options = chained, apart, {**options, 'l2': RIDGE}

@@ -16,7 +16,7 @@ from arena_robot.ranking.as_json import as_json
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.bradley_terry import fit_counts
 from arena_robot.ranking.counts import count_pairs
-from arena_robot.ranking.methods import rank_comparable
+from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.server.assignment import Posterior
 from arena_robot.server.base import PolicyRecord, SessionState
 from arena_robot.server.store.database import Database
@@ -90,6 +90,7 @@ class Results:
 
         Kept until another verdict counts. Raises RankingError when no two can be compared.
         """
+        METHODS.find_named(method)
         key = (method, open_source, intervals)
         version = self.version()
         with self._lock:

@@ -135,7 +135,7 @@ def test_rank_eval_has_the_agreed_form(tables, capsys, tmp_path):
 
 
 @pytest.mark.parametrize(('words', 'said', 'code'), [
-    (('rank', '--method', 'beauty'), "unknown method 'beauty'", 1),
+    (('rank', '--method', 'beauty'), "no ranking method 'beauty'", 1),
     (('rank', '--option', 'k'), 'is not KEY=VALUE', 2),
     (('rank', '--option', 'k=3'), "'bt' does not take", 1),
     (('rank', '--method', 'task_partial'), 'no comparison has one', 1),

@@ -28,10 +28,16 @@ def table():
 def test_a_built_in_name_reads_no_entry_points(table, monkeypatch):
     def no_scan(**_):
         raise AssertionError('entry points were read')
-    monkeypatch.setattr('arena_robot.core.extensions.entry_points', no_scan)
+    monkeypatch.setattr('importlib.metadata.entry_points', no_scan)
     assert table.find('one') == 1
     assert table.find('cpu') == 1
     assert table.find('errno:EINTR') == 4
+
+
+def test_a_name_from_a_request_loads_no_module(table):
+    assert table.find_named('one') == 1
+    with pytest.raises(RankingError, match=r"'errno:EPERM' is not the name of a number. Known: "):
+        table.find_named('errno:EPERM')
 
 
 def test_an_installed_package_adds_a_name(table, tmp_path, monkeypatch):

@@ -120,7 +120,7 @@ def test_questions(make, results):
     assert late.success or 'verdicts' in late.message
     wrong = asker.ask(GetRanking, 'get_ranking', method='btt')
     assert not wrong.success
-    assert "unknown method 'btt'. Did you mean 'bt'?" in wrong.message
+    assert "no ranking method 'btt'. Did you mean 'bt'?" in wrong.message
 
 
 def test_a_session_can_be_handed_in(make, results, tmp_path):

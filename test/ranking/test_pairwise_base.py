@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,8 +9,6 @@ from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, competition_
 from arena_robot.ranking.counts import count_pairs, groups, require_connected, require_finite
 from arena_robot.ranking.methods import (
     METHODS,
-    NEEDS_SCORES,
-    UNITS,
     method,
     placeable,
     rank,
@@ -117,7 +117,7 @@ def test_what_cannot_be_compared_is_named():
         require_connected(count_pairs(Comparisons.build([], [], [], items=['a'])))
 
 
-@pytest.mark.parametrize('name', sorted(METHODS))
+@pytest.mark.parametrize('name', sorted(METHODS.built_in))
 def test_no_method_answers_silently_what_cannot_be_answered(name):
     apart = made([(0, 1, 1), (1, 0, 1), (2, 3, 1), (3, 2, 1)])
     empty = Comparisons.build([], [], [], items=['a', 'b'])
@@ -129,7 +129,7 @@ def test_no_method_answers_silently_what_cannot_be_answered(name):
             rank(votes, name)
 
 
-@pytest.mark.parametrize('name', sorted(METHODS))
+@pytest.mark.parametrize('name', sorted(METHODS.built_in))
 def test_constant_votes_are_flagged(name):
     votes = made([(0, 1, 1), (1, 2, 1), (2, 0, 1)] * 4, score_first=[0.9, 0.5, 0.2] * 4,
                  score_second=[0.1, 0.5, 0.7] * 4)
@@ -139,9 +139,13 @@ def test_constant_votes_are_flagged(name):
 
 
 def test_the_table_of_methods_is_whole():
-    assert set(UNITS) == set(METHODS)
-    assert set(METHODS) >= NEEDS_SCORES
-    with pytest.raises(RankingError, match=r"unknown method 'davison'.*Did you mean 'davidson'"):
+    rows = METHODS.rows()
+    assert all(row.unit and row.description for row in rows.values())
+    assert {name for name, row in rows.items() if row.scores_only} == {'progress', 'progress_gls'}
+    page = (Path(__file__).parents[2] / 'docs' / 'ranking.md').read_text(encoding='utf-8')
+    assert [name for name in METHODS.built_in if f'`{name}`' not in page] == []
+    with pytest.raises(RankingError,
+                       match=r"no ranking method 'davison'.*Did you mean 'davidson'"):
         method('davison')
     with pytest.raises(RankingError, match="'elo' does not take"):
         method('elo', buckets=3)

@@ -12,7 +12,7 @@ from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.pair import commitment
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.methods import UNITS, rank
+from arena_robot.ranking.methods import METHODS, rank
 from arena_robot.reports.tournament import (
     Gap,
     TournamentReport,
@@ -61,7 +61,8 @@ def tournament(folders, **more):
     records = read_records(folders)
     comparisons = Comparisons.from_words([r.comparison() for r in records])
     standings = rank(comparisons, 'bt', intervals=50, l2=0.1)
-    return TournamentReport('Tournament', records, comparisons, standings, UNITS['bt'], **more)
+    unit = METHODS.find('bt').unit
+    return TournamentReport('Tournament', records, comparisons, standings, unit, **more)
 
 
 def test_a_record_is_read_and_its_reveal_checked(folders):

@@ -91,7 +91,7 @@ def test_the_leaderboard_and_its_json_agree(place):
     page = place.get('/').text
     assert page.index(rows[0]['policy']) < page.index(rows[1]['policy'])
     assert place.get('/?method=davidson').status_code == 200
-    assert 'unknown method' in place.get('/?method=nope', 409).text
+    assert 'no ranking method' in place.get('/?method=nope', 409).text
     assert 'no two of 0 policies' in place.get('/?open_source=true').text
 
 

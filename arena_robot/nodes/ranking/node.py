@@ -21,7 +21,7 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from arena_msgs.msg import Ranking, RankingEntry
 from arena_msgs.srv import GetRanking, IngestEpisode
 from arena_robot.core.episode import Comparison
-from arena_robot.core.errors import ArenaError
+from arena_robot.core.errors import ArenaError, ConfigError, RankingError
 from arena_robot.core.iso_time import from_iso
 from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.convert import header
@@ -32,7 +32,7 @@ from arena_robot.nodes.ranking.sources import RankingSource, source
 from arena_robot.nodes.spin import run_node
 from arena_robot.nodes.timeline import RosClock
 from arena_robot.ranking.base import Comparisons, Standings
-from arena_robot.ranking.methods import rank_comparable
+from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.session.protocol.results import read_session
 
 log = logging.getLogger(__name__)
@@ -47,6 +47,10 @@ class RankingNode(Listening):
         super().__init__('ranking_node', **options)
         self.params = declare(self, RankingParams())
         refuse_unknown(self)
+        try:
+            METHODS.find(self.params.method)
+        except RankingError as error:
+            raise ConfigError(f'{self.get_fully_qualified_name()}: method: {error}') from error
         self._source: RankingSource = source(self.params.source)
         self._time = RosClock(self.get_clock(), self.context)
         self._lock = threading.Lock()
@@ -115,6 +119,8 @@ class RankingNode(Listening):
                 response: GetRanking.Response) -> GetRanking.Response:
         try:
             since_ns = request.since.sec * 10**9 + request.since.nanosec
+            if request.method:
+                METHODS.find_named(request.method)
             response.ranking = self.message(request.method or self.params.method,
                                             self.verdicts(request.policies, since_ns))
             response.success = True

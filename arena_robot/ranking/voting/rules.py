@@ -1,8 +1,10 @@
 """Table of the voting rules by name, and :func:`vote`."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from arena_robot.core.errors import DataError
+from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.core.extensions import Table
 from arena_robot.ranking.lotteries import iterative_maximal_lotteries, maximal_lottery_vote
 from arena_robot.ranking.voting.condorcet import copeland, schulze
 from arena_robot.ranking.voting.kemeny import kemeny_young
@@ -12,21 +14,50 @@ from arena_robot.ranking.voting.result import VoteResult
 from arena_robot.ranking.voting.scoring import approval, borda, plurality
 from arena_robot.ranking.voting.stv import stv
 
-Rule = Callable[[Profile, int | None, int | None], VoteResult]
+Count = Callable[[Profile, int | None, int | None], VoteResult]
 
-RULES: dict[str, Rule] = {
-    'approval': lambda profile, k, _: approval(profile, min(3, len(profile.names) - 1)
-                                               if k is None else k),
-    'borda': lambda profile, _k, _w: borda(profile),
-    'plurality': lambda profile, _k, _w: plurality(profile),
-    'stv': lambda profile, _, winners: stv(profile, winners),
-    'copeland': lambda profile, _k, _w: copeland(profile),
-    'kemeny_young': lambda profile, _k, _w: kemeny_young(profile),
-    'schulze': lambda profile, _k, _w: schulze(profile),
-    'ranked_pairs': lambda profile, _k, _w: ranked_pairs(profile),
-    'maximal_lottery': lambda profile, _k, _w: maximal_lottery_vote(profile),
-    'iterative_maximal_lotteries': lambda profile, _k, _w: iterative_maximal_lotteries(profile),
-}
+
+@dataclass(frozen=True)
+class VotingRule:
+    """
+    Everything known about a rule; a rule of another package is one of these too.
+
+    ``count`` gets the profile, the places that approval counts and the seats; both may be None.
+    """
+
+    count: Count
+    summary: str
+
+
+def _checked(found: object, name: str) -> VotingRule:
+    if not isinstance(found, VotingRule):
+        raise ConfigError(f"the voting rule '{name}' is not an "
+                          f'arena_robot.ranking.voting.rules.VotingRule, found {found!r}')
+    return found
+
+
+def _plain(rule: Callable[[Profile], VoteResult], summary: str) -> VotingRule:
+    return VotingRule(lambda profile, _k, _winners: rule(profile), summary)
+
+
+RULES: Table[VotingRule] = Table('voting rule', 'arena_robot.voting_rules', {
+    'approval': VotingRule(
+        lambda profile, k, _: approval(profile, min(3, len(profile.names) - 1)
+                                       if k is None else k),
+        'one point for each of the first k places (--k)'),
+    'borda': _plain(borda, 'one point for each alternative ranked lower'),
+    'plurality': _plain(plurality, 'one point for the first place'),
+    'stv': VotingRule(lambda profile, _, winners: stv(profile, winners),
+                      'single transferable vote for several seats (--winners)'),
+    'copeland': _plain(copeland, 'pairwise majorities won minus lost'),
+    'kemeny_young': _plain(kemeny_young, 'the ranking closest to all ballots'),
+    'schulze': _plain(schulze, 'strongest paths of pairwise majorities'),
+    'ranked_pairs': _plain(ranked_pairs, 'pairwise majorities locked in, largest first'),
+    'maximal_lottery': _plain(maximal_lottery_vote,
+                              'chances that no other lottery beats by majority'),
+    'iterative_maximal_lotteries': _plain(iterative_maximal_lotteries,
+                                          'maximal lotteries, level by level'),
+}, _checked, DataError)
 
 
 def vote(profile: Profile, method: str, k: int | None = None,
@@ -37,6 +68,4 @@ def vote(profile: Profile, method: str, k: int | None = None,
     k: how many places approval counts (default 3, or m − 1 if fewer). winners: the seats of STV
     (default ⌊m/2⌋). Raises DataError for an unknown name, and what the rule raises.
     """
-    if method not in RULES:
-        raise DataError(f'there is no voting rule {method!r}; choose from {", ".join(RULES)}')
-    return RULES[method](profile, k, winners)
+    return RULES.find(method).count(profile, k, winners)

@@ -17,6 +17,7 @@ import arena_robot
 from arena_robot.core.errors import ArenaError, DataError, RankingError, Unauthorised
 from arena_robot.core.verdict import FIELDS
 from arena_robot.ranking.as_json import as_json, plain
+from arena_robot.ranking.methods import METHODS
 from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.browse import OUTCOMES, Browse, Filter
@@ -26,8 +27,6 @@ from arena_robot.web.site.files import file_response
 
 FORM_BYTES = 4096
 HERE = Path(__file__).parent
-METHODS = ('bt', 'davidson', 'elo', 'bt_robust', 'task', 'task_partial', 'progress',
-           'progress_gls')
 HEADERS = {
     'Content-Security-Policy': "default-src 'self'; style-src 'self' 'unsafe-inline'; "
                                "frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
@@ -81,11 +80,13 @@ def _protect(app: FastAPI, pages: Jinja2Templates) -> None:
 
 
 def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None:
+    methods = [name for name, row in METHODS.rows().items() if row.on_site]
+
     @app.get('/', response_class=HTMLResponse)
     def leaderboard(request: Request, method: str = 'bt', open_source: bool = False) -> Response:
         board = shapes.board(parts.results, method, open_source)
         return pages.TemplateResponse(request, 'leaderboard.html', {
-            'board': board, 'method': method, 'methods': METHODS, 'open_source': open_source})
+            'board': board, 'method': method, 'methods': methods, 'open_source': open_source})
 
     @app.get('/matrix', response_class=HTMLResponse)
     def matrix(request: Request) -> Response:

@@ -9,7 +9,7 @@ import numpy as np
 
 from arena_robot.core.errors import RankingError
 from arena_robot.core.iso_time import to_utc
-from arena_robot.ranking.methods import UNITS
+from arena_robot.ranking.methods import METHODS
 from arena_robot.server.browse import Filter
 from arena_robot.server.results import Results
 
@@ -67,8 +67,7 @@ def board(results: Results, method: str, open_source: bool) -> Board:
     try:
         found, others = results.latest(method, open_source)
     except RankingError as error:
-        if method not in UNITS:
-            raise
+        METHODS.find_named(method)
         return Board((), '', (), (), str(error))
     ends = np.concatenate([found.scores, found.low, found.high])
     ends = ends[np.isfinite(ends)]
@@ -89,7 +88,8 @@ def board(results: Results, method: str, open_source: bool) -> Board:
             int(found.ranks[k] if found.rank_high is None else found.rank_high[k]),
             float(found.solve[k]), int(found.counts[k]), place(left), place(score),
             place(right)))
-    return Board(tuple(rows), UNITS[method], tuple(others), found.diagnostics.warnings)
+    return Board(tuple(rows), METHODS.find_named(method).unit, tuple(others),
+                 found.diagnostics.warnings)
 
 
 def row_of(results: Results, policy: str) -> Row | None:
