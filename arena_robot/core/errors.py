@@ -22,6 +22,7 @@ A message says what was requested, what was found and what to do; the cause is k
     │   └── BadReply                 'policy_bad_reply'   wrong shape, NaN, wrong protocol
     ├── SessionError                 'session'            a step that the protocol does not allow
     ├── RecordingError               'recording'          a bag cannot be written or read
+    ├── ProcessFailed                'process_failed'     a program did not start, or ended
     └── ServerError                  'server'             the arena server refused or failed
         ├── Unauthorised             'unauthorised'
         ├── Conflict                 'conflict'
@@ -129,6 +130,12 @@ class RecordingError(ArenaError):
     """A bag or a derived file cannot be written or read."""
 
     code = 'recording'
+
+
+class ProcessFailed(ArenaError):
+    """A program in the background did not start, or ended by itself."""
+
+    code = 'process_failed'
 
 
 class ServerError(ArenaError):

@@ -10,9 +10,10 @@ from typing import Any
 import yaml
 
 from arena_robot.core.errors import Conflict, ServerError
+from arena_robot.core.process import Process
 from arena_robot.demo.plan import Ports
 from arena_robot.demo.pool import PoolMember
-from arena_robot.demo.processes import Process, Processes
+from arena_robot.demo.processes import Processes
 from arena_robot.server.client import Calls, ServerAddress
 from arena_robot.server.proto import arena_server_pb2 as pb
 
@@ -65,7 +66,8 @@ class DemoArena:
             'server', '--config', config, '--token-file', self._folder / 'maintainer.token'),
             self._logs / 'server.log')
         self._serving = self._policies()
-        processes.start(self._server, *self._serving)
+        processes.start(self._server)
+        processes.start(*self._serving, needed=True)
 
     def _policies(self) -> list[Process]:
         found = []
@@ -76,7 +78,7 @@ class DemoArena:
                 command += ['--kwargs', *entry.options]
             found.append(Process(f'policy {entry.name}', command,
                                  self._logs / f'policy_{entry.name}.log',
-                                 {'OPENBLAS_NUM_THREADS': '1', 'OMP_NUM_THREADS': '1'}, True))
+                                 {'OPENBLAS_NUM_THREADS': '1', 'OMP_NUM_THREADS': '1'}))
         return found
 
     def register(self) -> None:

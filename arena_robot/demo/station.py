@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
+from arena_robot.core.process import Process
 from arena_robot.demo.arena import STATION, arena_command
-from arena_robot.demo.processes import Process
 from arena_robot.nodes.executables import MODULES
 
 WIDTH, HEIGHT = 320, 180

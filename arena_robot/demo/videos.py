@@ -2,12 +2,12 @@
 
 import json
 import logging
-import subprocess
 import sys
 import threading
 from pathlib import Path
 
 from arena_robot.core.episode import Slot
+from arena_robot.core.process import Process
 from arena_robot.session.evaluator.desk import DeskState
 from arena_robot.session.protocol.states import State
 
@@ -29,28 +29,22 @@ class Videos:
 
     def __init__(self, sessions: Path, log_file: Path) -> None:
         self._sessions = sessions
-        self._log_file = log_file
-        self._process: subprocess.Popen[str] | None = None
+        self._process = Process('video deriver',
+                                [sys.executable, '-m', 'arena_robot.demo.deriver'], log_file,
+                                pipes=True)
         self._asked: set[Path] = set()
         self._wrong: dict[Path, list[str]] = {}
         self._news = threading.Condition()
         self.lossy: set[Path] = set()
 
     def __enter__(self) -> 'Videos':
-        with self._log_file.open('ab') as out:
-            self._process = subprocess.Popen(
-                [sys.executable, '-m', 'arena_robot.demo.deriver'], text=True, bufsize=1,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out,
-                start_new_session=True)
+        self._process.start()
         threading.Thread(target=self._listen, name='videos', daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            # Files appear whole or not at all, and can be made again.
-            process.kill()
-            process.wait(5.0)
+        # Files appear whole or not at all, and can be made again.
+        self._process.kill()
 
     def __call__(self, state: DeskState) -> None:
         """Begin what can begin, and in REVIEW wait for the end of it."""
@@ -71,8 +65,6 @@ class Videos:
                 for text in self._wrong.get(session / slot.value, ['it was not checked'])]
 
     def _ask(self, folder: Path) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
         if folder in self._asked:
             return
         self._asked.add(folder)
@@ -88,10 +80,7 @@ class Videos:
             self._news.wait_for(lambda: all(f in self._wrong for f in wanted), WAIT_S)
 
     def _listen(self) -> None:
-        process = self._process
-        assert process is not None
-        assert process.stdout is not None
-        for line in process.stdout:
+        for line in self._process.stdout:
             told = json.loads(line)
             for text in told['wrong']:
                 log.warning('%s: %s', told['folder'], text)

@@ -1,8 +1,6 @@
 """Station files: which nodes a parameter file describes, and the processes that run them."""
 
 import logging
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -15,13 +13,14 @@ import yaml
 
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError
+from arena_robot.core.process import Process, end_all
 from arena_robot.nodes.executables import MODULES
 
 log = logging.getLogger(__name__)
 STATION_NODES = ('arm_node', 'gripper_node', 'camera_node', 'sim_station')
 ELSEWHERE = ('recorder_node', 'session_node', 'replay_node', 'ranking_node')
 CAMERA_SUFFIX = '_camera'
-KILL_S = 2.0
+INTERRUPT_S, TERMINATE_S = 2.0, 0.5
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class Supervisor:
         try:
             while not self.stopped.wait(0.05) and (running or due):
                 for node, process in list(running.items()):
-                    code = process.poll()
+                    code = process.code
                     if code is None:
                         continue
                     del running[node]
@@ -111,23 +110,11 @@ class Supervisor:
                     del due[node]
                     running[node] = self._start(node)
         finally:
-            _end(running)
+            end_all(list(running.values()), INTERRUPT_S, TERMINATE_S)
         return 0 if self.stopped.is_set() else worst
 
-    def _start(self, node: NodeProcess) -> 'subprocess.Popen[bytes]':
-        return subprocess.Popen(node.command(), start_new_session=True)
-
-
-def _end(running: 'Mapping[NodeProcess, subprocess.Popen[bytes]]') -> None:
-    """Interrupt all at once; kill what is still there after KILL_S."""
-    for process in running.values():
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-    end_s = time.monotonic() + KILL_S
-    for node, process in running.items():
-        try:
-            process.wait(max(0.0, end_s - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            log.error('%s did not end within %g s: killed', node.name, KILL_S)
-            process.kill()
-            process.wait(1.0)
+    @staticmethod
+    def _start(node: NodeProcess) -> Process:
+        process = Process(node.name, node.command())
+        process.start()
+        return process

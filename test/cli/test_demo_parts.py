@@ -12,13 +12,14 @@ import pytest
 
 from arena_robot.cli.main import main
 from arena_robot.core.episode import Preference, Slot
-from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.core.errors import ConfigError, DataError, ProcessFailed
+from arena_robot.core.process import Process, birth
 from arena_robot.core.verdict import Verdict
 from arena_robot.demo import display as shown
 from arena_robot.demo import pool, tournament
 from arena_robot.demo.meter import Meter, cpu_seconds
 from arena_robot.demo.plan import Plan, Ports, SessionPlan, grown, new_plan, read_plan, write_plan
-from arena_robot.demo.processes import FILE, Process, Processes, ProcessFailed, birth
+from arena_robot.demo.processes import FILE, Processes
 from arena_robot.demo.story import Live, Story
 from arena_robot.demo.wish import Wish
 from arena_robot.policy.connect import SERVERS
@@ -91,7 +92,7 @@ def test_processes_end_with_their_block_even_stubborn_ones(tmp_path):
         begun = time.monotonic()
         processes.close(timeout_s=0.5)
     assert meek.code is not None
-    assert stubborn.code == -9
+    assert stubborn.code == -15
     assert time.monotonic() - begun < 5.0
     assert not (tmp_path / FILE).exists()
 

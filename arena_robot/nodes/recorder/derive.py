@@ -1,16 +1,15 @@
 """Work on finished episodes in the background, never while something is being recorded."""
 
 import logging
-import os
-import signal
-import subprocess
 import sys
 import threading
 from collections import deque
 from pathlib import Path
 
+from arena_robot.core.process import NOTHING, Process
+
 log = logging.getLogger(__name__)
-_LOWEST = 19
+CLOSE_S = 1.0
 
 
 class Deriver:
@@ -24,7 +23,7 @@ class Deriver:
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[str, Path]] = deque()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
         self._job = ('', Path())
         self._held = self._cut = False
         self._guard = threading.RLock()
@@ -39,10 +38,10 @@ class Deriver:
         """Stop working until :meth:`release`."""
         with self._guard:
             self._held = True
-            if self._process is not None and self._process.poll() is None and not self._cut:
+            if self._process is not None and self._process.code is None and not self._cut:
                 self._cut = True
                 self._waiting.appendleft(self._job)
-                self._process.send_signal(signal.SIGINT)
+                self._process.interrupt()
 
     def release(self) -> None:
         """Work again."""
@@ -54,7 +53,7 @@ class Deriver:
         """Look whether the running one has ended, and begin the next; call this now and then."""
         with self._guard:
             if self._process is not None:
-                code = self._process.poll()
+                code = self._process.code
                 if code is None:
                     return
                 if code and not self._cut:
@@ -69,27 +68,20 @@ class Deriver:
         """Whether something is being derived or waits to be."""
         with self._guard:
             return bool(self._waiting) or (self._process is not None
-                                           and self._process.poll() is None)
+                                           and self._process.code is None)
 
     def close(self) -> None:
         """End what runs."""
         with self._guard:
             self._waiting.clear()
             if self._process is not None:
-                self._process.terminate()
-                try:
-                    self._process.wait(timeout=1.0)
-                except subprocess.TimeoutExpired:
-                    self._process.kill()
-                    self._process.wait()
+                self._process.end(CLOSE_S / 2, CLOSE_S / 2)
                 self._process = None
 
     def _begin(self, verb: str, folder: Path) -> None:
         self._job, self._cut = (verb, folder), False
-        self._process = subprocess.Popen(
-            [sys.executable, '-m', 'arena_robot.cli.main', 'episode', verb, str(folder)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, _LOWEST)
-        except OSError as error:
-            log.warning('the priority of deriving cannot be lowered: %s', error)
+        self._process = Process(
+            f'arena episode {verb}',
+            [sys.executable, '-m', 'arena_robot.cli.main', 'episode', verb, str(folder)], NOTHING)
+        self._process.start()
+        self._process.lower_priority()
