@@ -14,7 +14,6 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
 import uuid
 from pathlib import Path
 
@@ -31,7 +30,7 @@ from arena_robot.policy.proto import arena_policy_pb2 as policy_pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as policy_grpc
 from arena_robot.policy.resizing import shown
 from arena_robot.server.base import PolicyState, Role, Station
-from arena_robot.server.client import Calls, RemoteArena, ServerAddress
+from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.proto import arena_server_pb2_grpc as arena_grpc
 from arena_robot.server.store.accounts import Accounts
@@ -213,8 +212,7 @@ def snapshot(tables):
         ready = time.perf_counter()
         try:
             address = [word.rstrip(',') for word in text.split() if ':' in word][1]
-            with urllib.request.urlopen(address, timeout=60.0) as answer:
-                page = answer.read().decode()
+            page = httpx.get(address, timeout=60.0).raise_for_status().text
             shown = time.perf_counter()
         finally:
             process.terminate()
@@ -225,8 +223,8 @@ def snapshot(tables):
 
 
 def line(what, value, unit, limit=None):
-    mark = '' if limit is None else f'limit {limit:g} {unit}: ' + (
-        'met' if value <= limit else 'MISSED')
+    met = 'met' if limit is None or value <= limit else 'MISSED'
+    mark = '' if limit is None else f'limit {limit:g} {unit}: {met}'
     print(f'{what:34} {value:10.2f} {unit:5} {mark}', flush=True)
 
 
@@ -235,8 +233,7 @@ def main():
     parser.add_argument('--seconds', type=float, default=15.0, help='of inference load')
     parser.add_argument('--sessions', type=int, default=100_000)
     parser.add_argument('--megabytes', type=int, default=200, help='per uploading station')
-    parser.add_argument('--snapshot', type=Path, default=REAL,
-                        help='folder with sessions.csv and episodes.csv to import')
+    parser.add_argument('--snapshot', type=Path, default=REAL, help='folder of tables to import')
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix='arena-bench-'))
     running = []
@@ -262,8 +259,8 @@ def main():
         print(f'no snapshot to import: {args.snapshot} is not there')
         return
     parts = snapshot(args.snapshot)
-    for what, seconds in zip(('import', 'start of the server', 'first leaderboard'), parts,
-                             strict=True):
+    names = ('import', 'start of the server', 'first leaderboard')
+    for what, seconds in zip(names, parts, strict=True):
         line(f'snapshot: {what}', seconds, 's')
     line('snapshot to leaderboard', sum(parts), 's', LIMITS['snapshot to leaderboard'])
 
@@ -277,8 +274,8 @@ def measure(args, folder, target, address, tokens, addresses):
     policy = [a.split('://')[1] for a in addresses.values()]
     direct, size = asyncio.run(inference(
         [(policy[k % 2], 'x') for k in range(STATIONS)], args.seconds))
-    relayed, _ = asyncio.run(inference(
-        [(target, reply.token_a) for _, reply in pairs], args.seconds))
+    calls = [(target, reply.token_a) for _, reply in pairs]
+    relayed, _ = asyncio.run(inference(calls, args.seconds))
     print(f'inference at {RATE_HZ:g} Hz x {STATIONS} stations, {size / 1e3:.0f} kB a request')
     for q, a, b in zip((50, 99), percentiles(direct), percentiles(relayed), strict=True):
         line(f'direct p{q}', a, 'ms')
@@ -287,9 +284,6 @@ def measure(args, folder, target, address, tokens, addresses):
     rate = uploads(target, pairs, args.megabytes)
     print(f'{"uploads, four at once":34} {rate:10.2f} MB/s  limit 100 MB/s: '
           + ('met' if rate >= 100.0 else 'MISSED'))
-    calls = Calls(ServerAddress(target, tokens[0]))
-    calls('Hello', pb.HelloRequest())
-    calls.close()
     fill(folder, args.sessions)
     started = time.perf_counter()
     httpx.get(address, timeout=120.0).raise_for_status()

@@ -97,6 +97,25 @@ def test_a_roboarena_dump_comes_back_as_the_same_session(session, maker, tmp_pat
     assert main(['export', str(session), '--format', 'roboarena', '--output', str(dump)]) == 2
 
 
+def lerobot_rows(root, info, episode):
+    """Return the rows of an episode, after a look at its table and its videos."""
+    path = info['data_path'].format(chunk_index=episode['data/chunk_index'],
+                                    file_index=episode['data/file_index'])
+    table = pq.read_table(root / path)
+    assert set(table.column_names) == {n for n, f in info['features'].items()
+                                       if f['dtype'] != 'video'}
+    length = episode['dataset_to_index'] - episode['dataset_from_index']
+    assert length == episode['length'] == table.num_rows
+    for key, feature in info['features'].items():
+        if feature['dtype'] == 'video':
+            video = root / info['video_path'].format(
+                video_key=key, chunk_index=0, file_index=episode[f'videos/{key}/file_index'])
+            frames = list(read_video(video))
+            assert len(frames) == length
+            assert list(frames[0].shape) == feature['shape']
+    return table.to_pylist()
+
+
 def test_a_lerobot_dataset_is_whole_and_consistent(session, maker, tmp_path):
     root = tmp_path / 'dataset'
     assert main(['export', str(session), '--format', 'lerobot', '--output', str(root)]) == 0
@@ -108,22 +127,7 @@ def test_a_lerobot_dataset_is_whole_and_consistent(session, maker, tmp_path):
     assert tasks.to_pylist() == [{'task_index': 0, 'task': maker.sample.prompt}]
     assert json.loads(tasks.schema.metadata[b'pandas'])['index_columns'] == ['task']
     stats = json.loads((root / 'meta/stats.json').read_text())
-    rows = []
-    for e in episodes:
-        path = info['data_path'].format(chunk_index=e['data/chunk_index'],
-                                        file_index=e['data/file_index'])
-        table = pq.read_table(root / path)
-        assert set(table.column_names) == {n for n, f in info['features'].items()
-                                           if f['dtype'] != 'video'}
-        rows += table.to_pylist()
-        assert e['dataset_to_index'] - e['dataset_from_index'] == e['length'] == table.num_rows
-        for key, feature in info['features'].items():
-            if feature['dtype'] == 'video':
-                video = root / info['video_path'].format(
-                    video_key=key, chunk_index=0, file_index=e[f'videos/{key}/file_index'])
-                frames = list(read_video(video))
-                assert len(frames) == e['length']
-                assert list(frames[0].shape) == feature['shape']
+    rows = [row for episode in episodes for row in lerobot_rows(root, info, episode)]
     assert [r['index'] for r in rows] == list(range(50))
     assert [r['episode_index'] for r in rows] == [0] * 30 + [1] * 20
     assert rows[7]['timestamp'] == pytest.approx(7 / 15)

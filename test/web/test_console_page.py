@@ -82,6 +82,15 @@ def page(browser, desk):
 
 
 def test_a_session_by_hand(page, desk):
+    enter_the_task(page, desk)
+    run_a(page, desk)
+    reset_the_scene(page)
+    run_b(page, desk)
+    give_the_verdict(page)
+    see_the_reveal(page, desk)
+
+
+def enter_the_task(page, desk):
     from arena_robot.web.console.app import NAME
     page.state('idle')
     page.press('#seat')
@@ -99,6 +108,9 @@ def test_a_session_by_hand(page, desk):
     assert page.browser.switch_to.active_element.get_attribute('id') == 'instruction'
     page.until(lambda: page.find('#instruction-hint').text == 'Good.', 'no praise')
     page.photo('1_task')
+
+
+def run_a(page, desk):
     page.press()
     page.state('pair')
     assert len(page.find('#commitment').text) == 64
@@ -116,12 +128,18 @@ def test_a_session_by_hand(page, desk):
     assert desk.state().slots[0].end == 'stopped'
     page.press('[data-mark="50"]')
     page.photo('4_score')
+
+
+def reset_the_scene(page):
     page.press()
     page.state('reset')
     page.until(lambda: 'like the start' in page.find('#match').text, 'no match')
     for mode in ('difference', 'blend', 'side'):
         page.press(f'[data-mode={mode}]')
         page.photo(f'5_reset_{mode}')
+
+
+def run_b(page, desk):
     page.press()
     page.state('B runs')
     page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
@@ -129,6 +147,9 @@ def test_a_session_by_hand(page, desk):
     page.state('score B')
     assert desk.state().slots[1].end == 'stopped'
     page.press('[data-mark="25"]')
+
+
+def give_the_verdict(page):
     page.press()
     page.state('preference')
     page.press('[data-value=A]')
@@ -144,6 +165,9 @@ def test_a_session_by_hand(page, desk):
     page.press('#keep')
     page.until(lambda: '0 of 100' in page.find('#review').text, 'the change is not shown')
     page.photo('7_review')
+
+
+def see_the_reveal(page, desk):
     page.press()
     page.state('done')
     page.until(lambda: 'fits the reveal' in page.find('#reveal').text, 'no reveal')

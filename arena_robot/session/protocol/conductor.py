@@ -20,6 +20,7 @@ from arena_robot.session.loop.preflight import preflight
 from arena_robot.session.loop.robot_motions import RobotMotions
 from arena_robot.session.loop.rollout import RolloutRequest
 from arena_robot.session.ports import Audience, Check, Recorder, Scene, SessionConfig
+from arena_robot.session.protocol.background import announced, repeated
 from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.recovery import give_up, pick_up
 from arena_robot.session.protocol.states import State
@@ -115,7 +116,7 @@ class Conductor:
     def photograph(self) -> SessionRecord:
         """Move the arm to its reset pose and photograph the start scene."""
         session = self._in(State.ASSIGNED, State.START_PHOTOGRAPHED)
-        self._busily(lambda: self.stage.photograph(session.folder / START))
+        announced(lambda: self.stage.photograph(session.folder / START), self._audience.changed)
         self._scene.keep()
         return self._told(session.photographed(self.stage.start_photos))
 
@@ -162,7 +163,7 @@ class Conductor:
     def prepare_reset(self) -> None:
         """Move the arm to its reset pose; in simulation, put the scene back as well."""
         self._in(State.RESET)
-        self._busily(self.stage.home)
+        announced(self.stage.home, self._audience.changed)
         self._scene.restore()
         self.look()
 
@@ -174,7 +175,8 @@ class Conductor:
     def confirm_reset(self) -> SessionRecord:
         """Photograph and judge the scene once more, and keep that the evaluator agrees."""
         session = self._in(State.RESET)
-        self.live = self._busily(lambda: self.stage.keep_reset(session.folder / RESET))
+        self.live = announced(lambda: self.stage.keep_reset(session.folder / RESET),
+                              self._audience.changed)
         with self._lock:
             if self.live:
                 session.matched(overall(self.live), {k: m.score for k, m in self.live.items()})
@@ -267,41 +269,21 @@ class Conductor:
             raise SessionError('B starts only after the scene was reset and confirmed')
         return session
 
-    def _busily(self, work: Callable[[], object]) -> dict[str, ViewMatch]:
-        # The audience hears of the motion when it begins and when it ends.
-        timer = threading.Timer(0.05, self._audience.changed)
-        timer.start()
-        try:
-            result = work()
-        finally:
-            timer.cancel()
-            self._audience.changed()
-        return result if isinstance(result, dict) else {}
-
     def _watch(self, session: KeptSession) -> threading.Event:
         """Once a second keep the step count and see that it is recorded, off the loop's thread."""
-        over = threading.Event()
-
-        def watch() -> None:
-            while not over.wait(TICK_S):
-                with self._lock:
-                    if not over.is_set() and session.state.running:
-                        session.ticked(self.stage.steps)
-                lost = self._recorder.lost()
-                if lost:
-                    self._interrupt(lost)
-                    return
-        threading.Thread(target=watch, name='journal ticks', daemon=True).start()
-        return over
-
-    def _interrupt(self, why: str) -> None:
-        self._try(lambda: self.stage.stop(EndReason.INTERRUPTED, why), 'the arm goes on moving')
+        def look() -> bool:
+            with self._lock:
+                if session.state.running:
+                    session.ticked(self.stage.steps)
+            lost = self._recorder.lost()
+            if lost:
+                self._try(lambda: self.stage.stop(EndReason.INTERRUPTED, lost),
+                          'the arm goes on moving')
+            return not lost
+        return repeated(look, TICK_S, 'journal ticks')
 
     def _stop_recorder(self, end: EndReason, detail: str) -> None:
-        try:
-            self._recorder.stop(end, detail)
-        except RecordingError as error:
-            self.problem = f'the recording could not be finished: {error}'
+        self._try(lambda: self._recorder.stop(end, detail), 'the recording could not be finished')
 
     def _told(self, record: SessionRecord) -> SessionRecord:
         if self._session is not None and not record.state.is_final:

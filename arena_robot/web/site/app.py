@@ -58,6 +58,7 @@ def site(parts: SiteParts) -> FastAPI:
     pages.env.globals.update(version=arena_robot.__version__, outcomes=OUTCOMES, fields=FIELDS)
     _protect(app, pages)
     _public_pages(app, pages, parts)
+    _evaluation_pages(app, pages, parts)
     _owner_pages(app, pages, parts)
     _api(app, parts)
     return app
@@ -93,6 +94,15 @@ def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> Non
         return pages.TemplateResponse(request, 'matrix.html',
                                       {'matrix': shapes.matrix(parts.results)})
 
+    @app.get('/policies/{name}', response_class=HTMLResponse)
+    def policy(request: Request, name: str) -> Response:
+        card = parts.browse.card(name)
+        return pages.TemplateResponse(request, 'policy.html', {
+            'card': card, 'row': shapes.row_of(parts.results, name),
+            'page': parts.browse.page(Filter(policy=name, limit=10))})
+
+
+def _evaluation_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None:
     @app.get('/evaluations', response_class=HTMLResponse)
     def evaluations(request: Request, wanted: Wanted) -> Response:
         institutions, categories = parts.browse.choices()
@@ -108,13 +118,6 @@ def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> Non
             'e': found, 'rollouts': {r.slot: r for r in rollouts if r.slot},
             'others': [r for r in rollouts if not r.slot],
             'videos': parts.browse.videos(session_id)})
-
-    @app.get('/policies/{name}', response_class=HTMLResponse)
-    def policy(request: Request, name: str) -> Response:
-        card = parts.browse.card(name)
-        return pages.TemplateResponse(request, 'policy.html', {
-            'card': card, 'row': shapes.row_of(parts.results, name),
-            'page': parts.browse.page(Filter(policy=name, limit=10))})
 
     @app.get('/files/{session_id}/{slot}/{path:path}')
     def file(request: Request, session_id: str, slot: str, path: str) -> Response:

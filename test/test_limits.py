@@ -1,0 +1,103 @@
+"""The limits that the project sets itself: short functions and files, and tests that can fail."""
+
+import ast
+import functools
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FUNCTION_LINES, FILE_LINES = 40, 300
+FOLDERS = ('arena_robot', '.ci', 'launch', 'bench', 'docs', 'test')
+GENERATED = ('_pb2.py', '_pb2_grpc.py')
+# A migration is a record of a schema: it is never changed again, and split it would read worse.
+MIGRATIONS = ROOT / 'arena_robot' / 'server' / 'store' / 'migrations' / 'versions'
+FILES = sorted([ROOT / 'setup.py', *(path for folder in FOLDERS
+                                     for path in (ROOT / folder).rglob('*.py')
+                                     if not path.name.endswith(GENERATED))])
+TESTS = [path for path in FILES if path.is_relative_to(ROOT / 'test')]
+CHECKS = {'raises', 'warns', 'fail', 'assert_allclose', 'assert_array_equal', 'assert_equal'}
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def name(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+@functools.cache
+def parsed(path):
+    return ast.parse(path.read_text(encoding='utf-8'))
+
+
+def functions(path):
+    return [node for node in ast.walk(parsed(path)) if isinstance(node, Function)]
+
+
+@pytest.mark.parametrize('path', FILES, ids=name)
+def test_files_and_functions_are_short(path):
+    lines = len(path.read_text(encoding='utf-8').splitlines())
+    assert lines <= FILE_LINES, f'{name(path)} has {lines} lines: split it by meaning'
+    if path.parent == MIGRATIONS:
+        return
+    long = {f'{one.name}, line {one.lineno}': one.end_lineno - one.lineno + 1
+            for one in functions(path) if one.end_lineno - one.lineno >= FUNCTION_LINES}
+    assert not long, f'{name(path)} has functions of more than {FUNCTION_LINES} lines'
+
+
+def called(function):
+    """Return the names of what a function calls or takes: helpers, methods, fixtures."""
+    found = {one.arg for one in function.args.args}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call):
+            found.add(getattr(node.func, 'attr', getattr(node.func, 'id', '')))
+    return found
+
+
+def can_fail(function):
+    """Tell whether a function itself asserts, raises, or waits for an error."""
+    return bool(called(function) & CHECKS) or any(
+        isinstance(node, ast.Assert | ast.Raise) for node in ast.walk(function))
+
+
+def idle(trees):
+    """Return the tests that neither assert nor call a helper of a test file that does."""
+    every = [(path, node) for path, tree in trees.items()
+             for node in ast.walk(tree) if isinstance(node, Function)]
+    able = {node.name for _, node in every if can_fail(node)} - COMMON
+    while more := {node.name for _, node in every if called(node) & able} - able - COMMON:
+        able |= more
+    return [(path, node.name) for path, node in every
+            if node.name.startswith('test_') and not can_fail(node) and not called(node) & able]
+
+
+# Methods of the fakes that raise; a test does not become one that can fail by calling these.
+COMMON = {'__init__', 'open', 'close', 'run', 'start', 'stop', 'get', 'infer', 'reset', 'call',
+          'command', 'state', 'wait', 'write', 'read', 'add', 'put', 'send', 'move_to'}
+
+
+def test_every_test_can_fail():
+    assert idle({path: parsed(path) for path in TESTS}) == []
+
+
+def test_a_test_that_cannot_fail_is_found():
+    text = ('def helper():\n    assert 1\n\ndef by_helper():\n    helper()\n\n'
+            'def test_one():\n    by_helper()\n\ndef test_two():\n    len([])\n\n'
+            'def test_three():\n    open()\n\ndef open():\n    raise OSError\n')
+    assert idle({'x': ast.parse(text)}) == [('x', 'test_two'), ('x', 'test_three')]
+
+
+def holds_always(node):
+    """Tell whether an assertion is of a constant, or of what its own line makes true."""
+    test = node.test
+    if isinstance(test, ast.Constant) or (isinstance(test, ast.Tuple) and test.elts):
+        return True
+    return isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(
+        test.ops[0], ast.Eq | ast.Is | ast.LtE | ast.GtE) and ast.dump(test.left) == ast.dump(
+            test.comparators[0]) and not any(isinstance(n, ast.Call) for n in ast.walk(test))
+
+
+@pytest.mark.parametrize('path', TESTS, ids=name)
+def test_no_assertion_holds_always(path):
+    found = [node.lineno for node in ast.walk(parsed(path))
+             if isinstance(node, ast.Assert) and holds_always(node)]
+    assert not found, f'{name(path)}: the assertions in lines {found} cannot fail'
