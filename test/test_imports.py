@@ -144,6 +144,49 @@ def test_probes_are_found():
     assert probes(ast.parse("hasattr(a, 'b')\ngetattr(a, 'b', 1)\ngetattr(a, name)")) == [1, 2]
 
 
+def late_callbacks(tree: ast.AST) -> list[int]:
+    """Return the lines that set a lambda, or a method of the class, on another object."""
+    found = set()
+    for cls in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        methods = {node.name for node in cls.body
+                   if isinstance(node, ast.FunctionDef) and not node.decorator_list}
+        for node in ast.walk(cls):
+            if isinstance(node, ast.Assign) and _is_callback(node.value, methods):
+                found |= {node.lineno for target in node.targets
+                          if isinstance(target, ast.Attribute) and not _is_self(target.value)}
+    return sorted(found)
+
+
+def _is_callback(value: ast.expr, methods: set[str]) -> bool:
+    return isinstance(value, ast.Lambda) or (
+        isinstance(value, ast.Attribute) and _is_self(value.value) and value.attr in methods)
+
+
+def _is_self(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id == 'self'
+
+
+@pytest.mark.parametrize('path', FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_callbacks_are_arguments(path):
+    lines = late_callbacks(ast.parse(path.read_text(encoding='utf-8')))
+    assert not lines, f'{path}:{lines[0]}: give the callback to the constructor or the call'
+
+
+def test_late_callbacks_are_found():
+    text = """
+class A:
+    def __init__(self, other):
+        self.own = lambda: 1
+        other.heard = lambda: 2
+        other.seen = self.look
+        other.size = self.size
+    def look(self): pass
+    @property
+    def size(self): return 3
+"""
+    assert late_callbacks(ast.parse(text)) == [5, 6]
+
+
 @pytest.mark.parametrize('module', ['arena_robot.nodes.session.node', 'arena_robot.server.client'])
 def test_a_station_loads_no_database(module):
     code = (f'import sys, {module}\n'

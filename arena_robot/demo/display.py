@@ -20,10 +20,11 @@ class Display:
     ``block`` returns the lines of the block; it is called five times a second.
     """
 
-    def __init__(self, out: TextIO | None = None) -> None:
+    def __init__(self, out: TextIO | None = None,
+                 block: Callable[[], Sequence[str]] = list) -> None:
         self._out = out or sys.stdout
         self.live = self._out.isatty()
-        self.block: Callable[[], Sequence[str]] = list
+        self._block = block
         self._shown = 0
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -67,7 +68,7 @@ class Display:
 
     def draw(self) -> None:
         """Draw the block anew."""
-        lines = list(self.block())
+        lines = list(self._block())
         width = shutil.get_terminal_size().columns
         with self._lock:
             if self._over.is_set():

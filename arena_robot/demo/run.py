@@ -13,7 +13,7 @@ from pathlib import Path
 from arena_robot.core.errors import ConfigError, SessionError
 from arena_robot.demo import outcome as outcomes
 from arena_robot.demo.arena import EVALUATOR, DemoArena
-from arena_robot.demo.display import Display, Stopwatch, minutes
+from arena_robot.demo.display import Stopwatch, minutes
 from arena_robot.demo.meter import Meter
 from arena_robot.demo.plan import Plan, Ports, grown, new_plan, read_plan, write_plan
 from arena_robot.demo.pool import PoolMember, pool
@@ -39,12 +39,12 @@ GIB = 2 ** 30
 class Demo:
     """One run of the demonstration, new or continued."""
 
-    def __init__(self, wish: Wish, display: Display) -> None:
+    def __init__(self, wish: Wish) -> None:
         self._wish = wish
         self._folder = wish.data.expanduser().absolute()
         self._logs = self._folder / 'logs'
-        self._display = display
-        self._story = Story(display, wish.sessions)
+        self._story = Story(None, wish.sessions)
+        self._display = self._story.display
         self._clock = Stopwatch()
 
     def run(self) -> int:
@@ -131,10 +131,9 @@ class Demo:
                             *story.footer)
         story.step_done()
         self._display.line()
-        story.look = lambda: Live(desk.state(), desk.running(), scene.last_progress)
-        self._sessions(plan, DemoTournament(desk, scene, EVALUATOR, processes.require, videos),
-                       processes)
-        story.look = lambda: None
+        tournament = DemoTournament(desk, scene, EVALUATOR, processes.require, videos)
+        with story.watching(lambda: Live(desk.state(), desk.running(), scene.last_progress)):
+            self._sessions(plan, tournament, processes)
 
     def _sessions(self, plan: Plan, tournament: DemoTournament, processes: Processes) -> None:
         last = plan.current

@@ -1,7 +1,9 @@
 """The words of the demonstration: what was set up, what the arm does, how a session ended."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TextIO
 
 from arena_robot.demo.display import (
     BLUE,
@@ -40,24 +42,25 @@ class Live:
 @dataclass
 class Story:
     """
-    Tells the display what happens.
+    Tells what happens on a display of its own, on ``out`` (None: the standard output).
 
-    ``look`` returns what is going on, None while nothing is.
+    ``display`` is to be opened and closed by who made the story.
     """
 
-    display: Display
+    out: TextIO | None
     sessions: int
     footer: tuple[str, ...] = ()
-    look: Callable[[], Live | None] = lambda: None
+    display: Display = field(init=False)
     number: int = 0
     before: int = 0
     _clock: Stopwatch = field(default_factory=Stopwatch)
     _step: tuple[str, Stopwatch] | None = None
     _first: Stopwatch | None = None
+    _look: Callable[[], Live] | None = None
     _speed: '_Speed' = field(default_factory=lambda: _Speed())
 
     def __post_init__(self) -> None:
-        self.display.block = self.block
+        self.display = Display(self.out, self.block)
 
     # -- setting up ----------------------------------------------------------------------------
 
@@ -106,6 +109,15 @@ class Story:
         """Say what became of a session that an earlier run left."""
         self.display.line(f"  {self.display.colour(DIM, '·')} {text}")
 
+    @contextmanager
+    def watching(self, look: Callable[[], Live]) -> Iterator[None]:
+        """Show in the block what ``look`` returns, as long as this context lasts."""
+        self._look = look
+        try:
+            yield
+        finally:
+            self._look = None
+
     # -- the block -----------------------------------------------------------------------------
 
     def block(self) -> list[str]:
@@ -115,7 +127,7 @@ class Story:
         if self._step is not None:
             text, clock = self._step
             return [f"  {show(BLUE, '…')} {text:<38}{clock.seconds:5.1f} s", *footer]
-        live = self.look()
+        live = self._look() if self._look is not None else None
         if live is None or self._first is None:
             return footer
         share = (self._done + _inside(live)) / self.sessions

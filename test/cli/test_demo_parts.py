@@ -155,16 +155,14 @@ class Terminal(io.StringIO):
 
 def test_plain_lines_where_there_is_no_terminal():
     out = io.StringIO()
-    with shown.Display(out) as display:
-        display.block = lambda: ['live']
+    with shown.Display(out, lambda: ['live']) as display:
         display.line(display.colour(shown.GREEN, 'one'))
     assert out.getvalue() == 'one\n'
 
 
 def test_the_block_is_redrawn_below_the_lines_and_goes_away():
     out = Terminal()
-    display = shown.Display(out)
-    display.block = lambda: ['a', 'b']
+    display = shown.Display(out, lambda: ['a', 'b'])
     display.draw()
     display.line('kept')
     display.draw()
@@ -187,19 +185,21 @@ def state(where, **more):
 
 def test_the_story_tells_what_the_arm_does_and_never_a_name_too_early():
     out = io.StringIO()
-    story = Story(shown.Display(out), 4, ('logs: here',))
+    story = Story(out, 4, ('logs: here',))
     story.step('arena server')
     assert 'arena server' in ' '.join(story.block())
     story.step_done('site')
     story.begins(2, 1)
     running = state(State.RUNNING_A, policy_a='', doing='A is running')
-    story.look = lambda: Live(running, RunView(Slot.A, 30, 150, elapsed_s=2.0), 0.4)
-    text = '\n'.join(story.block())
+    run = RunView(Slot.A, 30, 150, elapsed_s=2.0)
+    with story.watching(lambda: Live(running, run, 0.4)):
+        text = '\n'.join(story.block())
     for words in ('session 2 of 4', 'press the red button', 'A runs', 'step  30 of 150',
                   '15.0 Hz', 'progress  40 %', 'logs: here'):
         assert words in text
-    story.look = lambda: Live(state(State.RESET), None, 0.0)
-    assert 'the scene is put back' in '\n'.join(story.block())
+    with story.watching(lambda: Live(state(State.RESET), None, 0.0)):
+        assert 'the scene is put back' in '\n'.join(story.block())
+    assert 'the scene is put back' not in '\n'.join(story.block())
     slots = (SlotView(Slot.A), SlotView(Slot.B))
     end = state(State.DONE, slots=slots, policy_a='vision', policy_b='frozen',
                 verified=True, verdict=Verdict(progress_a=0.9, progress_b=0.2,
@@ -211,11 +211,12 @@ def test_the_story_tells_what_the_arm_does_and_never_a_name_too_early():
 
 
 def test_every_open_state_has_words():
-    story = Story(shown.Display(io.StringIO()), 1)
+    story = Story(io.StringIO(), 1)
     story.begins(1, 0)
     for where in State:
-        story.look = lambda where=where: Live(state(where), None, 0.0)
-        assert len(story.block()) > 3
+        live = Live(state(where), None, 0.0)
+        with story.watching(lambda live=live: live):
+            assert len(story.block()) > 3
 
 
 # -- wishes --------------------------------------------------------------------------------------
