@@ -52,9 +52,9 @@ def picture(record: Record, films: dict[str, list[Image.Image]], index: int,
     """Return the picture of one instant; with scores, preference and names when ``verdict``."""
     page = Image.new('RGB', (2 * WIDTH + 3 * GAP, HEAD + HEIGHT + FOOT), PAPER)
     draw = ImageDraw.Draw(page)
-    text(draw, (GAP, HEAD / 2), f'“{record.prompt}”', 20)
+    text(draw, (GAP, HEAD / 2), f'“{record.session.prompt}”', 20)
     text(draw, (page.width - GAP, HEAD / 2),
-         f'double blind · commitment {record.commitment[:12]}', 14, PALE, 'rm')
+         f'double blind · commitment {record.session.commitment[:12]}', 14, PALE, 'rm')
     for i, rollout in enumerate(record.rollouts):
         left, frames = GAP + i * (WIDTH + GAP), films[rollout.slot]
         page.paste(frames[min(index, len(frames) - 1)], (left, HEAD))
@@ -76,7 +76,8 @@ def picture(record: Record, films: dict[str, list[Image.Image]], index: int,
     if verdict:
         what = {'A': 'A preferred', 'B': 'B preferred', 'TIE': 'no preference'}
         text(draw, (GAP, HEAD + HEIGHT + 54),
-             shortened(f'{what[record.preference]}: “{record.explanation}”', 80), 15)
+             shortened(f'{what[record.verdict.preference.value]}: '
+                       f'“{record.session.verdict.explanation}”', 80), 15)
         text(draw, (page.width - GAP, HEAD + HEIGHT + 54),
              'pair verified' if record.verified else 'PAIR NOT VERIFIED', 15, PALE, 'rm')
     return page

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Export and name what was written."""
     from arena_robot.cli.progress_bar import ProgressBar
-    from arena_robot.recording.formats.session_words import sources
+    from arena_robot.recording.formats.exporting import sources
 
     output = args.output or Path('export') / args.format
     groups = [sources(place) for place in args.folder]

@@ -2,9 +2,10 @@
 
 import dataclasses
 import difflib
+import functools
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,7 +57,7 @@ def build(cls: type[T], data: Mapping[str, Any], where: str = 'config') -> T:
     on a value of the wrong type.
     """
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]
     for key in data:
         if key not in fields:
             raise ConfigError(f"{where}: unknown key '{key}'.{nearest(str(key), fields)}")
@@ -70,6 +71,11 @@ def build(cls: type[T], data: Mapping[str, Any], where: str = 'config') -> T:
         return cls(**values)
     except (ValueError, TypeError) as error:
         raise ConfigError(f'{where}: {error}') from error
+
+
+@functools.cache
+def _hints(cls: Hashable) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:

@@ -50,7 +50,7 @@ def gather(folder: Path, plan: Plan, entries: Sequence[PoolMember],
             problems.append(str(error))
             continue
         records.append(record)
-        if not record.verified:
+        if record.verified is False:
             problems.append(f'session {number}: the reveal does not fit the commitment')
         problems += [f'session {number}: {text}' for text in wrong_with(record.folder)]
     comparisons = Comparisons.from_words([r.comparison() for r in records])

@@ -8,10 +8,11 @@ they are.
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from arena_robot.core.errors import DataError
-from arena_robot.core.files import write_json
+from arena_robot.core.iso_time import from_iso, to_iso
+from arena_robot.core.pair import Reveal
+from arena_robot.core.verdict import from_plain
 from arena_robot.records.roboarena import SLOTS, RoboArenaData, RoboArenaSession
 from arena_robot.records.roboarena_csv import (
     SESSIONS_FILE,
@@ -20,6 +21,14 @@ from arena_robot.records.roboarena_csv import (
     write_tables,
 )
 from arena_robot.records.roboarena_dump import SESSIONS_FOLDER, is_dump, read_dump
+from arena_robot.records.session_file import (
+    DONE,
+    SessionFile,
+    SessionSlot,
+    Source,
+    has_session,
+    write_session,
+)
 
 WRITERS = 16
 
@@ -43,7 +52,7 @@ def write_evaluations(sessions: Sequence[RoboArenaSession], output: Path, origin
     Raises DataError when a session is there already.
     """
     for session in sessions:
-        if (output / session.session_id / 'session.json').exists():
+        if has_session(output / session.session_id):
             raise DataError(f'{output / session.session_id} holds a session already; imports do '
                             'not overwrite, name another --output')
     # Waiting for the disk once a file is most of the work; many at a time share its waits.
@@ -56,24 +65,25 @@ def write_evaluations(sessions: Sequence[RoboArenaSession], output: Path, origin
 def _write(session: RoboArenaSession, output: Path, origin: str) -> None:
     folder = output / session.session_id
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / 'session.json', record(session, origin))
+    write_session(folder, session_file(session, origin))
 
 
-def record(session: RoboArenaSession, origin: str) -> dict[str, Any]:
-    """Return a session as the JSON values of a ``session.json``."""
+def session_file(session: RoboArenaSession, origin: str) -> SessionFile:
+    """Return a session as the ``session.json`` that a station would have written of it."""
     played = session.slots()
-    slots = {slot: {'started_ns': 0, 'ended_ns': 0, 'end': None, 'detail': '', 'notes': '',
-                    'steps': played[slot].steps if slot in played else 0,
-                    'progress': played[slot].progress if slot in played else None}
-             for slot in SLOTS}
-    return {'version': 1, 'state': 'done', 'session_id': session.session_id,
-            'station': session.institution, 'evaluator': session.evaluator,
-            'prompt': session.prompt, 'commitment': '', 'slots': slots,
-            'preference': session.preference.value if session.preference else None,
-            'explanation': session.explanation, 'valid': session.valid,
-            'invalid_reason': '' if session.valid else 'not marked as valid in the source',
-            'reveal': {'nonce': '', 'policy_a': session.policy_a, 'policy_b': session.policy_b},
-            'verified': None, 'created': session.created, 'updated': session.completed,
-            'imported_from': origin,
-            'other_rollouts': [{'policy': r.policy, 'letter': r.letter, 'progress': r.progress,
-                                'steps': r.steps} for r in session.others()]}
+    scores = {f'progress_{slot.lower()}': r.progress for slot, r in played.items()}
+    return SessionFile(
+        session.session_id, Source.IMPORT, DONE, session.institution, session.evaluator,
+        session.prompt, _time(session.created), _time(session.completed),
+        reveal=Reveal('', session.policy_a, session.policy_b),
+        slots={slot: SessionSlot(steps=played[slot].steps if slot in played else 0)
+               for slot in SLOTS},
+        verdict=from_plain({
+            **scores, 'preference': session.preference, 'explanation': session.explanation,
+            'valid': session.valid,
+            'invalid_reason': '' if session.valid else 'not marked as valid in the source'}),
+        origin=origin, other_rollouts=session.others())
+
+
+def _time(text: str) -> str:
+    return to_iso(from_iso(text)) if text else ''

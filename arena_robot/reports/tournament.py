@@ -147,8 +147,9 @@ def _session(number: int, record: Record, folder: Path) -> dict[str, Any]:
     seconds = max([1.0, *(t for r in record.rollouts for t, _ in r.curve[-1:])])
     return {'number': number, 'record': record, 'width': WIDTH, 'height': HEIGHT,
             'axes': axes(seconds), 'rollouts': [
-                {'r': r, 'won': record.preference == r.slot, 'line': line(r, seconds),
-                 'videos': {view: _linked(path, folder, f'{record.session_id}_{r.slot}_{view}')
+                {'r': r, 'won': record.verdict.preference.value == r.slot,
+                 'line': line(r, seconds),
+                 'videos': {view: _linked(path, folder, f'{record.folder.name}_{r.slot}_{view}')
                             for view, path in r.videos.items()}} for r in record.rollouts]}
 
 

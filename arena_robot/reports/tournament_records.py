@@ -1,18 +1,18 @@
 """What a report shows of each session, read from its folder on the disk."""
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from arena_robot.core.episode import Comparison, Preference
+from arena_robot.core.episode import Comparison, Slot
 from arena_robot.core.errors import ArenaError, DataError
-from arena_robot.core.pair import commitment
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
+from arena_robot.records.session_file import SessionFile, read_session
 
-SLOTS = ('A', 'B')
 PROGRESS = '/progress'
 VIEWS = ('left', 'right', 'wrist')
 
@@ -40,65 +40,45 @@ class RolloutRow:
 
 @dataclass(frozen=True)
 class Record:
-    """A finished session, its pair revealed; ``verified`` by this reader, not by the file."""
+    """
+    A finished session, its pair revealed.
 
-    session_id: str
+    ``verified`` is checked by this reader and not taken from the file; it is None for sessions
+    whose pair nobody committed to.
+    """
+
+    session: SessionFile
     folder: Path
-    prompt: str
-    evaluator: str
-    station: str
-    created: str
-    preference: str
-    explanation: str
-    match: float | None
-    commitment: str
-    nonce: str
-    verified: bool
+    verdict: Comparison
+    verified: bool | None
     rollouts: tuple[RolloutRow, ...]
 
     def comparison(self) -> Comparison:
         """Return the verdict as the ranking takes it."""
-        a, b = self.rollouts
-        nan = float('nan')
-        return Comparison(self.session_id, a.policy, b.policy, Preference(self.preference),
-                          nan if a.progress is None else a.progress,
-                          nan if b.progress is None else b.progress, self.evaluator,
-                          self.station, self.prompt, self.created)
+        return self.verdict
 
 
 def read_record(folder: Path) -> Record:
     """Return the session in ``folder``; DataError when it is not a finished and revealed one."""
-    path = folder / 'session.json'
-    try:
-        data = json.loads(path.read_text(encoding='utf-8'))
-        if data['state'] != 'done' or not data['reveal'] or not data['valid']:
-            raise DataError(f"{path}: the session is '{data['state']}' and not a finished, valid "
-                            'one; leave it out')
-        return _record(folder, data)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f'{path} is not the record of a session: {error!r}') from error
+    session = read_session(folder)
+    # The reveal is checked below, so that a report can show that it does not fit.
+    verdict = dataclasses.replace(session, verified=None).comparison()
+    if verdict is None:
+        raise DataError(f"{folder}: the session is '{session.state}' and not a finished, valid, "
+                        'judged and revealed one; leave it out')
+    return Record(session, folder, verdict, session.fits(),
+                  tuple(_rollout(folder / slot.value, slot, session) for slot in Slot))
 
 
-def _record(folder: Path, data: dict[str, Any]) -> Record:
-    names = dict(zip(SLOTS, (data['reveal']['policy_a'], data['reveal']['policy_b']),
-                     strict=True))
-    nonce = str(data['reveal']['nonce'])
-    return Record(
-        data['session_id'], folder, data['prompt'], data['evaluator'], data['station'],
-        data['created'], data['preference'], data['explanation'], data['match'],
-        data['commitment'], nonce,
-        commitment(nonce, names['A'], names['B']) == data['commitment'],
-        tuple(_rollout(folder / slot, slot, names[slot], data['slots'][slot]) for slot in SLOTS))
-
-
-def _rollout(folder: Path, slot: str, policy: str, told: dict[str, Any]) -> RolloutRow:
-    summary = _summary(folder)
+def _rollout(folder: Path, slot: Slot, session: SessionFile) -> RolloutRow:
+    summary, told = _summary(folder), session.slots[slot.value]
     videos = {view: folder / f'{view}.mp4' for view in VIEWS if (folder / f'{view}.mp4').exists()}
-    seconds = (told['ended_ns'] - told['started_ns']) * 1e-9
-    return RolloutRow(slot, policy, told['progress'], told['steps'], told['end'], told['detail'],
-                   progress_curve(folder, told['started_ns'], told['ended_ns']), videos,
-                   (summary.get('control') or {}).get('mean_hz'),
-                   (summary.get('clamps') or {}).get('steps', 0), seconds)
+    return RolloutRow(slot.value, session.policy(slot.value), session.progress(slot.value),
+                      told.steps, told.end.value if told.end else '', told.detail,
+                      progress_curve(folder, told.started_ns, told.ended_ns), videos,
+                      (summary.get('control') or {}).get('mean_hz'),
+                      (summary.get('clamps') or {}).get('steps', 0),
+                      (told.ended_ns - told.started_ns) * 1e-9)
 
 
 def _summary(folder: Path) -> dict[str, Any]:
@@ -128,4 +108,4 @@ def progress_curve(folder: Path, start_ns: int, end_ns: int) -> tuple[tuple[floa
 
 def read_records(folders: Sequence[Path]) -> tuple[Record, ...]:
     """Return the sessions in ``folders``, oldest first."""
-    return tuple(sorted((read_record(f) for f in folders), key=lambda r: r.created))
+    return tuple(sorted((read_record(f) for f in folders), key=lambda r: r.session.created))

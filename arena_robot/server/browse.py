@@ -12,8 +12,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
+from arena_robot.records.session_file import SessionSlot
 from arena_robot.server.base import PolicyState, SessionState, UnknownSession
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import accounts, episodes, files, policies, sessions
@@ -120,6 +122,16 @@ class Browse:
                 episodes, policies).where(episodes.c.session_id == session_id).order_by(
                 episodes.c.slot)).mappings().all()
         return _evaluation(row), tuple(StoredRollout(**r) for r in rollouts)
+
+    def slots(self, session_id: str) -> dict[str, SessionSlot]:
+        """Return how the rollouts of slots A and B of a session went, by slot."""
+        e = episodes.c
+        query = sa.select(e.slot, e.started_ns, e.ended_ns, e.steps, e.end_reason,
+                          e.detail).where(e.session_id == session_id, e.slot.in_(list(Slot)))
+        with self._database.read() as connection:
+            return {row.slot: SessionSlot(row.started_ns, row.ended_ns, row.steps,
+                                          EndReason(row.end_reason), row.detail)
+                    for row in connection.execute(query)}
 
     def videos(self, session_id: str) -> dict[str, list[str]]:
         """Return the video files of a finished session by slot."""

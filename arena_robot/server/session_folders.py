@@ -1,19 +1,28 @@
 """
 Sessions of a server back as folders, as a station keeps them.
 
-``<output>/<session>/session.json`` with ``A/`` and ``B/`` beside it: what `arena export`,
+``<output>/<session>`` with a session file and the episodes ``A/`` and ``B/``: what `arena export`,
 `arena replay` and `arena episode check` take. With `arena export --format roboarena` they become
 the tree of RoboArena's data dumps.
 """
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from arena_robot.core.episode import Slot
 from arena_robot.core.errors import DataError
-from arena_robot.core.files import move, write_json
+from arena_robot.core.files import move
 from arena_robot.core.iso_time import to_iso
-from arena_robot.core.verdict import FIELDS
+from arena_robot.core.pair import Reveal
+from arena_robot.records.roboarena import RoboArenaRollout
+from arena_robot.records.session_file import (
+    DONE,
+    SessionFile,
+    SessionSlot,
+    Source,
+    write_session,
+)
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.browse import MOST, Browse, Evaluation, Filter, StoredRollout
 from arena_robot.server.uploads import Uploads
@@ -56,24 +65,20 @@ def _write(browse: Browse, uploads: Uploads, blobs: Blobs, evaluation: Evaluatio
                 stream.write(block)
     part.mkdir(parents=True, exist_ok=True)
     _, rollouts = browse.evaluation(evaluation.id)
-    write_json(part / 'session.json', summary(evaluation, rollouts))
+    write_session(part, session_file(evaluation, browse.slots(evaluation.id), rollouts))
     move(part, folder)
 
 
-def summary(evaluation: Evaluation, rollouts: tuple[StoredRollout, ...]) -> dict[str, Any]:
-    """Return what a station's ``session.json`` would say of a finished session."""
-    verdict = evaluation.verdict
-    slots: dict[str, dict[str, Any]] = {r.slot: {'steps': r.steps, 'end': r.end_reason}
-                                        for r in rollouts if r.slot}
-    words: dict[str, Any] = {}
-    for one in FIELDS:
-        place = slots.setdefault(one.slot.value, {}) if one.slot else words
-        place[one.key] = one.plain(getattr(verdict, one.name))
-    created = to_iso(evaluation.created_ns)
-    return {
-        'version': 1, 'state': 'done', 'session_id': evaluation.id, 'prompt': evaluation.prompt,
-        'station': evaluation.institution, 'evaluator': '', **words, 'slots': slots,
-        'commitment': evaluation.commitment, 'verified': bool(evaluation.commitment),
-        'reveal': {'nonce': evaluation.nonce, 'policy_a': evaluation.policy_a,
-                   'policy_b': evaluation.policy_b},
-        'created': created, 'updated': created}
+def session_file(evaluation: Evaluation, slots: Mapping[str, SessionSlot],
+                 rollouts: Sequence[StoredRollout]) -> SessionFile:
+    """Return what a station's session file would say of a finished session."""
+    created = to_iso(evaluation.created_ns) if evaluation.created_ns else ''
+    session = SessionFile(
+        evaluation.id, Source.SERVER, DONE, evaluation.institution, prompt=evaluation.prompt,
+        created=created, updated=created, commitment=evaluation.commitment,
+        reveal=Reveal(evaluation.nonce, evaluation.policy_a, evaluation.policy_b),
+        slots={slot.value: slots.get(slot.value, SessionSlot()) for slot in Slot},
+        verdict=evaluation.verdict, other_rollouts=tuple(
+            RoboArenaRollout(r.policy, r.slot or '', r.progress, r.steps)
+            for r in rollouts if r.slot not in tuple(Slot)))
+    return dataclasses.replace(session, verified=session.fits())

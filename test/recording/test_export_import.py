@@ -15,10 +15,11 @@ from arena_robot.cli.main import main
 from arena_robot.core.errors import DataError
 from arena_robot.recording.episode.frames import read_video
 from arena_robot.recording.episode.sample import TICK_NS, SampleEpisode, SampleMaker, picture
+from arena_robot.recording.formats.exporting import sources
 from arena_robot.recording.formats.lerobot import export_lerobot
-from arena_robot.recording.formats.session_words import read_words, sources
-from arena_robot.records.importing import read_evaluations, record
+from arena_robot.records.importing import read_evaluations, session_file
 from arena_robot.records.roboarena_dump import read_dump
+from arena_robot.records.session_file import read_session
 
 ID = SampleEpisode().session_id
 
@@ -89,10 +90,10 @@ def test_a_roboarena_dump_comes_back_as_the_same_session(session, maker, tmp_pat
     again = tmp_path / 'again'
     assert main(['import', str(dump), '--output', str(again)]) == 0
     assert '1 sessions, 1 with a valid verdict, 2 rollouts' in capsys.readouterr().out
-    words, before = read_words(again / ID), read_words(session)
-    assert words.progress == before.progress
-    assert (words.preference, words.prompt, words.created) == ('B', maker.sample.prompt,
-                                                               before.created)
+    back, before = read_session(again / ID), read_session(session)
+    assert [back.progress(slot) for slot in 'AB'] == [0.25, 1.0]
+    assert (back.verdict.preference.value, back.prompt, back.created) == (
+        'B', maker.sample.prompt, before.created)
     assert main(['import', str(dump), '--output', str(again)]) == 2
     assert main(['export', str(session), '--format', 'roboarena', '--output', str(dump)]) == 2
 
@@ -162,9 +163,8 @@ def test_before_the_reveal_only_the_letters_are_exported(session, tmp_path):
 
 def test_a_session_file_that_is_none_is_named(tmp_path):
     (tmp_path / 'session.json').write_text('[1]')
-    with pytest.raises(DataError, match='cannot be understood'):
-        read_words(tmp_path)
-    assert read_words(tmp_path / 'other').session_id == 'other'
+    with pytest.raises(DataError, match='expected a mapping, found a list'):
+        read_session(tmp_path)
 
 
 SESSIONS = 'session_uuid,valid,preference,policy_a,policy_b,created,feedback_text\n'
@@ -178,11 +178,11 @@ def test_tables_become_records_letters_or_not(tmp_path):
         EPISODES + 's1,q,do it,0.5,40,\ns1,p,do it,1.0,30,\ns1,z,do it,,10,C\n')
     one, two = read_evaluations(tmp_path).sessions
     assert [(r.policy, r.letter) for r in one.rollouts] == [('q', 'B'), ('p', 'A'), ('z', 'C')]
-    data = record(one, 'tables')
-    assert (data['preference'], data['slots']['A']['progress'], data['slots']['B']['steps']) \
-        == ('TIE', 1.0, 40)
-    assert data['reveal']['policy_b'] == 'q'
-    assert data['other_rollouts'][0]['policy'] == 'z'
+    kept = session_file(one, 'tables')
+    assert (kept.verdict.preference.value, kept.progress('A'), kept.slots['B'].steps) == (
+        'TIE', 1.0, 40)
+    assert kept.reveal.policy_b == 'q'
+    assert kept.other_rollouts[0].policy == 'z'
     assert (two.valid, two.preference, two.prompt) == (False, None, '')
 
 

@@ -60,9 +60,10 @@ def test_a_session_is_kept_whole(setting, folder):
 
 
 def test_a_session_comes_out_of_the_server_as_a_station_keeps_it(setting, folder, tmp_path):
+    from arena_robot.records.session_file import read_session
+
     from arena_robot.server.browse import Browse
     from arena_robot.server.session_folders import materialise
-    from arena_robot.session.protocol.results import read_session
     session_id = run(setting.arena(), folder)
     server = setting.server
     browse = Browse(server.database)
@@ -70,7 +71,7 @@ def test_a_session_comes_out_of_the_server_as_a_station_keeps_it(setting, folder
     assert written.name == session_id
     for slot in 'AB':
         assert (written / slot / 'A_0.mcap').read_bytes() == (folder / 'A_0.mcap').read_bytes()
-    verdict = read_session(written)
+    verdict = read_session(written).comparison()
     assert (verdict.preference.value, verdict.progress_a) == ('A', 0.75)
     assert {verdict.a, verdict.b} < set(NAMES)
     assert list(materialise(browse, server.uploads, server.blobs, tmp_path / 'out')) == []

@@ -38,7 +38,7 @@ def test_a_folder_gets_the_sessions_name_once_it_has_one(store):
     data = json.loads((store.root / 's1' / 'session.json').read_text())
     assert data['state'] == 'start_photographed'
     assert data['created'].startswith('2023-11-14T22:13:20')
-    assert data['slots']['A']['progress'] is None
+    assert data['verdict']['progress_a'] is None
     session.close()
 
 
@@ -94,7 +94,7 @@ def test_the_summary_holds_the_reveal_only_after_it(store):
     data = json.loads((session.folder / 'session.json').read_text())
     assert data['reveal'] == {'nonce': '00', 'policy_a': 'crimson-7b', 'policy_b': 'azure'}
     assert data['verified'] is True
-    assert (data['valid'], data['preference']) == (False, None)
+    assert (data['verdict']['valid'], data['verdict']['preference']) == (False, None)
     session.close()
 
 

@@ -33,7 +33,7 @@ from arena_robot.nodes.spin import run_node
 from arena_robot.nodes.timeline import RosClock
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.methods import METHODS, rank_comparable
-from arena_robot.session.protocol.results import read_session
+from arena_robot.records.session_file import read_session
 
 log = logging.getLogger(__name__)
 
@@ -131,13 +131,14 @@ class RankingNode(Listening):
     def _on_ingest(self, request: IngestEpisode.Request,
                    response: IngestEpisode.Response) -> IngestEpisode.Response:
         try:
-            verdict = read_session(Path(request.directory))
+            verdict = read_session(Path(request.directory)).comparison()
         except ArenaError as error:
             response.message = str(error)
             return response
         if verdict is None:
             response.message = ('this session does not count: it is not done, not valid, not '
-                                'revealed, or its reveal does not fit')
+                                'revealed, its reveal does not fit, or both policies are the '
+                                'same')
             return response
         with self._lock:
             self._extra[verdict.session_id] = verdict

@@ -11,10 +11,9 @@ from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import ConfigError, ServerUnavailable
 from arena_robot.core.iso_time import to_iso
 from arena_robot.records.roboarena_csv import read_folder, table_paths
+from arena_robot.records.session_file import comparisons_below, session_paths
 from arena_robot.server.results import Results
 from arena_robot.server.store.database import Database
-from arena_robot.session.protocol.results import read_sessions
-from arena_robot.session.protocol.store import SUMMARY
 
 TIMEOUT_S = 10.0
 
@@ -44,7 +43,7 @@ class FolderSource:
     def version(self) -> Hashable:
         """Return the names, times and sizes of what is read."""
         paths = [p for p in self._tables if p.exists()] \
-            or sorted(self._folder.glob(f'*/{SUMMARY}'))
+            or session_paths(self._folder)
         return tuple((str(p), s.st_mtime_ns, s.st_size) for p in paths for s in (p.stat(),))
 
     def comparisons(self) -> list[Comparison]:
@@ -54,7 +53,7 @@ class FolderSource:
             for line in data.refusals():
                 log.warning('refused: %s', line)
             return data.comparisons()
-        return read_sessions(self._folder)
+        return comparisons_below(self._folder)
 
     def close(self) -> None:
         """Nothing to let go."""

@@ -15,8 +15,7 @@ import numpy as np
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
-from arena_robot.recording.formats.exporting import EpisodeExport, new_folder
-from arena_robot.recording.formats.session_words import ExportSource
+from arena_robot.recording.formats.exporting import EpisodeExport, ExportSource, new_folder
 
 _MS = 1_000_000
 _KINDS = {'left': 1, 'right': 1, 'wrist': 0}
@@ -24,7 +23,7 @@ _KINDS = {'left': 1, 'right': 1, 'wrist': 0}
 
 def export_droid(source: ExportSource, output: Path) -> Path:
     """Write one episode into ``output/<session>_<slot>`` and return that folder."""
-    folder = new_folder(output / f'{source.words.session_id}_{source.slot}')
+    folder = new_folder(output / f'{source.session.session_id}_{source.slot}')
     with EpisodeExport(source) as episode:
         views = episode.views(right_eyes=True)
         try:
@@ -36,16 +35,16 @@ def export_droid(source: ExportSource, output: Path) -> Path:
         videos.mkdir(parents=True)
         for view in views:
             episode.write_step_video(view, videos / f'{view}.mp4')
-        words = source.words
+        session = source.session
         text = json.dumps({
-            'uuid': words.session_id, 'slot': source.slot, 'policy': words.policy(source.slot),
-            'station': words.station, 'current_task': episode.prompt,
+            'uuid': session.session_id, 'slot': source.slot, 'policy': session.policy(source.slot),
+            'station': session.station, 'current_task': episode.prompt,
             'trajectory_length': len(episode.tracks.steps.index),
-            'success': words.progress.get(source.slot) == 1.0,
-            'partial_success': words.progress.get(source.slot),
+            'success': session.progress(source.slot) == 1.0,
+            'partial_success': session.progress(source.slot),
             'hdf5_path': 'trajectory.h5',
             'mp4_paths': {v: f'recordings/MP4/{v}.mp4' for v in views}}, indent=2) + '\n'
-        write_text(folder / f'metadata_{words.session_id}.json', text)
+        write_text(folder / f'metadata_{session.session_id}.json', text)
     return folder
 
 

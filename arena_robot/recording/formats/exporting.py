@@ -14,11 +14,35 @@ from arena_robot.recording.bag.base import Decoder
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.derive import observed
+from arena_robot.recording.episode.folders import episodes
 from arena_robot.recording.episode.frames import video_frames, write_video
 from arena_robot.recording.episode.tracks import EpisodeTracks, load_tracks
-from arena_robot.recording.formats.session_words import ExportSource
+from arena_robot.records.session_file import SessionFile, has_session, read_session
 
 TICK_NS = 10**9 // 15
+
+
+@dataclass(frozen=True)
+class ExportSource:
+    """One episode to export: its folder, its slot, and its session."""
+
+    folder: Path
+    slot: str
+    session: SessionFile
+
+
+def sources(place: Path) -> list[ExportSource]:
+    """
+    Return the episodes at ``place``, a session or an episode.
+
+    Without a session file only the session's name is known. Raises DataError.
+    """
+    found = []
+    for folder in episodes(place):
+        home = folder.absolute().parent
+        session = read_session(home) if has_session(home) else SessionFile(home.name)
+        found.append(ExportSource(folder.absolute(), folder.name, session))
+    return found
 
 
 @dataclass(frozen=True)
@@ -61,7 +85,7 @@ class EpisodeExport:
     @property
     def prompt(self) -> str:
         """The instruction."""
-        return str(self.tracks.info.get('prompt') or self.source.words.prompt)
+        return str(self.tracks.info.get('prompt') or self.source.session.prompt)
 
     def rows(self) -> ExportRows:
         """Return what each step saw and asked. Raises DataError when the arm is missing."""

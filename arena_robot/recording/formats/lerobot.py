@@ -20,8 +20,12 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
 from arena_robot.core.observation import Pixels
 from arena_robot.recording.episode.frames import read_video
-from arena_robot.recording.formats.exporting import EpisodeExport, new_folder, video_shape
-from arena_robot.recording.formats.session_words import ExportSource
+from arena_robot.recording.formats.exporting import (
+    EpisodeExport,
+    ExportSource,
+    new_folder,
+    video_shape,
+)
 
 FPS = 15
 _SAMPLE_EVERY = 15
@@ -121,9 +125,9 @@ def _episode(episode: EpisodeExport, number: int, first: int, keys: list[str], s
         'data/chunk_index': 0, 'data/file_index': number,
         'dataset_from_index': first, 'dataset_to_index': first + count,
         'meta/episodes/chunk_index': 0, 'meta/episodes/file_index': 0,
-        'session_id': source.words.session_id, 'slot': source.slot,
-        'policy': source.words.policy(source.slot),
-        'partial_success': source.words.progress.get(source.slot)}
+        'session_id': source.session.session_id, 'slot': source.slot,
+        'policy': source.session.policy(source.slot),
+        'partial_success': source.session.progress(source.slot)}
     for key in keys:
         row.update({f'videos/{key}/chunk_index': 0, f'videos/{key}/file_index': number,
                     f'videos/{key}/from_timestamp': 0.0,

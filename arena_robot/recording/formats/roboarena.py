@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 
 from arena_robot.core.action import ActionSpace
-from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
-from arena_robot.recording.formats.exporting import EpisodeExport, ExportRows
-from arena_robot.recording.formats.session_words import ExportSource
+from arena_robot.recording.formats.exporting import EpisodeExport, ExportRows, ExportSource
 from arena_robot.records.roboarena import RoboArenaRollout, RoboArenaSession
 from arena_robot.records.roboarena_dump import session_folder, write_session
 
@@ -41,30 +39,30 @@ def write_rollouts(sources: list[ExportSource], output: Path
 
     Sessions may be written at the same time, but finished one after the other only.
     """
-    words = sources[0].words
-    folder = session_folder(output, words.session_id)
+    session = sources[0].session
+    folder = session_folder(output, session.session_id)
     if folder.exists():
         raise DataError(f'{folder} exists already; exports do not overwrite')
     folder.mkdir(parents=True)
     rollouts, spaces = [], {}
     for source in sources:
         with EpisodeExport(source) as episode:
-            name = _file_name(words.policy(source.slot))
+            name = _file_name(session.policy(source.slot))
             _write_episode(episode, folder / f'{source.slot}_{name}', name)
             rollouts.append(RoboArenaRollout(
-                name, source.slot, words.progress.get(source.slot),
+                name, source.slot, session.progress(source.slot),
                 len(episode.tracks.steps.index), episode.prompt))
             spaces[name] = episode.rows().space
     return RoboArenaSession(
-        words.session_id, _file_name(words.policy('A')), _file_name(words.policy('B')),
-        words.valid, Preference(words.preference) if words.preference else None, words.station,
-        words.evaluator, words.created, words.updated, words.explanation,
+        session.session_id, _file_name(session.policy('A')), _file_name(session.policy('B')),
+        session.verdict.valid, session.verdict.preference, session.station, session.evaluator,
+        session.created, session.updated, session.verdict.explanation,
         rollouts=tuple(rollouts)), spaces
 
 
 def _write_episode(episode: EpisodeExport, folder: Path, name: str) -> None:
     folder.mkdir()
-    stem = f'{name}_{episode.source.words.session_id}'
+    stem = f'{name}_{episode.source.session.session_id}'
     steps = _step_records(episode.rows())
     np.savez_compressed(folder / f'{stem}_npz_file.npz', data=np.array(steps, dtype=object))
     for view in episode.views():

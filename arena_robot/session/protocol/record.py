@@ -13,20 +13,10 @@ from typing import Any
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import DataError, SessionError
 from arena_robot.core.verdict import Asked, Verdict, asked_at, missing, with_said
+from arena_robot.records.session_file import SessionSlot
 from arena_robot.session.base import Reveal, commitment
 from arena_robot.session.protocol.journal import Entry
 from arena_robot.session.protocol.states import TRANSITIONS, Move, State, possible
-
-
-@dataclass(frozen=True)
-class SlotRecord:
-    """One slot's rollout: how it went."""
-
-    started_ns: int = 0
-    ended_ns: int = 0
-    steps: int = 0
-    end: EndReason | None = None
-    detail: str = ''
 
 
 @dataclass(frozen=True)
@@ -49,7 +39,7 @@ class SessionRecord:
     updated_ns: int = 0
     checks: tuple[Mapping[str, Any], ...] = ()
     views: tuple[str, ...] = ()
-    slots: Mapping[Slot, SlotRecord] = field(default_factory=lambda: {s: SlotRecord()
+    slots: Mapping[Slot, SessionSlot] = field(default_factory=lambda: {s: SessionSlot()
                                                                       for s in Slot})
     matches: Mapping[str, float] = field(default_factory=dict)
     match: float | None = None

@@ -4,25 +4,22 @@ Sessions on the disk: ``<root>/<session id>/`` with a journal and its summary ``
 A session that has no id yet lives in ``<root>/pending-…/`` and is renamed when it gets one.
 """
 
-import dataclasses
 import datetime
 import logging
 import secrets
-from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ArenaError
-from arena_robot.core.files import move, sync_folder, write_json
+from arena_robot.core.files import move, sync_folder
 from arena_robot.core.iso_time import to_iso
-from arena_robot.core.verdict import FIELDS, said, to_plain
+from arena_robot.core.verdict import said
+from arena_robot.records.session_file import SessionFile, Source, write_session
 from arena_robot.session.protocol.journal import JOURNAL, Journal, read_journal
 from arena_robot.session.protocol.machine import Session
 from arena_robot.session.protocol.record import SessionRecord, replay
 from arena_robot.session.protocol.states import State
 
-SUMMARY = 'session.json'
 PENDING = 'pending-'
 
 log = logging.getLogger(__name__)
@@ -50,7 +47,7 @@ class KeptSession(Session):
 
     def write_summary(self) -> None:
         """Write ``session.json`` from the record, as a whole or not at all."""
-        write_json(self.folder / SUMMARY, summary(self.record))
+        write_session(self.folder, session_file(self.record))
 
     def close(self) -> None:
         """Let go of the journal; twice is fine."""
@@ -108,26 +105,15 @@ class SessionStore:
         return [(folder, r) for folder, r in found if r.state is not State.IDLE]
 
 
-def summary(record: SessionRecord) -> dict[str, Any]:
-    """Return the record as plain JSON values, with the times in ISO 8601 as well."""
-    data: dict[str, Any] = {'version': 1, **_plain(dataclasses.asdict(record))}
-    verdict = to_plain(record.verdict)
-    del data['verdict'], data['draft_instruction']
-    data['draft'] = said(record.draft)
-    for one in FIELDS:
-        place = data['slots'][one.slot.value] if one.slot else data
-        place[one.key] = verdict[one.name]
-    data['created'] = to_iso(record.created_ns)
-    data['updated'] = to_iso(record.updated_ns)
-    return data
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_plain(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return value.value if isinstance(value, Enum) else value
+def session_file(record: SessionRecord) -> SessionFile:
+    """Return what ``session.json`` says of a session."""
+    return SessionFile(
+        record.session_id, Source.STATION, record.state.value, record.station, record.evaluator,
+        record.prompt, to_iso(record.created_ns), to_iso(record.updated_ns), record.commitment,
+        record.reveal, record.verified,
+        {slot.value: one for slot, one in record.slots.items()}, record.verdict, record.checks,
+        record.views, record.matches, record.match, record.reset_confirmed, said(record.draft),
+        record.delivered, record.notice)
 
 
 def _day(stamp_ns: int) -> datetime.date:

@@ -1,0 +1,213 @@
+"""
+``session.json``: what a session's folder says of the session.
+
+A station writes it from its journal, an arena server's download from the database, and an import
+from other people's evaluations. The evaluator's verdict is one mapping, ``verdict``.
+
+Version 1 had the verdict's fields beside the others and within the slots, and three shapes: one
+for each of the three writers. It is still read.
+"""
+
+import dataclasses
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from arena_robot.core.config import build
+from arena_robot.core.episode import Comparison, EndReason, Slot
+from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.core.files import write_json
+from arena_robot.core.iso_time import from_iso, to_iso
+from arena_robot.core.pair import Reveal, commitment
+from arena_robot.core.verdict import FIELDS, Verdict, from_plain, to_plain
+from arena_robot.records.roboarena import RoboArenaRollout
+
+SESSION_FILE = 'session.json'
+VERSION = 2
+DONE = 'done'
+
+log = logging.getLogger(__name__)
+
+
+class Source(str, Enum):
+    """Who wrote a file."""
+
+    STATION = 'station'
+    SERVER = 'server'
+    IMPORT = 'import'
+
+
+@dataclass(frozen=True)
+class SessionSlot:
+    """One slot's rollout: how it went. Stamps and ``end`` are missing where nobody kept them."""
+
+    started_ns: int = 0
+    ended_ns: int = 0
+    steps: int = 0
+    end: EndReason | None = None
+    detail: str = ''
+
+
+@dataclass(frozen=True)
+class SessionFile:
+    """
+    Everything in a ``session.json``; ``created`` and ``updated`` are ISO 8601 or empty.
+
+    ``reveal`` names the policies once they may be known. ``verified`` tells whether it fits the
+    commitment; it is None before, and where there was no commitment. ``matches`` are scene match
+    scores 0 to 1 by view and ``match`` their verdict; ``delivered`` are the parts that the arena
+    has, ``draft`` the verdict's fields that were typed and are not final. ``origin`` is where an import came from.
+    """
+
+    session_id: str
+    source: Source = Source.STATION
+    state: str = ''
+    station: str = ''
+    evaluator: str = ''
+    prompt: str = ''
+    created: str = ''
+    updated: str = ''
+    commitment: str = ''
+    reveal: Reveal | None = None
+    verified: bool | None = None
+    slots: Mapping[str, SessionSlot] = field(default_factory=lambda: {
+        slot.value: SessionSlot() for slot in Slot})
+    verdict: Verdict = field(default_factory=Verdict)
+    checks: tuple[Mapping[str, Any], ...] = ()
+    views: tuple[str, ...] = ()
+    matches: Mapping[str, float] = field(default_factory=dict)
+    match: float | None = None
+    reset_confirmed: bool = False
+    draft: Mapping[str, Any] = field(default_factory=dict)
+    delivered: tuple[str, ...] = ()
+    notice: str = ''
+    origin: str = ''
+    other_rollouts: tuple[RoboArenaRollout, ...] = ()
+
+    def policy(self, slot: str) -> str:
+        """Return the policy in a slot, or the slot's own name while it is secret."""
+        if self.reveal is None:
+            return slot
+        return self.reveal.policy_a if slot == Slot.A.value else self.reveal.policy_b
+
+    def progress(self, slot: str) -> float | None:
+        """Return the score 0 to 1 of a slot, None without one."""
+        score: float | None = self.verdict.of_slot('progress', Slot(slot))
+        return score
+
+    def fits(self) -> bool | None:
+        """Return whether the reveal fits the commitment; None when one of them is missing."""
+        if self.reveal is None or not self.commitment:
+            return None
+        found = commitment(self.reveal.nonce, self.reveal.policy_a, self.reveal.policy_b)
+        return found == self.commitment
+
+    def comparison(self) -> Comparison | None:
+        """
+        Return the verdict as a ranking takes it, None when it does not count.
+
+        Counted are sessions that are done, valid, judged and revealed, with a reveal that fits
+        the commitment if there was one, between two policies.
+        """
+        preference, reveal = self.verdict.preference, self.reveal
+        if (self.state != DONE or not self.verdict.valid or preference is None or reveal is None
+                or self.verified is False or reveal.policy_a == reveal.policy_b):
+            return None
+        nan = float('nan')
+        a, b = (nan if (score := self.progress(slot.value)) is None else score for slot in Slot)
+        return Comparison(self.session_id, reveal.policy_a, reveal.policy_b, preference, a, b,
+                          self.evaluator, self.station, self.prompt, self.created)
+
+
+def session_paths(root: Path) -> list[Path]:
+    """Return the session files of the folders below ``root``, by name."""
+    return sorted(root.glob(f'*/{SESSION_FILE}'))
+
+
+def has_session(folder: Path) -> bool:
+    """Tell whether a folder holds a session file."""
+    return (folder / SESSION_FILE).exists()
+
+
+def read_session(folder: Path) -> SessionFile:
+    """Return what the session file in ``folder`` says; DataError when it cannot be read."""
+    path = folder / SESSION_FILE
+    try:
+        data = json.loads(path.read_text(encoding='utf-8'))
+        if not isinstance(data, dict):
+            raise TypeError(f'expected a mapping, found a {type(data).__name__}')
+        version = data.pop('version', 1)
+        if version not in (1, VERSION):
+            raise ValueError(f'its version is {version} and this program reads up to {VERSION}; '
+                             'install a newer one')
+        return _parse(_from_1(data) if version == 1 else data)
+    except (OSError, ValueError, TypeError, AttributeError, ConfigError, DataError) as error:
+        raise DataError(f'{path} is not the record of a session: {error}') from error
+
+
+def write_session(folder: Path, session: SessionFile) -> None:
+    """Write the session file of a folder, whole or not at all."""
+    values = dataclasses.asdict(session)
+    values['verdict'] = to_plain(session.verdict)
+    write_json(folder / SESSION_FILE, {'version': VERSION, **_plain(values)})
+
+
+def comparisons_below(root: Path) -> list[Comparison]:
+    """Return the verdicts that count below ``root``, oldest first; bad files are logged."""
+    found = []
+    for path in session_paths(root):
+        try:
+            verdict = read_session(path.parent).comparison()
+        except DataError as error:
+            log.warning('left out: %s', error)
+            continue
+        if verdict is not None:
+            found.append(verdict)
+    return sorted(found, key=lambda c: (c.created, c.session_id))
+
+
+def _parse(data: Mapping[str, Any]) -> SessionFile:
+    others = {key: value for key, value in data.items() if key != 'verdict'}
+    return dataclasses.replace(build(SessionFile, others, SESSION_FILE),
+                               verdict=from_plain(data.get('verdict', {})))
+
+
+def _from_1(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return version 2 of the values of a version 1."""
+    slots = data.get('slots') or {}
+    names = {f.name for f in dataclasses.fields(SessionFile)} - {'slots', 'verdict'}
+    kept = {key: value for key, value in data.items() if key in names and value is not None}
+    verdict = {one.name: (slots.get(one.slot.value, {}) if one.slot else data).get(one.key)
+               for one in FIELDS}
+    rollout = {f.name for f in dataclasses.fields(SessionSlot)}
+    return {**kept, 'source': _source_1(data).value, 'origin': data.get('imported_from', ''),
+            'verified': None if data.get('commitment') == '' else data.get('verified'),
+            'created': _time_1(data.get('created')), 'updated': _time_1(data.get('updated')),
+            'verdict': {name: value for name, value in verdict.items() if value is not None},
+            'slots': {slot.value: {key: value for key, value in slots.get(slot.value, {}).items()
+                                   if key in rollout} for slot in Slot}}
+
+
+def _source_1(data: Mapping[str, Any]) -> Source:
+    if 'imported_from' in data:
+        return Source.IMPORT
+    return Source.STATION if 'checks' in data else Source.SERVER
+
+
+def _time_1(text: object) -> str:
+    try:
+        return to_iso(from_iso(str(text))) if text else ''
+    except DataError:
+        return ''
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_plain(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value.value if isinstance(value, Enum) else value
