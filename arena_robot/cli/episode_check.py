@@ -26,6 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the findings; return 1 when one of them is a failure."""
+    from dataclasses import asdict
+
     from arena_robot.cli.progress_bar import ProgressBar
     from arena_robot.recording.episode.check import FindingLevel, check
     from arena_robot.recording.episode.folders import episodes
@@ -36,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
             done, len(folders), one.folder.name))
     bad = {FindingLevel.FAILURE, FindingLevel.WARNING} if args.strict else {FindingLevel.FAILURE}
     if args.json:
-        print(json.dumps([{'folder': str(r.folder), 'passed': r.passed, 'summary': r.summary,
+        print(json.dumps([{'folder': str(r.folder), 'passed': r.passed,
+                           'summary': asdict(r.summary),
                            'findings': [{'level': f.level.value, 'what': f.what, 'text': f.text}
                                         for f in r.findings]} for r in reports], indent=2))
     else:

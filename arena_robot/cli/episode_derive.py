@@ -8,9 +8,12 @@ import argparse
 import functools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from arena_robot.cli.worker_arguments import add_worker_arguments, workers
+
+if TYPE_CHECKING:
+    from arena_robot.records.episode_file import EpisodeFile
 
 VERB = 'episode derive'
 HELP = 'make steps.npz, videos and episode.json from the bag of an episode'
@@ -27,17 +30,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Derive and name the files."""
     from arena_robot.recording.episode.folders import episodes
+    from arena_robot.records.episode_file import EPISODE_FILE
 
     folders = [f for place in args.folder for f in episodes(place)]
     for folder, summary in zip(folders, _derived(args, folders), strict=True):
-        files = [v['file'] for v in summary['views'].values() if v['file']]
-        print(f"{folder}: {summary['steps']} steps, {len(summary['views'])} views, "
-              f"ended: {summary['end_reason'] or 'unknown'}")
-        print(f"  wrote episode.json steps.npz {' '.join(files)}".rstrip())
+        files = [v.file for v in summary.views.values() if v.file]
+        print(f'{folder}: {summary.steps} steps, {len(summary.views)} views, '
+              f"ended: {summary.end_reason or 'unknown'}")
+        print(f"  wrote {EPISODE_FILE} steps.npz {' '.join(files)}".rstrip())
     return 0
 
 
-def _derived(args: argparse.Namespace, folders: list[Path]) -> Iterator[dict[str, Any]]:
+def _derived(args: argparse.Namespace, folders: list[Path]) -> Iterator['EpisodeFile']:
     from arena_robot.cli.progress_bar import ProgressBar
     from arena_robot.core.parallel import HERE
     from arena_robot.recording.episode.derive import derive

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from arena_robot.cli.worker_arguments import add_worker_arguments, workers
 
 if TYPE_CHECKING:
-    from arena_robot.recording.formats.session_words import ExportSource
+    from arena_robot.recording.formats.exporting import ExportSource
     from arena_robot.records.roboarena import RoboArenaSession
 
 VERB = 'export'

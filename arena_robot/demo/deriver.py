@@ -13,7 +13,8 @@ from pathlib import Path
 
 from arena_robot.core.errors import ArenaError
 from arena_robot.recording.episode.check import FindingLevel, check
-from arena_robot.recording.episode.derive import SUMMARY, derive
+from arena_robot.recording.episode.derive import derive
+from arena_robot.records.episode_file import has_episode
 
 NICE = 5
 # What a busy machine can lose, and what follows from it; a bag is not less readable for that.
@@ -28,7 +29,7 @@ def main() -> None:
     for line in sys.stdin:
         folder = Path(line.rstrip('\n'))
         try:
-            if not (folder / SUMMARY).exists():
+            if not has_episode(folder):
                 derive(folder)
             wrong, lossy = wrong_with(folder)
         except (ArenaError, OSError) as error:

@@ -1,16 +1,15 @@
 """What a report shows of each session, read from its folder on the disk."""
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from arena_robot.core.episode import Comparison, Slot
 from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
+from arena_robot.records.episode_file import EpisodeFile, has_episode, read_episode
 from arena_robot.records.session_file import SessionFile, read_session
 
 PROGRESS = '/progress'
@@ -71,19 +70,14 @@ def read_record(folder: Path) -> Record:
 
 
 def _rollout(folder: Path, slot: Slot, session: SessionFile) -> RolloutRow:
-    summary, told = _summary(folder), session.slots[slot.value]
+    numbers = read_episode(folder) if has_episode(folder) else EpisodeFile()
+    told = session.slots[slot.value]
     videos = {view: folder / f'{view}.mp4' for view in VIEWS if (folder / f'{view}.mp4').exists()}
     return RolloutRow(slot.value, session.policy(slot.value), session.progress(slot.value),
                       told.steps, told.end.value if told.end else '', told.detail,
                       progress_curve(folder, told.started_ns, told.ended_ns), videos,
-                      (summary.get('control') or {}).get('mean_hz'),
-                      (summary.get('clamps') or {}).get('steps', 0),
+                      numbers.control.mean_hz, numbers.clamps.steps,
                       (told.ended_ns - told.started_ns) * 1e-9)
-
-
-def _summary(folder: Path) -> dict[str, Any]:
-    path = folder / 'episode.json'
-    return dict(json.loads(path.read_text(encoding='utf-8'))) if path.exists() else {}
 
 
 def progress_curve(folder: Path, start_ns: int, end_ns: int) -> tuple[tuple[float, float], ...]:

@@ -1,7 +1,5 @@
 """Derived files follow from the bag alone, and show what was recorded when it was recorded."""
 
-import json
-
 import av
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ from arena_robot.recording.episode import frames
 from arena_robot.recording.episode.derive import derive, step_arrays, video_name
 from arena_robot.recording.episode.sample import TICK_NS, VIEWS, picture
 from arena_robot.recording.episode.tracks import load_tracks, nearest, view_of
+from arena_robot.records.episode_file import ClampReport, InferenceReport, Spread, read_episode
 
 
 @pytest.fixture(scope='module')
@@ -29,20 +28,20 @@ def derived(pristine, tmp_path_factory):
 
 def test_the_summary_says_how_it_ran_and_ended(derived, maker):
     folder, summary = derived
-    assert json.loads((folder / 'episode.json').read_text()) == summary
+    assert read_episode(folder) == summary
     sample = maker.sample
-    assert summary['prompt'] == sample.prompt
-    assert (summary['slot'], summary['steps'], summary['end_reason']) == ('A', 30, 'stopped')
-    assert summary['control']['mean_hz'] == pytest.approx(15.0, abs=0.01)
-    assert summary['control']['missed_ticks'] == 0
-    assert summary['clamps'] == {'steps': 3, 'reasons': {'step_limit': 3}}
-    assert summary['inference'] == {'count': 4, 'wait_s': {'p50': 0.05, 'p99': 0.05, 'max': 0.05}}
-    assert summary['skew_s']['max'] == pytest.approx(0.02)
-    arm = summary['topics']['/arm_node/arm_state']
-    assert (arm['count'], arm['lost']) == (400, 0)
-    assert arm['rate_hz'] == pytest.approx(200.0, rel=0.01)
-    assert arm['max_latency_s'] == pytest.approx(0.002)
-    assert summary['views']['wrist_left']['file'] == 'wrist.mp4'
+    assert summary.prompt == sample.prompt
+    assert (summary.slot, summary.steps, summary.end_reason) == ('A', 30, 'stopped')
+    assert summary.control.mean_hz == pytest.approx(15.0, abs=0.01)
+    assert summary.control.missed_ticks == 0
+    assert summary.clamps == ClampReport(3, {'step_limit': 3})
+    assert summary.inference == InferenceReport(4, Spread(0.05, 0.05, 0.05))
+    assert summary.skew_s.max == pytest.approx(0.02)
+    arm = summary.topics['/arm_node/arm_state']
+    assert (arm.count, arm.lost) == (400, 0)
+    assert arm.rate_hz == pytest.approx(200.0, rel=0.01)
+    assert arm.max_latency_s == pytest.approx(0.002)
+    assert summary.views['wrist_left'].file == 'wrist.mp4'
 
 
 def test_the_arrays_hold_every_step_and_what_it_saw(derived, maker):
@@ -72,7 +71,7 @@ def test_videos_play_in_browsers_and_show_the_pictures(derived, view):
         times = [float(p.pts * p.time_base) for p in file.demux(stream) if p.pts is not None]
     assert path.read_bytes().find(b'moov') < path.read_bytes().find(b'mdat')
     shown = list(frames.read_video(path))
-    assert len(shown) == summary['views'][view]['video_frames'] == 30
+    assert len(shown) == summary.views[view].video_frames == 30
     for k in (0, 17, 29):
         made = picture(k, view, 320, 180).astype(int)
         assert np.abs(shown[k].astype(int) - made).mean() < 4.0
@@ -86,7 +85,7 @@ def test_videos_play_in_browsers_and_show_the_pictures(derived, view):
 def test_deriving_again_gives_the_same(derived):
     folder, summary = derived
     before = (folder / 'steps.npz').read_bytes()
-    assert derive(folder, videos=False)['topics'] == summary['topics']
+    assert derive(folder, videos=False).topics == summary.topics
     with np.load(folder / 'steps.npz') as again:
         assert (again['frame_index'] == np.arange(30)[:, None]).all()
     assert len(before) > 1000

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from roboarena_tables import SAMPLE
 
 from arena_robot.core.episode import EndReason, Preference, Slot
 from arena_robot.core.errors import DataError
@@ -31,7 +32,6 @@ from arena_robot.server.session_folders import session_file as from_server
 from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import session_file as from_station
-from roboarena_tables import SAMPLE
 
 OLD = Path(__file__).parents[1] / 'data' / 'session_json_1'
 WRITERS = ('station', 'server', 'import')

@@ -14,12 +14,12 @@ from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import DriverError, RecordingError
 from arena_robot.nodes import qos
 from arena_robot.nodes.calls import ServiceClients
+from arena_robot.records.episode_file import has_episode
 from arena_robot.session.ports import Check
 
 log = logging.getLogger(__name__)
 
 SCENE_S = 10.0
-SUMMARY = 'episode.json'
 SILENT_S = 4.0
 
 
@@ -68,7 +68,7 @@ class RemoteRecorder:
 
     def ready(self, folder: Path) -> bool:
         """Tell whether the recorder has made all that is made of a recording."""
-        return (folder / SUMMARY).exists()
+        return has_episode(folder)
 
     def _call(self, name: str, request: Any, timeout_s: float, attempts: int) -> None:
         # The answer of a node that has only just been started can be lost, and until its killed

@@ -19,6 +19,7 @@ from arena_robot.core.files import move
 from arena_robot.recording.bag.base import Message, Topic
 from arena_robot.recording.bag.reader import BagReader, salvage
 from arena_robot.recording.bag.writer import RECORD, BagWriter
+from arena_robot.records.episode_file import has_episode
 
 _FLUSH_BYTES = 64 * 2**20
 
@@ -46,7 +47,7 @@ def underived(sessions: Path, younger_s: float) -> list[Path]:
     """Return the finished episodes of the last ``younger_s`` from which nothing was made yet."""
     since_s = time.time() - younger_s
     return [path.parent for path in sorted(sessions.glob('*/[AB]/metadata.yaml'))
-            if path.stat().st_mtime > since_s and not (path.parent / 'episode.json').exists()]
+            if path.stat().st_mtime > since_s and not has_episode(path.parent)]
 
 
 def is_growing(file: Path) -> bool:

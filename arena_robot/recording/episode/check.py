@@ -4,12 +4,10 @@ Is an episode's folder what it should be? Rates, skew, losses, stamps, journal, 
 Each finding is ok, a warning (usable, but somebody should look) or a failure (do not use it).
 """
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,11 +15,17 @@ from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.stream_check import message_findings
-from arena_robot.recording.episode.derive import STEPS, SUMMARY, video_name
+from arena_robot.recording.episode.derive import STEPS, video_name
 from arena_robot.recording.episode.frames import read_video
 from arena_robot.recording.episode.journal_check import journal_findings
 from arena_robot.recording.episode.summary import summarise
 from arena_robot.recording.episode.tracks import EpisodeTracks, load_tracks
+from arena_robot.records.episode_file import (
+    EPISODE_FILE,
+    EpisodeFile,
+    has_episode,
+    read_episode,
+)
 
 
 class FindingLevel(str, Enum):
@@ -67,7 +71,7 @@ class CheckReport:
 
     folder: Path
     findings: tuple[Finding, ...]
-    summary: dict[str, Any] = field(default_factory=dict)
+    summary: EpisodeFile = field(default_factory=EpisodeFile)
 
     @property
     def passed(self) -> bool:
@@ -78,7 +82,7 @@ class CheckReport:
 def check(folder: Path, limits: CheckLimits = CheckLimits()) -> CheckReport:
     """Look at everything in ``folder``; what cannot be read is a finding, not an error."""
     findings: list[Finding] = []
-    summary: dict[str, Any] = {}
+    summary = EpisodeFile()
     try:
         with BagReader(folder) as bag:
             tracks = load_tracks(bag, Codec())
@@ -101,8 +105,8 @@ def _warn(good: bool, what: str, text: str) -> Finding:
     return Finding(FindingLevel.OK if good else FindingLevel.WARNING, what, text)
 
 
-def _bag(bag: BagReader, summary: dict[str, Any]) -> Iterator[Finding]:
-    inside = sum(t['count'] for t in summary['topics'].values())
+def _bag(bag: BagReader, summary: EpisodeFile) -> Iterator[Finding]:
+    inside = sum(t.count for t in summary.topics.values())
     said = bag.metadata.message_count
     yield _finding(inside == said, 'bag', f'{inside} messages are in the files, metadata.yaml '
                    f'says {said}')
@@ -164,37 +168,38 @@ def _chunks_agree(tracks: EpisodeTracks) -> Finding:
                     if not wrong else f'{wrong} steps do not follow from the recorded inferences')
 
 
-def _numbers(tracks: EpisodeTracks, summary: dict[str, Any],
+def _numbers(tracks: EpisodeTracks, summary: EpisodeFile,
              limits: CheckLimits) -> Iterator[Finding]:
     yield from _losses(summary, limits)
     yield _arm_rate(tracks, limits)
-    rate = summary['control']['nominal_hz']
-    for name, view in summary['views'].items():
-        good = (view['rate_hz'] or 0.0) >= limits.min_camera_share * rate
-        yield _warn(good and (view['max_gap_s'] or 0.0) <= limits.max_camera_gap_s,
-                    f'rate {name}', f"{view['rate_hz']} Hz, longest gap {view['max_gap_s']} s, "
-                    f"{view['missing']} frames missing (wanted {rate:g} Hz, gaps up to "
+    rate = summary.control.nominal_hz
+    for name, view in summary.views.items():
+        good = (view.rate_hz or 0.0) >= limits.min_camera_share * rate
+        yield _warn(good and (view.max_gap_s or 0.0) <= limits.max_camera_gap_s,
+                    f'rate {name}', f'{view.rate_hz} Hz, longest gap {view.max_gap_s} s, '
+                    f'{view.missing} frames missing (wanted {rate:g} Hz, gaps up to '
                     f'{limits.max_camera_gap_s} s)')
-    error = summary['control']['period_error_s']
+    error = summary.control.period_error_s
     if error:
-        yield _warn(error['p99'] <= limits.max_period_error_p99_s, 'control rate',
-                    f"{summary['control']['mean_hz']} Hz of {rate:g}, tick error p50 "
-                    f"{1e3 * error['p50']:.1f} ms, p99 {1e3 * error['p99']:.1f} ms, "
-                    f"{summary['control']['missed_ticks']} missed")
-    for key, name, most in (('observation_age_s', 'observation age', limits.max_age_p99_s),
-                            ('skew_s', 'camera to arm skew', limits.max_skew_p99_s)):
-        if summary[key]:
-            yield _warn(summary[key]['p99'] <= most, name, f"p50 {1e3 * summary[key]['p50']:.0f} "
-                        f"ms, p99 {1e3 * summary[key]['p99']:.0f} ms (wanted {1e3 * most:.0f} ms)")
+        yield _warn(error.p99 <= limits.max_period_error_p99_s, 'control rate',
+                    f'{summary.control.mean_hz} Hz of {rate:g}, tick error p50 '
+                    f'{1e3 * error.p50:.1f} ms, p99 {1e3 * error.p99:.1f} ms, '
+                    f'{summary.control.missed_ticks} missed')
+    for spread, name, most in (
+            (summary.observation_age_s, 'observation age', limits.max_age_p99_s),
+            (summary.skew_s, 'camera to arm skew', limits.max_skew_p99_s)):
+        if spread:
+            yield _warn(spread.p99 <= most, name, f'p50 {1e3 * spread.p50:.0f} ms, '
+                        f'p99 {1e3 * spread.p99:.0f} ms (wanted {1e3 * most:.0f} ms)')
 
 
-def _losses(summary: dict[str, Any], limits: CheckLimits) -> Iterator[Finding]:
-    lossy = {n: t for n, t in summary['topics'].items() if t['lost']}
+def _losses(summary: EpisodeFile, limits: CheckLimits) -> Iterator[Finding]:
+    lossy = {n: t for n, t in summary.topics.items() if t.lost}
     for name, topic in lossy.items():
-        share = topic['lost'] / (topic['lost'] + topic['count'])
+        share = topic.lost / (topic.lost + topic.count)
         level = FindingLevel.FAILURE if share > limits.max_lost_share else FindingLevel.WARNING
-        yield Finding(level, 'losses', f"{name}: {topic['lost']} of "
-                      f"{topic['lost'] + topic['count']} messages were lost")
+        yield Finding(level, 'losses', f'{name}: {topic.lost} of '
+                      f'{topic.lost + topic.count} messages were lost')
     if not lossy:
         yield Finding(FindingLevel.OK, 'losses', 'no message was lost')
 
@@ -214,10 +219,10 @@ def _arm_rate(tracks: EpisodeTracks, limits: CheckLimits) -> Finding:
 
 
 def _derived(folder: Path, bag: BagReader, tracks: EpisodeTracks) -> Iterator[Finding]:
-    if not (folder / SUMMARY).exists():
-        yield _warn(False, 'derived', f'no {SUMMARY}: run `arena episode derive {folder}`')
+    if not has_episode(folder):
+        yield _warn(False, 'derived', f'no {EPISODE_FILE}: run `arena episode derive {folder}`')
         return
-    yield _readable(folder / SUMMARY, lambda p: _summary_agrees(p, bag))
+    yield _readable(folder / EPISODE_FILE, lambda p: _summary_agrees(p.parent, bag))
     yield _readable(folder / STEPS, lambda p: _steps_agree(p, len(tracks.steps.index)))
     for name, track in tracks.views.items():
         path = folder / video_name(name)
@@ -234,8 +239,8 @@ def _readable(path: Path, look: Callable[[Path], str]) -> Finding:
         return _finding(False, path.name, f'{error}; run `arena episode derive` again')
 
 
-def _summary_agrees(path: Path, bag: BagReader) -> str:
-    said = json.loads(path.read_text(encoding='utf-8'))['bag']['messages']
+def _summary_agrees(folder: Path, bag: BagReader) -> str:
+    said = read_episode(folder).bag.messages
     if said != bag.metadata.message_count:
         raise DataError(f'derived from {said} messages, the bag has '
                         f'{bag.metadata.message_count}')

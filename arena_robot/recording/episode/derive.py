@@ -6,21 +6,22 @@ time. Each file appears whole or not at all.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_robot.core.files import replacing, write_json
+from arena_robot.core.files import replacing
 from arena_robot.recording.bag.base import Decoder
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.frames import video_frames, write_video
 from arena_robot.recording.episode.summary import mean_rate, summarise
 from arena_robot.recording.episode.tracks import EpisodeTracks, Stamps, load_tracks, nearest
+from arena_robot.records.episode_file import EpisodeFile, write_episode
 
-SUMMARY = 'episode.json'
 STEPS = 'steps.npz'
 Progress = Callable[[int, int, str], None]
 
@@ -29,7 +30,7 @@ def nothing(done: int, total: int, label: str) -> None:
     """Show no progress."""
 
 
-def derive(folder: Path, videos: bool = True, progress: Progress = nothing) -> dict[str, Any]:
+def derive(folder: Path, videos: bool = True, progress: Progress = nothing) -> EpisodeFile:
     """
     Derive all files of the episode in ``folder`` and return what ``episode.json`` holds.
 
@@ -40,16 +41,18 @@ def derive(folder: Path, videos: bool = True, progress: Progress = nothing) -> d
     with BagReader(folder) as bag:
         tracks = load_tracks(bag, codec)
         summary = summarise(bag, tracks)
+        views = dict(summary.views)
         frames: dict[str, Stamps] = {n: v.stamps for n, v in tracks.views.items()}
         if videos:
             frames = _videos(bag, codec, tracks, progress)
         for name, stamps in frames.items():
             made = videos and len(stamps) > 0
-            summary['views'][name].update(
-                file=video_name(name) if made else None, video_frames=len(stamps),
+            views[name] = replace(
+                views[name], file=video_name(name) if made else None, video_frames=len(stamps),
                 start_ns=int(stamps[0]) if len(stamps) else None)
     write_arrays(folder / STEPS, step_arrays(tracks, frames))
-    write_json(folder / SUMMARY, summary)
+    summary = replace(summary, views=views)
+    write_episode(folder, summary)
     return summary
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from arena_robot.recording.bag.stream_check import Result
+from arena_robot.records.episode_file import EpisodeFile
 
 JOURNAL = 'journal.jsonl'
 _TORN_STEPS = 45
 
 
-def journal_findings(folder: Path, summary: Mapping[str, Any]) -> Iterator[Result]:
+def journal_findings(folder: Path, summary: EpisodeFile) -> Iterator[Result]:
     """
     Yield (good, what, text) for the journal beside ``folder``; nothing when there is none.
 
@@ -24,19 +25,19 @@ def journal_findings(folder: Path, summary: Mapping[str, Any]) -> Iterator[Resul
     lines = path.read_text(encoding='utf-8', errors='replace').split('\n')[:-1]
     try:
         entries = [json.loads(line) for line in lines]
-        end = _end(entries, summary['slot'])
+        end = _end(entries, summary.slot)
     except (ValueError, KeyError, TypeError) as error:
         yield False, 'journal', f'{path} is damaged: {error!r}'
         return
     if end is None:
-        yield False, 'journal', f"{path} does not say how slot {summary['slot']} ended"
+        yield False, 'journal', f'{path} does not say how slot {summary.slot} ended'
         return
-    apart = abs(end['steps'] - summary['steps'])
+    apart = abs(end['steps'] - summary.steps)
     yield (apart <= (_TORN_STEPS if end.get('torn') else 0), 'journal',
-           f"{end['steps']} steps in the journal, {summary['steps']} in the bag")
-    if summary['end_reason']:
-        yield (end['end'] == summary['end_reason'], 'journal',
-               f"ended '{end['end']}' in the journal, '{summary['end_reason']}' in the bag")
+           f"{end['steps']} steps in the journal, {summary.steps} in the bag")
+    if summary.end_reason:
+        yield (end['end'] == summary.end_reason, 'journal',
+               f"ended '{end['end']}' in the journal, '{summary.end_reason}' in the bag")
 
 
 def _end(entries: list[Mapping[str, Any]], slot: str) -> Mapping[str, Any] | None:

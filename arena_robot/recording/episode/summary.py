@@ -14,43 +14,43 @@ from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.recorder import STATISTICS
 from arena_robot.recording.bag.topic_stats import TopicCounter
 from arena_robot.recording.episode.tracks import EpisodeTracks, Stamps, ViewTrack
+from arena_robot.records.episode_file import (
+    BagReport,
+    ClampReport,
+    ControlReport,
+    EpisodeFile,
+    InferenceReport,
+    Spread,
+    TopicNumbers,
+    ViewReport,
+)
 
-FORMAT = 1
 
-
-def summarise(bag: BagReader, tracks: EpisodeTracks) -> dict[str, Any]:
-    """Return everything of ``episode.json`` but what depends on the derived files."""
+def summarise(bag: BagReader, tracks: EpisodeTracks) -> EpisodeFile:
+    """Return everything of an episode file but what depends on the derived files."""
     info, custom = dict(tracks.info), bag.metadata.custom
-    info['end_reason'] = info.get('end_reason') or custom.get('end_reason', '')
-    info['detail'] = info.get('detail') or custom.get('detail', '')
-    for key in ('session_id', 'slot'):
+    for key in ('session_id', 'slot', 'end_reason', 'detail'):
         info[key] = info.get(key) or custom.get(key, '')
-    return {
-        'format': FORMAT, **info,
-        'steps': len(tracks.steps.index),
-        'control': control(tracks),
+    metadata = bag.metadata
+    return EpisodeFile(**{
+        **info, 'steps': len(tracks.steps.index), 'control': control(tracks),
         'observation_age_s': spread(tracks.steps.observation_age_s),
-        'skew_s': spread(tracks.steps.skew_s),
-        'inference': inference(tracks),
-        'clamps': clamps(tracks),
+        'skew_s': spread(tracks.steps.skew_s), 'inference': inference(tracks),
+        'clamps': clamps(tracks), 'topics': topic_numbers(bag),
         'views': {name: view_report(v) for name, v in tracks.views.items()},
-        'topics': topic_reports(bag),
-        'bag': {'files': [f.path for f in bag.metadata.files],
-                'messages': bag.metadata.message_count,
-                'start_ns': bag.metadata.start_ns,
-                'duration_s': bag.metadata.duration_ns * 1e-9,
-                'recovered': 'recovered_from' in custom},
-    }
+        'bag': BagReport(tuple(f.path for f in metadata.files), metadata.message_count,
+                         metadata.start_ns, metadata.duration_ns * 1e-9,
+                         'recovered_from' in custom)})
 
 
-def spread(values: Any, scale: float = 1.0) -> dict[str, float] | None:
+def spread(values: Any, scale: float = 1.0) -> Spread | None:
     """Return median, 99th percentile and maximum of the finite values; None without any."""
     numbers = np.asarray(values, np.float64) * scale
     numbers = numbers[np.isfinite(numbers)]
     if not len(numbers):
         return None
     p50, p99 = np.percentile(numbers, [50, 99])
-    return {'p50': rounded(p50), 'p99': rounded(p99), 'max': rounded(numbers.max())}
+    return Spread(rounded(p50), rounded(p99), rounded(numbers.max()))
 
 
 def rounded(value: float) -> float:
@@ -58,38 +58,36 @@ def rounded(value: float) -> float:
     return round(float(value), 6)
 
 
-def control(tracks: EpisodeTracks) -> dict[str, Any]:
-    """Return how well the control rate was held; a tick a period late counts as missed."""
+def control(tracks: EpisodeTracks) -> ControlReport:
+    """Return how well the control rate was held."""
     rate = tracks.info.get('control_rate_hz') or CONTROL_RATE_HZ
     loops = np.diff(tracks.steps.stamps) * 1e-9
-    late = tracks.steps.late_s
-    return {'nominal_hz': rounded(rate),
-            'mean_hz': rounded(1.0 / loops.mean()) if len(loops) and loops.mean() > 0 else None,
-            'period_s': spread(loops), 'period_error_s': spread(np.abs(loops - 1.0 / rate)),
-            'late_s': spread(late), 'missed_ticks': int((loops > 1.5 / rate).sum())}
+    return ControlReport(
+        rounded(rate), rounded(1.0 / loops.mean()) if len(loops) and loops.mean() > 0 else None,
+        spread(loops), spread(np.abs(loops - 1.0 / rate)), spread(tracks.steps.late_s),
+        int((loops > 1.5 / rate).sum()))
 
 
-def inference(tracks: EpisodeTracks) -> dict[str, Any]:
+def inference(tracks: EpisodeTracks) -> InferenceReport:
     """Return the number of inferences and the (coarse) time they were waited for."""
     waited = tracks.steps.inference_s
-    return {'count': len(tracks.chunks), 'wait_s': spread(waited[waited > 0.0])}
+    return InferenceReport(len(tracks.chunks), spread(waited[waited > 0.0]))
 
 
-def clamps(tracks: EpisodeTracks) -> dict[str, Any]:
+def clamps(tracks: EpisodeTracks) -> ClampReport:
     """Return how many steps were changed by the safety layer, and how often for which reason."""
     reasons = Counter(r for words in tracks.steps.clamps for r in words.split(',') if r)
-    return {'steps': sum(map(bool, tracks.steps.clamps)), 'reasons': dict(sorted(reasons.items()))}
+    return ClampReport(sum(map(bool, tracks.steps.clamps)), dict(sorted(reasons.items())))
 
 
-def view_report(track: ViewTrack) -> dict[str, Any]:
-    """Return rate, gaps and latency of one view; ``missing`` counts frames that gaps stand for."""
+def view_report(track: ViewTrack) -> ViewReport:
+    """Return rate, gaps and latency of one view."""
     periods = np.diff(track.stamps) * 1e-9
     usual = float(np.median(periods)) if len(periods) else 0.0
     missing = int(np.maximum(0, np.round(periods / usual) - 1).sum()) if usual > 0 else 0
-    return {'topic': track.topic.name, 'frames': len(track.stamps),
-            'rate_hz': mean_rate(track.stamps), 'missing': missing,
-            'max_gap_s': rounded(periods.max()) if len(periods) else None,
-            'latency_s': spread((track.log - track.stamps) * 1e-9)}
+    return ViewReport(track.topic.name, len(track.stamps), mean_rate(track.stamps), missing,
+                      rounded(periods.max()) if len(periods) else None,
+                      spread((track.log - track.stamps) * 1e-9))
 
 
 def mean_rate(stamps: Stamps) -> float | None:
@@ -99,7 +97,7 @@ def mean_rate(stamps: Stamps) -> float | None:
     return rounded((len(stamps) - 1) * 1e9 / (stamps[-1] - stamps[0]))
 
 
-def topic_reports(bag: BagReader) -> dict[str, Any]:
+def topic_numbers(bag: BagReader) -> dict[str, TopicNumbers]:
     """Return count, rate, gaps, latency and losses of every topic, from the bag itself."""
     counters = {name: TopicCounter(topic) for name, topic in bag.topics.items()}
     sequences: dict[str, list[int]] = {name: [] for name in bag.topics}
@@ -109,21 +107,21 @@ def topic_reports(bag: BagReader) -> dict[str, Any]:
         first.setdefault(message.topic, message.log_ns)
         sequences[message.topic].append(message.sequence)
     recorded = recorder_statistics(bag.metadata.custom)
-    return {name: _topic_report(counter, first.get(name, 0), sequences[name],
-                                recorded.get(name, {}))
+    return {name: _topic_numbers(counter, first.get(name, 0), sequences[name],
+                                 recorded.get(name, {}))
             for name, counter in sorted(counters.items())}
 
 
-def _topic_report(counter: TopicCounter, first_ns: int, sequence: list[int],
-                  recorded: Mapping[str, Any]) -> dict[str, Any]:
+def _topic_numbers(counter: TopicCounter, first_ns: int, sequence: list[int],
+                   recorded: Mapping[str, Any]) -> TopicNumbers:
     report = counter.report(0)
     span_s = (counter.last_log_ns - first_ns) * 1e-9
     lost = max(int(recorded.get('lost', 0)), sequence_losses(counter.topic, sequence))
-    return {'type': counter.topic.type, 'count': counter.written, 'bytes': counter.bytes,
-            'rate_hz': rounded((counter.written - 1) / span_s) if span_s > 0 else None,
-            'max_gap_s': rounded(report.max_gap_s), 'lost': lost,
-            'max_latency_s': (rounded(report.max_latency_s) if isfinite(report.max_latency_s)
-                              and not counter.topic.is_latched else None)}
+    return TopicNumbers(
+        counter.topic.type, counter.written, counter.bytes,
+        rounded((counter.written - 1) / span_s) if span_s > 0 else None,
+        rounded(report.max_gap_s), lost, rounded(report.max_latency_s)
+        if isfinite(report.max_latency_s) and not counter.topic.is_latched else None)
 
 
 def sequence_losses(topic: Topic, sequence: list[int]) -> int:

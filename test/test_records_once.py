@@ -1,0 +1,64 @@
+"""
+Each format that several rooms share has one home: its file name stands in one module.
+
+Whoever writes a second reader has to name the file, and fails here.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / 'arena_robot'
+RECORDS = PACKAGE / 'records'
+HOMES = {
+    'session.json': 'records/session_file.py', 'episode.json': 'records/episode_file.py',
+    'sessions.csv': 'records/roboarena_csv.py', 'episodes.csv': 'records/roboarena_csv.py',
+    'global_metadata.yaml': 'records/roboarena_dump.py',
+    'evaluation_sessions': 'records/roboarena_dump.py',
+}
+
+
+def literals(path: Path) -> list[str]:
+    """Return the texts in a module, parts of f-strings included and docstrings left out."""
+    tree = ast.parse(path.read_text(encoding='utf-8'))
+    prose = {id(node.value) for node in ast.walk(tree)
+             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)}
+    return [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)
+            and isinstance(node.value, str) and id(node) not in prose]
+
+
+def names_file(text: str, name: str) -> bool:
+    """Tell whether a text is the name of a file or ends a path with it; sentences are not."""
+    return re.search(rf'(^|/){re.escape(name)}/?$', text) is not None
+
+
+@pytest.mark.parametrize('name', HOMES)
+def test_each_format_is_named_in_one_module(name):
+    found = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob('*.py')
+             for text in literals(path) if names_file(text, name)}
+    assert found == {HOMES[name]}
+
+
+def test_no_two_records_share_a_file_name():
+    names = [text for path in sorted(RECORDS.glob('*.py')) for text in set(literals(path))
+             if re.fullmatch(r'[\w.*/]*\w\.(json|csv|yaml)', text)]
+    assert sorted(names) == sorted(set(names))
+    assert set(names) >= {name for name in HOMES if '.' in name}
+
+
+def test_names_of_files_are_told_from_sentences():
+    assert names_file('session.json', 'session.json')
+    assert names_file('*/session.json', 'session.json')
+    assert not names_file('a folder with session.json', 'session.json')
+    assert not names_file('old_session.json', 'session.json')
+
+
+@pytest.mark.parametrize('path', sorted(PACKAGE.rglob('*.py')),
+                         ids=lambda p: p.relative_to(PACKAGE).as_posix())
+def test_tables_are_read_in_one_module(path):
+    tree = ast.parse(path.read_text(encoding='utf-8'))
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import)
+                for alias in node.names}
+    assert 'csv' not in imported or path == RECORDS / 'roboarena_csv.py'
