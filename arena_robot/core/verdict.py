@@ -130,6 +130,22 @@ class VerdictField:
         raise DataError(f'{self.name}: choose {self.choice_words()}, got {value!r:.40}')
 
 
+class Lighting(str, Enum):
+    """How bright the scene was."""
+
+    DIM = 'dim'
+    NORMAL = 'normal'
+    BRIGHT = 'bright'
+
+
+class Clutter(str, Enum):
+    """How many objects besides those of the task were in the scene."""
+
+    LOW = 'low'
+    MODERATE = 'moderate'
+    HIGH = 'high'
+
+
 def _about(kind: Kind, asked: Asked, label: str, question: str = '',
            **more: Any) -> dict[str, Any]:
     return {'words': {'kind': kind, 'asked': asked, 'label': label, 'question': question, **more}}
@@ -173,6 +189,12 @@ class Verdict:
         required=True, min_chars=10))
     notes: str = field(default='', metadata=_about(
         Kind.TEXT, Asked.JUDGE, 'Notes', 'Anything else (may be empty)'))
+    lighting: Lighting | None = field(default=None, metadata=_choice(
+        Asked.JUDGE, 'Lighting', 'How bright was the scene? (may be left out)',
+        {Lighting.DIM: 'dim', Lighting.NORMAL: 'normal', Lighting.BRIGHT: 'bright'}))
+    clutter: Clutter | None = field(default=None, metadata=_choice(
+        Asked.JUDGE, 'Clutter', 'How cluttered was the scene? (may be left out)',
+        {Clutter.LOW: 'low', Clutter.MODERATE: 'moderate', Clutter.HIGH: 'high'}))
     valid: bool = field(default=True, metadata=_about(Kind.FLAG, Asked.BUTTON, 'Counts'))
     invalid_reason: str = field(default='', metadata=_about(
         Kind.TEXT, Asked.BUTTON, 'Why it does not count', 'Why does this session not count?'))

@@ -113,7 +113,7 @@ class UploadPart(_message.Message):
     def __init__(self, file: _Optional[_Union[FileRequest, _Mapping]] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class FeedbackRequest(_message.Message):
-    __slots__ = ("session_id", "progress_a", "progress_b", "preference", "explanation", "valid", "invalid_reason", "notes", "notes_a", "notes_b")
+    __slots__ = ("session_id", "progress_a", "progress_b", "preference", "explanation", "valid", "invalid_reason", "notes", "notes_a", "notes_b", "lighting", "clutter")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_A_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_B_FIELD_NUMBER: _ClassVar[int]
@@ -124,6 +124,8 @@ class FeedbackRequest(_message.Message):
     NOTES_FIELD_NUMBER: _ClassVar[int]
     NOTES_A_FIELD_NUMBER: _ClassVar[int]
     NOTES_B_FIELD_NUMBER: _ClassVar[int]
+    LIGHTING_FIELD_NUMBER: _ClassVar[int]
+    CLUTTER_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     progress_a: float
     progress_b: float
@@ -134,7 +136,9 @@ class FeedbackRequest(_message.Message):
     notes: str
     notes_a: str
     notes_b: str
-    def __init__(self, session_id: _Optional[str] = ..., progress_a: _Optional[float] = ..., progress_b: _Optional[float] = ..., preference: _Optional[str] = ..., explanation: _Optional[str] = ..., valid: _Optional[bool] = ..., invalid_reason: _Optional[str] = ..., notes: _Optional[str] = ..., notes_a: _Optional[str] = ..., notes_b: _Optional[str] = ...) -> None: ...
+    lighting: str
+    clutter: str
+    def __init__(self, session_id: _Optional[str] = ..., progress_a: _Optional[float] = ..., progress_b: _Optional[float] = ..., preference: _Optional[str] = ..., explanation: _Optional[str] = ..., valid: _Optional[bool] = ..., invalid_reason: _Optional[str] = ..., notes: _Optional[str] = ..., notes_a: _Optional[str] = ..., notes_b: _Optional[str] = ..., lighting: _Optional[str] = ..., clutter: _Optional[str] = ...) -> None: ...
 
 class AbortRequest(_message.Message):
     __slots__ = ("session_id", "reason")
