@@ -1,0 +1,165 @@
+"""Every block of docs/extending.md is executed, in an installed package or a changed copy."""
+
+import importlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from installed_package import install
+
+from arena_robot.cli.main import main
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r'^( *)```(\w+)\n(.*?)^\1```', re.MULTILINE | re.DOTALL)
+
+
+def blocks():
+    """Return (language, first line without its mark, text) of the page's blocks."""
+    text = (ROOT / 'docs' / 'extending.md').read_text(encoding='utf-8')
+    for indent, language, body in BLOCK.findall(text):
+        body = '\n'.join(line.removeprefix(indent) for line in body.split('\n'))
+        first, _, rest = body.partition('\n')
+        yield language, first.removeprefix('# '), rest if first[:2] == '# ' else body
+
+
+FILES = {name: text for _, name, text in blocks() if name.startswith(('my_lab/', 'pyproject'))}
+COMMANDS = [line.removeprefix('$ ') for language, name, text in blocks() if language == 'console'
+            for line in text.splitlines() if line.startswith('$ ')]
+CHANGES = [(name, text) for _, name, text in blocks()
+           if name.startswith(('add to ', 'arena_robot/'))]
+
+
+@pytest.fixture
+def my_lab(tmp_path, monkeypatch):
+    """Install the page's package; what it added to the tables is forgotten afterwards."""
+    points = '\n'.join(line.replace('[project.entry-points.', '[') .replace('"', '')
+                       for line in FILES['pyproject.toml'].split('[project.entry-points.', 1)[1]
+                       .splitlines())
+    files = {'my_lab/__init__.py': '', **FILES}
+    folder = install(tmp_path / 'site', monkeypatch, 'my_lab', files, '[' + points + '\n')
+    monkeypatch.chdir(tmp_path)
+    yield folder
+    for name in [name for name in sys.modules if name.split('.')[0] == 'my_lab']:
+        del sys.modules[name]
+    for where in ('arena_robot.drivers.sim.tasks:TASKS', 'arena_robot.policy.examples:EXAMPLES',
+                  'arena_robot.ranking.methods:METHODS', 'arena_robot.ranking.voting.rules:RULES'):
+        module, name = where.split(':')
+        getattr(importlib.import_module(module), name)._added.clear()
+
+
+def command(start):
+    """Return the words of the page's command that begins so."""
+    found = [line for line in COMMANDS if line.startswith(start)]
+    assert len(found) == 1, found
+    return found[0].split()[1:]
+
+
+def test_the_page_has_its_recipes():
+    assert set(FILES) == {'pyproject.toml', *(f'my_lab/{name}.py' for name in (
+        'camera', 'policy', 'task', 'voting', 'ranking'))}
+    assert len(CHANGES) == 4
+    assert len(COMMANDS) == 6
+
+
+def test_the_camera_passes_its_check(my_lab, capsys):
+    assert main(command('arena driver check')) == 0, capsys.readouterr().out
+    assert '13 passed, 0 failed, 1 skipped' in capsys.readouterr().out
+
+
+def test_the_policy_is_listed_and_passes_its_check(my_lab, capsys):
+    assert main(['policy', 'list']) == 0
+    assert 'Turns the last joint to and fro.' in capsys.readouterr().out
+    assert main(command('arena policy check')) == 0, capsys.readouterr().out
+
+
+def test_the_expert_does_the_task(my_lab, capsys):
+    assert main(command('arena sim expert')) == 0
+    assert '2/2' in capsys.readouterr().out
+    assert main(['sim', 'tasks']) == 0
+    assert 'touch_cube' in capsys.readouterr().out
+    assert main(['sim', 'expert', '--tasks', 'my_lab.task:TouchCube', '--seeds', '1']) == 0
+
+
+def test_the_voting_rule_counts(my_lab, capsys):
+    Path('profile.json').write_text(json.dumps({
+        'alternatives': ['a', 'b', 'c'], 'votes': [
+            {'weight': 3, 'ranking': ['a', 'b', 'c']},
+            {'weight': 2, 'ranking': ['b', 'c', 'a']}]}))
+    assert main(command('arena vote')) == 0
+    assert capsys.readouterr().out.startswith('veto: winners b')
+    assert main(['vote', 'profile.json', '--method', 'all', '--json']) == 0
+    assert 'veto' in json.loads(capsys.readouterr().out)['methods']
+
+
+def test_the_ranking_method_ranks(my_lab, capsys):
+    shutil.copy(ROOT / 'test' / 'data' / 'roboarena_sample' / 'sessions.csv', 'sessions.csv')
+    assert main(command('arena rank')) == 0
+    assert 'win_share: converged' in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(['rank', '--list-methods'])
+    assert 'share of comparisons won (share won)' in capsys.readouterr().out
+
+
+def changed(folder, changes):
+    """Copy what a field touches and apply the page's changes; return the copy."""
+    for name in ('arena_robot', 'arena_msgs', '.ci'):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns('__pycache__'))
+    for name, text in changes:
+        if not name.startswith('add to '):
+            newest = sorted((folder / name).parent.glob('0*.py'))[-1].name[:4]
+            (folder / name).write_text(re.sub("'0098'", f"'{newest}'", text), encoding='utf-8')
+            continue
+        path, anchor = re.fullmatch(r'add to (\S+) before "(.*)"', name).groups()
+        anchor = anchor.replace('\\n', '\n')
+        before = (folder / path).read_text(encoding='utf-8')
+        assert before.count(anchor) == 1, (path, anchor)
+        (folder / path).write_text(before.replace(anchor, text + anchor), encoding='utf-8')
+    subprocess.run([sys.executable, '.ci/proto.py'], cwd=folder, check=True, timeout=120,
+                   capture_output=True)
+    return folder
+
+
+def python(folder, code):
+    return subprocess.run([sys.executable, '-c', textwrap.dedent(code)], cwd=folder, text=True,
+                          capture_output=True, timeout=120, check=False)
+
+
+WALK = """
+    import pathlib, sqlalchemy as sa
+    import arena_robot
+    assert pathlib.Path(arena_robot.__file__).parents[1] == pathlib.Path.cwd()
+    from arena_robot.core.verdict import Asked, Verdict, asked_at, from_plain, to_plain
+    from arena_robot.server import wire
+    from arena_robot.server.store.database import Database
+    said = Verdict(gripper_trouble='slipped')
+    assert 'gripper_trouble' in [one.name for one in asked_at(Asked.JUDGE)]
+    assert from_plain(to_plain(said)) == said
+    sent = wire.verdict_to_wire('a session', said)
+    assert sent.gripper_trouble == 'slipped'
+    assert wire.verdict_from_wire(sent) == said
+    database = Database('sqlite:///results.db')
+    database.open()
+    with database.read() as connection:
+        found = sa.inspect(connection).get_columns('sessions')
+    database.close()
+    assert 'gripper_trouble' in [column['name'] for column in found]
+    print('walked')
+"""
+
+
+def test_a_field_of_the_verdict_walks_from_page_to_database(tmp_path):
+    found = python(changed(tmp_path, CHANGES), WALK)
+    assert found.stdout == 'walked\n', found.stderr
+    message = (tmp_path / 'arena_msgs' / 'msg' / 'Feedback.msg').read_text()
+    assert '\nstring gripper_trouble\n' in message
+
+
+def test_a_field_that_a_message_lacks_is_an_error_at_import(tmp_path):
+    only = [change for change in CHANGES if 'core/verdict.py' in change[0]]
+    found = python(changed(tmp_path, only), 'import arena_robot.server.wire')
+    assert 'arena_server.proto lacks gripper_trouble' in found.stderr
