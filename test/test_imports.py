@@ -17,7 +17,7 @@ HOMES = {
     'mujoco': ('drivers/sim/',), 'grpc': ('policy/', 'server/'), 'google': ('policy/', 'server/'),
     'grpc_health': ('policy/', 'server/'), 'grpc_reflection': ('policy/', 'server/'),
     'websockets': ('policy/openpi/',), 'msgpack': ('policy/openpi/',), 'mcap': ('recording/',),
-    'sqlalchemy': ('server/',), 'alembic': ('server/',), 'fastapi': ('web/',),
+    'sqlalchemy': ('server/store/',), 'alembic': ('server/store/',), 'fastapi': ('web/',),
     'uvicorn': ('web/',), 'starlette': ('web/',), 'matplotlib': ('reports/',),
     'pyzed': ('drivers/zed.py',), 'pylibfranka': ('drivers/libfranka.py',),
     'rosbags': ('recording/',), 'zstandard': ('recording/',), 'av': ('recording/',),

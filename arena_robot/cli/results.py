@@ -32,10 +32,10 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.core.clock import SystemClock
     from arena_robot.core.config import load
     from arena_robot.server.blobs import Blobs
-    from arena_robot.server.browse import Browse
     from arena_robot.server.config import ServerConfig
     from arena_robot.server.roboarena_csv import export_tables
     from arena_robot.server.session_folders import materialise
+    from arena_robot.server.store.browse import Browse
     from arena_robot.server.store.database import Database
     from arena_robot.server.uploads import Uploads
 

@@ -3,25 +3,24 @@
 import logging
 from collections.abc import Callable
 
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection
-
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import Conflict, Unauthorised
 from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import MAX_TEXT_CHARS, Verdict, check_verdict
-from arena_robot.server.base import Caller, PolicyState, Role, SessionState
+from arena_robot.server.base import Caller, Role, SessionState
 from arena_robot.server.store import sessions as store
-from arena_robot.server.store.database import Database
-from arena_robot.server.store.ledger import MINT, SPENT, Transfer, book
+from arena_robot.server.store.accounts import account_name
+from arena_robot.server.store.database import Connection, Database
+from arena_robot.server.store.ledger import MINT, SPENT, Transfer, book, payer
 from arena_robot.server.store.policies import (
     FAULTS,
     clean_prompts,
+    end_probation,
     note_failure,
     note_success,
+    policy_names,
 )
-from arena_robot.server.store.schema import accounts, entries, episodes, policies
 from arena_robot.server.store.sessions import SessionRow, Sessions
 
 log = logging.getLogger(__name__)
@@ -81,13 +80,9 @@ class SessionLifecycle:
 
     def _after(self, connection: Connection, session: SessionRow, verdict: Verdict) -> None:
         now = self._clock.now_ns()
-        for slot in Slot:
-            connection.execute(sa.update(episodes).where(
-                episodes.c.session_id == session.id, episodes.c.slot == slot.value).values(
-                progress=verdict.of_slot('progress', slot)))
+        store.store_scores(connection, session.id, verdict)
         if verdict.valid:
-            name = connection.execute(sa.select(accounts.c.name).where(
-                accounts.c.id == session.evaluator_id)).scalar_one()
+            name = account_name(connection, session.evaluator_id)
             book(connection, Transfer(f'earn:{session.id}', MINT, f'account:{name}', 1,
                                       'valid session'), now)
             self._promote(connection, session)
@@ -97,10 +92,7 @@ class SessionLifecycle:
     def _promote(self, connection: Connection, session: SessionRow) -> None:
         for number in (session.policy_a_id, session.policy_b_id):
             if clean_prompts(connection, number) >= self._probation_sessions:
-                connection.execute(sa.update(policies).where(
-                    policies.c.id == number,
-                    policies.c.state == PolicyState.PROBATION.value).values(
-                    state=PolicyState.POOL.value, updated_ns=self._clock.now_ns()))
+                end_probation(connection, number, self._clock.now_ns())
 
     def abort(self, caller: Caller, session_id: str, reason: str) -> None:
         """Close a session without a verdict; again is accepted, after a verdict it is refused."""
@@ -128,11 +120,9 @@ class SessionLifecycle:
 
     def _refund(self, connection: Connection, session: SessionRow) -> None:
         for slot in Slot:
-            payer = connection.execute(sa.select(entries.c.holder).where(
-                entries.c.transfer == f'ask:{session.id}:{slot.value}',
-                entries.c.holder != SPENT)).scalar()
-            if payer is not None:
-                book(connection, Transfer(f'refund:{session.id}:{slot.value}', SPENT, payer, 1,
+            owner = payer(connection, f'ask:{session.id}:{slot.value}')
+            if owner is not None:
+                book(connection, Transfer(f'refund:{session.id}:{slot.value}', SPENT, owner, 1,
                                           'session without a rollout'), self._clock.now_ns())
 
     def reveal(self, caller: Caller, session_id: str) -> Reveal:
@@ -145,8 +135,6 @@ class SessionLifecycle:
             raise Conflict(f'session {session_id} ended before any rollout; '
                            'its policies are revealed to nobody')
         with self._database.read() as connection:
-            names = {row.id: row.name for row in connection.execute(
-                sa.select(policies.c.id, policies.c.name).where(
-                    policies.c.id.in_([session.policy_a_id, session.policy_b_id])))}
+            names = policy_names(connection)
         self._sessions.mark_revealed(session_id)
         return Reveal(session.nonce, names[session.policy_a_id], names[session.policy_b_id])

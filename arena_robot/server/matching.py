@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy.engine import Connection
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import Conflict, DataError, Unauthorised
@@ -23,7 +22,7 @@ from arena_robot.server.base import (
 )
 from arena_robot.server.categories import categorise
 from arena_robot.server.store.accounts import Accounts
-from arena_robot.server.store.database import Database
+from arena_robot.server.store.database import Connection, Database
 from arena_robot.server.store.ledger import SPENT, Ledger, NotEnoughCredit, Transfer, book, lock
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import NewSession, SessionRow, Sessions

@@ -7,20 +7,19 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-import sqlalchemy as sa
 
-from arena_robot.core.episode import Comparison, Preference
+from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import RankingError
-from arena_robot.core.iso_time import to_iso
 from arena_robot.ranking.as_json import as_json
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.bradley_terry import fit_counts
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.server.assignment import Posterior
-from arena_robot.server.base import PolicyRecord, SessionState
+from arena_robot.server.base import PolicyRecord
+from arena_robot.server.store import verdicts
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.schema import accounts, policies, sessions
+from arena_robot.server.store.policies import policy_names
 
 log = logging.getLogger(__name__)
 
@@ -46,23 +45,8 @@ class Results:
 
     def comparisons(self, open_source: bool = False) -> list[Comparison]:
         """Return every counted verdict: valid, done, not on probation; oldest first."""
-        a, b = policies.alias('a'), policies.alias('b')
-        query = sa.select(
-            sessions.c.id, a.c.name.label('a'), b.c.name.label('b'), sessions.c.preference,
-            sessions.c.progress_a, sessions.c.progress_b, accounts.c.name.label('evaluator'),
-            sessions.c.institution, sessions.c.prompt, sessions.c.created_ns).select_from(
-            sessions.join(a, sessions.c.policy_a_id == a.c.id)
-            .join(b, sessions.c.policy_b_id == b.c.id)
-            .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(_counted())
-        if open_source:
-            query = query.where(a.c.open_source, b.c.open_source)
         with self._database.read() as connection:
-            rows = connection.execute(query.order_by(sessions.c.created_ns)).all()
-        nan = float('nan')
-        return [Comparison(r.id, r.a, r.b, Preference(r.preference),
-                           nan if r.progress_a is None else r.progress_a,
-                           nan if r.progress_b is None else r.progress_b, r.evaluator,
-                           r.institution, r.prompt, to_iso(r.created_ns)) for r in rows]
+            return verdicts.counted(connection, open_source)
 
     def posterior(self, candidates: Sequence[PolicyRecord]) -> Posterior | None:
         """Return what Bradley–Terry knows of the candidates; None while it cannot tell."""
@@ -139,8 +123,7 @@ class Results:
         """Return how often each verdict fell, by (policy A, policy B, preference)."""
         counts = self._counts()
         with self._database.read() as connection:
-            names = {row.id: row.name for row in connection.execute(
-                sa.select(policies.c.id, policies.c.name))}
+            names = policy_names(connection)
         return {(names[a], names[b], word): n for (a, b, word), n in counts.items()}
 
     def standings_json(self, method: str, open_source: bool) -> str:
@@ -162,10 +145,7 @@ class Results:
         with self._lock:
             if time.monotonic() - self._looked_s > LOOK_S:
                 with self._database.read() as connection:
-                    row = connection.execute(sa.select(
-                        sa.func.count(), sa.func.coalesce(sa.func.max(sessions.c.ended_ns), 0),
-                    ).where(_counted())).one()
-                self._version = int(row[0]), int(row[1])
+                    self._version = verdicts.version(connection)
                 self._looked_s = time.monotonic()
             return self._version
 
@@ -173,18 +153,7 @@ class Results:
         version = self.version()
         with self._lock:
             if self._tallied != version:
-                columns = (sessions.c.policy_a_id, sessions.c.policy_b_id, sessions.c.preference)
                 with self._database.read() as connection:
-                    rows = connection.execute(sa.select(*columns, sa.func.count()).where(
-                        _counted()).group_by(*columns)).all()
-                self._tally = {(int(r[0]), int(r[1]), str(r[2])): int(r[3]) for r in rows}
+                    self._tally = verdicts.tally(connection)
                 self._tallied = version
             return self._tally
-
-
-def _counted() -> sa.ColumnElement[bool]:
-    # A policy against itself says nothing; old imports may have left such rows.
-    return sa.and_(sessions.c.valid, sessions.c.preference.is_not(None),
-                   sa.not_(sessions.c.probation),
-                   sessions.c.policy_a_id != sessions.c.policy_b_id,
-                   sessions.c.state == SessionState.DONE.value)

@@ -24,7 +24,7 @@ from arena_robot.records.session_file import (
     write_session,
 )
 from arena_robot.server.blobs import Blobs
-from arena_robot.server.browse import MOST, Browse, Evaluation, Filter, StoredRollout
+from arena_robot.server.store.browse import MOST, Browse, Evaluation, Filter, StoredRollout
 from arena_robot.server.uploads import Uploads
 
 

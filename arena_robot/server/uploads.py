@@ -9,16 +9,13 @@ it enters the blob store, under ``<session>/<slot>/<path>``.
 import hashlib
 import os
 from pathlib import Path
-from typing import Any
-
-import sqlalchemy as sa
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import Conflict, DataError
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.files import FileId, FileRecord
-from arena_robot.server.store.database import Database
-from arena_robot.server.store.schema import files
+from arena_robot.server.store import files as store
+from arena_robot.server.store.database import Connection, Database
 
 SLOTS = ('A', 'B', '-')
 
@@ -49,12 +46,13 @@ class Uploads:
         if not 0 <= size <= self._max_bytes:
             raise DataError(f'{key} has {size} bytes; up to {self._max_bytes} are accepted')
         with self._database.write() as connection:
-            row = connection.execute(_select(file).with_for_update()).mappings().first()
-            if row is None or (not row['complete'] and _differs(row, size, sha256)):
+            row, wanted = store.find(connection, file, lock=True), (size, sha256)
+            if row is None or (not row.complete and (row.size, row.sha256) != wanted):
                 self._check_room(connection, file, size)
-                self._register(connection, file, size, sha256, new=row is None)
+                store.announce(connection, store.FileRow(file, size, sha256, False),
+                               self._clock.now_ns())
                 self._part(file).unlink(missing_ok=True)
-            elif _differs(row, size, sha256):
+            elif (row.size, row.sha256) != wanted:
                 raise Conflict(f'{key} was stored before with another content')
         return self.status(file)
 
@@ -96,53 +94,41 @@ class Uploads:
                             'it was dropped, send it again from 0')
         self._blobs.put(part, file.key)
         with self._database.write() as connection:
-            connection.execute(_update(file).values(
-                complete=True, received=record.size, updated_ns=self._clock.now_ns()))
+            store.mark_complete(connection, store.FileRow(file, record.size, record.sha256, True),
+                                self._clock.now_ns())
         return self.status(file)
 
     def status(self, file: FileId) -> FileRecord:
         """Return what is here of a file; DataError when it was never announced."""
         with self._database.read() as connection:
-            row = connection.execute(_select(file)).mappings().first()
+            row = store.find(connection, file)
         if row is None:
             raise DataError(f'{file.key} was not announced; begin the upload first')
-        return self._record(file, row)
+        return self._record(row)
 
     def list(self, session_id: str) -> list[FileRecord]:
         """Return a session's files."""
-        query = sa.select(files).where(files.c.session_id == session_id).order_by(
-            files.c.slot, files.c.path)
         with self._database.read() as connection:
-            rows = connection.execute(query).mappings().all()
-        return [self._record(FileId(session_id, r['slot'], r['path']), r) for r in rows]
+            rows = store.of_session(connection, session_id)
+        return [self._record(row) for row in rows]
 
-    def _record(self, file: FileId, row: sa.RowMapping) -> FileRecord:
-        complete, part = bool(row['complete']), self._part(file)
+    def _record(self, row: store.FileRow) -> FileRecord:
+        file, complete = row.file, row.complete
+        part = self._part(file)
         if not complete and not part.exists() and self._blobs.exists(file.key) \
-                and self._blobs.size(file.key) == row['size'] > 0:
+                and self._blobs.size(file.key) == row.size > 0:
             # Killed between the move and the mark: the content was checked before the move.
             with self._database.write() as connection:
-                connection.execute(_update(file).values(complete=True, received=row['size']))
+                store.mark_complete(connection, row, self._clock.now_ns())
             complete = True
-        received = row['size'] if complete else part.stat().st_size if part.exists() else 0
-        return FileRecord(file, row['size'], row['sha256'], received, complete)
+        received = row.size if complete else part.stat().st_size if part.exists() else 0
+        return FileRecord(file, row.size, row.sha256, received, complete)
 
-    def _check_room(self, connection: sa.Connection, file: FileId, size: int) -> None:
-        used = connection.execute(sa.select(sa.func.coalesce(sa.func.sum(files.c.size), 0)).where(
-            files.c.session_id == file.session_id)).scalar_one()
-        if int(used) + size > self._max_session_bytes:
-            raise DataError(f'session {file.session_id} would hold {int(used) + size} bytes; '
+    def _check_room(self, connection: Connection, file: FileId, size: int) -> None:
+        used = store.announced_bytes(connection, file.session_id)
+        if used + size > self._max_session_bytes:
+            raise DataError(f'session {file.session_id} would hold {used + size} bytes; '
                             f'up to {self._max_session_bytes} are accepted')
-
-    def _register(self, connection: sa.Connection, file: FileId, size: int, sha256: str,
-                  new: bool) -> None:
-        values = {'size': size, 'sha256': sha256, 'received': 0, 'complete': False,
-                  'updated_ns': self._clock.now_ns()}
-        if new:
-            connection.execute(sa.insert(files).values(
-                session_id=file.session_id, slot=file.slot, path=file.path, **values))
-        else:
-            connection.execute(_update(file).values(**values))
 
     def _part(self, file: FileId) -> Path:
         return self._spool / (hashlib.sha256(file.key.encode()).hexdigest() + '.part')
@@ -155,17 +141,3 @@ class Uploads:
                 total.update(block)
             os.fsync(stream.fileno())
         return total.hexdigest()
-
-
-def _select(file: FileId) -> sa.Select[Any]:
-    return sa.select(files).where(files.c.session_id == file.session_id,
-                                  files.c.slot == file.slot, files.c.path == file.path)
-
-
-def _update(file: FileId) -> sa.Update:
-    return sa.update(files).where(files.c.session_id == file.session_id,
-                                  files.c.slot == file.slot, files.c.path == file.path)
-
-
-def _differs(row: sa.RowMapping, size: int, sha256: str) -> bool:
-    return bool(row['size'] != size or row['sha256'] != sha256)

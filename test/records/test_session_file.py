@@ -27,8 +27,8 @@ from arena_robot.records.session_file import (
 )
 from arena_robot.reports.tournament import TournamentReport, write_report
 from arena_robot.reports.tournament_records import read_record
-from arena_robot.server.browse import Evaluation, StoredRollout
 from arena_robot.server.session_folders import session_file as from_server
+from arena_robot.server.store.browse import Evaluation, StoredRollout
 from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import session_file as from_station

@@ -97,6 +97,12 @@ class Accounts:
             return int(connection.execute(
                 sa.select(sa.func.count()).select_from(accounts)).scalar_one())
 
+    def names_with(self, role: Role) -> list[str]:
+        """Return the names of the accounts that have a role."""
+        with self._database.read() as connection:
+            return list(connection.execute(sa.select(accounts.c.name).where(
+                accounts.c.roles.contains(role.value)).order_by(accounts.c.name)).scalars())
+
     def account(self, name: str) -> Account:
         """Return the account of that name; DataError when there is none."""
         row = self._find(accounts, name, 'account')
@@ -132,6 +138,12 @@ class Accounts:
                     sa.insert(table).values(**row).returning(table.c.id)).scalar_one())
         except sa.exc.IntegrityError as error:
             raise Conflict(f"the name '{name}' is taken; choose another") from error
+
+
+def account_name(connection: Connection, number: int) -> str:
+    """Return the name of an account inside the caller's transaction."""
+    return str(connection.execute(sa.select(accounts.c.name).where(
+        accounts.c.id == number)).scalar_one())
 
 
 def _holder(connection: Connection, row: Any) -> Caller:

@@ -16,6 +16,8 @@ from sqlalchemy.engine import Connection, Engine, make_url
 
 from arena_robot.core.errors import ConfigError, ServerError
 
+__all__ = ['Connection', 'Database']
+
 log = logging.getLogger(__name__)
 
 MIGRATIONS = Path(__file__).parent / 'migrations'

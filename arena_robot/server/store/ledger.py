@@ -121,6 +121,12 @@ def book(connection: Connection, transfer: Transfer, now_ns: int) -> bool:
     return True
 
 
+def payer(connection: Connection, transfer: str) -> str | None:
+    """Return who paid a transfer to the credits that were spent; None when nobody did."""
+    return connection.execute(sa.select(entries.c.holder).where(
+        entries.c.transfer == transfer, entries.c.holder != SPENT)).scalar()
+
+
 def _open_balance(connection: Connection, holder: str) -> None:
     dialect = postgresql if connection.dialect.name == 'postgresql' else sqlite
     connection.execute(dialect.insert(balances).values(

@@ -153,6 +153,19 @@ def note_success(connection: Connection, number: int) -> None:
     connection.execute(sa.update(policies).where(policies.c.id == number).values(failures=0))
 
 
+def policy_names(connection: Connection) -> dict[int, str]:
+    """Return the name of every policy by its number."""
+    return {row.id: row.name for row in connection.execute(
+        sa.select(policies.c.id, policies.c.name))}
+
+
+def end_probation(connection: Connection, number: int, now_ns: int) -> None:
+    """Move a policy from probation to the pool; others stay as they are."""
+    connection.execute(sa.update(policies).where(
+        policies.c.id == number, policies.c.state == PolicyState.PROBATION.value).values(
+        state=PolicyState.POOL.value, updated_ns=now_ns))
+
+
 def clean_prompts(connection: Connection, number: int) -> int:
     """
     Return on how many different tasks a policy had a clean session on probation.

@@ -178,6 +178,14 @@ def running(connection: Connection, session_id: str) -> SessionRow:
     return session
 
 
+def store_scores(connection: Connection, session_id: str, verdict: Verdict) -> None:
+    """Write a verdict's scores to the rollouts of the slots, inside the caller's transaction."""
+    for slot in Slot:
+        connection.execute(sa.update(episodes).where(
+            episodes.c.session_id == session_id, episodes.c.slot == slot.value).values(
+            progress=verdict.of_slot('progress', slot)))
+
+
 def end(connection: Connection, session_id: str, state: SessionState, now_ns: int,
         verdict: Verdict) -> None:
     """Write the end of a session inside the caller's transaction."""

@@ -20,8 +20,8 @@ from arena_robot.ranking.as_json import as_json, plain
 from arena_robot.ranking.methods import METHODS
 from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
 from arena_robot.server.blobs import Blobs
-from arena_robot.server.browse import OUTCOMES, Browse, Filter
 from arena_robot.server.results import Results
+from arena_robot.server.store.browse import OUTCOMES, Browse, Filter
 from arena_robot.web.site import view_models as shapes
 from arena_robot.web.site.files import file_response
 

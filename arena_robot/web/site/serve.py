@@ -9,7 +9,7 @@ import uvicorn
 
 from arena_robot.core.errors import ConfigError, ServerError
 from arena_robot.server.app import ArenaServer
-from arena_robot.server.browse import Browse
+from arena_robot.server.store.browse import Browse
 from arena_robot.web.site.app import SiteParts, site
 
 log = logging.getLogger(__name__)

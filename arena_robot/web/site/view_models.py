@@ -10,8 +10,8 @@ import numpy as np
 from arena_robot.core.errors import RankingError
 from arena_robot.core.iso_time import to_utc
 from arena_robot.ranking.methods import METHODS
-from arena_robot.server.browse import Filter
 from arena_robot.server.results import Results
+from arena_robot.server.store.browse import Filter
 
 
 @dataclass(frozen=True)
