@@ -89,11 +89,12 @@ def test_every_reader_reads_every_writer(folder, tmp_path):
 
 def test_the_report_shows_every_writer(folder, tmp_path):
     from arena_robot.ranking.base import Comparisons
-    from arena_robot.ranking.methods import UNITS, rank
+    from arena_robot.ranking.methods import METHODS, rank
     record = read_record(folder)
     comparisons = Comparisons.from_words([record.comparison()])
     standings = rank(comparisons, 'bt', intervals=0, l2=0.1)
-    page = write_report(TournamentReport('T', [record], comparisons, standings, UNITS['bt']),
+    page = write_report(TournamentReport('T', [record], comparisons, standings,
+                                         METHODS.find('bt').unit),
                         tmp_path / 'report').read_text()
     assert record.session.prompt in page
     assert ('✓ verified' in page) == (record.verified is True)
