@@ -11,11 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from arena_robot.core.camera import CameraInfo
-from arena_robot.core.errors import ArenaError, ConfigError
-from arena_robot.core.observation import EYES
+from arena_robot.core.errors import ConfigError
 from arena_robot.drivers.base import Part
 from arena_robot.drivers.table import driver, require_part
 from arena_robot.nodes.arm.params import ArmParams
@@ -98,20 +94,9 @@ def _replayed(node: AnyPartNode, kind: str) -> Maker:
         raise ConfigError(f'{node.get_fully_qualified_name()}: backend replay needs replay.folder')
 
     def make() -> Part:
-        from arena_robot.drivers.recorded import read_recorded
-        from arena_robot.drivers.replay import Player
-        recorded = read_recorded(v.folder)
-        player = Player(recorded, node.timeline.part)
-        if kind != 'camera':
-            return driver(kind, 'replay')(player)  # type: ignore[no-any-return]
-        role = _role(node)
-        track = recorded.views.get(f'{role}_left') or recorded.views.get(f'{role}_right')
-        if track is None:
-            raise ArenaError(f'{v.folder} has no pictures of the {role} camera')
-        height, width = track.picture(0).shape[:2]
-        info = _pinhole(width, height, v.focal)
-        return driver(kind, 'replay')(  # type: ignore[no-any-return]
-            player, role, dict.fromkeys(EYES, info))
+        from arena_robot.drivers.replay import open_recorded, replayed
+        player = open_recorded(v.folder, node.timeline.part)
+        return replayed(kind, player, _role(node) if kind == 'camera' else '', v.focal)
     return make
 
 
@@ -119,12 +104,6 @@ def _role(node: AnyPartNode) -> str:
     if not isinstance(node.params, CameraParams):
         raise ConfigError(f'{node.get_name()} is no camera: it has no role')
     return node.params.role
-
-
-def _pinhole(width: int, height: int, focal: float) -> CameraInfo:
-    f = focal * width
-    k = np.array([[f, 0.0, (width - 1) / 2], [0.0, f, (height - 1) / 2], [0.0, 0.0, 1.0]])
-    return CameraInfo(width, height, k, 0.0, '')
 
 
 def _simulated(node: AnyPartNode, kind: str) -> Maker:

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import sys
 import time
 
 import httpx
@@ -92,6 +93,9 @@ def test_the_leaderboard_and_its_json_agree(place):
     assert page.index(rows[0]['policy']) < page.index(rows[1]['policy'])
     assert place.get('/?method=davidson').status_code == 200
     assert 'no ranking method' in place.get('/?method=nope', 409).text
+    refused = place.get('/?method=antigravity:geohash', 409).text
+    assert 'is not the name of a ranking method' in refused
+    assert 'antigravity' not in sys.modules, 'a request never loads a module'
     assert 'no two of 0 policies' in place.get('/?open_source=true').text
 
 
