@@ -38,7 +38,7 @@ test:  ## run the tests
 
 test-demo: setup  ## interrupt a demonstration five times and check that it still completes
 	@ARENA_TEST_DEMO=1 MUJOCO_GL=egl ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST \
-	$(PY) -m pytest --timeout=900 test/cli/test_demo.py
+	$(PY) -m pytest --timeout=900 test/demo/test_demo.py
 
 lint: setup  ## check style, types, and that generated code matches its sources
 	@.venv/bin/ruff check --output-format concise .

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -203,3 +204,29 @@ def test_the_list_of_verbs_loads_nothing_heavy():
     found = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
                            timeout=60, check=True)
     assert found.stdout.split() == []
+
+
+# Who may use each tool of bench/count_tools.py: its home, and what it is no copy of.
+TOOL_HOMES = {
+    'replace a file by another': ['core/files.py'],
+    # Those after the first write on in an open file, or one that is made only once.
+    'fsync': ['core/files.py', 'recording/bag/mcap_file.py', 'server/uploads.py',
+              'session/arena/seal.py', 'session/protocol/journal.py'],
+    'start a process': ['core/process.py'],
+    # Those after the first read and write PNG as well.
+    'JPEG': ['core/jpeg.py', 'drivers/recorded.py', 'drivers/sim/contact_sheet.py',
+             'drivers/sim/textures.py'],
+    # The store asks which day it is at the station, and writes no time.
+    'ISO time': ['core/iso_time.py', 'session/protocol/store.py'],
+    'wait for a ROS service or action': ['nodes/calls.py'],
+    'gRPC channel': ['policy/grpc/channel.py'],
+    'many at once': ['core/parallel.py'],
+}
+
+
+def test_each_tool_has_one_home():
+    path = PACKAGE.parent / 'bench' / 'count_tools.py'
+    spec = importlib.util.spec_from_file_location('count_tools', path)
+    count_tools = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(count_tools)
+    assert count_tools.users() == TOOL_HOMES

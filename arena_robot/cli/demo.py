@@ -44,9 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the demonstration."""
+    from arena_robot.demo.options import DemoOptions
     from arena_robot.demo.run import Demo
-    from arena_robot.demo.wish import Wish
-    wish = Wish(sessions=args.sessions, tasks=tuple(args.tasks.split(',')), speed=args.speed,
-                data=args.data, seed=args.seed, max_steps=args.max_steps, pool=args.pool,
-                keep=args.keep, console=not args.no_console)
-    return Demo(wish).run()
+    options = DemoOptions(
+        sessions=args.sessions, tasks=tuple(args.tasks.split(',')), speed=args.speed,
+        data=args.data, seed=args.seed, max_steps=args.max_steps, pool=args.pool,
+        keep=args.keep, console=not args.no_console)
+    return Demo(options).run()

@@ -14,15 +14,15 @@ from arena_robot.core.errors import ConfigError, SessionError
 from arena_robot.demo import outcome as outcomes
 from arena_robot.demo.arena import EVALUATOR, DemoArena
 from arena_robot.demo.display import Stopwatch, minutes
-from arena_robot.demo.meter import Meter
+from arena_robot.demo.options import DemoOptions
 from arena_robot.demo.plan import Plan, Ports, grown, new_plan, read_plan, write_plan
 from arena_robot.demo.pool import PoolMember, pool
 from arena_robot.demo.processes import Processes
+from arena_robot.demo.progress_text import LiveStatus, ProgressText
+from arena_robot.demo.resource_usage import ResourceUsage
 from arena_robot.demo.station import DemoStation
-from arena_robot.demo.story import Live, Story
 from arena_robot.demo.tournament import DemoTournament, delivered
 from arena_robot.demo.videos import Videos
-from arena_robot.demo.wish import Wish
 from arena_robot.nodes.remote.desk import RemoteDesk
 from arena_robot.nodes.remote.scene import SceneClient
 from arena_robot.session.evaluator.desk import DeskState
@@ -39,18 +39,18 @@ GIB = 2 ** 30
 class Demo:
     """One run of the demonstration, new or continued."""
 
-    def __init__(self, wish: Wish) -> None:
-        self._wish = wish
-        self._folder = wish.data.expanduser().absolute()
+    def __init__(self, options: DemoOptions) -> None:
+        self._options = options
+        self._folder = options.data.expanduser().absolute()
         self._logs = self._folder / 'logs'
-        self._story = Story(None, wish.sessions)
-        self._display = self._story.display
+        self._progress = ProgressText(None, options.sessions)
+        self._display = self._progress.display
         self._clock = Stopwatch()
 
     def run(self) -> int:
         """Run to the end; 0 when every session is complete and sound."""
-        self._wish.check()
-        entries = pool(self._wish.pool)
+        self._options.check()
+        entries = pool(self._options.pool)
         self._logs.mkdir(parents=True, exist_ok=True)
         own_domain()
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -61,25 +61,25 @@ class Demo:
             self._say_hello(plan, entries)
             stack.enter_context(self._display)
             processes = stack.enter_context(Processes(self._folder))
-            meter = stack.enter_context(Meter(
+            usage = stack.enter_context(ResourceUsage(
                 lambda: [(p.name, p.pid) for p in tuple(processes.running)]))
             arena = self._arena(plan, entries)
             videos = stack.enter_context(
                 Videos(self._folder / 'sessions', self._logs / 'videos.log'))
             with ExitStack() as station:
                 self._play(station, processes, plan, arena, videos)
-            return self._end(plan, entries, meter, arena, processes, videos)
+            return self._end(plan, entries, usage, arena, processes, videos)
 
     def _plan(self, policies: int) -> Plan:
-        wish = self._wish
+        options = self._options
         plan = read_plan(self._folder)
         if plan is None:
-            plan = new_plan(wish.tasks, wish.sessions, wish.seed, wish.pool)
-        elif plan.pool != wish.pool:
+            plan = new_plan(options.tasks, options.sessions, options.seed, options.pool)
+        elif plan.pool != options.pool:
             raise ConfigError(f"{self._folder} was begun with the pool '{plan.pool}', not "
-                              f"'{wish.pool}'; take another --data")
+                              f"'{options.pool}'; take another --data")
         else:
-            plan = grown(plan, wish.tasks, wish.sessions, wish.seed)
+            plan = grown(plan, options.tasks, options.sessions, options.seed)
         plan.ports = ports(plan.ports, policies)
         write_plan(self._folder, plan)
         return plan
@@ -87,58 +87,59 @@ class Demo:
     def _arena(self, plan: Plan, entries: tuple[PoolMember, ...]) -> DemoArena:
         assert plan.ports is not None
         return DemoArena(self._folder / 'server', self._logs, plan.ports, entries,
-                         self._wish.seed)
+                         self._options.seed)
 
     def _say_hello(self, plan: Plan, entries: tuple[PoolMember, ...]) -> None:
-        wish, line = self._wish, self._display.line
-        self._story.sessions = len(plan.jobs)
-        line(f'  {len(plan.jobs)} double-blind A/B sessions over {len(wish.tasks)} tasks, '
-             f'{len(entries)} policies, a simulated station at {wish.speed:g}× real time')
+        options, line = self._options, self._display.line
+        self._progress.sessions = len(plan.jobs)
+        line(f'  {len(plan.jobs)} double-blind A/B sessions over {len(options.tasks)} tasks, '
+             f'{len(entries)} policies, a simulated station at {options.speed:g}× real time')
         done = len(plan.jobs) - len(plan.open)
         if done:
             line(f'  goes on in {self._folder}: {done} sessions are done already')
         line(f'  everything is kept in {self._folder}; logs in {self._logs}')
         line()
-        self._story.footer = (f'logs: {self._logs}', 'Ctrl-C ends everything; the same command '
+        self._progress.footer = (f'logs: {self._logs}', 'Ctrl-C ends everything; the same command '
                               'goes on where it stood')
 
     def _play(self, stack: ExitStack, processes: Processes, plan: Plan, arena: DemoArena,
               videos: Videos) -> None:
         """Start everything, and run the sessions that are open."""
-        story, wish = self._story, self._wish
-        station = DemoStation(self._folder, self._logs, wish.speed, wish.max_steps)
+        progress, options = self._progress, self._options
+        station = DemoStation(self._folder, self._logs, options.speed, options.max_steps)
         first = plan.jobs[(plan.open or [0])[0]]
-        story.step('arena server and policies start')
+        progress.step('arena server and policies start')
         arena.start(processes)
         if plan.open:
             processes.start(station.simulator(first.task, first.seed), station.recorder())
         arena.register()
-        story.step_done(f'site: {arena.site}')
+        progress.step_done(f'site: {arena.site}')
         if not plan.open:
             return
-        story.step('policies are checked by the arena')
+        progress.step('policies are checked by the arena')
         processes.start(station.session(arena.target, arena.station_token))
         arena.wait_for_pool(processes.require)
-        story.step('simulated station, recorder, session')
+        progress.step('simulated station, recorder, session')
         scene = stack.enter_context(SceneClient(patience_s=FIND_S))
         desk = stack.enter_context(RemoteDesk(patience_s=FIND_S))
         desk.take('arena demo', take_over=True)
-        if wish.console:
+        if options.console:
             console = station.console(plan.ports.console if plan.ports else 0)
             processes.start(console)
-            story.footer = (f"site: {arena.site}   evaluator's page: "
+            progress.footer = (f"site: {arena.site}   evaluator's page: "
                             f'http://127.0.0.1:{plan.ports.console if plan.ports else 0}/',
-                            *story.footer)
-        story.step_done()
+                            *progress.footer)
+        progress.step_done()
         self._display.line()
         tournament = DemoTournament(desk, scene, EVALUATOR, processes.require, videos)
-        with story.watching(lambda: Live(desk.state(), desk.running(), scene.last_progress)):
+        with progress.watching(lambda: LiveStatus(desk.state(), desk.running(),
+                                                  scene.last_progress)):
             self._sessions(plan, tournament, processes)
 
     def _sessions(self, plan: Plan, tournament: DemoTournament, processes: Processes) -> None:
         last = plan.current
         for index in plan.open:
-            self._story.begins(index + 1, len(plan.jobs) - len(plan.open))
+            self._progress.begins(index + 1, len(plan.jobs) - len(plan.open))
             earlier = plan.jobs[index].session_id
             end = delivered(self._folder / 'sessions' / earlier, processes.require) \
                 if index == last and earlier else None
@@ -146,7 +147,7 @@ class Demo:
                 end = self._session(plan, index, tournament, went_before=index == last)
             plan.named(index, end.session_id, done=True)
             write_plan(self._folder, plan)
-            self._story.ended(end)
+            self._progress.ended(end)
             log.info('session %d: %s, %s', index + 1, end.session_id, plan.jobs[index].task)
 
     def _session(self, plan: Plan, index: int, tournament: DemoTournament,
@@ -155,7 +156,7 @@ class Demo:
         number = index + 1
         resumed = went_before and tournament.pick_up(plan.jobs[index])
         if went_before:
-            self._story.closed(f'session {number} goes on where it was interrupted' if resumed
+            self._progress.closed(f'session {number} goes on where it was interrupted' if resumed
                                else f'session {number} was interrupted and begins anew')
 
         def named(session_id: str) -> None:
@@ -170,44 +171,44 @@ class Demo:
             if end.state is State.DONE:
                 return end
             log.warning('session %d was aborted: %s', number, end.notice)
-            self._story.closed(f'session {number} begins anew: {end.notice}')
+            self._progress.closed(f'session {number} begins anew: {end.notice}')
             resumed = False
         raise SessionError(f'session {number} was aborted {ATTEMPTS} times: this machine is too '
                            'busy; try a lower --speed')
 
-    def _end(self, plan: Plan, entries: tuple[PoolMember, ...], meter: Meter, arena: DemoArena,
-             processes: Processes, videos: Videos) -> int:
+    def _end(self, plan: Plan, entries: tuple[PoolMember, ...], usage: ResourceUsage,
+             arena: DemoArena, processes: Processes, videos: Videos) -> int:
         """Rank, report, tell; keep the site when that was asked for."""
-        self._story.step('standings and report')
-        meter.look()
+        self._progress.step('standings and report')
+        usage.look()
         took = self._clock.seconds
         found = outcomes.gather(self._folder, plan, entries, videos.wrong_with)
-        page = outcomes.report(self._folder, found, entries, self._facts(plan, meter, took))
-        self._story.step_done()
+        page = outcomes.report(self._folder, found, entries, self._facts(plan, usage, took))
+        self._progress.step_done()
         self._display.close()
         outcomes.tell(self._display, found)
         line = self._display.line
         if videos.lossy:
             line(f'  {len(videos.lossy)} of {2 * len(found.records)} recordings have gaps: this '
                  'machine was busy; `arena episode check` says which')
-        line(f'\n  took {minutes(took)}, at most {meter.peak_bytes / GIB:.2f} GiB of memory, '
-             f'{sum(meter.cpu_s.values()):.0f} s of processor time, '
+        line(f'\n  took {minutes(took)}, at most {usage.peak_bytes / GIB:.2f} GiB of memory, '
+             f'{sum(usage.cpu_s.values()):.0f} s of processor time, '
              f'{disk_mb(self._folder / "sessions") / max(len(plan.jobs), 1):.0f} MB of disk a '
              'session')
         line(f'  report    {page}')
         line(f"  sessions  {self._folder / 'sessions'}   (bags, videos, journals)")
-        if self._wish.keep:
+        if self._options.keep:
             line(f'  site      {arena.site}   until Ctrl-C')
             _until_interrupted(processes)
         else:
-            line(f'  site      `arena demo --keep --data {self._wish.data}` shows it')
+            line(f'  site      `arena demo --keep --data {self._options.data}` shows it')
         return 0 if not found.problems else 1
 
-    def _facts(self, plan: Plan, meter: Meter, took_s: float) -> list[tuple[str, str]]:
-        wish = self._wish
-        return [('Sessions', str(len(plan.jobs))), ('Tasks', str(len(wish.tasks))),
-                ('Simulation', f'{wish.speed:g}× real time'), ('Took', minutes(took_s)),
-                ('Peak memory', f'{meter.peak_bytes / GIB:.2f} GiB')]
+    def _facts(self, plan: Plan, usage: ResourceUsage, took_s: float) -> list[tuple[str, str]]:
+        options = self._options
+        return [('Sessions', str(len(plan.jobs))), ('Tasks', str(len(options.tasks))),
+                ('Simulation', f'{options.speed:g}× real time'), ('Took', minutes(took_s)),
+                ('Peak memory', f'{usage.peak_bytes / GIB:.2f} GiB')]
 
 
 def _until_interrupted(processes: Processes) -> None:

@@ -28,6 +28,7 @@ from arena_robot.core.pair import Assignment, Reveal, StationInfo
 from arena_robot.core.verdict import Verdict
 from arena_robot.policy.base import OpenPolicy, Policy
 from arena_robot.policy.connect import connect
+from arena_robot.policy.grpc.channel import headers, open_channel
 from arena_robot.policy.grpc.errors import CODE_KEY
 from arena_robot.policy.options import MIB, CallOptions
 from arena_robot.policy.resizing import Resizing
@@ -69,15 +70,9 @@ class Calls:
 
     def __init__(self, address: ServerAddress) -> None:
         self.address = address
-        options = (('grpc.max_send_message_length', 32 * MIB),
-                   ('grpc.max_receive_message_length', 32 * MIB),
-                   ('grpc.keepalive_time_ms', 30_000))
-        if address.tls or address.ca:
-            root = address.ca.read_bytes() if address.ca else None
-            self._channel = grpc.secure_channel(
-                address.target, grpc.ssl_channel_credentials(root), options)
-        else:
-            self._channel = grpc.insecure_channel(address.target, options)
+        self._options = CallOptions(token=address.token, tls_ca=address.ca)
+        self._channel = open_channel(
+            address.target, address.tls or address.ca is not None, self._options)
         self._stub = pb_grpc.ArenaServiceStub(self._channel)
 
     def __call__(self, name: str, message: Any, timeout_s: float | None = None) -> Any:
@@ -99,7 +94,7 @@ class Calls:
         try:
             return getattr(self._stub, name)(
                 message, timeout=timeout_s or self.address.timeout_s,
-                metadata=(('authorization', f'Bearer {self.address.token}'),))
+                metadata=headers(self._options))
         except grpc.RpcError as error:
             raise _error(error, name, self.address.target) from error
 

@@ -17,6 +17,7 @@ from arena_robot.core.errors import BadReply, PolicyTimeout, PolicyUnavailable
 from arena_robot.policy.base import PROTOCOL_VERSION, OpenPolicy
 from arena_robot.policy.connect import connect
 from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.channel import open_aio_channel
 from arena_robot.policy.grpc.errors import error_of
 from arena_robot.policy.options import MIB, CallOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
@@ -26,10 +27,6 @@ from arena_robot.server.addresses import parse
 T = TypeVar('T')
 
 MESSAGE_BYTES = 32 * MIB
-_CHANNEL = (('grpc.max_send_message_length', MESSAGE_BYTES),
-            ('grpc.max_receive_message_length', MESSAGE_BYTES),
-            ('grpc.keepalive_time_ms', 20_000), ('grpc.keepalive_timeout_ms', 10_000),
-            ('grpc.http2.max_pings_without_data', 0))
 
 
 class Upstream(Protocol):
@@ -55,12 +52,9 @@ class GrpcUpstream:
         self._address = address
         endpoint = parse(address)
         target = f'{endpoint.host}:{endpoint.port}'
-        if endpoint.scheme == 'grpcs':
-            root = ca.read_bytes() if ca else None
-            self._channel = grpc.aio.secure_channel(
-                target, grpc.ssl_channel_credentials(root), _CHANNEL)
-        else:
-            self._channel = grpc.aio.insecure_channel(target, _CHANNEL)
+        self._channel = open_aio_channel(
+            target, endpoint.scheme == 'grpcs',
+            CallOptions(tls_ca=ca, max_message_bytes=MESSAGE_BYTES))
         self._stub = pb_grpc.PolicyServiceStub(self._channel)
 
     async def spec(self, timeout_s: float) -> pb.Spec:

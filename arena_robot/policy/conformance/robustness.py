@@ -14,7 +14,8 @@ from arena_robot.core.observation import Observation
 from arena_robot.policy.base import PROTOCOL_VERSION
 from arena_robot.policy.conformance.probe import Probe, Remote, attempt, told
 from arena_robot.policy.connect import split
-from arena_robot.policy.grpc.client import GrpcPolicy, channel_credentials, channel_options
+from arena_robot.policy.grpc.channel import headers, open_channel
+from arena_robot.policy.grpc.client import GrpcPolicy
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
 ODD_SIZES = ((1, 1), (37, 53), (480, 3))
@@ -103,7 +104,7 @@ def other_versions_are_refused(probe: Probe) -> str:
             response_deserializer=pb.Spec.FromString)
         try:
             call(pb.GetSpecRequest(protocol_version=WRONG_VERSION), timeout=5.0,
-                 metadata=_headers(probe))
+                 metadata=headers(probe.limits.options))
         except grpc.RpcError:
             return 'refused'
     raise CheckFailed(f'a request in protocol version {WRONG_VERSION}', 'a normal answer',
@@ -116,7 +117,8 @@ def health_is_reported(probe: Probe) -> str:
     with _channel(probe) as channel:
         try:
             reply = health_pb2_grpc.HealthStub(channel).Check(
-                health_pb2.HealthCheckRequest(), timeout=5.0, metadata=_headers(probe))
+                health_pb2.HealthCheckRequest(), timeout=5.0,
+                metadata=headers(probe.limits.options))
         except grpc.RpcError as error:
             raise CheckFailed('a standard gRPC health check', error.code().name.lower(),
                               'add the grpc.health.v1 service to the server') from error
@@ -147,11 +149,4 @@ def _channel(probe: Probe) -> grpc.Channel:
     if not scheme.startswith('grpc'):
         raise CheckSkipped('the openpi protocol has no such thing')
     options = probe.limits.options
-    if scheme == 'grpcs':
-        return grpc.secure_channel(target, channel_credentials(options), channel_options(options))
-    return grpc.insecure_channel(target, channel_options(options))
-
-
-def _headers(probe: Probe) -> tuple[tuple[str, str], ...]:
-    token = probe.limits.options.token
-    return (('authorization', f'Bearer {token}'),) if token else ()
+    return open_channel(target, scheme == 'grpcs', options)

@@ -11,7 +11,7 @@ from arena_robot.core.errors import PolicyUnavailable
 from arena_robot.core.observation import Observation
 from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.grpc.client import channel_credentials, channel_options, metadata
+from arena_robot.policy.grpc.channel import headers, open_aio_channel
 from arena_robot.policy.grpc.errors import error_of
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
@@ -44,12 +44,7 @@ class AsyncGrpcPolicy:
 
     async def open(self) -> 'AsyncGrpcPolicy':
         """Connect; raises PolicyError when nobody answers or the spec makes no sense."""
-        settings = channel_options(self._options)
-        if self._secure:
-            self._channel = grpc.aio.secure_channel(
-                self._target, channel_credentials(self._options), settings)
-        else:
-            self._channel = grpc.aio.insecure_channel(self._target, settings)
+        self._channel = open_aio_channel(self._target, self._secure, self._options)
         self._stub = pb_grpc.PolicyServiceStub(self._channel)
         try:
             reply = await self._call('GetSpec', self._options.connect_timeout_s,
@@ -100,6 +95,6 @@ class AsyncGrpcPolicy:
             raise PolicyUnavailable(f'{self.address} is not open')
         try:
             return await getattr(self._stub, method)(
-                request, timeout=timeout_s, metadata=metadata(self._options))
+                request, timeout=timeout_s, metadata=headers(self._options))
         except grpc.RpcError as error:
             raise error_of(error, method, self.address) from error

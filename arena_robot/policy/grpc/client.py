@@ -3,17 +3,17 @@
 import contextlib
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import grpc
 
 from arena_robot.core.action import Chunk
-from arena_robot.core.errors import ConfigError, PolicyUnavailable
+from arena_robot.core.errors import PolicyUnavailable
 from arena_robot.core.observation import Observation
 from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec
 from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.channel import headers, open_channel
 from arena_robot.policy.grpc.errors import error_of
 from arena_robot.policy.grpc.stream import CallStream
 from arena_robot.policy.options import CallOptions
@@ -21,31 +21,6 @@ from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 
 logger = logging.getLogger(__name__)
-
-
-def channel_options(options: CallOptions) -> list[tuple[str, int]]:
-    """Return the settings of a client's channel: bounded messages, keepalive, no retries."""
-    return [
-        ('grpc.max_receive_message_length', options.max_message_bytes),
-        ('grpc.max_send_message_length', options.max_message_bytes),
-        ('grpc.keepalive_time_ms', 20_000),
-        ('grpc.keepalive_timeout_ms', 10_000),
-        ('grpc.keepalive_permit_without_calls', 1),
-        ('grpc.enable_retries', 0),
-        ('grpc.initial_reconnect_backoff_ms', 100),
-        ('grpc.min_reconnect_backoff_ms', 100),
-        ('grpc.max_reconnect_backoff_ms', 2_000),
-    ]
-
-
-def channel_credentials(options: CallOptions) -> grpc.ChannelCredentials:
-    """Return TLS credentials that trust ``options.tls_ca``, or the system's authorities."""
-    return grpc.ssl_channel_credentials(_read(options.tls_ca) if options.tls_ca else None)
-
-
-def metadata(options: CallOptions) -> tuple[tuple[str, str], ...]:
-    """Return the headers of a call."""
-    return (('authorization', f'Bearer {options.token}'),) if options.token else ()
 
 
 class GrpcPolicy:
@@ -76,15 +51,10 @@ class GrpcPolicy:
 
     def open(self) -> 'GrpcPolicy':
         """Connect; raises PolicyError when nobody answers or the spec makes no sense."""
-        settings = channel_options(self._options)
-        if self._secure:
-            self._channel = grpc.secure_channel(
-                self._target, channel_credentials(self._options), settings)
-        else:
-            self._channel = grpc.insecure_channel(self._target, settings)
+        self._channel = open_channel(self._target, self._secure, self._options)
         self._stub = pb_grpc.PolicyServiceStub(self._channel)
         if self._options.stream:
-            self._stream = CallStream(self._stub.Stream, metadata(self._options), self.address)
+            self._stream = CallStream(self._stub.Stream, headers(self._options), self.address)
         try:
             self._spec = self._ask_spec()
         except BaseException:
@@ -144,7 +114,7 @@ class GrpcPolicy:
             raise PolicyUnavailable(f'{self.address} is not open')
         with _translated(method, self.address):
             return getattr(self._stub, method)(
-                request, timeout=timeout_s, metadata=metadata(self._options))
+                request, timeout=timeout_s, metadata=headers(self._options))
 
 
 @contextlib.contextmanager
@@ -155,10 +125,3 @@ def _translated(what: str, address: str) -> Iterator[None]:
         raise error_of(error, what, address) from error
     except ValueError as error:
         raise PolicyUnavailable(f'{what} at {address}: the connection was closed') from error
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f'cannot read {path}: {error.strerror or error}') from error

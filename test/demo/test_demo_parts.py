@@ -17,11 +17,11 @@ from arena_robot.core.process import Process, birth
 from arena_robot.core.verdict import Verdict
 from arena_robot.demo import display as shown
 from arena_robot.demo import pool, tournament
-from arena_robot.demo.meter import Meter, cpu_seconds
+from arena_robot.demo.options import DemoOptions
 from arena_robot.demo.plan import Plan, Ports, SessionPlan, grown, new_plan, read_plan, write_plan
 from arena_robot.demo.processes import FILE, Processes
-from arena_robot.demo.story import Live, Story
-from arena_robot.demo.wish import Wish
+from arena_robot.demo.progress_text import LiveStatus, ProgressText
+from arena_robot.demo.resource_usage import ResourceUsage, cpu_seconds
 from arena_robot.policy.connect import SERVERS
 from arena_robot.policy.loading import load_policy, parse_kwargs
 from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView
@@ -134,15 +134,15 @@ def test_memory_and_processor_time_are_seen(tmp_path):
     busy = "print('ready', flush=True); x = bytearray(50_000_000); \nwhile True: pass"
     child = script(tmp_path, busy)
     with Processes(tmp_path) as processes, \
-            Meter(lambda: [(p.name, p.pid) for p in processes.running]) as meter:
+            ResourceUsage(lambda: [(p.name, p.pid) for p in processes.running]) as usage:
         processes.start(child)
         child.wait_for('ready')
         end_s = time.monotonic() + 20.0
         while (cpu_seconds(child.pid) or 0.0) < 0.3 and time.monotonic() < end_s:
             time.sleep(0.05)
-        meter.look()
-    assert meter.peak_bytes > 50_000_000
-    assert meter.cpu_s['child'] >= 0.3
+        usage.look()
+    assert usage.peak_bytes > 50_000_000
+    assert usage.cpu_s['child'] >= 0.3
     assert cpu_seconds(2**22 + 1) is None
 
 
@@ -185,38 +185,38 @@ def state(where, **more):
 
 def test_the_story_tells_what_the_arm_does_and_never_a_name_too_early():
     out = io.StringIO()
-    story = Story(out, 4, ('logs: here',))
-    story.step('arena server')
-    assert 'arena server' in ' '.join(story.block())
-    story.step_done('site')
-    story.begins(2, 1)
+    progress = ProgressText(out, 4, ('logs: here',))
+    progress.step('arena server')
+    assert 'arena server' in ' '.join(progress.block())
+    progress.step_done('site')
+    progress.begins(2, 1)
     running = state(State.RUNNING_A, policy_a='', doing='A is running')
     run = RunView(Slot.A, 30, 150, elapsed_s=2.0)
-    with story.watching(lambda: Live(running, run, 0.4)):
-        text = '\n'.join(story.block())
+    with progress.watching(lambda: LiveStatus(running, run, 0.4)):
+        text = '\n'.join(progress.block())
     for words in ('session 2 of 4', 'press the red button', 'A runs', 'step  30 of 150',
                   '15.0 Hz', 'progress  40 %', 'logs: here'):
         assert words in text
-    with story.watching(lambda: Live(state(State.RESET), None, 0.0)):
-        assert 'the scene is put back' in '\n'.join(story.block())
-    assert 'the scene is put back' not in '\n'.join(story.block())
+    with progress.watching(lambda: LiveStatus(state(State.RESET), None, 0.0)):
+        assert 'the scene is put back' in '\n'.join(progress.block())
+    assert 'the scene is put back' not in '\n'.join(progress.block())
     slots = (SlotView(Slot.A), SlotView(Slot.B))
     end = state(State.DONE, slots=slots, policy_a='vision', policy_b='frozen',
                 verified=True, verdict=Verdict(progress_a=0.9, progress_b=0.2,
                                                preference=Preference.A))
-    story.ended(end)
+    progress.ended(end)
     assert 'A  90  B  20  A  ✓ reveal verified  vision against frozen' in out.getvalue()
-    story.ended(dataclasses.replace(end, verified=False))
+    progress.ended(dataclasses.replace(end, verified=False))
     assert '✗' in out.getvalue()
 
 
 def test_every_open_state_has_words():
-    story = Story(io.StringIO(), 1)
-    story.begins(1, 0)
+    progress = ProgressText(io.StringIO(), 1)
+    progress.begins(1, 0)
     for where in State:
-        live = Live(state(where), None, 0.0)
-        with story.watching(lambda live=live: live):
-            assert len(story.block()) > 3
+        live = LiveStatus(state(where), None, 0.0)
+        with progress.watching(lambda live=live: live):
+            assert len(progress.block()) > 3
 
 
 # -- wishes --------------------------------------------------------------------------------------
@@ -252,4 +252,4 @@ def test_a_session_that_was_not_submitted_is_not_waited_for(tmp_path):
 
 
 def test_a_wish_is_fine_as_it_comes():
-    Wish(12, TASKS, 3.0, os.curdir, 1, 150, 'examples').check()
+    DemoOptions(12, TASKS, 3.0, os.curdir, 1, 150, 'examples').check()

@@ -8,7 +8,7 @@ from arena_robot.drivers.sim.tasks import TASKS
 
 
 @dataclass(frozen=True)
-class Wish:
+class DemoOptions:
     """
     What shall be shown: ``speed`` simulated per real second, ``max_steps`` a rollout's length.
 

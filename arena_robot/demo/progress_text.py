@@ -31,7 +31,7 @@ MARK = {True: '✓', False: '✗'}
 
 
 @dataclass(frozen=True)
-class Live:
+class LiveStatus:
     """What is going on right now; ``progress`` is the oracle's, 0 to 1, ``now_ns`` simulated."""
 
     state: DeskState
@@ -40,11 +40,11 @@ class Live:
 
 
 @dataclass
-class Story:
+class ProgressText:
     """
     Tells what happens on a display of its own, on ``out`` (None: the standard output).
 
-    ``display`` is to be opened and closed by who made the story.
+    ``display`` is to be opened and closed by who made this.
     """
 
     out: TextIO | None
@@ -56,7 +56,7 @@ class Story:
     _clock: Stopwatch = field(default_factory=Stopwatch)
     _step: tuple[str, Stopwatch] | None = None
     _first: Stopwatch | None = None
-    _look: Callable[[], Live] | None = None
+    _look: Callable[[], LiveStatus] | None = None
     _speed: '_Speed' = field(default_factory=lambda: _Speed())
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ class Story:
         self.display.line(f"  {self.display.colour(DIM, '·')} {text}")
 
     @contextmanager
-    def watching(self, look: Callable[[], Live]) -> Iterator[None]:
+    def watching(self, look: Callable[[], LiveStatus]) -> Iterator[None]:
         """Show in the block what ``look`` returns, as long as this context lasts."""
         self._look = look
         try:
@@ -137,7 +137,7 @@ class Story:
                 f'  “{live.state.instruction}”' if live.state.instruction else '',
                 f'  {self._now(live)}', *footer]
 
-    def _now(self, live: Live) -> str:
+    def _now(self, live: LiveStatus) -> str:
         show = self.display.colour
         run = live.run
         if run is None:
@@ -173,7 +173,7 @@ class _Speed:
             self._last = (elapsed_s, Stopwatch())
 
 
-def _inside(live: Live) -> float:
+def _inside(live: LiveStatus) -> float:
     """Return roughly how much of a session is over, 0 to 1."""
     order = list(State)
     at = order.index(live.state.state) / len(order)

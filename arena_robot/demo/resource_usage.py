@@ -12,7 +12,7 @@ PERIOD_S = 1.0
 TICKS = os.sysconf('SC_CLK_TCK')
 
 
-class Meter:
+class ResourceUsage:
     """
     Looks once a second at this process, those that ``processes`` names, and their children.
 
@@ -27,8 +27,8 @@ class Meter:
         self._seconds: dict[tuple[str, int], float] = {}
         self.peak_bytes = 0
 
-    def __enter__(self) -> 'Meter':
-        self._thread = threading.Thread(target=self._watch, name='meter', daemon=True)
+    def __enter__(self) -> 'ResourceUsage':
+        self._thread = threading.Thread(target=self._watch, name='usage', daemon=True)
         self._thread.start()
         return self
 

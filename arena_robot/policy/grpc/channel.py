@@ -1,0 +1,58 @@
+"""How every gRPC client of the suite connects: limits, keepalive, TLS and the bearer token."""
+
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from arena_robot.core.errors import ConfigError
+from arena_robot.policy.options import CallOptions
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+def open_channel(target: str, secure: bool, options: CallOptions) -> grpc.Channel:
+    """Return a channel to ``host:port``; it connects by itself. Raises ConfigError."""
+    if secure:
+        return grpc.secure_channel(target, _credentials(options), _settings(options))
+    return grpc.insecure_channel(target, _settings(options))
+
+
+def open_aio_channel(target: str, secure: bool, options: CallOptions) -> grpc.aio.Channel:
+    """Return the same for asyncio."""
+    if secure:
+        return grpc.aio.secure_channel(target, _credentials(options), _settings(options))
+    return grpc.aio.insecure_channel(target, _settings(options))
+
+
+def headers(options: CallOptions) -> Metadata:
+    """Return the headers of a call: the bearer token, where there is one."""
+    return (('authorization', f'Bearer {options.token}'),) if options.token else ()
+
+
+def _settings(options: CallOptions) -> list[tuple[str, Any]]:
+    """Bounded messages, keepalive, no retries behind the caller's back."""
+    return [
+        ('grpc.max_receive_message_length', options.max_message_bytes),
+        ('grpc.max_send_message_length', options.max_message_bytes),
+        ('grpc.keepalive_time_ms', 20_000),
+        ('grpc.keepalive_timeout_ms', 10_000),
+        ('grpc.keepalive_permit_without_calls', 1),
+        ('grpc.enable_retries', 0),
+        ('grpc.initial_reconnect_backoff_ms', 100),
+        ('grpc.min_reconnect_backoff_ms', 5_000),     # how long one attempt may take
+        ('grpc.max_reconnect_backoff_ms', 2_000),
+    ]
+
+
+def _credentials(options: CallOptions) -> grpc.ChannelCredentials:
+    """Trust ``options.tls_ca``, or the system's authorities."""
+    return grpc.ssl_channel_credentials(_read(options.tls_ca) if options.tls_ca else None)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f'cannot read {path}: {error.strerror or error}') from error
