@@ -124,6 +124,7 @@ def run_a(page, desk):
     time.sleep(1.5)
     page.photo('3_running')
     page.press('#stop')
+    page.until(lambda: 'at rest: confirmed' in page.find('#stopped').text, 'no rest')
     page.state('score A')
     assert desk.state().slots[0].end == 'stopped'
     page.press('[data-mark="50"]')
@@ -144,6 +145,7 @@ def run_b(page, desk):
     page.state('B runs')
     page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
     page.find('body').send_keys(' ')
+    page.until(lambda: 'at rest: confirmed' in page.find('#stopped').text, 'no rest')
     page.state('score B')
     assert desk.state().slots[1].end == 'stopped'
     page.press('[data-mark="25"]')

@@ -218,7 +218,7 @@ class RemoteDesk:
             raise SessionError(future.result().result.detail)
 
     def stop(self) -> None:
-        """Bring the arm to rest now; needs no control."""
+        """Stop the arm now; return once it has confirmed rest. Needs no control."""
         self._call('e_stop', Trigger.Request())
 
     def score(self, slot: Slot, verdict: Verdict) -> None:

@@ -107,6 +107,7 @@ class SessionServices:
 
     def _stop(self, request: Trigger.Request, _: Any) -> str:
         self._conductor.stop()
+        self._conductor.stage.wait_rest()
         return 'the arm is at rest'
 
     def _abort(self, request: Trigger.Request, _: Any) -> str:

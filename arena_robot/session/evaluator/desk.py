@@ -147,7 +147,7 @@ class Desk(Protocol):
         """Start a slot's rollout; returns once it runs."""
 
     def stop(self) -> None:
-        """Bring the arm to rest now; needs no control."""
+        """Stop the arm now; return once it has confirmed rest. Needs no control."""
 
     def score(self, slot: Slot, verdict: Verdict) -> None:
         """Keep what ``verdict`` says of a slot's rollout."""

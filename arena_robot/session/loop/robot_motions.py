@@ -1,6 +1,7 @@
 """What a session does with the robot: reset pose, photographs, scene match, rollouts, stop."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,7 +11,7 @@ import numpy as np
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import EndReason, Episode
-from arena_robot.core.errors import SessionError
+from arena_robot.core.errors import DriverError, SessionError
 from arena_robot.core.observation import Pixels
 from arena_robot.policy.base import Policy
 from arena_robot.session.loop.match import Mask, ViewMatch, compare_views
@@ -18,6 +19,9 @@ from arena_robot.session.loop.parts import Parts, move_to_reset
 from arena_robot.session.loop.photos import keep_photos, read_photos
 from arena_robot.session.loop.rollout import CommandFilter, Rollout, RolloutRequest, StepSink
 from arena_robot.session.ports import SessionConfig
+
+STILL_RAD_S = 0.02
+REST_S = 2.0
 
 
 class RobotMotions:
@@ -59,6 +63,19 @@ class RobotMotions:
             rollout.stop(reason, detail)
         else:
             self.parts.arm.stop()
+
+    def wait_rest(self, timeout_s: float = REST_S) -> None:
+        """Return once the arm's measured speed shows rest; DriverError when it does not."""
+        end_s = time.monotonic() + timeout_s
+        while True:
+            state = self.parts.arm.wait_state(timeout_s)
+            fastest = float(np.max(np.abs(state.dq)))
+            if fastest < STILL_RAD_S:
+                return
+            if time.monotonic() > end_s:
+                raise DriverError(
+                    f'{timeout_s:g} s after STOP the arm is not at rest: a joint moves at '
+                    f'{fastest:.2f} rad/s, below {STILL_RAD_S:g} is rest. Use the hardware stop')
 
     def home(self) -> None:
         """Open the gripper and move the arm to the reset pose. Raises DriverError."""

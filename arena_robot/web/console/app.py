@@ -6,11 +6,13 @@ browser's seat, which one browser has at a time. STOP is open to everybody who s
 arm is stopped when the page in the seat is closed or cannot be reached while it moves.
 """
 
+import asyncio
 import dataclasses
 import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,7 @@ SEAT = 'X-Seat'
 NAME = 'web page'
 LONGEST_WAIT_S = 15.0
 ATTENDED_S = 5.0
+STOP_THREADS = 16
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -141,10 +144,12 @@ def _watching(app: FastAPI, console: Console) -> None:
         earlier = [one.instruction for one in desk.today() if one.state is State.DONE]
         return {'problem': instruction_problem(text), 'repeat': is_repeat(text, earlier)}
 
+    threads = ThreadPoolExecutor(STOP_THREADS, 'stop')    # STOP waits for no other request
+
     @app.post('/api/stop')
-    def stop(request: Request) -> dict[str, Any]:
-        desk.stop()
-        return console.shown(request)
+    async def stop() -> dict[str, Any]:
+        await asyncio.get_running_loop().run_in_executor(threads, desk.stop)
+        return {'at_rest': True}
 
 
 def _picturing(app: FastAPI, desk: Desk) -> None:

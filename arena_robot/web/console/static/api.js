@@ -30,3 +30,11 @@ export async function sit(takeOver) {
 }
 
 export const press = (button, text = '') => post('press', {button, text});
+
+// Asks the station to stop the arm; resolves once the arm's own measurement shows rest.
+export async function stopArm(timeoutMs = 3000) {
+  const told = await answer(await fetch('/api/stop', {
+    method: 'POST', signal: AbortSignal.timeout(timeoutMs), priority: 'high', cache: 'no-store',
+  }));
+  if (!told.at_rest) throw new Error('the station does not tell whether the arm is at rest');
+}

@@ -1,8 +1,10 @@
 // The page: follows the state, shows the panel that belongs to it, and always has STOP.
 
 import {get, post, sit} from './api.js';
-import {ask, byId, el} from './dom.js';
+import {buildDeliberate, setLocked} from './deliberate.js';
+import {ask, buildAsk, byId, el, reconsider} from './dom.js';
 import {panelFor} from './panels.js';
+import {buildStop, updateStop} from './stop.js';
 import * as views from './views.js';
 
 const LABELS = {
@@ -17,18 +19,29 @@ let panel = {};
 let shown = '';
 let busy = 0;
 let shows = 0;
+let pressed = false;
+let isLost = true;
+
+const LOCK_MS = 100;
+
+// Whether the arm moves, or may move because its state is not known.
+const moves = () => isLost || busy > 0 || Boolean(
+  state.running || state.doing || state.state.startsWith('running'));
 
 async function main() {
+  buildStop(moves);    // first of all: it works even when nothing else does
+  buildDeliberate();
+  buildAsk();
   options = await get('options');
   for (const name of options.states.slice(1, -1)) {
     byId('steps').append(el('li', {'data-state': name}, LABELS[name]));
   }
   views.build(options);
-  byId('stop').addEventListener('click', stop);
   byId('seat').addEventListener('click', takeSeat);
   byId('history').addEventListener('toggle', showToday);
   byId('panel').addEventListener('input', settle);
-  document.addEventListener('keydown', onKey);
+  byId('actions').addEventListener('click', () => { pressed = true; });
+  setInterval(lock, LOCK_MS);
   follow();
 }
 
@@ -37,7 +50,7 @@ async function follow() {
   for (;;) {
     try {
       const moving = state && (state.running || state.doing || busy);
-      const found = await get(`state?seen=${version}&wait=${moving ? 0.2 : 2}`);
+      const found = await get(`state?seen=${version}&wait=${moving ? 0.2 : 2}`, 5000);
       version = found.version;
       lost(false);
       show(found);
@@ -53,14 +66,15 @@ async function follow() {
 const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 
 function lost(is, error) {
+  isLost = is;
   if (!is && byId('problem').dataset.lost) tell('');
   if (is) { tell(`The station does not answer (${error.message}). Trying again.`, true); }
 }
 
-function tell(text, isLost = false) {
+function tell(text, ofLost = false) {
   byId('problem').textContent = text;
   byId('problem').hidden = !text;
-  byId('problem').dataset.lost = isLost ? 'yes' : '';
+  byId('problem').dataset.lost = ofLost ? 'yes' : '';
 }
 
 // A complaint goes as soon as what it is about is being changed.
@@ -90,6 +104,7 @@ function show(found) {
     : state.control ? `take over from ${state.mine ? state.seat || 'nobody' : state.control}`
       : 'take control';
   views.update(state);
+  reconsider(state);
   if (wanted !== shown) {
     const same = stepKey(wanted) === stepKey(shown);
     shown = wanted;
@@ -97,6 +112,7 @@ function show(found) {
     enter(same);
   }
   panel.update?.(state);
+  updateStop();
   lock();
 }
 
@@ -109,14 +125,18 @@ function panelKey(now) {
 
 const stepKey = (key) => key && JSON.stringify(JSON.parse(key).slice(0, 2));
 
-// A new panel of the same step keeps what was typed, and where.
+// A new panel of the same step keeps what was typed, and where. Its main button is never in the
+// place of the one before, and focus never falls on a button.
 function enter(same) {
   const typed = same ? words() : new Map();
   const at = document.activeElement?.id;
   panel = panelFor(state, {options, act, tell});
   byId('panel').replaceChildren(...panel.nodes);
+  placePrimary(same);
   if (['done', 'aborted'].includes(state.state)) showToday();
-  panel.focus?.focus({preventScroll: true});
+  if (!byId('ask').contains(document.activeElement)) {
+    (panel.focus ?? byId('panel').querySelector('h2')).focus({preventScroll: true});
+  }
   for (const [id, value] of words()) {
     if (typed.get(id) && typed.get(id) !== value) {
       byId(id).value = typed.get(id);
@@ -126,16 +146,27 @@ function enter(same) {
   if (typed.has(at)) byId(at)?.focus({preventScroll: true});
 }
 
+function placePrimary(same) {
+  const place = byId('actions');
+  if (!same || pressed) {
+    place.className = place.className === 'left' ? 'right' : 'left';
+    pressed = false;
+  }
+  place.replaceChildren(...byId('panel').querySelectorAll('#primary'));
+}
+
 function words() {
   return new Map([...byId('panel').querySelectorAll('input[type=text], textarea')]
     .filter((node) => node.id).map((node) => [node.id, node.value]));
 }
 
 function lock() {
-  const locked = busy > 0 || !state.inControl || Boolean(state.doing && !state.running);
-  for (const button of byId('panel').querySelectorAll('button')) {
-    button.disabled = locked || button.dataset.off === 'yes';
+  const locked = !state || isLost || busy > 0 || !state.inControl
+    || Boolean(state.doing && !state.running);
+  for (const button of document.querySelectorAll('#panel button, #actions button')) {
+    setLocked(button, locked || button.dataset.off === 'yes');
   }
+  setLocked(byId('yes'), byId('ask').hidden || busy > 0);
 }
 
 // Runs a command; while it runs the panel is locked, and what goes wrong is told.
@@ -154,21 +185,12 @@ async function act(work) {
   }
 }
 
-async function stop() {
-  byId('stop').classList.add('pressed');
-  try {
-    await post('stop');
-  } catch (error) {
-    tell(`STOP did not reach the station: ${error.message}. Use the emergency stop.`);
-  }
-  byId('stop').classList.remove('pressed');
-}
-
 async function takeSeat() {
   if (state.inControl) return;
   try {
     const taken = state.control && !(state.mine && !state.seat);
-    if (taken && await ask(`Take control away from ${state.seat || state.control}?`,
+    const holder = state.mine ? state.seat : state.control;
+    if (taken && await ask(`Take control away from ${holder}?`,
       {yes: 'Take over'}) === null) return;
     await sit(Boolean(taken));
     const before = shows;
@@ -176,21 +198,6 @@ async function takeSeat() {
     if (shows === before) show(found);    // else something newer is there already
   } catch (error) {
     tell(error.message);
-  }
-}
-
-const typing = (node) => ['TEXTAREA', 'SELECT'].includes(node.tagName)
-  || (node.tagName === 'INPUT' && node.type !== 'range');
-
-function onKey(event) {
-  if (event.repeat || event.ctrlKey || event.altKey || event.metaKey) return;
-  const moving = state?.state.startsWith('running') || state?.doing;
-  if (event.code === 'Space' && (moving || !typing(event.target))) {
-    event.preventDefault();
-    stop();
-  } else if (event.key === 'Enter' && !typing(event.target) && event.target.tagName !== 'BUTTON'
-             && !byId('ask').open) {
-    document.getElementById('primary')?.click();
   }
 }
 

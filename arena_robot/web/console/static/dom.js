@@ -13,21 +13,48 @@ export function el(tag, attributes = {}, ...children) {
   return node;
 }
 
-// Asks in a dialog; resolves to the typed words ('' when none were wanted), or null for "Back".
-export function ask(question, {words = false, yes = 'OK', value = ''} = {}) {
-  const dialog = byId('ask');
+let asked = null;
+
+// Asks above the main button, beside everything else: it covers nothing, so STOP can be pressed.
+// Resolves to the typed words ('' when none were wanted), or null for "Back", for another
+// question, and once `holds(state)` is no longer true.
+export function ask(question, {words = false, yes = 'OK', value = '', holds = () => true} = {}) {
+  answer(null);
   byId('question').textContent = question;
   byId('yes').textContent = yes;
-  const input = byId('answer');
-  input.hidden = !words;
-  input.required = words;
-  input.value = value;
-  return new Promise((resolve) => {
-    dialog.addEventListener('close', () => {
-      resolve(dialog.returnValue === 'yes' ? input.value : null);
-    }, {once: true});
-    dialog.returnValue = 'no';
-    dialog.showModal();
+  byId('answer').hidden = !words;
+  byId('answer').value = value;
+  byId('ask').classList.remove('bad');
+  byId('ask').hidden = false;
+  byId(words ? 'answer' : 'no').focus();
+  return new Promise((resolve) => { asked = {resolve, words, holds}; });
+}
+
+// Closes the open question, if there is one.
+function answer(words) {
+  const {resolve} = asked ?? {};
+  asked = null;
+  byId('ask').hidden = true;
+  resolve?.(words);
+}
+
+// Closes a question that makes no sense in the new state.
+export function reconsider(state) {
+  if (asked && !asked.holds(state)) answer(null);
+}
+
+export function buildAsk() {
+  byId('no').addEventListener('click', () => answer(null));
+  byId('ask').addEventListener('keydown', (event) => {
+    if (event.key === 'Escape') answer(null);
+  });
+  byId('ask').addEventListener('submit', (event) => {
+    event.preventDefault();
+    const words = byId('answer').value;
+    const lacking = asked.words && !words.trim();
+    byId('ask').classList.toggle('bad', lacking);
+    if (lacking) byId('answer').focus();
+    else answer(asked.words ? words : '');
   });
 }
 

@@ -8,35 +8,42 @@ import {light} from './views.js';
 // A panel is {nodes, update(state), focus}. `use` has options, act(work) and tell(text).
 export function panelFor(state, use) {
   const panel = (PANELS[state.state] ?? finished)(state, use);
-  panel.nodes = [el('h2', {}, state.message), ...panel.nodes, ...leaving(state, use)];
+  panel.nodes = [el('h2', {tabindex: -1}, state.message), ...panel.nodes, ...leaving(state, use)];
   if (!state.inControl) panel.nodes.push(el('p', {class: 'hint'}, 'You are watching.'));
   return panel;
 }
 
-const primary = (text, use, work) => el('button', {
-  id: 'primary', type: 'button', onclick: () => use.act(work)}, text);
+// The main button; console.js puts it into its place. `before` may ask, and refuse with false.
+const primary = (text, use, work, before) => el('button', {
+  id: 'primary', type: 'button', 'data-deliberate': true, onclick: async () => {
+    if (!before || await before() !== false) await use.act(work);
+  }}, text);
+const moving = (button) => { button.dataset.deliberate = ''; return button; };
+const asking = (id, text, use, question, options, name) => el('button', {
+  id, type: 'button', onclick: async () => {
+    const reason = await ask(question, options);
+    if (reason !== null) await use.act(() => press(name, reason));
+  }}, text);
 const second = (id, text, use, work) => el('button', {
   id, type: 'button', onclick: () => use.act(work)}, text);
 
 function leaving(state, use) {
   const nodes = [];
   if (VALIDITY.includes(state.state) && state.verdict.valid) {
-    nodes.push(second('invalidate', 'This session shall not count…', use, async () => {
-      const reason = await ask('Why shall this session not count?',
-        {words: true, yes: 'Does not count', value: state.draft.invalid_reason});
-      if (reason !== null) await press('invalidate', reason);
-    }));
+    nodes.push(asking('invalidate', 'This session shall not count…', use,
+      'Why shall this session not count?', {words: true, yes: 'Does not count',
+        value: state.draft.invalid_reason, holds: (now) => VALIDITY.includes(now.state)},
+      'invalidate'));
   }
-  if (!['idle', 'done', 'aborted', 'submitting'].includes(state.state)) {
-    nodes.push(second('abort', 'End without a verdict…', use, async () => {
-      const reason = await ask('Why is the session ended without a verdict?',
-        {words: true, yes: 'End it'});
-      if (reason !== null) await press('abort', reason);
-    }));
+  if (!OVER.includes(state.state)) {
+    nodes.push(asking('abort', 'End without a verdict…', use,
+      'Why is the session ended without a verdict?',
+      {words: true, yes: 'End it', holds: (now) => !OVER.includes(now.state)}, 'abort'));
   }
   return nodes.length ? [el('div', {class: 'second'}, ...nodes)] : [];
 }
 
+const OVER = ['idle', 'done', 'aborted', 'submitting'];
 const VALIDITY = ['assigned', 'start_photographed', 'scoring_a', 'reset', 'scoring_b',
   'preference', 'review'];
 
@@ -72,16 +79,17 @@ function task(state, use) {
   });
   what.addEventListener('input', typed);
   what.addEventListener('keydown', (event) => {
-    if (event.key === 'Enter') document.getElementById('primary').click();
+    if (event.key === 'Enter' && !event.repeat) document.getElementById('primary').click();
   });
   const examples = use.options.examples.map((text) => el('button', {type: 'button',
     onclick: () => { what.value = text; typed(); what.focus(); }}, text));
   const go = primary('Get two policies', use, async () => {
-    await look();
-    if (repeat && await ask('This instruction was evaluated earlier today. Use it again?',
-      {yes: 'Use it again'}) === null) return;
     localStorage.setItem('arena-evaluator', who.value);
     await post('open', {evaluator: who.value, instruction: what.value, repeat});
+  }, async () => {
+    await use.act(look);
+    return !repeat || await ask('This instruction was evaluated earlier today. Use it again?',
+      {yes: 'Use it again', holds: (now) => now.state === state.state}) !== null;
   });
   return {
     nodes: [el('label', {for: 'evaluator'}, 'Evaluator'), who,
@@ -104,7 +112,7 @@ function photographed(state, use) {
     el('p', {}, `“${state.instruction}”`),
     primary('Start A', use, () => post('start', {slot: 'A'})),
     el('div', {class: 'second'},
-      second('again', 'Photograph again', use, () => press('photograph')))]};
+      moving(second('again', 'Photograph again', use, () => press('photograph'))))]};
 }
 
 function running(state, use) {
@@ -151,31 +159,21 @@ async function score(slot, form) {
 
 function reset(state, use) {
   const verdict = el('p', {id: 'match'});
-  let sure = false;
+  let match = null;
   const go = primary('The scene is back: start B', use, async () => {
-    const now = go.dataset.light;
-    if (now === 'red' && !sure) {
-      sure = true;
-      go.textContent = 'Start B from another scene anyway';
-      go.classList.add('warn');
-      return;
-    }
     await press('confirm_reset');
     await post('start', {slot: 'B'});
-  });
+  }, async () => match === null || light(match) !== 'red' || await ask(
+    `The scene is only ${Math.round(100 * match)} % like the start. Start B from it anyway?`,
+    {yes: 'Start B anyway', holds: (now) => now.state === state.state}) !== null);
   return {
     nodes: [verdict, go, el('div', {class: 'second'},
-      second('home', 'Move the arm to its reset pose', use, () => press('prepare_reset')))],
+      moving(second('home', 'Move the arm to its reset pose', use,
+        () => press('prepare_reset'))))],
     update(now) {
-      const colour = now.match === null ? '' : light(now.match);
-      go.dataset.light = colour;
+      match = now.match;
       verdict.textContent = now.match === null ? 'The scene is not measured yet.'
-        : `The scene is ${Math.round(100 * now.match)} % like the start: ${colour}.`;
-      if (colour !== 'red' && sure) {
-        sure = false;
-        go.textContent = 'The scene is back: start B';
-        go.classList.remove('warn');
-      }
+        : `The scene is ${Math.round(100 * now.match)} % like the start: ${light(now.match)}.`;
     },
   };
 }

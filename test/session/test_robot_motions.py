@@ -1,0 +1,54 @@
+"""What a session does with the robot beside rollouts: the confirmation that the arm is at rest."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from fake_station import FakeArm, LoopClock
+
+from arena_robot.core.errors import DriverError, ReadTimeout
+from arena_robot.session.base import StationInfo
+from arena_robot.session.loop.parts import Parts
+from arena_robot.session.loop.robot_motions import RobotMotions
+from arena_robot.session.ports import SessionConfig
+
+
+class BrakingArm(FakeArm):
+    """Moves with the speeds of a list, one per reading; the last one stays."""
+
+    def __init__(self, clock, speeds):
+        super().__init__(clock)
+        self.speeds = list(speeds)
+
+    def wait_state(self, timeout_s):
+        speed = self.speeds.pop(0) if len(self.speeds) > 1 else self.speeds[0]
+        return dataclasses.replace(self.state(), dq=np.array([0, 0, -speed, 0, 0, 0, 0], float))
+
+
+def motions(speeds):
+    clock = LoopClock()
+    arm = BrakingArm(clock, speeds)
+    config = SessionConfig(StationInfo('bench', 'panda'))
+    return RobotMotions(Parts(arm, None, {}), None, clock, config), arm
+
+
+def test_rest_is_what_the_arm_measures():
+    stage, arm = motions([0.8, 0.3, 0.019, 0.0])
+    stage.wait_rest()
+    assert arm.speeds == [0.0], 'asked until the first reading at rest'
+
+
+def test_an_arm_that_goes_on_is_not_at_rest():
+    stage, _ = motions([0.5])
+    with pytest.raises(DriverError, match=r'moves at 0.50 rad/s.*hardware stop'):
+        stage.wait_rest(0.05)
+
+
+def test_an_arm_that_is_silent_is_not_at_rest():
+    stage, arm = motions([0.0])
+
+    def wait_state(timeout_s):
+        raise ReadTimeout('no state')
+    arm.wait_state = wait_state
+    with pytest.raises(ReadTimeout):
+        stage.wait_rest()

@@ -1,0 +1,330 @@
+"""STOP on the evaluator's page: in every state, beside every question, by mouse, touch and key."""
+
+import dataclasses
+import threading
+
+import httpx
+import pytest
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.actions.interaction import POINTER_TOUCH
+from selenium.webdriver.common.actions.pointer_input import PointerInput
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+from test_console_app import FakeDesk
+
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import SessionError
+from arena_robot.core.verdict import Verdict
+from arena_robot.session.evaluator.desk import HINTS, DeskState, RunView, SlotView
+from arena_robot.session.ports import Check
+from arena_robot.session.protocol.states import State
+from arena_robot.web.console.app import NAME
+from arena_robot.web.console.serve import ConsoleServer
+
+WAIT_S = 20.0
+TASK = 'put the cube in the bowl'
+MOVING = 'the arm moves to its reset pose'
+ENDED = (SlotView(Slot.A, 'stopped', '', 7), SlotView(Slot.B, 'done', '', 9))
+
+
+class Station(FakeDesk):
+    """A desk whose state the test sets; ``stop`` blocks while ``rest`` is not set."""
+
+    def __init__(self):
+        super().__init__()
+        self.changed = threading.Condition()
+        self.rest = threading.Event()
+        self.rest.set()
+        self.stops = 0
+        self.silent = None
+
+    def set(self, state, **more):
+        ready = {'instruction': TASK, 'session_id': 'f' * 32, 'commitment': 'c' * 64,
+                 'slots': ENDED, 'evaluator': 'ada', 'matches': {'left_left': 0.98},
+                 'match': 0.98, 'checks': (Check('arm', True, 'ready'),),
+                 'verdict': Verdict(progress_a=0.5, progress_b=0.25)}
+        with self.changed:
+            self.now = DeskState(state, message=HINTS[state], control=NAME, **{**ready, **more})
+            running = state.running
+            self.run = RunView(running, 2, 400, 0.066) if running else None
+            self.changed.notify_all()
+
+    def take(self, name, take_over=False):
+        with self.changed:
+            self.now = dataclasses.replace(self.now, control=name)
+            self.changed.notify_all()
+
+    def wait_change(self, seen, timeout_s):
+        with self.changed:
+            self.changed.wait_for(lambda: self.now != seen, timeout_s)
+            return self.now
+
+    def stop(self):
+        self.stops += 1
+        if self.silent:
+            raise self.silent
+        assert self.rest.wait(WAIT_S)
+
+    def asked(self, *names):
+        return [one for one in self.log if one[0] in names]
+
+
+class Page:
+    """The page in a browser, in control of the station."""
+
+    def __init__(self, browser, station, url):
+        self.browser, self.station = browser, station
+        browser.get(url)
+        browser.execute_script('sessionStorage.clear()')
+        browser.get(url)
+        self.until(lambda: 'take control' in self.find('#seat').text, 'no page')
+        self.find('#seat').click()
+        self.until(lambda: 'you are' in self.find('#seat').text, 'not in control')
+
+    def find(self, css):
+        return self.browser.find_element(By.CSS_SELECTOR, css)
+
+    def until(self, look, what):
+            WebDriverWait(self.browser, WAIT_S, 0.02, [StaleElementReferenceException]).until(
+            lambda _: look(), what)
+
+    def shows(self, state, **more):
+        """Put the station into a state, and wait for the page to show its panel."""
+        self.station.set(state, **more)
+        self.until(lambda: self.find('#panel h2').text == HINTS[state]
+                   and self.find('#doing').text == (f'… {more["doing"]}' if more.get('doing')
+                                                    and not state.running else ''), state)
+
+    def press(self, css):
+        self.until(lambda: self.find(css).is_enabled() and (self.find(css).click() or True), css)
+
+    def touch(self, element):
+        finger = PointerInput(POINTER_TOUCH, 'finger')
+        action = ActionChains(self.browser)
+        action.w3c_actions.devices.append(finger)
+        finger.create_pointer_move(origin=element)
+        finger.create_pointer_down(button=0)
+        finger.create_pointer_up(button=0)
+        self.browser.execute('actions', {'actions': [finger.encode()]})
+
+    def focus(self, css):
+        self.browser.execute_script('arguments[0].focus()', self.find(css))
+
+    def focused(self):
+        return self.browser.switch_to.active_element
+
+    def key(self, key):
+        ActionChains(self.browser).send_keys(key).perform()
+
+    def stops(self, work, what):
+        """Check that an action sends STOP, that the arm's rest is shown, and nothing else."""
+        before, log = self.station.stops, list(self.station.log)
+        self.browser.execute_script('document.getElementById("stopped").textContent = ""')
+        work()
+        self.until(lambda: self.station.stops > before, f'{what}: no STOP')
+        self.until(lambda: 'at rest: confirmed' in self.find('#stopped').text, f'{what}: no rest')
+        assert self.station.stops == before + 1, what
+        assert [one for one in self.station.log if one[0] != 'wait'] == [
+            one for one in log if one[0] != 'wait'], what
+
+
+@pytest.fixture
+def station():
+    return Station()
+
+
+@pytest.fixture
+def page(browser, station):
+    with ConsoleServer(station, port=0) as server:
+        yield Page(browser, station, server.url)
+        station.rest.set()
+
+
+def every_way(page, what):
+    stop = page.find('#stop')
+    page.stops(stop.click, f'{what}, mouse')
+    page.stops(lambda: page.touch(stop), f'{what}, touch')
+    page.focus('#stop')
+    page.stops(lambda: page.key(Keys.ENTER), f'{what}, Enter on STOP')
+    page.focus('#stop')
+    page.stops(lambda: page.key(' '), f'{what}, space on STOP')
+    page.browser.execute_script('document.activeElement.blur()')
+    page.stops(lambda: page.key(' '), f'{what}, space')
+
+
+def test_stop_in_every_state(page):
+    for state in State:
+        page.shows(state)
+        every_way(page, state.value)
+
+
+def test_stop_in_every_state_while_the_arm_moves(page):
+    for state in State:
+        page.shows(state, doing=MOVING)
+        every_way(page, f'{state.value}, the arm moves')
+
+
+QUESTIONS = [
+    (State.ASSIGNED, '#abort', {}), (State.RUNNING_A, '#abort', {}),
+    (State.SCORING_A, '#invalidate', {}), (State.REVIEW, '#invalidate', {}),
+    (State.RESET, '#primary', {'match': 0.1})]
+
+
+def test_stop_beside_every_question(page):
+    for state, css, more in QUESTIONS:
+        page.shows(state, **more)
+        page.press(css)
+        page.until(lambda: page.find('#ask').is_displayed(), 'no question')
+        every_way(page, css)
+        assert page.find('#ask').is_displayed()
+        page.press('#no')
+
+
+def test_stop_beside_the_question_who_controls(page, station):
+    station.take('terminal')
+    page.until(lambda: 'take over' in page.find('#seat').text, 'nobody else')
+    page.find('#seat').click()
+    page.until(lambda: 'terminal' in page.find('#question').text, 'no question')
+    every_way(page, 'take over')
+    page.press('#yes')
+    page.until(lambda: station.now.control == NAME, 'no control')
+
+
+def test_stop_beside_a_used_instruction(page, station):
+    page.shows(State.PREFLIGHT, instruction='close the drawer')
+    page.press('#primary')
+    page.until(lambda: 'earlier today' in page.find('#question').text, 'no question')
+    every_way(page, 'used instruction')
+    page.press('#yes')
+    page.until(lambda: station.asked('open_session'), 'no session')
+
+
+@pytest.mark.parametrize('size', [(1280, 900), (820, 1180), (390, 844), (500, 340)])
+def test_nothing_covers_stop(page, browser, size):
+    try:
+        browser.set_window_size(*size)
+        for state, css, more in QUESTIONS:
+            page.shows(state, notice='something to know ' * 8, **more)
+            browser.execute_script('document.querySelector(arguments[0]).click()', css)
+            covered = browser.execute_script("""
+                const place = document.getElementById('stop').getBoundingClientRect();
+                const covered = [];
+                for (let i = 1; i < 10; i++) for (let k = 1; k < 5; k++) {
+                  const hit = document.elementFromPoint(place.x + place.width * i / 10,
+                    place.y + place.height * k / 5);
+                  if (!hit?.closest('#stop')) covered.push([i, k]);
+                }
+                return covered.concat(place.bottom > innerHeight ? ['below'] : []);""")
+            assert covered == [], (state, size)
+        assert not browser.execute_script(
+            "return document.querySelector('dialog, :modal, [popover], iframe')")
+    finally:
+        browser.set_window_size(1280, 900)
+
+
+def test_a_question_is_answered(page, station):
+    page.shows(State.SCORING_A)
+    page.press('#abort')
+    page.press('#yes')
+    assert page.find('#ask').is_displayed(), 'a reason is needed'
+    page.find('#answer').send_keys('I must leave')
+    page.press('#yes')
+    page.until(lambda: station.asked('press') == [('press', 'abort', 'I must leave')], 'no end')
+    assert not page.find('#ask').is_displayed()
+    page.press('#invalidate')
+    page.press('#no')
+    assert not page.find('#ask').is_displayed()
+    page.press('#abort')
+    page.shows(State.DONE)
+    assert not page.find('#ask').is_displayed(), 'the question makes no sense any more'
+
+
+# -- what STOP says -----------------------------------------------------------------------------
+
+def test_stop_says_at_once_that_it_is_pressed(page, station, browser):
+    page.shows(State.RUNNING_A)
+    station.rest.clear()
+    said = browser.execute_script("""
+        const stop = document.getElementById('stop');
+        stop.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}));
+        return [stop.className, document.getElementById('stopped').textContent];""")
+    assert said == ['pressed', 'STOP is pressed. Waiting for the arm …']
+    station.rest.set()
+    page.until(lambda: 'at rest: confirmed 0.' in page.find('#stopped').text, 'no time')
+    assert 'pressed' not in page.find('#stop').get_attribute('class')
+    assert not page.find('#alarm').is_displayed()
+
+
+def test_an_arm_that_does_not_confirm_is_shouted(page, station, browser):
+    page.shows(State.RUNNING_A)
+    station.rest.clear()
+    took_ms = browser.execute_async_script("""
+        const done = arguments[0], alarm = document.getElementById('alarm');
+        const begin = performance.now();
+        new MutationObserver((_, observer) => {
+          if (!alarm.hidden) { observer.disconnect(); done(performance.now() - begin); }
+        }).observe(alarm, {attributes: true});
+        document.getElementById('stop').click();""")
+    assert took_ms >= 490.0
+    assert 'Use the hardware stop' in page.find('#alarm').text
+    page.shows(State.SCORING_A, notice='another message')
+    page.press('#abort')
+    page.press('#no')
+    station.fail = SessionError('refused')
+    page.press('[data-mark="50"]')
+    page.press('#primary')
+    page.until(lambda: 'refused' in page.find('#problem').text, 'no problem')
+    assert 'Use the hardware stop' in page.find('#alarm').text
+    browser.refresh()
+    page.until(lambda: page.find('#alarm').is_displayed(), 'a reload takes the alarm away')
+    station.rest.set()
+    page.until(lambda: not page.find('#alarm').is_displayed(), 'the arm confirmed')
+    assert 'at rest: confirmed' in page.find('#stopped').text
+
+
+def test_a_refused_stop_is_shouted_and_sent_again(page, station):
+    page.shows(State.RUNNING_A)
+    station.silent = SessionError('the arm node does not answer')
+    page.find('#stop').click()
+    page.until(lambda: 'does not answer' in page.find('#alarm').text, 'no alarm')
+    page.until(lambda: station.stops >= 2, 'STOP is not sent again')
+    station.silent = None
+    page.until(lambda: not page.find('#alarm').is_displayed(), 'the arm confirmed')
+
+
+def test_the_rest_is_no_longer_said_when_the_arm_moves_again(page):
+    page.shows(State.RUNNING_A)
+    page.find('#stop').click()
+    page.until(lambda: 'at rest' in page.find('#stopped').text, 'no rest')
+    page.shows(State.SCORING_A)
+    assert 'at rest' in page.find('#stopped').text
+    page.shows(State.SCORING_A, doing=MOVING)
+    assert page.find('#stopped').text == ''
+
+
+def test_many_long_waits_do_not_delay_stop(page, station):
+    busy = threading.Barrier(61, timeout=WAIT_S)
+    over = threading.Event()
+    url = page.browser.current_url
+
+    def wait_change(seen, timeout_s):
+        over.wait(WAIT_S)
+        return seen
+    station.wait_change = wait_change
+    seen = httpx.get(f'{url}api/state').json()['version']
+
+    def poll():
+        busy.wait()
+        httpx.get(f'{url}api/state', params={'seen': seen, 'wait': 10}, timeout=WAIT_S)
+    threads = [threading.Thread(target=poll) for _ in range(60)]
+    for thread in threads:
+        thread.start()
+    busy.wait()
+    try:
+        assert httpx.post(f'{url}api/stop', timeout=5.0).json() == {'at_rest': True}
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
