@@ -1,8 +1,8 @@
 """
 What tests of several rooms share: a headless Chromium, and which tests need the machine alone.
 
-Stations in real time need a machine to themselves: their tests are marked as alone, and `make
-test` runs them one by one after the others, which share the cores. A test runs again after a
+Tests that measure a station's times need the machine to themselves: they are marked as alone, and
+`make test` runs them one by one after the others, which share the cores. A test runs again after a
 failure only where its own mark says why, see reruns.py.
 """
 
@@ -17,7 +17,8 @@ import pytest
 
 pytest_plugins = ['reruns']
 
-ALONE = ('nodes/', 'web/test_console_page', 'server/test_two_stations')
+# What they measure are times; other tests of stations wait for conditions and may be slowed down.
+ALONE = ('nodes/test_station_', 'nodes/test_replay_node')
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
 HERE = Path(__file__).parent
 
