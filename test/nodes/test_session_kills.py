@@ -157,8 +157,6 @@ class ConsolePage:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    # What the other victims' desks do, by the page.
-
     def state(self):
         # The page and the watcher hear of a change one after the other.
         end_s = time.monotonic() + 20.0
@@ -191,16 +189,17 @@ class ConsolePage:
         self._post('start', slot=slot.value)
 
     def draft(self, verdict):
-        for slot, progress in verdict.progress.items():
-            self._post('draft', slot=slot.value, progress=100 * progress)
+        for slot in Slot:
+            if (progress := verdict.of_slot('progress', slot)) is not None:
+                self._post('draft', slot=slot.value, progress=100 * progress)
         if verdict.explanation:
             self._post('draft', explanation=verdict.explanation)
 
-    def score(self, slot, progress):
-        self._post('score', slot=slot.value, progress=100 * progress)
+    def score(self, slot, verdict):
+        self._post('score', slot=slot.value, progress=100 * verdict.of_slot('progress', slot))
 
-    def judge(self, preference, explanation):
-        self._post('judge', preference=preference, explanation=explanation)
+    def judge(self, verdict):
+        self._post('judge', preference=verdict.preference.value, explanation=verdict.explanation)
 
     def submit(self):
         self._post('submit')
