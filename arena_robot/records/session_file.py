@@ -154,7 +154,7 @@ def write_session(folder: Path, session: SessionFile) -> None:
     """Write the session file of a folder, whole or not at all."""
     values = dataclasses.asdict(session)
     values['verdict'] = to_plain(session.verdict)
-    write_json(folder / SESSION_FILE, {'version': VERSION, **_plain(values)})
+    write_json(folder / SESSION_FILE, {'version': VERSION, **values})
 
 
 def comparisons_below(root: Path) -> list[Comparison]:
@@ -204,11 +204,3 @@ def _time_1(text: object) -> str:
         return to_iso(from_iso(str(text))) if text else ''
     except DataError:
         return ''
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_plain(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return value.value if isinstance(value, Enum) else value
