@@ -2,7 +2,6 @@
 
 import csv
 import html
-import json
 import sys
 from pathlib import Path
 
@@ -37,6 +36,7 @@ from arena_robot.nodes.session.messages import (
     state_message,
     verdict_of,
 )
+from arena_robot.records.session_file import read_session
 from arena_robot.server.roboarena_csv import export_tables
 from arena_robot.server.session_folders import materialise
 from arena_robot.server.store.browse import Browse
@@ -183,15 +183,6 @@ def walk(tmp_path):
         yield walk
 
 
-def in_file(folder):
-    """Return the verdict in a session.json."""
-    data = json.loads((folder / 'session.json').read_text(encoding='utf-8'))
-    if 'verdict' in data:
-        return from_plain(data['verdict'])
-    return from_plain({one.name: (data['slots'][one.slot.value] if one.slot else data)[one.key]
-                       for one in FIELDS})
-
-
 @pytest.mark.parametrize('valid', [True, False])
 def test_every_field_comes_from_the_page_to_the_site(walk, valid, tmp_path):
     session_id, said = walk.session(valid)
@@ -200,14 +191,14 @@ def test_every_field_comes_from_the_page_to_the_site(walk, valid, tmp_path):
     folder = walk.station.folder / 'sessions' / session_id
     record = replay(read_journal(folder / JOURNAL))
     assert record.final_verdict() == said
-    assert in_file(folder) == record.verdict
+    assert read_session(folder).verdict == record.verdict
     assert walk.setting.server.sessions.get(session_id).verdict == said
     server = walk.setting.server
     browse = Browse(server.database)
     assert browse.evaluation(session_id)[0].verdict == said
     [downloaded] = materialise(browse, server.uploads, server.blobs,
                                tmp_path / 'download')
-    assert in_file(downloaded) == said
+    assert read_session(downloaded).verdict == said
     check_tables(server.database, tmp_path / 'csv', said)
     check_site(httpx.Client(base_url=walk.site.address), session_id, said)
 

@@ -24,6 +24,7 @@ from arena_robot.session.evaluator.checks import EXAMPLES, instruction_problem, 
 from arena_robot.session.evaluator.desk import RUBRIC, Button, Desk, DeskState, RunView
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.loop.match import light
+from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 
 WIDTH = 30
@@ -251,7 +252,7 @@ def _lines(seen: DeskState) -> Iterator[str]:
         yield f'  ! {seen.notice}'
     if seen.state is State.PREFLIGHT:
         for check in seen.checks:
-            yield f"  {'ok ' if check.ok else 'BAD'} {check.name}: {check.detail}"
+            yield f'  {_mark(check)} {check.name}: {check.detail}'
     if seen.state is State.ASSIGNED:
         yield f'  session {seen.session_id}\n  commitment {seen.commitment}'
     if seen.state is State.DONE:
@@ -260,9 +261,15 @@ def _lines(seen: DeskState) -> Iterator[str]:
                f'the reveal {fits} the commitment.')
 
 
+def _mark(check: Check) -> str:
+    return 'BAD' if not check.ok else '!  ' if check.warning else 'ok '
+
+
 def _print_match(seen: DeskState) -> None:
     for name, score in seen.matches.items():
         print(f'  {name:<12} {100 * score:3.0f}  {light(score).value}')
+    for role in seen.moved_cameras:
+        print(f'  ! the {role} camera seems to have moved since the start: move it back')
 
 
 def _print_review(seen: DeskState) -> None:

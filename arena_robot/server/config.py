@@ -33,7 +33,6 @@ class ServerLimits:
     message_bytes: int = 32 << 20
     file_bytes: int = 2 << 30
     session_bytes: int = 8 << 30
-    clock_skew_s: float = 300.0
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,21 @@ from arena_robot.session.loop.rollout import RolloutConfig, RolloutRequest, Step
 
 @dataclass(frozen=True)
 class Check:
-    """One line of a preflight: what was looked at, whether it is fine, what to do if not."""
+    """
+    One line of a preflight: what was looked at, whether it is fine, what to do if not.
+
+    With ``warning`` a session may begin, and ``detail`` says what needs attention.
+    """
 
     name: str
     ok: bool
     detail: str = ''
+    warning: bool = False
 
     def plain(self) -> Mapping[str, Any]:
         """Return the check as a journal keeps it."""
-        return {'name': self.name, 'ok': self.ok, 'detail': self.detail}
+        return {'name': self.name, 'ok': self.ok, 'detail': self.detail,
+                'warning': self.warning}
 
 
 class Recorder(Protocol):

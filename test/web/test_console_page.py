@@ -180,3 +180,23 @@ def see_the_reveal(page, desk):
     assert {state.policy_a, state.policy_b} == {'random-walk', 'frozen'}
     page.find('#history summary').click()
     page.until(lambda: TASK in page.find('#today').text, 'no history')
+
+
+def test_warnings_are_shown(browser):
+    from test_console_app import FakeDesk
+
+    from arena_robot.session.evaluator.desk import DeskState
+    from arena_robot.session.ports import Check
+    from arena_robot.session.protocol.states import State
+    from arena_robot.web.console.serve import ConsoleServer
+    desk = FakeDesk()
+    desk.now = DeskState(State.PREFLIGHT, checks=(Check('arm', True, 'idle'), Check(
+        'arena', True, 'the clock is off', warning=True)))
+    with ConsoleServer(desk, port=0) as server:
+        page = Page(browser, server.url)
+        page.until(lambda: page.find('.checks .warning').text == 'arena: the clock is off',
+                   'no warning of the clock')
+        desk.now = DeskState(State.RESET, matches={'left_left': 0.9}, match=0.9,
+                             moved_cameras=('left',))
+        page.until(lambda: page.find('#moved').text.startswith('The left camera seems to have'),
+                   'no word of the camera')

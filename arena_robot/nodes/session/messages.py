@@ -36,12 +36,13 @@ def state_message(shown: DeskState) -> arena.SessionState:
                  'policy_a', 'policy_b', 'verified'):
         setattr(out, name, getattr(shown, name))
     out.created = time_of(shown.created_ns)
-    out.checks = [arena.StationCheck(name=c.name, ok=c.ok, detail=c.detail)
+    out.checks = [arena.StationCheck(name=c.name, ok=c.ok, detail=c.detail, warning=c.warning)
                   for c in shown.checks]
     out.slots = [arena.SlotResult(slot=s.slot.value, end_reason=s.end, detail=s.detail,
                                   steps=s.steps)
                  for s in shown.slots]
     out.match_views = list(shown.matches)
+    out.moved_cameras = list(shown.moved_cameras)
     out.match_scores = array('f', shown.matches.values())
     out.scene_match = _or_nan(shown.match)
     stamp = header(shown.entered_ns, '')
@@ -60,9 +61,11 @@ def desk_state(message: arena.SessionState) -> DeskState:
     return DeskState(
         state=STATES[message.state], created_ns=stamp_of(message.created),
         entered_ns=stamp_of(message.header.stamp),
-        checks=tuple(Check(c.name, c.ok, c.detail) for c in message.checks), slots=slots,
+        checks=tuple(Check(c.name, c.ok, c.detail, c.warning) for c in message.checks),
+        slots=slots,
         matches=dict(zip(message.match_views, message.match_scores, strict=True)),
-        match=_or_none(message.scene_match), verdict=verdict_of(message.feedback),
+        match=_or_none(message.scene_match),
+        moved_cameras=tuple(message.moved_cameras), verdict=verdict_of(message.feedback),
         draft=verdict_of(message.draft), missing=tuple(message.missing),
         **{name: getattr(message, name) for name in names})
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 
-from arena_robot.core.errors import ArenaError, DriverError, ServerError
+from arena_robot.core.errors import ArenaError, DriverError
 from arena_robot.drivers.base import Part
 from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.listener import Listening
@@ -27,6 +27,7 @@ from arena_robot.safety.robots import limits_for, robot_of
 from arena_robot.session.arena.sealed_arena import SealedArena
 from arena_robot.session.evaluator.access import EvaluatorAccess
 from arena_robot.session.loop.parts import Ages, Parts
+from arena_robot.session.loop.preflight import server_check
 from arena_robot.session.loop.robot_motions import RobotMotions
 from arena_robot.session.ports import Check, NoRecorder, ScenePerson
 from arena_robot.session.protocol.conductor import Conductor
@@ -159,11 +160,7 @@ class SessionNode(Listening):
         self._connect_all()
         if not isinstance(self.arena, SealedArena):
             return [Check('arena', True, 'on this machine')]
-        try:
-            offset_s = self.arena.check()
-        except ServerError as error:
-            return [Check('arena', False, f'arena: {error}')]
-        return [Check('arena', True, f'clock offset {offset_s * 1e3:+.0f} ms')]
+        return [server_check(self.arena.check)]
 
     def _all_parts(self) -> tuple[Part, ...]:
         return (self.parts.arm, self.parts.gripper, *self.parts.cameras.values())

@@ -29,9 +29,8 @@ class EvaluatorAccess:
     def shown(self) -> DeskState:
         """Return what everybody may see."""
         conductor = self.conductor
-        live = {name: one.score for name, one in conductor.live.items()}
         return shown(conductor.record, self.control.holder, conductor.stage.doing,
-                     conductor.problem, live, conductor.waiting)
+                     conductor.problem, conductor.live, conductor.waiting)
 
     def today(self) -> list[DeskState]:
         """Return today's sessions as shown, newest first."""

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.verdict import Verdict
+from arena_robot.session.loop.match import ViewMatch, moved_cameras
 from arena_robot.session.ports import Check
 from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.states import State
@@ -79,6 +80,7 @@ class DeskState:
     slots: tuple[SlotView, ...] = (SlotView(Slot.A), SlotView(Slot.B))
     matches: Mapping[str, float] = field(default_factory=dict)
     match: float | None = None
+    moved_cameras: tuple[str, ...] = ()
     reset_confirmed: bool = False
     verdict: Verdict = field(default_factory=Verdict)
     draft: Verdict = field(default_factory=Verdict)
@@ -175,9 +177,10 @@ class Desk(Protocol):
 
 
 def shown(record: SessionRecord, control: str = '', doing: str = '', problem: str = '',
-          live: Mapping[str, float] | None = None, waiting: int = 0) -> DeskState:
-    """Return what is shown of a record; ``live`` are match scores newer than the record's."""
-    matches = dict(live or record.matches)
+          live: Mapping[str, ViewMatch] | None = None, waiting: int = 0) -> DeskState:
+    """Return what is shown of a record; ``live`` are matches newer than the record's."""
+    views = live or {}
+    matches = {name: one.score for name, one in views.items()} or dict(record.matches)
     match = min(matches.values()) if matches else record.match
     notice = ' '.join(text for text in (record.notice, problem) if text)
     reveal = record.reveal
@@ -186,10 +189,11 @@ def shown(record: SessionRecord, control: str = '', doing: str = '', problem: st
         evaluator=record.evaluator, control=control, created_ns=record.created_ns,
         entered_ns=record.updated_ns, instruction=record.prompt, commitment=record.commitment,
         message=HINTS[record.state], doing=doing, notice=notice,
-        checks=tuple(Check(str(c['name']), bool(c['ok']), str(c['detail']))
+        checks=tuple(Check(str(c['name']), bool(c['ok']), str(c['detail']),
+                           bool(c.get('warning', False)))
                      for c in record.checks),
         slots=tuple(_slot(record, slot) for slot in Slot), matches=matches, match=match,
-        reset_confirmed=record.reset_confirmed,
+        moved_cameras=moved_cameras(views), reset_confirmed=record.reset_confirmed,
         verdict=record.verdict, draft=record.draft, draft_instruction=record.draft_instruction,
         missing=record.missing(), waiting=waiting,
         policy_a=reveal.policy_a if reveal else '', policy_b=reveal.policy_b if reveal else '',

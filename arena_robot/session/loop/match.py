@@ -97,6 +97,12 @@ def compare_views(start: Mapping[str, Pixels], now: Mapping[str, Pixels],
             for name in start if name in now}
 
 
+def moved_cameras(matches: Mapping[str, ViewMatch]) -> tuple[str, ...]:
+    """Return the roles of the cameras that seem to have moved, such as ``left``."""
+    return tuple(dict.fromkeys(name.split('_')[0] for name, one in matches.items()
+                               if one.camera_moved))
+
+
 def overall(matches: Mapping[str, ViewMatch]) -> float:
     """Return the score of the worst view, NaN when there is none: one view may see what moved."""
     return min((one.score for one in matches.values()), default=float('nan'))

@@ -12,6 +12,7 @@ from arena_robot.session.loop.parts import LOOK_TIMEOUT_S, Parts
 from arena_robot.session.ports import Check
 
 AHEAD_S, BEHIND_S = 0.1, 1.0
+SERVER_CLOCK_S = 1.0
 
 
 def preflight(parts: Parts, clock: Clock, data: Path, min_free_gb: float) -> list[Check]:
@@ -22,6 +23,23 @@ def preflight(parts: Parts, clock: Clock, data: Path, min_free_gb: float) -> lis
     checks.append(_checked('gripper', partial(_gripper, parts)))
     checks.append(_checked('disk', partial(_disk, data, min_free_gb)))
     return checks
+
+
+def server_check(offset_of: Callable[[], float]) -> Check:
+    """
+    Return a check of the arena server; a warning when the clocks are a second or more apart.
+
+    ``offset_of`` asks the server and returns its clock minus the station's in seconds; it raises
+    an ArenaError when nobody answers.
+    """
+    try:
+        offset_s = offset_of()
+    except ArenaError as error:
+        return Check('arena', False, f'arena: {error}')
+    if abs(offset_s) < SERVER_CLOCK_S:
+        return Check('arena', True, f'clock offset {offset_s * 1e3:+.0f} ms')
+    return Check('arena', True, f"this station's clock is {-offset_s:+.1f} s off the server's; "
+                                'synchronise both with NTP', warning=True)
 
 
 def _checked(name: str, look: Callable[[], str]) -> Check:

@@ -53,7 +53,8 @@ function idle(state, use) {
 
 function checks(state) {
   return el('ul', {class: 'checks'}, ...state.checks.map((one) => el('li',
-    {class: one.ok ? 'ok' : 'bad'}, one.ok ? `${one.name}: ${one.detail}` : one.detail)));
+    {class: one.warning ? 'warning' : one.ok ? 'ok' : 'bad'},
+    one.ok ? `${one.name}: ${one.detail}` : one.detail)));
 }
 
 function task(state, use) {
@@ -159,6 +160,7 @@ async function score(slot, form) {
 
 function reset(state, use) {
   const verdict = el('p', {id: 'match'});
+  const moved = el('p', {id: 'moved', class: 'hint bad'});
   let match = null;
   const go = primary('The scene is back: start B', use, async () => {
     await press('confirm_reset');
@@ -167,13 +169,15 @@ function reset(state, use) {
     `The scene is only ${Math.round(100 * match)} % like the start. Start B from it anyway?`,
     {yes: 'Start B anyway', holds: (now) => now.state === state.state}) !== null);
   return {
-    nodes: [verdict, go, el('div', {class: 'second'},
+    nodes: [verdict, moved, go, el('div', {class: 'second'},
       moving(second('home', 'Move the arm to its reset pose', use,
         () => press('prepare_reset'))))],
     update(now) {
       match = now.match;
       verdict.textContent = now.match === null ? 'The scene is not measured yet.'
         : `The scene is ${Math.round(100 * now.match)} % like the start: ${light(now.match)}.`;
+      moved.textContent = now.moved_cameras.map((role) => `The ${role} camera seems to have moved `
+        + 'since the start photograph: move it back.').join(' ');
     },
   };
 }
