@@ -16,13 +16,13 @@ HELP = 'add a robot station'
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument('name')
-    parser.add_argument('--institution', required=True, help='its evaluators are of the same')
+    parser.add_argument('--institution', required=True, help='its evaluators belong to it too')
     parser.add_argument('--robot', choices=tuple(ROBOTS), default='fr3')
     parser.add_argument('--external-cameras', type=int, choices=(0, 1, 2), default=2)
     parser.add_argument('--no-wrist-camera', action='store_true')
     parser.add_argument('--no-stereo', action='store_true')
     parser.add_argument('--test-driver', action='store_true',
-                        help='its people know that policies on probation come here')
+                        help='also assign policies on probation to this station')
     add_server_arguments(parser)
 
 

@@ -1,7 +1,7 @@
 """
 Replace or revoke the tokens of an account or station.
 
-    arena admin token ada                  every old token dies, a new one is printed
+    arena admin token ada                  revokes all tokens, prints a new one
     arena admin token nyu-1 --station --days 90
     arena admin token ada --revoke
 """
@@ -16,11 +16,11 @@ HELP = 'rotate or revoke tokens'
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
-    parser.add_argument('name', help='of an account, or of a station with --station')
+    parser.add_argument('name', help='an account, or with --station a station')
     parser.add_argument('--station', action='store_true')
-    parser.add_argument('--revoke', action='store_true', help='give no new token')
+    parser.add_argument('--revoke', action='store_true', help='make no new token')
     parser.add_argument('--days', type=float, default=0.0,
-                        help='how long the new token lives (default: until it is revoked)')
+                        help='validity of the new token (default: until it is revoked)')
     add_server_arguments(parser)
 
 

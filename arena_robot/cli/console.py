@@ -1,12 +1,12 @@
 """
 Serve the evaluator's page for a running station.
 
-The page is for this machine only, unless --host says otherwise; then it asks for a token, which is
-in the link that is printed here.
+By default the page is served for this machine only. With --host it requires a token, which is in
+the printed link.
 
     arena console                        http://localhost:8600/
     arena console --host 0.0.0.0         for a tablet in the lab, with a token
-    arena console --sim                  a whole station in simulation as well
+    arena console --sim                  with a simulated station
 """
 
 import argparse
@@ -22,8 +22,8 @@ HELP = "serve the evaluator's page"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument('--host', default='127.0.0.1', help='address to listen on')
-    parser.add_argument('--port', type=int, default=8600, help='0 takes a free one')
-    parser.add_argument('--token', default='', help='what the link must hold (default: made up)')
+    parser.add_argument('--port', type=int, default=8600, help='0 uses a free one')
+    parser.add_argument('--token', default='', help='token in the link (default: random)')
     parser.add_argument('--namespace', default='', help='namespace of the station')
     parser.add_argument('--sim', action='store_true',
                         help='start a simulated station with recorder and session node as well')

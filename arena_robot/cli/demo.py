@@ -1,13 +1,13 @@
 """
-A whole arena on this machine: server, policies, simulated station, and a tournament on it.
+Run a tournament on this machine: server, policies, simulated station, leaderboard.
 
 Starts the arena server, serves example policies of different strength over gRPC and one over the
 openpi protocol, starts the simulated DROID station with recorder and console, lets a scripted
 evaluator compare the policies double-blind over several tasks, uploads, ranks, and writes a
-report. Ctrl-C ends everything at any time; the same command goes on where it stood.
+report. Ctrl-C ends all processes; the same command continues.
 
     arena demo                              ten sessions, in some minutes
-    arena demo --keep                       leave the site running afterwards
+    arena demo --keep                       keep the site running afterwards
     arena demo --sessions 4 --tasks press_button,lift_cube --speed 1
 """
 
@@ -24,12 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--sessions', type=int, default=10, metavar='N',
                         help='A/B sessions in all (default %(default)s)')
     parser.add_argument('--tasks', default=TASKS, metavar='A,B,…',
-                        help='tasks to go through in turn, of `arena sim tasks` '
+                        help='tasks used in turn, of `arena sim tasks` '
                              '(default %(default)s)')
     parser.add_argument('--speed', type=float, default=3.0, metavar='X',
                         help='simulated per real second (default %(default)s)')
     parser.add_argument('--data', type=Path, default=Path('arena-demo'), metavar='DIR',
-                        help='folder of everything; a run in it is continued (default '
+                        help='folder of all files; a run in it is continued (default '
                              '%(default)s)')
     parser.add_argument('--seed', type=int, default=1, help='of scenes and pairs (default 1)')
     parser.add_argument('--max-steps', type=int, default=150, metavar='N',
@@ -37,9 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--pool', default='examples', metavar='NAME',
                         help='which policies (default %(default)s)')
     parser.add_argument('--keep', action='store_true',
-                        help='leave the site and the policies running until Ctrl-C')
+                        help='keep the site and the policies running until Ctrl-C')
     parser.add_argument('--no-console', action='store_true',
-                        help="do without the evaluator's page")
+                        help="do not start the evaluator's page")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,8 +1,8 @@
 """
-Look whether this machine can run a station, a server and the demonstration.
+Check whether this machine can run a station, a server and the demonstration.
 
-Prints one line per thing: green, or what is wrong and what to do. Exit code 0 when everything is
-as it should be, 1 when something is wrong.
+Prints one line per check: passed, or what is wrong and how to fix it. Exit code 0 when every check
+passed, else 1.
 
     arena doctor
     arena doctor --data /data/arena --ports 50061,8061 --json
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 VERB = 'doctor'
-HELP = 'say whether this machine is fit, and what to do where it is not'
+HELP = 'check this machine, and say how to fix each failure'
 PORTS = '50061,8061,8600,8000'
 
 
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look at everything; return 1 when something is wrong."""
+    """Run every check; return 1 when one failed."""
     from arena_robot.cli.doctor_checks import all_checks
     from arena_robot.core.errors import ConfigError
     try:
@@ -50,6 +50,6 @@ def run(args: argparse.Namespace) -> int:
             if not one.ok:
                 print(f"{' ' * (2 if colour else 5)}{'':<18} → {one.advice}")
         wrong = sum(not one.ok for one in found)
-        print('\neverything is as it should be' if not wrong else
-              f"\n{wrong} thing{'s' if wrong > 1 else ''} to mend")
+        print('\nevery check passed' if not wrong else
+              f"\n{wrong} check{'s' if wrong > 1 else ''} failed")
     return 0 if all(one.ok for one in found) else 1

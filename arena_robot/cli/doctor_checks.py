@@ -1,4 +1,4 @@
-"""What `arena doctor` looks at; every check is a function that breaks in a way it explains."""
+"""Checks of `arena doctor`; each is a function that raises Wrong with advice."""
 
 import importlib
 import importlib.metadata
@@ -19,7 +19,7 @@ from arena_robot.core.errors import ArenaError
 
 OLDEST, NEWEST = (3, 10), (3, 13)
 COMPILERS = ('g++', 'c++', 'clang++')
-# The parts of the suite that can be missing one by one, and what they are for.
+# Libraries that can be missing separately, and their use.
 LIBRARIES = ('numpy', 'scipy', 'yaml', 'grpc', 'websockets', 'msgpack', 'mujoco', 'mcap', 'cv2',
              'av', 'sqlalchemy', 'fastapi', 'uvicorn', 'jinja2', 'matplotlib')
 ROS = ('rclpy', 'sensor_msgs', 'std_srvs')
@@ -36,7 +36,7 @@ with mujoco.Renderer(model, 32, 32) as renderer:
 """
 NTP_SERVER, NTP_S, NTP_EPOCH_S = 'pool.ntp.org', 2.0, 2_208_988_800
 MOST_SKEW_S = 1.0
-OLDEST_DATE_S = 1_760_000_000    # October 2025: this program did not exist before
+OLDEST_DATE_S = 1_760_000_000    # October 2025: before the first version of this program
 
 
 class Wrong(ArenaError):
@@ -52,7 +52,7 @@ class Wrong(ArenaError):
 
 @dataclass(frozen=True)
 class DoctorFinding:
-    """One line: what was looked at, whether it is good, what was found, what to do if not."""
+    """Result of one check: name, whether it passed, what was found, what to do if not."""
 
     name: str
     ok: bool
@@ -61,7 +61,7 @@ class DoctorFinding:
 
 
 def verdict(name: str, look: Callable[[], str]) -> DoctorFinding:
-    """Return what ``look`` says; a check that breaks itself is a verdict too."""
+    """Return the result of ``look``; an exception in the check is a failed result."""
     try:
         return DoctorFinding(name, True, look())
     except Wrong as wrong:
@@ -72,7 +72,7 @@ def verdict(name: str, look: Callable[[], str]) -> DoctorFinding:
 
 
 def all_checks(data: Path, min_free_gb: float, ports: Sequence[int]) -> list[DoctorFinding]:
-    """Return every verdict, in the order in which things should be mended."""
+    """Return every result, in the order in which failures should be fixed."""
     return [
         verdict('Python', python),
         verdict('libraries', libraries),
@@ -141,35 +141,36 @@ def messages(name: str = 'arena_msgs') -> str:
 
 
 def egl(environment: Mapping[str, str] | None = None) -> str:
-    """Check that a picture can be drawn without a display, in a process of its own."""
+    """Check that an image can be rendered without a display, in a separate process."""
     surroundings = {**os.environ, 'MUJOCO_GL': 'egl', **(environment or {})}
     try:
         done = subprocess.run([sys.executable, '-c', DRAW], env=surroundings, text=True,
                               capture_output=True, timeout=EGL_S, check=False)
     except subprocess.TimeoutExpired as error:
-        raise Wrong(f'no picture within {EGL_S:g} s', 'is the graphics driver hung? Try '
+        raise Wrong(f'no picture within {EGL_S:g} s', 'does the graphics driver hang? Try '
                     'EGL_PLATFORM=surfaceless') from error
     brightest = done.stdout.strip()
     if done.returncode or not brightest.isdigit() or int(brightest) < 100:
         last = (done.stderr.strip().splitlines() or ['an empty picture'])[-1]
         raise Wrong(f'no picture: {last[:200]}', 'sudo apt-get install libegl1 libgl1-mesa-dri '
                     '(simulated cameras need it; a real station does not)')
-    return 'draws without a display'
+    return 'renders without a display'
 
 
 def free_port(port: int, host: str = '127.0.0.1') -> str:
-    """Check that nobody listens on a port."""
+    """Check that a port is free."""
     try:
         with socket.create_server((host, port)):
             return 'free'
     except (OSError, OverflowError) as error:
         reason = (error.strerror if isinstance(error, OSError) else '') or str(error)
-        raise Wrong(f'cannot be listened on: {reason}', f'see who has it: ss -ltnp "sport = '
-                    f':{port}"; or choose another with --port or --site-port') from error
+        raise Wrong(f'cannot be listened on: {reason}', f'find the process that uses it: '
+                    f'ss -ltnp "sport = :{port}"; or choose another with --port or '
+                    '--site-port') from error
 
 
 def disk(folder: Path, min_free_gb: float) -> str:
-    """Check that there is room for sessions, and that it may be written to."""
+    """Check that there is space for sessions, and that the folder is writable."""
     folder = folder.absolute()
     existing = next(place for place in (folder, *folder.parents) if place.exists())
     if not os.access(existing, os.W_OK):
@@ -183,7 +184,7 @@ def disk(folder: Path, min_free_gb: float) -> str:
 
 def clock(now: Callable[[], float] = time.time,
           server_time: Callable[[], float | None] | None = None) -> str:
-    """Check that the clock is sane, runs evenly, and agrees with a time server if one answers."""
+    """Check that the clock is plausible, without jumps, and near a time server's."""
     today_s = now()
     if today_s < OLDEST_DATE_S:
         raise Wrong(f"it says {time.strftime('%Y-%m-%d', time.gmtime(today_s))}",
@@ -192,9 +193,8 @@ def clock(now: Callable[[], float] = time.time,
     time.sleep(0.05)
     drift_s = abs((now() - wall_before) - (time.monotonic() - before))
     if drift_s > 0.02:
-        raise Wrong(f'wall time jumped by {1e3 * drift_s:.0f} ms in 50 ms', 'something sets the '
-                    'clock again and again; run one of chrony, ntpd or systemd-timesyncd, not '
-                    'several')
+        raise Wrong(f'wall time jumped by {1e3 * drift_s:.0f} ms in 50 ms', 'a program keeps '
+                    'setting the clock; run only one of chrony, ntpd and systemd-timesyncd')
     told_s = (server_time or ntp_time)()
     if told_s is None:
         return 'runs evenly; no time server answered, so its offset is unknown'

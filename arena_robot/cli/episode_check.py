@@ -11,7 +11,7 @@ from pathlib import Path
 from arena_robot.cli.worker_arguments import add_worker_arguments, workers
 
 VERB = 'episode check'
-HELP = 'say whether an episode on disk is complete and sound'
+HELP = 'check whether an episode on disk is complete and valid'
 _MARKS = {'ok': 'ok  ', 'warning': 'WARN', 'failure': 'FAIL'}
 
 
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('folder', type=Path, nargs='+', help='an episode, such as …/A, or a '
                         'session with episodes in it')
     parser.add_argument('--json', action='store_true', help='print findings and numbers as JSON')
-    parser.add_argument('--strict', action='store_true', help='let warnings fail as well')
+    parser.add_argument('--strict', action='store_true', help='also fail on warnings')
     add_worker_arguments(parser)
 
 

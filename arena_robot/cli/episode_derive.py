@@ -1,7 +1,7 @@
 """
-Derive steps.npz, one MP4 a view and episode.json from the bag of an episode.
+Derive steps.npz, one MP4 per view and episode.json from the bag of an episode.
 
-Can be run again at any time: the bag is read, the derived files are replaced.
+Can be run again: the bag is only read, the derived files are replaced.
 """
 
 import argparse
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from arena_robot.records.episode_file import EpisodeFile
 
 VERB = 'episode derive'
-HELP = 'make steps.npz, videos and episode.json from the bag of an episode'
+HELP = 'write steps.npz, videos and episode.json from the bag of an episode'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the folders and what to leave out."""
     parser.add_argument('folder', type=Path, nargs='+', help='an episode, such as …/A, or a '
                         'session with episodes in it')
-    parser.add_argument('--no-videos', action='store_true', help='leave the videos out')
+    parser.add_argument('--no-videos', action='store_true', help='write no videos')
     add_worker_arguments(parser)
 
 

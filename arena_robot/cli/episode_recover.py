@@ -1,5 +1,5 @@
 """
-Mend an episode that was cut off: copy everything up to the cut into a complete bag.
+Recover an episode that was cut off: copy everything up to the cut into a complete bag.
 
 The damaged files are kept unchanged in <folder>_damaged, or stay where they are with --output.
 """
@@ -8,20 +8,20 @@ import argparse
 from pathlib import Path
 
 VERB = 'episode recover'
-HELP = 'mend an episode whose recording was cut off'
+HELP = 'recover an episode whose recording was cut off'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the folder and where the copy goes."""
     parser.add_argument('folder', type=Path, help='the damaged episode, such as …/A, or a '
                         'session with damaged episodes in it')
-    parser.add_argument('--output', type=Path, help='write the mended bag here instead of in the '
-                        "damaged one's place")
-    parser.add_argument('--force', action='store_true', help='copy a bag that is complete, too')
+    parser.add_argument('--output', type=Path, help='write the recovered bag here instead of '
+                        'replacing the damaged one')
+    parser.add_argument('--force', action='store_true', help='also copy a bag that is complete')
 
 
 def run(args: argparse.Namespace) -> int:
-    """Recover what is damaged and say what was saved."""
+    """Recover damaged episodes and print what was saved."""
     from arena_robot.core.errors import DataError
     from arena_robot.recording.bag.recover import is_complete, recover
     from arena_robot.recording.episode.folders import episodes

@@ -1,10 +1,10 @@
 """
-Write episodes in the layouts that other people's tools read.
+Write episodes in other data formats: DROID, RoboArena, LeRobot.
 
-droid: trajectory.h5 and MP4s, one folder an episode. roboarena: the tree of RoboArena's data
-dumps. lerobot: one LeRobotDataset v3.0 with all episodes. Policies are named once the session's
-session.json holds the reveal, and are A and B before. --jobs and --cluster are for droid and
-roboarena: a LeRobotDataset grows episode by episode.
+droid: trajectory.h5 and MP4s, one folder per episode. roboarena: the tree of RoboArena's data
+dumps. lerobot: one LeRobotDataset v3.0 with all episodes. Policies are named A and B until the
+session's session.json contains the reveal. --jobs and --cluster are for droid and roboarena: a
+LeRobotDataset grows episode by episode.
 """
 
 import argparse

@@ -6,8 +6,8 @@ GAME is a JSON file: {"players": N, "shape": [...], "payoffs": [one nested list 
 "model_vs_task" or "model_vs_model_vs_task"}, a row of scores per model.
 
 Ratings: deviation (any game), nash (two players, zero-sum), uniform (mean payoff), alpha_rank
-(small games: how often evolution is there). They are in the units of the payoffs; --normalise
-brings each task of a table to [0, 1] first.
+(small games: stationary distribution of an evolution). They are in the units of the payoffs;
+--normalise scales each task of a table to [0, 1] first.
 
   arena game game.json --rating deviation
   arena game scores.json --rating deviation --json --plot contributions.svg
@@ -30,10 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('game', metavar='GAME.json', help='payoffs or scores')
     parser.add_argument('--rating', choices=RATINGS, default='deviation')
     parser.add_argument('--normalise', action='store_true',
-                        help='bring each task of a table of scores to [0, 1] first')
+                        help='scale each task of a table of scores to [0, 1] first')
     parser.add_argument('--json', action='store_true', help='print JSON in full precision')
     parser.add_argument('--plot', metavar='FILE',
-                        help='draw what each task adds to each model (.png or .svg; deviation '
+                        help='plot the contributions of tasks to models (.png or .svg; deviation '
                              'ratings of a table)')
 
 

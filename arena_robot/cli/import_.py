@@ -3,8 +3,8 @@ Read a RoboArena data dump, or the tables sessions.csv and episodes.csv, into se
 
 Writes <output>/<session>/session.json for each session, and both tables for `arena rank`. With
 --server-data the sessions also go into that arena server's database, where they count in its
-rankings; its policies are retired, so nobody is assigned one. Rows that are wrong are left out
-and named on standard error.
+rankings; its policies are retired, so they are never assigned. Invalid rows are left out and
+listed on standard error.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='folder to write into (default: sessions)')
     parser.add_argument('--server-data', type=Path, metavar='DIR',
                         help='data folder of an arena server to load them into')
-    parser.add_argument('--database', metavar='URL', help='its database, where it is elsewhere')
+    parser.add_argument('--database', metavar='URL', help='its database, if not in that folder')
 
 
 def run(args: argparse.Namespace) -> int:

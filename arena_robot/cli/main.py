@@ -1,4 +1,4 @@
-"""Find the verbs, parse the line, run one, turn errors into messages and exit codes."""
+"""Entry point of `arena`: find the verbs, parse the arguments, run one, report errors."""
 
 import argparse
 import importlib
@@ -16,7 +16,7 @@ OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 def verbs() -> list[ModuleType]:
-    """Return the verb modules of this package, sorted by the words they answer to."""
+    """Return the verb modules of this package, sorted by verb."""
     names = [m.name for m in pkgutil.iter_modules(cli.__path__)]
     found = [importlib.import_module(f'arena_robot.cli.{name}') for name in names]
     return sorted((m for m in found if 'VERB' in vars(m)), key=lambda m: m.VERB)

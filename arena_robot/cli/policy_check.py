@@ -1,5 +1,5 @@
 """
-Check that a policy server is fit to drive a robot; exit code 0 when it is, 1 when it is not.
+Check that a policy server can be used with a robot; exit code 0 when it can, else 1.
 
 ADDRESS is grpc://, grpcs://, openpi:// or openpis://host:port; or module:Class, or the name of an
 example, which is then served on this machine for the check.
@@ -27,11 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--calls', type=int, default=100, help='queries timed (default 100)')
     parser.add_argument('--clients', type=int, default=4, help='callers at once (default 4)')
     parser.add_argument('--latency-limit', type=float, default=0.0, metavar='SECONDS',
-                        help='bound on p99 (default: 1 s, or as long as a chunk lasts)')
+                        help='limit of p99 (default: 1 s, or the duration of a chunk)')
     parser.add_argument('--timeout', type=float, default=10.0, metavar='SECONDS',
                         help='deadline of each query (default 10)')
     parser.add_argument('--stochastic', action='store_true',
-                        help='the policy samples: do not demand the same answer twice')
+                        help='the policy samples: do not require the same answer twice')
     parser.add_argument('--token', default='', help='bearer token to send')
     parser.add_argument('--tls-ca', type=Path, help='certificate authority to trust, PEM')
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _quiet(name: str) -> Iterator[None]:
-    """Silence a logger: what the suite provokes on purpose is in the report."""
+    """Silence a logger: expected errors are in the report."""
     logger = logging.getLogger(name)
     before, logger.disabled = logger.disabled, True
     try:

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print each example with the first line of what it says about itself."""
+    """Print each policy with the first line of its docstring."""
     from arena_robot.policy.examples import EXAMPLES
 
     for name, made_by in sorted(EXAMPLES.rows().items()):

@@ -1,10 +1,10 @@
 """
 Run policies on tasks of the simulated station and print how often each one succeeds.
 
-Every episode takes the whole path: camera pictures, resizing, policy, safety, the simulated arm;
-it ends when the oracle says that the task is done, or after as many steps as a session allows.
-Policies are examples by name, module:Class, or the address of a server. Printed in order of
-strength, with Wilson 95 % intervals and the oracle's mean progress.
+Every episode uses the whole path: camera images, resizing, policy, safety, simulated arm. It ends
+when the oracle reports that the task is done, or after as many steps as a session allows. Policies
+are examples by name, module:Class, or the address of a server. Printed in order of success, with
+Wilson 95 % intervals and the oracle's mean progress.
 
     arena policy rates --policies vision,random_walk --tasks lift_cube,cube_in_bowl --seeds 30
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 VERB = 'policy rates'
 HELP = 'print success rates of policies on the simulated station'
-PLAYED = ('done', 'timeout', 'safety_stop')   # ways to end that are the policy's own doing
+PLAYED = ('done', 'timeout', 'safety_stop')   # end reasons that the policy causes
 SHOWN = 5
 
 
@@ -39,11 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--max-steps', type=int, default=MAX_STEPS, metavar='N',
                         help='length of an episode at 15 Hz (default %(default)s)')
     add_worker_arguments(parser, jobs=2)
-    parser.add_argument('--json', action='store_true', help='every episode, for programs')
+    parser.add_argument('--json', action='store_true', help='print every episode as JSON')
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the episodes, print the table; exit code 1 when one ended for want of a policy."""
+    """Run the episodes, print the table; exit code 1 when a policy could not be called."""
     from arena_robot.cli.progress_bar import ProgressBar
     from arena_robot.core.errors import ConfigError
     from arena_robot.drivers.sim.tasks import TASKS
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         TASKS.find(task)
     for policy in policies:
         if '://' not in policy:
-            load_policy(policy)     # a name that nobody knows is told before anything runs
+            load_policy(policy)     # an unknown name is an error before anything runs
     if args.seeds < 1 or args.max_steps < 1:
         raise ConfigError('--seeds and --max-steps must be at least 1')
     at_work = workers(args)
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def in_order(outcomes: 'Sequence[TrialOutcome]') -> 'dict[str, list[TrialOutcome]]':
-    """Return the outcomes by policy, the strongest first: by successes, then by progress."""
+    """Return the outcomes by policy, sorted by successes, then by progress."""
     by_policy: dict[str, list[TrialOutcome]] = {}
     for one in outcomes:
         by_policy.setdefault(one.trial.policy, []).append(one)
@@ -99,7 +99,7 @@ def summary(outcomes: 'Sequence[TrialOutcome]') -> dict[str, Any]:
 
 
 def as_dict(outcomes: 'Sequence[TrialOutcome]') -> dict[str, Any]:
-    """Return everything for programs: per policy, per task, per episode."""
+    """Return the result for JSON: per policy, per task, per episode."""
     from dataclasses import asdict
 
     return {policy: {
@@ -110,7 +110,7 @@ def as_dict(outcomes: 'Sequence[TrialOutcome]') -> dict[str, Any]:
 
 
 def table(outcomes: 'Sequence[TrialOutcome]', spent_s: float) -> str:
-    """Return the text that people read."""
+    """Return the table as text."""
     lines = [f'{"":26} {"success":>9} {"rate":>7}  {"95 % interval":>13} {"progress":>9} '
              f'{"steps":>6}']
     for policy, own in in_order(outcomes).items():

@@ -1,7 +1,7 @@
 """
 Serve a policy on a port, over gRPC or the openpi websocket protocol.
 
-POLICY is module:Class, looked up in the working directory too, or an example by name:
+POLICY is module:Class, also searched for in the working directory, or an example by name:
 
     arena policy serve my_policy:MyPolicy --port 8000 --kwargs checkpoint=/data/step_9000
     arena policy serve echo --port 8000 --protocol openpi
@@ -26,13 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--protocol', choices=('grpc', 'openpi'), default='grpc')
     parser.add_argument('--host', default='127.0.0.1',
                         help='address to listen on; 0.0.0.0 for every one (default %(default)s)')
-    parser.add_argument('--port', type=int, default=8000, help='0 picks one (default 8000)')
+    parser.add_argument('--port', type=int, default=8000, help='0 uses a free one (default 8000)')
     parser.add_argument('--token', default='', help='bearer token that callers must send')
     parser.add_argument('--token-file', type=Path, help='file that holds the token')
     parser.add_argument('--tls-cert', type=Path, help='certificate chain, PEM')
     parser.add_argument('--tls-key', type=Path, help='private key, PEM')
     parser.add_argument('--record', metavar='FOLDER', type=Path,
-                        help='keep every query and its answer in this new folder')
+                        help='write every query and its answer to this new folder')
     parser.add_argument('--parallel', action='store_true',
                         help='call the policy from several threads at once (default: in turn)')
 

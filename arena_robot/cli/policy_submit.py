@@ -15,7 +15,7 @@ from arena_robot.core.errors import ConfigError
 from arena_robot.safety.robots import ROBOTS
 
 VERB = 'policy submit'
-HELP = 'put a policy of yours into the pool of an arena server'
+HELP = 'submit your policy to an arena server'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,14 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--no-wrist-camera', action='store_true')
     parser.add_argument('--stereo', action='store_true')
     how = parser.add_mutually_exclusive_group()
-    how.add_argument('--update', action='store_true', help='change a policy that is there')
-    how.add_argument('--resubmit', action='store_true', help='have it checked again')
-    how.add_argument('--retire', action='store_true', help='take it out for good')
+    how.add_argument('--update', action='store_true', help='change an existing policy')
+    how.add_argument('--resubmit', action='store_true', help='check it again')
+    how.add_argument('--retire', action='store_true', help='remove it permanently')
     add_server_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the call and say what became of the policy."""
+    """Make the call and print the policy's state."""
     from arena_robot.server.proto import arena_server_pb2 as pb
     if args.resubmit or args.retire:
         call = 'ResubmitPolicy' if args.resubmit else 'RetirePolicy'

@@ -1,4 +1,4 @@
-"""A progress bar for work that takes longer than two seconds; silent before, and in files."""
+"""Progress bar for work that takes longer than two seconds; only on a terminal."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ class ProgressBar:
         self._shown = 0.0
 
     def show(self, done: int, total: int, label: str) -> None:
-        """Draw the bar, unless it is too early, too soon again, or nobody would see it."""
+        """Draw the bar, unless it is too early, too soon again, or not on a terminal."""
         now = time.monotonic()
         if now - self._start < self._delay_s or not sys.stderr.isatty():
             return

@@ -1,10 +1,10 @@
 """
 Rank the policies of a table of A/B sessions.
 
-Counted are the sessions that are valid and have a preference; rows that are wrong are left out
-and named on standard error. Without --policies every policy that can be compared is ranked, and
-the others are named in the diagnostics. Intervals are bootstrap intervals by session;
---intervals 0 leaves them out.
+Counted are the sessions that are valid and have a preference; invalid rows are left out and listed
+on standard error. Without --policies every policy that can be compared is ranked, and the others
+are named in the diagnostics. Intervals are bootstrap intervals by session; --intervals 0 omits
+them.
 
   arena rank --sessions sessions.csv --method davidson
   arena rank --sessions sessions.csv --episodes episodes.csv --method task_partial --json
@@ -37,11 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='bootstrap replicates, 0 for none (default 200)')
     parser.add_argument('--level', type=float, default=0.95, help='of intervals (default 0.95)')
     parser.add_argument('--pair', metavar='A,B',
-                        help='also weigh the evidence that one of two policies is better')
+                        help='also test which of two policies is better')
     parser.add_argument('--evaluators', action='store_true',
-                        help='also report how each evaluator and institution votes')
-    parser.add_argument('--plot', metavar='FILE', help='draw the standings (.png or .svg)')
-    parser.add_argument('--plot-matrix', metavar='FILE', help='draw who beats whom (.png or .svg)')
+                        help='also report vote statistics of evaluators and institutions')
+    parser.add_argument('--plot', metavar='FILE', help='plot the standings (.png or .svg)')
+    parser.add_argument('--plot-matrix', metavar='FILE', help='plot wins per pair (.png or .svg)')
     add_worker_arguments(parser)
 
 
@@ -52,7 +52,7 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--sessions', required=True, metavar='CSV', help='one row per A/B session')
     parser.add_argument('--episodes', metavar='CSV', help='one row per rollout, with its score')
     parser.add_argument('--policies', metavar='A,B,…', help='rank only these (default: all)')
-    parser.add_argument('--seed', type=int, default=0, help='of everything random (default 0)')
+    parser.add_argument('--seed', type=int, default=0, help='seed of all random draws (default 0)')
     parser.add_argument('--json', action='store_true', help='print JSON in full precision')
 
 

@@ -1,10 +1,10 @@
 """
-Measure methods of ranking against the mean progress of every policy over all its rollouts.
+Evaluate ranking methods against the mean progress of every policy over all its rollouts.
 
 Every method is trained on the same 100 random 80 % of the sessions. Pearson, Spearman, Kendall
-and MMRV compare its scores with the reference, accuracy with the verdicts left out. --leak-free
-takes the training rollouts out of the reference. The spread is that of splitting the sessions at
-hand; --redraw N adds what N fresh draws of the compared pair in every session would give.
+and MMRV compare its scores with the reference, accuracy uses the held-out verdicts. --leak-free
+removes the training rollouts from the reference. The spread is that of splitting the given
+sessions; --redraw N adds the results of N new draws of the compared pair in every session.
 
   arena rank-eval --sessions sessions.csv --episodes episodes.csv --method bt,task,task_partial
 """
@@ -30,14 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--share', type=float, default=0.8,
                         help='of the sessions to train on (default 0.8)')
     parser.add_argument('--leak-free', action='store_true',
-                        help='reference without the rollouts trained on')
+                        help='reference without the training rollouts')
     parser.add_argument('--sizes', default='25,50,100,200,400', metavar='N,N,…',
                         help='sessions of the efficiency curve, empty for none')
     parser.add_argument('--repeats', type=int, default=20,
                         help='subsets per size of the efficiency curve (default 20)')
     parser.add_argument('--redraw', type=int, default=0, metavar='N',
-                        help='also measure on N fresh draws of the compared pairs')
-    parser.add_argument('--plot', metavar='FILE', help='draw the efficiency curve (.png or .svg)')
+                        help='also measure on N new draws of the compared pairs')
+    parser.add_argument('--plot', metavar='FILE', help='plot the efficiency curve (.png or .svg)')
     add_worker_arguments(parser)
 
 

@@ -1,9 +1,9 @@
 """
-Play an episode back as it was published, or ask a policy again with what was recorded.
+Replay an episode's messages, or query a policy again with its recorded observations.
 
 Messages go to the recorded topic names below /replay, never to the live ones. With --policy
-nothing is published: each recorded inference is asked for again, and a table and a plot show how
-far the answers are from the recorded actions.
+nothing is published: each recorded inference is repeated, and a table and a plot show how much the
+new actions differ from the recorded ones.
 """
 
 import argparse
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 VERB = 'replay'
-HELP = 'play an episode back below /replay, or ask a policy again with its observations'
+HELP = 'replay an episode below /replay, or query a policy again with its observations'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,10 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--topics', nargs='+', default=['.*'], metavar='REGEX',
                         help='whole names of the topics to play, as regular expressions')
     parser.add_argument('--step', action='store_true', help='wait for Enter before each step')
-    parser.add_argument('--prefix', default='replay', help='first word of the played names')
+    parser.add_argument('--prefix', default='replay', help='first part of the published names')
     parser.add_argument('--wait', type=float, default=2.0, metavar='S',
-                        help='wait up to this long for a listener of each topic')
-    parser.add_argument('--policy', metavar='ADDRESS', help='ask this policy again instead')
+                        help='wait up to this long for a subscriber of each topic')
+    parser.add_argument('--policy', metavar='ADDRESS', help='query this policy instead')
     parser.add_argument('--plot', type=Path, help='picture of the comparison (.png or .svg); '
                         'default: replay.png in the episode')
 
@@ -49,7 +49,7 @@ def _play(bag: Any, args: argparse.Namespace) -> int:
     for line in done.left_out:
         print(f'left out: {line}')
     if not done.everyone_listened:
-        print('not every topic had a listener when it began')
+        print('not every topic had a subscriber when it began')
     for name, count in sorted(done.report.counts.items()):
         print(f'  {count:7d}  /{prefix}{name}')
     late = done.report.late_ms

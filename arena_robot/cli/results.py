@@ -1,5 +1,5 @@
 """
-Take the results out of an arena server: tables, and the sessions with all of their files.
+Export the results of an arena server: tables, and sessions with all their files.
 
     arena results --data arena-data --output out
     arena results --config server.yaml --output out --files
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 VERB = 'results'
-HELP = 'take tables and sessions out of an arena server'
+HELP = 'export tables and sessions of an arena server'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

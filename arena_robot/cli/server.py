@@ -29,9 +29,9 @@ HELP = 'run the arena server'
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument('--config', type=Path, metavar='FILE', help='YAML; see config/server.yaml')
-    parser.add_argument('--data', type=Path, metavar='DIR', help='folder for everything it keeps')
+    parser.add_argument('--data', type=Path, metavar='DIR', help='folder of all its data')
     parser.add_argument('--host', help='address to listen on (default 127.0.0.1)')
-    parser.add_argument('--port', type=int, help='gRPC port, 0 picks one (default 50061)')
+    parser.add_argument('--port', type=int, help='gRPC port, 0 uses a free one (default 50061)')
     parser.add_argument('--site-port', type=int, help='port of the site, 0 picks one, -1: no site')
     parser.add_argument('--token-file', type=Path, metavar='FILE',
                         help="write the first maintainer's token here instead of printing it")

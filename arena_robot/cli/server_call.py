@@ -1,4 +1,4 @@
-"""How the verbs that talk to an arena server find it: address, token, TLS."""
+"""Arguments of the verbs that call an arena server: address, token, TLS."""
 
 import argparse
 import os
@@ -15,12 +15,12 @@ TOKEN_VARIABLE = 'ARENA_TOKEN'
 
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments that every such verb has."""
+    """Declare the common arguments of these verbs."""
     parser.add_argument('--server', default=DEFAULT, metavar='HOST:PORT',
                         help='the arena server (default %(default)s)')
     parser.add_argument('--token-file', type=Path, metavar='FILE',
                         help=f'file that holds your token (default: ${TOKEN_VARIABLE})')
-    parser.add_argument('--tls', action='store_true', help='encrypt the line')
+    parser.add_argument('--tls', action='store_true', help='use TLS')
     parser.add_argument('--tls-ca', type=Path, metavar='FILE', help='certificate to trust, PEM')
 
 
@@ -37,6 +37,6 @@ def token(args: argparse.Namespace) -> str:
 
 
 def calls(args: argparse.Namespace) -> 'Calls':
-    """Return the way to the server that the arguments name."""
+    """Return the client for the arguments."""
     from arena_robot.server.client import Calls, ServerAddress
     return Calls(ServerAddress(args.server, token(args), args.tls, args.tls_ca))

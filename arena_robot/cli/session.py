@@ -1,13 +1,13 @@
 """
-Lead a session from the terminal: instruction, A, reset, B, preference, review, submit.
+Run a session from the terminal: instruction, A, reset, B, preference, review, submit.
 
-Talks to a running session node; the web page (`arena console`) can watch the same session, and
-the other way round. While a policy runs, `t` or the space bar stops the arm at once and `d` says
-that the task is done.
+Uses a running session node; the web page (`arena console`) can show the same session at the same
+time. While a policy runs, `t` or the space bar stops the arm at once and `d` ends the rollout as
+done.
 
     arena session                     be the evaluator
-    arena session --watch             only look on
-    arena session --sim --auto        a whole station in simulation, and a scripted evaluator
+    arena session --watch             watch only
+    arena session --sim --auto        a simulated station and a scripted evaluator
 """
 
 import argparse
@@ -16,18 +16,18 @@ from contextlib import ExitStack
 from pathlib import Path
 
 VERB = 'session'
-HELP = 'lead an A/B session from the terminal'
+HELP = 'run an A/B session from the terminal'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument('--evaluator', default='', help='who evaluates (asked for otherwise)')
-    parser.add_argument('--instruction', default='', help='the task (asked for otherwise)')
+    parser.add_argument('--evaluator', default='', help='name of the evaluator (default: prompt)')
+    parser.add_argument('--instruction', default='', help='the task (default: prompt)')
     parser.add_argument('--auto', action='store_true',
                         help='a scripted evaluator that scores by the simulator')
     parser.add_argument('--sessions', type=int, default=1, metavar='N',
                         help='with --auto: how many sessions to run')
-    parser.add_argument('--watch', action='store_true', help='look on without commanding')
+    parser.add_argument('--watch', action='store_true', help='watch without control')
     parser.add_argument('--take-over', action='store_true',
                         help='take control from whoever has it')
     parser.add_argument('--namespace', default='', help='namespace of the station')

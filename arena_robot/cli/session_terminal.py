@@ -1,4 +1,4 @@
-"""A session in the terminal: prompts, a progress bar while a policy runs, keys that stop it."""
+"""Terminal client of a session: prompts, a progress bar while a policy runs, stop keys."""
 
 import select
 import sys
@@ -32,7 +32,7 @@ STOP_KEYS, DONE_KEYS = ('t', ' '), ('d',)
 
 
 class Quit(Exception):
-    """The evaluator left the session; it goes on where it was."""
+    """The evaluator left the session; it can be continued."""
 
 
 class Terminal:
@@ -43,7 +43,7 @@ class Terminal:
         self._told = ''
 
     def lead(self, evaluator: str, instruction: str) -> int:
-        """Lead through a session by questions; return 0 once it is done, 1 when aborted."""
+        """Run a session with prompts; return 0 once it is done, 1 when aborted."""
         desk = self._desk
         print('`!` ends the session without a verdict, `?` leaves it as it is; Ctrl-C too.')
         if desk.state().state.is_final:
@@ -62,13 +62,13 @@ class Terminal:
                     instruction = ''
                 desk.wait_change(seen, 0.5)
         except Quit:
-            print('The session goes on where it is; run `arena session` again.')
+            print('The session stays as it is; run `arena session` again to continue.')
             return 1
         self._tell(desk.state())
         return 0 if desk.state().state is State.DONE else 1
 
     def follow(self, evaluator: str, instruction: str, progress: Callable[[], float]) -> int:
-        """Let a script lead, and show what happens; return as :meth:`lead` does."""
+        """Show a session that a script runs; return as :meth:`lead` does."""
         end = Scripted(self._desk, Script(evaluator, instruction, progress), self._tell).run()
         return 0 if end.state is State.DONE else 1
 
@@ -88,12 +88,12 @@ class Terminal:
         if seen.state is State.IDLE:
             desk.press(Button.CHECK)
         elif seen.state is State.PREFLIGHT and not seen.ready:
-            self._ask('Mend that, then press Enter to check again')
+            self._ask('Fix that, then press Enter to check again')
             desk.press(Button.CHECK)
         elif seen.state in (State.PREFLIGHT, State.TASK_ENTERED):
             self._task(evaluator, instruction, seen.draft_instruction or seen.instruction)
         elif seen.state is State.ASSIGNED:
-            self._ask('Press Enter once you stand clear')
+            self._ask('Step back, then press Enter')
             desk.press(Button.PHOTOGRAPH)
         elif seen.state is State.START_PHOTOGRAPHED:
             self._ask('Press Enter to start A')
@@ -113,7 +113,7 @@ class Terminal:
         if not instruction:
             print('  For instance: ' + '; '.join(EXAMPLES[:3]))
             hint = f' (Enter keeps: {before})' if before else ''
-            instruction = self._ask(f'What shall the robot do?{hint}') or before
+            instruction = self._ask(f'What should the robot do?{hint}') or before
         problem = instruction_problem(instruction)
         if problem:
             print(f'  ! {problem}')
@@ -256,7 +256,7 @@ def _lines(seen: DeskState) -> Iterator[str]:
     if seen.state is State.ASSIGNED:
         yield f'  session {seen.session_id}\n  commitment {seen.commitment}'
     if seen.state is State.DONE:
-        fits = 'fits' if seen.verified else 'DOES NOT FIT'
+        fits = 'matches' if seen.verified else 'DOES NOT MATCH'
         yield (f'  A was {seen.policy_a}, B was {seen.policy_b}; '
                f'the reveal {fits} the commitment.')
 

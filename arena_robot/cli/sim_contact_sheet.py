@@ -1,10 +1,10 @@
-"""Draw every task of the simulated station as all three cameras see it, into one picture."""
+"""Render every task of the simulated station from all three cameras into one image."""
 
 import argparse
 from pathlib import Path
 
 VERB = 'sim contact-sheet'
-HELP = 'draw all simulated tasks from all cameras into one picture'
+HELP = 'render all simulated tasks from all cameras into one image'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--seed', type=int, default=0, help='variation of every task (its row)')
     parser.add_argument('--width', type=int, default=384, help='of one view, px (%(default)s)')
     parser.add_argument('--columns', type=int, default=2, help='tasks in a row (%(default)s)')
-    parser.add_argument('--plain', action='store_true', help='without shadows, as policies see')
+    parser.add_argument('--plain', action='store_true', help='without shadows, as for policies')
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,5 +1,5 @@
 """
-Let the scripted expert do tasks of the simulated station and print how it fared.
+Run the scripted expert on tasks of the simulated station and print the results.
 
 The expert uses only the Arm and Gripper interfaces; object poses come from the simulator. Exit
 code 1 when fewer than ``--at-least`` of the episodes succeed.
@@ -11,7 +11,7 @@ import time
 from arena_robot.safety.robots import ROBOTS
 
 VERB = 'sim expert'
-HELP = 'let the scripted expert do tasks of the simulated station'
+HELP = 'run the scripted expert on tasks of the simulated station'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""List the tasks of the simulated station: name, kind, and how the instruction may read."""
+"""List the tasks of the simulated station: name, kind, and wordings of the instruction."""
 
 import argparse
 

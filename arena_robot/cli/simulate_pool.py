@@ -1,9 +1,9 @@
 """
-Compare ways of choosing pairs by how soon the ranking stands.
+Compare ways of choosing pairs by the number of comparisons that a ranking needs.
 
-Plays synthetic pools, and with --sessions a real one resampled from its verdicts, once with
-uniform pairs and once with the informative choice of the arena server, and prints the rank
-correlation with the truth after so many comparisons.
+Simulates synthetic pools, and with --sessions a real one resampled from its verdicts, with uniform
+pairs and with the informative choice of the arena server. Prints the rank correlation with the
+truth by number of comparisons.
 
     arena simulate-pool --policies 7 15 --repeats 100
     arena simulate-pool --sessions sessions.csv --json
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--repeats', type=int, default=60, help='pools of each kind')
     parser.add_argument('--level', type=float, default=0.9, help='rank correlation to reach')
     parser.add_argument('--seed', type=int, default=0)
-    parser.add_argument('--json', action='store_true', help='full precision, for programs')
+    parser.add_argument('--json', action='store_true', help='print JSON in full precision')
     add_worker_arguments(parser)
 
 

@@ -1,8 +1,8 @@
 """
 Start a station: the simulated one, or the parts that a parameter file describes.
 
-The same nodes and parameter files as launch/station.launch.py, without needing `launch`. Ctrl-C
-ends everything.
+The same nodes and parameter files as launch/station.launch.py, without ROS's `launch`. Ctrl-C ends
+all nodes.
 
     arena station --sim                          the simulated station
     arena station --sim --speed 3 --task ...     three times as fast; publishes /clock
@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--seed', type=int, help='variation of the simulated scene')
     parser.add_argument('--robot-type', choices=tuple(ROBOTS), help='which Franka')
     parser.add_argument('--fake', action='store_true',
-                        help='simulated parts in the place of those that the file names')
-    parser.add_argument('--no-respawn', action='store_true', help='leave dead nodes dead')
+                        help='simulated parts instead of those in the file')
+    parser.add_argument('--no-respawn', action='store_true', help='do not restart nodes')
     parser.add_argument('--log-level', default='info', help='of the nodes: debug, info, warn …')
 
 

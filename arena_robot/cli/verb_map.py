@@ -1,4 +1,4 @@
-"""What `arena --help` prints: the verbs, ordered by who needs them."""
+"""Help text of `arena --help`: the verbs, grouped by user."""
 
 import argparse
 import textwrap
@@ -20,12 +20,12 @@ OTHERS = 'More'
 
 
 class MapParser(argparse.ArgumentParser):
-    """A parser whose help is a map; ``modules`` are the verbs' own."""
+    """A parser whose help lists the verbs by group; ``modules`` are the verbs' modules."""
 
     modules: Sequence[ModuleType] = ()
 
     def format_help(self) -> str:
-        """Return usage, what this is, the verbs by group, and the options."""
+        """Return usage, description, the verbs by group, and the options."""
         parts = ['usage: arena VERB …', '', *textwrap.wrap(self.description or '', WIDTH)]
         for title, rows in grouped([(m.VERB, m.HELP) for m in self.modules]):
             parts += ['', f'{title}:', *(line for row in rows for line in _row(*row))]

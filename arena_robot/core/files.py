@@ -1,5 +1,5 @@
 """
-Files that appear whole or not at all.
+Atomic writes of files.
 
 Everything is written under a temporary name of its own beside the target, brought to the disk, and
 renamed over the target; then the folder is brought to the disk. A reader sees the old content or

@@ -1,1 +1,1 @@
-"""The pieces of `arena demo`: a plan, the processes, the tournament, the display, the outcome."""
+"""Implementation of `arena demo`: plan, processes, tournament, display, outcome."""

@@ -1,4 +1,4 @@
-"""The off-robot side of the demonstration: the arena server, the policies, and who is who."""
+"""Off-robot processes of the demonstration: arena server, policies, accounts."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ from arena_robot.server.proto import arena_server_pb2 as pb
 HOST = '127.0.0.1'
 INSTITUTION, OWNER, EVALUATOR, STATION = 'demo-lab', 'olga', 'ada', 'sim-1'
 READY_S = 60.0
-# Ten sessions in three minutes are not what a public server's limits are made for.
+# A public server's limits are too strict for ten sessions in three minutes.
 SETTINGS = {'probation_sessions': 0, 'probe_period_s': 2.0, 'credits': {'weekly_base': 1000},
             'limits': {'calls_per_s': 1000.0, 'burst': 1000, 'relay_calls_per_s': 500.0}}
 
@@ -42,7 +42,7 @@ class DemoArena:
         self._seed = seed
         self._server: Process | None = None
         self._serving: list[Process] = []
-        # Ten sessions leave policies that never lost: the exact methods cannot place those.
+        # After ten sessions some policies have not lost: exact methods cannot rank those.
         self.site = f'http://{HOST}:{ports.site}/'
 
     @property
@@ -82,7 +82,7 @@ class DemoArena:
         return found
 
     def register(self) -> None:
-        """Wait for the server, then add people, the station and the policies that are new."""
+        """Wait for the server, then add new accounts, station and policies."""
         assert self._server is not None
         self._server.wait_for('arena server on')
         with self._calls('maintainer') as maintainer:
@@ -129,14 +129,14 @@ class DemoArena:
             name=name, institution=INSTITUTION, roles=[role])))
 
     def _token(self, name: str, ask: Callable[[], Any]) -> None:
-        """Keep a new token where only its owner can read it; once is enough."""
+        """Write a new token to a file that only its owner can read, unless it is there."""
         path = self._folder / f'{name}.token'
         if path.exists():
             return
         try:
             token = ask().token
         except Conflict:
-            # An earlier run was cut off between the server's answer and this file.
+            # An earlier run was interrupted between the server's answer and this file.
             with self._calls('maintainer') as maintainer:
                 token = maintainer('RotateToken', pb.HolderRequest(
                     name=STATION if name == 'station' else name,

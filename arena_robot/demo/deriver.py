@@ -1,7 +1,7 @@
 """
-Derives and checks what is named on standard input, one episode's folder per line, to its end.
+Worker process: derives and checks the episodes named on standard input, one folder per line.
 
-Answers each with a line of JSON: the ``folder``, a list of what is ``wrong`` with it, and whether
+It prints a line of JSON for each: the ``folder``, a list of what is ``wrong`` with it, and whether
 it is ``lossy``.
 """
 
@@ -17,13 +17,13 @@ from arena_robot.recording.episode.derive import derive
 from arena_robot.records.episode_file import has_episode
 
 NICE = 5
-# What a busy machine can lose, and what follows from it; a bag is not less readable for that.
+# Findings that a busy machine can cause; the bag can still be read.
 LOSSES = ('losses', 'arm rate')
 FOLLOW = ('arm stamps', 'pictures', 'chunks', 'episode info', 'journal')
 
 
 def main() -> None:
-    """Work until standard input is closed."""
+    """Process episodes until standard input is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICE)
     for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""What is shown while the demonstration runs: lines that stay, and a block that is redrawn."""
+"""Terminal output of the demonstration: permanent lines, and a block that is redrawn."""
 
 import shutil
 import sys
@@ -15,7 +15,7 @@ HIDE, SHOW = '\033[?25l', '\033[?25h'
 
 class Display:
     """
-    Prints on ``out``; on anything but a terminal, only the lines that stay, without colours.
+    Prints to ``out``; if that is not a terminal, only the permanent lines, without colours.
 
     ``block`` returns the lines of the block; it is called five times a second.
     """
@@ -41,7 +41,7 @@ class Display:
         self.close()
 
     def close(self) -> None:
-        """Take the block away and give the terminal back; twice is fine."""
+        """Remove the block and restore the terminal; can be called twice."""
         self._over.set()
         if self._thread is not None:
             self._thread.join(2.0)
@@ -52,14 +52,14 @@ class Display:
                 self._out.flush()
 
     def line(self, text: str = '') -> None:
-        """Print a line that stays, above the block."""
+        """Print a permanent line above the block."""
         with self._lock:
             self._clear()
             self._out.write(text + '\n')
             self._out.flush()
 
     def colour(self, code: str, text: str) -> str:
-        """Return ``text`` in a colour where there are colours."""
+        """Return ``text`` in a colour, if colours are used."""
         return f'{code}{text}{PLAIN}' if self.live else text
 
     def _draw_on(self) -> None:
@@ -67,7 +67,7 @@ class Display:
             self.draw()
 
     def draw(self) -> None:
-        """Draw the block anew."""
+        """Redraw the block."""
         lines = list(self._block())
         width = shutil.get_terminal_size().columns
         with self._lock:
@@ -86,7 +86,7 @@ class Display:
 
 
 def cut(text: str, width: int) -> str:
-    """Return ``text`` so that at most ``width`` characters are seen; colours take no room."""
+    """Return at most ``width`` visible characters of ``text``; colour codes do not count."""
     out, seen, inside = [], 0, False
     for character in text:
         inside = inside or character == '\033'
@@ -100,7 +100,7 @@ def cut(text: str, width: int) -> str:
 
 
 def bar(share: float, width: int = BAR) -> str:
-    """Return a bar that is filled by ``share``, 0 to 1."""
+    """Return a bar filled to ``share``, 0 to 1."""
     filled = round(max(0.0, min(1.0, share)) * width)
     return '━' * filled + '─' * (width - filled)
 
@@ -112,12 +112,12 @@ def minutes(seconds: float) -> str:
 
 
 class Stopwatch:
-    """Seconds since it was made."""
+    """Seconds since its creation."""
 
     def __init__(self) -> None:
         self._start_s = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """Return the seconds gone so far."""
+        """Return the elapsed seconds."""
         return time.monotonic() - self._start_s

@@ -1,4 +1,4 @@
-"""What was asked for on the command line."""
+"""Options of the demonstration from the command line."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +10,9 @@ from arena_robot.drivers.sim.tasks import TASKS
 @dataclass(frozen=True)
 class DemoOptions:
     """
-    What shall be shown: ``speed`` simulated per real second, ``max_steps`` a rollout's length.
+    ``speed`` is simulated per real seconds, ``max_steps`` a rollout's length.
 
-    ``data`` is the folder of everything. ``keep`` leaves the site running at the end.
+    ``data`` is the folder of all files. ``keep`` keeps the site running at the end.
     """
 
     sessions: int
@@ -26,7 +26,7 @@ class DemoOptions:
     console: bool = True
 
     def check(self) -> None:
-        """Raise ConfigError for what cannot be."""
+        """Raise ConfigError for invalid options."""
         for task in self.tasks:
             TASKS.find(task)
         if not 1 <= self.sessions <= 1000:

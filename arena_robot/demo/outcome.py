@@ -1,4 +1,4 @@
-"""From finished sessions to standings, a report, and the words at the end."""
+"""Result of the demonstration: standings, report, and the final output."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ TITLE = 'A tournament on a simulated DROID station'
 
 @dataclass(frozen=True)
 class DemoOutcome:
-    """What the sessions say, and what is wrong with them (one sentence each)."""
+    """Standings of the sessions, and their problems (one sentence each)."""
 
     records: tuple[Record, ...]
     comparisons: Comparisons
@@ -61,7 +61,7 @@ def gather(folder: Path, plan: Plan, entries: Sequence[PoolMember],
 
 
 def ranked(comparisons: Comparisons) -> Standings:
-    """Return standings by Bradley–Terry, by mean progress where not everybody met."""
+    """Return standings by Bradley–Terry, or by mean progress if not all pairs are connected."""
     try:
         return rank(comparisons, METHOD, intervals=REPLICATES, seed=SEED, level=LEVEL, l2=RIDGE)
     except RankingError:
@@ -91,7 +91,7 @@ def report(folder: Path, outcome: DemoOutcome, entries: Sequence[PoolMember],
 
 
 def tell(display: Display, outcome: DemoOutcome) -> None:
-    """Print the leaderboard, the difference that was designed, and what is wrong."""
+    """Print the leaderboard, the designed difference, and the problems."""
     found, show = outcome.standings, display.colour
     means = mean_progress(outcome.comparisons)
     width = max(len(name) for name in found.items)

@@ -1,4 +1,4 @@
-"""What a demonstration sets out to do, kept in its folder so that it can be continued."""
+"""Plan of a demonstration, stored in its folder so that it can be continued."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ class SessionPlan:
 
 @dataclass(frozen=True)
 class Ports:
-    """Where the processes of the demonstration listen, all on this machine."""
+    """Ports of the demonstration's processes, all on this machine."""
 
     server: int
     site: int
@@ -49,7 +49,7 @@ class Plan:
         return [k for k, job in enumerate(self.jobs) if not job.done]
 
     def begin(self, index: int) -> None:
-        """Say which session is begun; an earlier attempt's id is kept among ``lost``."""
+        """Mark a session as begun; the id of an earlier attempt is stored in ``lost``."""
         before = self.jobs[index].session_id
         if before:
             self.lost.append(before)
@@ -57,20 +57,20 @@ class Plan:
         self.jobs[index] = dataclasses.replace(self.jobs[index], session_id='')
 
     def named(self, index: int, session_id: str, done: bool = False) -> None:
-        """Keep the id of a session, and whether it is complete."""
+        """Store the id of a session, and whether it is complete."""
         self.jobs[index] = dataclasses.replace(self.jobs[index], session_id=session_id, done=done)
 
 
 def new_plan(tasks: tuple[str, ...], sessions: int, seed: int, pool: str) -> Plan:
-    """Return a plan that goes through the tasks in turn, each time with another scene."""
+    """Return a plan that uses the tasks in turn, each time with another scene."""
     return Plan([SessionPlan(tasks[k % len(tasks)], seed + k) for k in range(sessions)], pool)
 
 
 def grown(plan: Plan, tasks: tuple[str, ...], sessions: int, seed: int) -> Plan:
     """
-    Return ``plan`` with as many sessions as are asked for now; what is done stays.
+    Return ``plan`` with the requested number of sessions; finished ones stay.
 
-    Raises ConfigError when the tasks or scenes of sessions that are done were others.
+    Raises ConfigError when finished sessions had other tasks or scenes.
     """
     wanted = new_plan(tasks, sessions, seed, plan.pool).jobs
     for number, (old, new) in enumerate(zip(plan.jobs, wanted, strict=False), 1):
@@ -103,7 +103,7 @@ def read_plan(folder: Path) -> Plan | None:
 
 
 def write_plan(folder: Path, plan: Plan) -> None:
-    """Keep the plan, as a whole or not at all."""
+    """Write the plan atomically."""
     write_json(folder / FILE, {'version': VERSION, **dataclasses.asdict(plan)}, indent=1)
 
 

@@ -9,7 +9,7 @@ from arena_robot.core.errors import ConfigError
 @dataclass(frozen=True)
 class PoolMember:
     """
-    One policy: its name in the arena, the example that it is, how it is served, what it is.
+    One policy: its name in the arena, example, protocol, and description.
 
     ``options`` are the example's arguments, as ``arena policy serve --kwargs`` takes them.
     """
@@ -24,8 +24,9 @@ class PoolMember:
 POOLS: dict[str, tuple[PoolMember, ...]] = {
     'examples': (
         PoolMember('vision', 'vision', 'looks, grasps, checks, tries again'),
-        PoolMember('vision-noisy', 'vision_noisy', 'misjudges where things are by centimetres'),
-        PoolMember('vision-drops', 'vision_drops', 'often lets go on the way', protocol='openpi'),
+        PoolMember('vision-noisy', 'vision_noisy', 'position errors of centimetres'),
+        PoolMember('vision-drops', 'vision_drops', 'often opens the gripper too early',
+                   protocol='openpi'),
         PoolMember('vision-slow', 'vision_slow', 'moves at a quarter of the speed'),
         PoolMember('random-walk', 'random_walk', 'wanders'),
         PoolMember('frozen', 'frozen', 'holds still'),

@@ -1,4 +1,4 @@
-"""The words of the demonstration: what was set up, what the arm does, how a session ended."""
+"""Progress texts of the demonstration: set-up steps, rollouts, results of sessions."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -65,12 +65,12 @@ class ProgressText:
     # -- setting up ----------------------------------------------------------------------------
 
     def step(self, text: str) -> None:
-        """Begin a step of the set-up; the one before is done."""
+        """Begin a step of the set-up; the previous one is done."""
         self.step_done()
         self._step = (text, Stopwatch())
 
     def step_done(self, remark: str = '') -> None:
-        """Say that the present step of the set-up is done."""
+        """Mark the current step of the set-up as done."""
         step, self._step = self._step, None
         if step is not None:
             text, clock = step
@@ -82,14 +82,14 @@ class ProgressText:
     # -- sessions ------------------------------------------------------------------------------
 
     def begins(self, number: int, done: int) -> None:
-        """Say that session ``number`` begins, with ``done`` already complete."""
+        """Show that session ``number`` begins, with ``done`` already complete."""
         self.number = number
         if self._first is None:
             self._first, self.before = Stopwatch(), done
         self._done = done
 
     def ended(self, end: DeskState) -> None:
-        """Tell how a session ended, in one line that stays."""
+        """Print the result of a session in one permanent line."""
         show = self.display.colour
         scores = [round(100 * (share or 0.0))
                   for share in (end.verdict.progress_a, end.verdict.progress_b)]
@@ -106,7 +106,7 @@ class ProgressText:
         self._done += 1
 
     def closed(self, text: str) -> None:
-        """Say what became of a session that an earlier run left."""
+        """Print what was done with an unfinished session of an earlier run."""
         self.display.line(f"  {self.display.colour(DIM, '·')} {text}")
 
     @contextmanager
@@ -121,7 +121,7 @@ class ProgressText:
     # -- the block -----------------------------------------------------------------------------
 
     def block(self) -> list[str]:
-        """Return the lines of what is going on right now."""
+        """Return the lines of the current state."""
         show = self.display.colour
         footer = ['', *(show(DIM, f'  {text}') for text in self.footer)]
         if self._step is not None:
@@ -164,7 +164,7 @@ class _Speed:
         self.factor = 0.0
 
     def heard(self, elapsed_s: float) -> None:
-        """Take how many simulated seconds a rollout has run."""
+        """Update with the simulated seconds of a rollout."""
         last = self._last
         if last is None or elapsed_s < last[0]:
             self._last = (elapsed_s, Stopwatch())

@@ -1,4 +1,4 @@
-"""How much memory and processor time everything together takes."""
+"""Measurement of memory and processor time of all processes together."""
 
 import logging
 import os
@@ -14,7 +14,7 @@ TICKS = os.sysconf('SC_CLK_TCK')
 
 class ResourceUsage:
     """
-    Looks once a second at this process, those that ``processes`` names, and their children.
+    Samples once a second this process, those in ``processes``, and their children.
 
     ``peak_bytes`` is the largest sum of proportional set sizes: memory that several processes
     share counts once. ``cpu_s`` is processor time by name.
@@ -70,7 +70,7 @@ def memory_bytes(pid: int) -> int:
             if line.startswith('Pss:'):
                 return int(line.split()[1]) * 1024
     except OSError:
-        pass  # it ended, or belongs to somebody else
+        pass  # it ended, or belongs to another user
     return 0
 
 

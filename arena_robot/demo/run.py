@@ -1,4 +1,4 @@
-"""The demonstration from the first process to the last."""
+"""One run of the demonstration, from starting the processes to the final output."""
 
 import fcntl
 import logging
@@ -48,7 +48,7 @@ class Demo:
         self._clock = Stopwatch()
 
     def run(self) -> int:
-        """Run to the end; 0 when every session is complete and sound."""
+        """Run to the end; 0 when every session is complete and without problems."""
         self._options.check()
         entries = pool(self._options.pool)
         self._logs.mkdir(parents=True, exist_ok=True)
@@ -152,7 +152,7 @@ class Demo:
 
     def _session(self, plan: Plan, index: int, tournament: DemoTournament,
                  went_before: bool) -> DeskState:
-        """Run one session, or go on with the one that was interrupted."""
+        """Run one session, or continue the one that was interrupted."""
         number = index + 1
         resumed = went_before and tournament.pick_up(plan.jobs[index])
         if went_before:
@@ -178,7 +178,7 @@ class Demo:
 
     def _end(self, plan: Plan, entries: tuple[PoolMember, ...], usage: ResourceUsage,
              arena: DemoArena, processes: Processes, videos: Videos) -> int:
-        """Rank, report, tell; keep the site when that was asked for."""
+        """Rank, report, print; keep the site running with ``keep``."""
         self._progress.step('standings and report')
         usage.look()
         took = self._clock.seconds
@@ -221,7 +221,7 @@ def _until_interrupted(processes: Processes) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock; ConfigError when another demonstration has it."""
+    """Lock the folder; ConfigError when another demonstration uses it."""
     with (folder / '.lock').open('w') as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -233,7 +233,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _log_to(path: Path) -> Iterator[None]:
-    """Send what is logged in this process to a file."""
+    """Write this process's log to a file."""
     handler = logging.FileHandler(path, encoding='utf-8')
     handler.setFormatter(logging.Formatter('%(asctime)s %(levelname)s %(name)s: %(message)s'))
     root = logging.getLogger()
@@ -254,7 +254,7 @@ def disk_mb(folder: Path) -> float:
 
 
 def ports(before: Ports | None, policies: int) -> Ports:
-    """Return free ports, those of the run before where they are still free."""
+    """Return free ports, those of the previous run where they are still free."""
     wanted = [before.server, before.site, before.console, *before.policies] if before else []
     wanted += [0] * (3 + policies - len(wanted))
     held: list[socket.socket] = []
@@ -276,7 +276,7 @@ def _bound(port: int) -> socket.socket:
 
 
 def own_domain() -> None:
-    """Keep ROS on this machine, in a domain that others hardly use, unless told otherwise."""
+    """Limit ROS to this machine, in a domain that others rarely use, unless set otherwise."""
     os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
     os.environ.setdefault('ROS_DOMAIN_ID', str(os.getpid() % DOMAINS + 1))
     os.environ.setdefault('MUJOCO_GL', 'egl')

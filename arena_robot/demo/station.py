@@ -1,4 +1,4 @@
-"""The robot side of the demonstration: simulated station, recorder, session node, console."""
+"""Robot-side processes of the demonstration: station, recorder, session node, console."""
 
 import sys
 from pathlib import Path
@@ -12,9 +12,9 @@ from arena_robot.nodes.executables import MODULES
 
 WIDTH, HEIGHT = 320, 180
 EYES = ['left']
-STALE_S = 0.5    # of real time; a busy machine hurts nobody in a simulation
-# Every message on /clock wakes every node, but a step may be late by a quarter of its period.
-# 84 Hz is one message in 12 ms.
+STALE_S = 0.5    # of real time; lateness is harmless in a simulation
+# Every message on /clock wakes every node; a step may be late by a quarter of its period. 84 Hz is
+# one message in 12 ms.
 ARM_RATE, CLOCK_RATE = 50.0, 84.0
 
 
@@ -22,7 +22,7 @@ class DemoStation:
     """
     The processes of one station, simulated ``speed`` times as fast as the real one.
 
-    What is slow only because this machine is slow may be ``speed`` times as old.
+    Age limits are multiplied by ``speed``, because stamps are simulated time.
     """
 
     def __init__(self, folder: Path, logs: Path, speed: float, max_steps: int,
@@ -58,7 +58,7 @@ class DemoStation:
             'output_dir': str(self.sessions), 'min_free_disk': 0.5, 'derive': False}})
 
     def session(self, arena: str, token: Path) -> Process:
-        """Return the node that leads the sessions, as a client of the server at ``arena``."""
+        """Return the session node, as a client of the server at ``arena``."""
         return self._node('session_node', {'session_node': {
             'station': STATION, 'data_dir': str(self._folder), 'arena': arena,
             'token_file': str(token), 'scene': 'sim_station', 'eyes': EYES,

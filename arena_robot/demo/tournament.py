@@ -1,4 +1,4 @@
-"""The sessions of the demonstration, one after the other, as a scripted evaluator leads them."""
+"""Runs the sessions of the demonstration one after the other with a scripted evaluator."""
 
 import logging
 import time
@@ -21,13 +21,13 @@ READY_S, DELIVER_S = 40.0, 60.0
 TRIES, AGAIN_S = 4, 1.0
 RESUMABLE = (State.TASK_ENTERED, State.ASSIGNED, State.START_PHOTOGRAPHED, State.RESET,
              State.PREFERENCE, State.REVIEW)
-# Ends of a rollout for which no policy is to blame, only the machine that simulates.
+# End reasons that the slow machine causes, not the policy.
 BLAMELESS = (EndReason.SAFETY_STOP.value, EndReason.DRIVER_ERROR.value,
              EndReason.INTERRUPTED.value)
 
 
 class DemoTournament:
-    """Leads sessions on the desk of a session node, in scenes of a simulated station."""
+    """Runs sessions through a session node's desk, in scenes of a simulated station."""
 
     def __init__(self, desk: Desk, scene: SceneClient, evaluator: str,
                  alive: Callable[[], None], derived: Callable[[DeskState], None]) -> None:
@@ -40,9 +40,9 @@ class DemoTournament:
 
     def pick_up(self, job: SessionPlan) -> bool:
         """
-        Return whether the session that an earlier run left can be gone on with, else close it.
+        Return whether an earlier run's unfinished session can be continued, else close it.
 
-        A scene is set up again as it was; a rollout that was cut off cannot be judged.
+        The scene is set up again; an interrupted rollout cannot be scored.
         """
         state = self._desk.state().state
         if state.is_final or state in (State.IDLE, State.PREFLIGHT):
@@ -57,9 +57,9 @@ class DemoTournament:
 
     def run(self, job: SessionPlan, named: Callable[[str], None], fresh: bool = True) -> DeskState:
         """
-        Run one session to its end, or go on with one; ``named`` is told its id at once.
+        Run or continue one session to its end; ``named`` is called with its id at once.
 
-        It ends as aborted when the machine, not a policy, ended a rollout.
+        It is aborted when a rollout ended because of the machine, not the policy.
         """
         if fresh:
             self._instruction = self._scene.set_up(job.task, job.seed)
@@ -76,7 +76,7 @@ class DemoTournament:
         return _Patient(self._desk, script, tell, self._alive).run()
 
     def _make_ready(self) -> None:
-        """Check the station until everything is there, which takes a while after its start."""
+        """Repeat the preflight until every check passes, which takes a while after the start."""
         end_s = time.monotonic() + READY_S
         while True:
             self._alive()
@@ -91,16 +91,16 @@ class DemoTournament:
 
 
 def on_disk(folder: Path) -> DeskState:
-    """Return what the journal in a session's folder says; idle when there is none."""
+    """Return the state from the journal in a session's folder; idle when there is none."""
     path = folder / JOURNAL
     return shown(replay(read_journal(path))) if path.exists() else DeskState()
 
 
 def delivered(folder: Path, alive: Callable[[], None]) -> DeskState | None:
     """
-    Return a session that was submitted before an interruption, once the arena has all of it.
+    Return a session submitted before an interruption, once it is uploaded completely.
 
-    None when it had not come so far. Raises SessionError when it takes too long.
+    None when it was not submitted. Raises SessionError when it takes too long.
     """
     end_s = time.monotonic() + DELIVER_S
     while True:
@@ -118,9 +118,9 @@ def delivered(folder: Path, alive: Callable[[], None]) -> DeskState | None:
 
 class _Patient(Scripted):
     """
-    A script that looks before each act whether everything is still running.
+    A scripted evaluator that checks before each command that all processes run.
 
-    What fails is tried again, as a person would press the button again.
+    A failed command is repeated, as a person would press the button again.
     """
 
     def __init__(self, desk: Desk, script: Script, tell: Callable[[DeskState], None],

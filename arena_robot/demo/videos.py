@@ -1,4 +1,4 @@
-"""Derived files of each slot, made beside the sessions by a process of its own."""
+"""Derives the files of each slot in a separate process while sessions run."""
 
 import json
 import logging
@@ -21,10 +21,10 @@ AFTER = {State.SCORING_A: (Slot.A,), State.RESET: (Slot.A,), State.RUNNING_B: (S
 
 class Videos:
     """
-    Makes steps.npz, videos and episode.json of each slot as soon as its bag is there, and checks.
+    Derives and checks the files of each slot as soon as its bag is complete.
 
-    Call it with every state of a session; in REVIEW it returns once the files of both slots are
-    made, so that they are uploaded with the bags.
+    Call it with every state of a session; in REVIEW it returns when the files of both slots are
+    derived, so that they are uploaded with the bags.
     """
 
     def __init__(self, sessions: Path, log_file: Path) -> None:
@@ -43,11 +43,11 @@ class Videos:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Files appear whole or not at all, and can be made again.
+        # Files are written atomically, and can be derived again.
         self._process.kill()
 
     def __call__(self, state: DeskState) -> None:
-        """Begin what can begin, and in REVIEW wait for the end of it."""
+        """Start the derivation of finished slots; in REVIEW wait for its end."""
         slots = AFTER.get(state.state, ())
         for slot in slots:
             folder = self._sessions / state.session_id / slot.value
@@ -57,7 +57,7 @@ class Videos:
             self._wait(self._sessions / state.session_id)
 
     def wrong_with(self, session: Path) -> list[str]:
-        """Return what is wrong with the two episodes of a session, after looking at them."""
+        """Return the problems of the two episodes of a session."""
         for slot in Slot:
             self._ask(session / slot.value)
         self._wait(session)

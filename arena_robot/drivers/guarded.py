@@ -22,14 +22,14 @@ class GuardedArm:
     """
     The :class:`Arm` interface over another arm; no command reaches that arm unchecked.
 
-    ``gate`` latches stops and refuses stale commands, ``safety`` limits targets. ``last_clamps``
-    has the changes to the newest command; ``clamp_count`` counts since the start.
+    ``watchdog`` latches stops and refuses stale commands, ``safety`` limits targets.
+    ``last_clamps`` has the changes to the newest command; ``clamp_count`` counts since the start.
     """
 
-    def __init__(self, arm: Arm, safety: Safety, gate: CommandWatchdog) -> None:
+    def __init__(self, arm: Arm, safety: Safety, watchdog: CommandWatchdog) -> None:
         self.arm = arm
         self.safety = safety
-        self.gate = gate
+        self.watchdog = watchdog
         self.last_clamps: tuple[Clamp, ...] = ()
         self.clamp_count = 0
         self._lock = threading.Lock()
@@ -65,7 +65,7 @@ class GuardedArm:
         Raises SafetyError when halted, or for a stale, invalid or unsafe command.
         """
         with self._lock:
-            self.gate.accept(command.stamp_ns)
+            self.watchdog.accept(command.stamp_ns)
             safe = self.safety.guard_target(command.q, self.arm.state())
             self.last_clamps = safe.clamps
             self.clamp_count += bool(safe.clamps)
@@ -78,38 +78,38 @@ class GuardedArm:
         Raises SafetyError when halted, or when goal or path are outside the limits.
         """
         with self._lock:
-            self.gate.open_or_raise()
+            self.watchdog.open_or_raise()
             state = self.arm.state()
             goal = self.safety.check_goal(q, state)
             shortest_s = float(np.max(PEAK * np.abs(goal - state.q) / self.safety.limits.dq_max))
             wanted_s = move_duration_s(state.q, goal) if duration_s is None else duration_s
             if not np.isfinite(wanted_s):
                 raise SafetyError(f'the duration of a motion must be finite, found {wanted_s}')
-            self.gate.drop()
+            self.watchdog.drop()
             return self.arm.move_to(goal, max(wanted_s, shortest_s))
 
     def stop(self) -> None:
         """Come to rest and hold; commands made before now are refused. Works in every state."""
-        self.gate.drop()
+        self.watchdog.drop()
         self._stop_after_commands()
 
     def halt(self, reason: str) -> None:
         """Stop, and refuse every command until :meth:`resume`."""
-        self.gate.halt(reason)
+        self.watchdog.halt(reason)
         self._stop_after_commands()
 
     def resume(self) -> None:
         """Accept commands again after a halt; nothing moves by itself."""
-        self.gate.resume()
+        self.watchdog.resume()
 
     def recover(self) -> None:
         """Clear a reflex or user stop, then hold; a halt stays in force."""
-        self.gate.drop()
+        self.watchdog.drop()
         self.arm.recover()
 
     def watch(self) -> bool:
         """Stop the arm when its command stream has ended; return whether it did so just now."""
-        if not self.gate.ceased():
+        if not self.watchdog.ceased():
             return False
         self._stop_after_commands()
         return True

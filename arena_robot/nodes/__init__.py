@@ -1,7 +1,7 @@
-"""Thin ROS shells around the rooms below."""
+"""ROS nodes, a folder per node."""
 
 import os
 
-# Seven joints and small pictures need no helper threads, which spin while they wait for work.
+# Small arrays need no BLAS or OpenMP threads, which use processor time while they wait.
 os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 os.environ.setdefault('OPENCV_FOR_THREADS_NUM', '1')

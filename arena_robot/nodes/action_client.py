@@ -1,4 +1,4 @@
-"""An action client that may send its goals from any thread."""
+"""Action client that can send goals from any thread."""
 
 import time
 from typing import Any
@@ -14,24 +14,25 @@ LOOK_S = 0.0005
 
 class ThreadedActionClient(ActionClient):
     """
-    rclpy's, without two races.
+    rclpy's action client without two race conditions.
 
-    rclpy notes a goal only after it was sent. When another thread takes the answer before that,
-    it is thrown away as unexpected and the goal's future never ends. Here it waits for the note.
+    rclpy stores a goal only after sending it. If another thread takes the answer before that, the
+    answer is discarded as unexpected and the goal's future never completes. Here taking waits for
+    the store.
 
-    When one thread destroys the client while another takes what has come for it, rclpy's
-    executor never again calls anything of the client's callback group. Here nothing has come.
+    If one thread destroys the client while another takes its data, rclpy's executor never calls
+    the client's callback group again. Here no data is returned then.
     """
 
     _gone = False
 
     def destroy(self) -> None:
-        """Let go of it; another thread may be at it."""
+        """Destroy the client; another thread may be using it."""
         self._gone = True
         super().destroy()
 
     def take_data(self) -> dict[str, Any]:
-        """Return what has come; see the class."""
+        """Return the received data; see the class."""
         try:
             return dict(super().take_data())
         except (InvalidHandle, RCLError):
@@ -40,7 +41,7 @@ class ThreadedActionClient(ActionClient):
             return {}
 
     async def execute(self, taken_data: dict[str, Any]) -> None:
-        """Take what has come; see the class."""
+        """Process the received data; see the class."""
         if 'goal' in taken_data:
             number = taken_data['goal'][0]
             end_s = time.monotonic() + WAIT_S

@@ -1,9 +1,9 @@
 """
-What stands behind a node: the parameter ``backend``, looked up in drivers/table.py.
+Drivers of nodes by the parameter ``backend``, from drivers/table.py.
 
 A driver's constructor arguments are parameters: those the node has under the same name, and
 others as ``<backend>.<argument>``, or ``driver.<argument>`` where the backend is written as
-``module:Class``. Only simulation and replay are put together by hand.
+``module:Class``. Simulation and replay have their own constructors here.
 """
 
 import inspect
@@ -51,9 +51,9 @@ class SimBackend(Parameters):
 
 def choose(node: AnyPartNode, kind: str, backend: str) -> Maker:
     """
-    Return what makes the part of ``kind`` ('arm', 'gripper', 'camera') for a backend.
+    Return a function that makes the part of ``kind`` ('arm', 'gripper', 'camera') for a backend.
 
-    Declares the backend's own parameters. Raises ConfigError naming the backends there are.
+    Declares the backend's own parameters. Raises ConfigError with the available backends.
     """
     try:
         found = driver(kind, backend)
@@ -64,7 +64,7 @@ def choose(node: AnyPartNode, kind: str, backend: str) -> Maker:
 
 
 def _plain(node: AnyPartNode, kind: str, found: type[Any], backend: str) -> Maker:
-    """Return a maker that hands parameters to the constructor of ``found`` by name."""
+    """Return a function that calls the constructor of ``found`` with parameters by name."""
     given, wanted = by_name(node.params), dict[str, Any]()
     prefix = 'driver' if ':' in backend else backend
     for name, argument in inspect.signature(found).parameters.items():
@@ -107,7 +107,7 @@ def _role(node: AnyPartNode) -> str:
 
 
 def _simulated(node: AnyPartNode, kind: str) -> Maker:
-    """Return a maker of one simulated part alone, in a world of its own."""
+    """Return a function that makes one simulated part in its own world."""
     v = declare(node, SimBackend(), 'sim.')
     clock = RosClock(node.get_clock(), node.context)
     cameras = (_role(node),) if kind == 'camera' else ()
@@ -128,7 +128,7 @@ def _simulated(node: AnyPartNode, kind: str) -> Maker:
 
 
 class Alone:
-    """One part of a simulated station, which ends with it."""
+    """One part of a simulated station, which is closed with it."""
 
     def __init__(self, station: Any, part: Any) -> None:
         self._station, self._part = station, part

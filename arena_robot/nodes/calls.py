@@ -1,7 +1,7 @@
 """
-Calls of other nodes' services and actions: found, answered in time, or an error of the suite.
+Calls of other nodes' services and actions, with timeouts and this package's errors.
 
-They wait on the calling thread, so they may come from any thread but the executor's own.
+They block the calling thread, so they must not be called from the executor's thread.
 """
 
 import threading
@@ -25,7 +25,7 @@ class ServiceClients:
     """
     Clients of the services of one other node, by name.
 
-    ``find_s`` is how long to look for a service that is not there, ``error`` what is raised.
+    ``find_s`` is the timeout of finding a service, ``error`` the class that is raised.
     """
 
     def __init__(self, node: Node, other: str, kinds: dict[str, type], *, find_s: float = FIND_S,
@@ -37,7 +37,7 @@ class ServiceClients:
             for name, kind in kinds.items()}
 
     def present(self, timeout_s: float = FIND_S) -> bool:
-        """Tell whether the other node offers all of them."""
+        """Return whether the other node offers all of them."""
         return all(client.wait_for_service(timeout_s) for client in self._clients.values())
 
     def call(self, name: str, request: Any, timeout_s: float) -> Any:
@@ -59,7 +59,7 @@ class ServiceClients:
         return str(reply.message)
 
     def close(self) -> None:
-        """Let go of the clients; twice is fine."""
+        """Destroy the clients; can be called twice."""
         while self._clients:
             self._node.destroy_client(self._clients.popitem()[1])
 

@@ -1,5 +1,5 @@
 """
-Messages to core words and back; nothing here keeps state or talks to anybody.
+Conversion between ROS messages and core types; functions without state.
 
 Numbers go into messages as ``array.array`` or numpy arrays, because rclpy converts anything else
 element by element.
@@ -134,7 +134,7 @@ def wrench(stamp_ns: int, frame_id: str, force_torque: Floats) -> WrenchStamped:
 
 
 def arm_state_message(state: ArmState, stamp_ns: int, frame_id: str) -> arena.ArmState:
-    """Return the arm's own fields; the node adds what it knows of commands."""
+    """Return the arm's own fields; the node adds the fields about commands."""
     out = arena.ArmState(header=header(stamp_ns, frame_id))
     out.q, out.dq, out.tau, out.tau_ext = state.q, state.dq, state.tau, state.tau_ext
     out.q_desired = state.q_desired
@@ -148,7 +148,7 @@ def arm_state_message(state: ArmState, stamp_ns: int, frame_id: str) -> arena.Ar
 
 
 def arm_state(message: arena.ArmState) -> ArmState:
-    """Return what an ArmState message says."""
+    """Return the state in an ArmState message."""
     q, dq, tau, tau_ext, pose, q_desired = (np.array(v, dtype=np.float64) for v in (
         message.q, message.dq, message.tau, message.tau_ext, message.cartesian_position,
         message.q_desired))
@@ -168,7 +168,7 @@ def gripper_state_message(state: GripperState, stamp_ns: int,
 
 
 def gripper_state(message: arena.GripperState) -> GripperState:
-    """Return what a GripperState message says."""
+    """Return the state in a GripperState message."""
     return GripperState(
         stamp_of(message.header.stamp), message.position, message.width_m,
         message.requested_position, message.is_moving, ObjectStatus(message.object_status),

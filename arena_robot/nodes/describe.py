@@ -1,4 +1,4 @@
-"""The parameter tables of the pages in docs/, made from the dataclasses that are declared."""
+"""Generates the parameter tables in docs/ from the parameter dataclasses."""
 
 import sys
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def table(params: Sequence[Param]) -> str:
 
 
 def updated(text: str, tables: dict[str, Sequence[Param]]) -> str:
-    """Return a page with the table of every node put between its marks."""
+    """Return a page with the table of every node between its marks."""
     for name, params in tables.items():
         begin = BEGIN.format(name)
         head, rest = text.split(begin, 1)

@@ -1,4 +1,4 @@
-"""What a node says of itself once a second, in the words of diagnostic_updater."""
+"""Diagnostics of nodes, with the keys of diagnostic_updater."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ _TOLERANCE = 0.1
 
 
 class Rate:
-    """Counts events; ``target_hz`` is what they should come at."""
+    """Counts events; ``target_hz`` is their expected rate."""
 
     def __init__(self, target_hz: float) -> None:
         self.target_hz = target_hz

@@ -1,10 +1,10 @@
 """
-Subscriptions served by one thread per node, in the order of arrival.
+Subscriptions processed by one thread per node, in the order of arrival.
 
-An rclpy executor builds its lists of all that a node offers twice for every message. In a node
-with services that is a millisecond of processor time: at the rates of a station most of a core,
-and more threads also let a newer command overtake an older one. Here a wait set of nothing but
-subscriptions is built once, and the executor is left with services, actions and timers.
+An rclpy executor builds the lists of all entities of a node twice for every message. In a node
+with services this takes a millisecond of processor time: at the rates of a station most of a core.
+With several threads, a newer command can also be processed before an older one. Here a wait set
+with only subscriptions is built once, and the executor handles only services, actions and timers.
 """
 
 import logging
@@ -29,26 +29,26 @@ JOIN_S = 2.0
 
 
 class Unspun(CallbackGroup):
-    """Keeps an executor away from what somebody else takes care of."""
+    """Callback group of entities that the executor must not process."""
 
     def can_execute(self, entity: Any) -> bool:
-        """Refuse everything."""
+        """Return False: nothing is executed."""
         return False
 
     def beginning_execution(self, entity: Any) -> bool:
-        """Refuse everything."""
+        """Return False: nothing is executed."""
         return False
 
     def ending_execution(self, entity: Any) -> None:
-        """Nothing is locked."""
+        """Do nothing: nothing is locked."""
 
 
 class Listening(Node):
     """
-    A node whose subscriptions are served by a thread of its own, begun by :meth:`listen`.
+    A node whose subscriptions are processed by its own thread, started by :meth:`listen`.
 
-    A callback must be quick, and must not wait for another message. A subscription that is made
-    with a callback group is left to the executor.
+    A callback must return quickly, and must not wait for another message. A subscription that is
+    created with a callback group is processed by the executor.
     """
 
     _listener: threading.Thread | None = None
@@ -58,7 +58,7 @@ class Listening(Node):
     def create_subscription(self, msg_type: Any, topic: str, callback: Any, qos_profile: Any, *,
                             callback_group: CallbackGroup | None = None,
                             **options: Any) -> Subscription:
-        """Subscribe; see the class for who calls back."""
+        """Subscribe; see the class for the thread of the callback."""
         if callback_group is None:
             callback_group = self.__dict__.setdefault('_unspun', Unspun())
         made = super().create_subscription(msg_type, topic, callback, qos_profile,
@@ -73,7 +73,7 @@ class Listening(Node):
         return bool(gone)
 
     def listen(self) -> None:
-        """Begin to call back."""
+        """Start calling the callbacks."""
         self._news = _rclpy.GuardCondition(self.context.handle)
         self._listener = threading.Thread(target=self._listen, daemon=True,
                                           name=f'listen {self.get_name()}')
@@ -86,7 +86,7 @@ class Listening(Node):
         """Let go of what is not rclpy's; the node is destroyed next."""
 
     def destroy_node(self) -> None:
-        """Stop to listen, and let go of everything."""
+        """Stop the thread and destroy the node."""
         self._deaf = True
         self._tell()
         if self._listener is not None:
@@ -98,7 +98,7 @@ class Listening(Node):
         super().destroy_node()
 
     def _tell(self) -> None:
-        """Wake the listener up: there are more subscriptions, or fewer."""
+        """Wake the thread: the subscriptions have changed."""
         news = self._news
         if news is not None:
             with suppress(InvalidHandle), news:
@@ -115,14 +115,14 @@ class Listening(Node):
                     for one in mine:
                         take_events(self.context, list(one.event_handlers))  # type: ignore[call-overload]
             except (InvalidHandle, AttributeError):
-                continue  # one was destroyed in between: look again at what there is
+                continue  # one was destroyed meanwhile: build the list again
 
     def _mine(self) -> list[Subscription]:
         group = self.__dict__.get('_unspun')
         return [one for one in self.subscriptions if one.callback_group is group]
 
     def _serve(self, mine: list[Subscription]) -> None:
-        """Take messages until there are other subscriptions, or it is time to look at events."""
+        """Take messages until the subscriptions change, or events are due."""
         waits = _rclpy.WaitSet(len(mine), 1, 0, 0, 0, 0, self.context.handle)
         by_pointer = {one.handle.pointer: one for one in mine}
         end_s = time.monotonic() + EVENTS_S
@@ -139,7 +139,7 @@ class Listening(Node):
 
 
 def take_messages(subscription: Subscription) -> None:
-    """Call back for what has arrived; a callback that fails is logged."""
+    """Call the callbacks of received messages; exceptions are logged."""
     for _ in range(AT_ONCE):
         taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
         if taken is None:
@@ -152,7 +152,7 @@ def take_messages(subscription: Subscription) -> None:
 
 def take_events(context: Any, handlers: Sequence[Any]) -> None:
     """
-    Call back for what the middleware has to tell, such as a publisher of another QoS.
+    Call the callbacks of middleware events, such as an incompatible QoS.
 
     Raises InvalidHandle when one of the handlers was destroyed before; one that another thread
     destroys meanwhile stays until the end.

@@ -41,7 +41,7 @@ _KEY = 'param'
 @dataclass(frozen=True)
 class Meaning:
     """
-    What a parameter means and which values it may have.
+    Description, unit and allowed values of a parameter.
 
     ``low`` and ``high`` bound numbers; ``choices`` are the allowed strings, of a list each. What
     is not ``live`` can only be set before the node starts.
@@ -69,7 +69,7 @@ class Param:
     meaning: Meaning
 
     def descriptor(self) -> ParameterDescriptor:
-        """Return what tools show and rclpy enforces."""
+        """Return the parameter's descriptor for tools and rclpy."""
         meaning = self.meaning
         words = f'{meaning.description} ({meaning.unit})' if meaning.unit else meaning.description
         out = ParameterDescriptor(description=words, read_only=not meaning.live)
@@ -130,7 +130,7 @@ class Current(Generic[P]):
 
 
 def refuse_unknown(node: Node) -> None:
-    """Raise ConfigError when a file or command line gives a parameter that nobody declared."""
+    """Raise ConfigError for a parameter that is set but not declared."""
     for name in node._parameter_overrides:
         if not node.has_parameter(name) and not name.startswith('qos_overrides.'):
             known = [p for p in node._parameters if not p.startswith('qos_overrides')]

@@ -1,9 +1,9 @@
 """
-What the nodes of robot parts share: lifecycle, a publishing thread, diagnostics, supervision.
+Base of the nodes of robot parts: lifecycle, publishing thread, diagnostics, reconnection.
 
-Configure connects and reads, activate streams and accepts commands, deactivate stops and holds,
-cleanup lets go. Publishing is driven by the part's own readings, not by timers, so a stamp is
-never older than it needs to be and an idle executor costs nothing.
+Configure connects and reads, activate publishes and accepts commands, deactivate stops and holds,
+cleanup disconnects. Publishing is triggered by the part's readings, not by timers, so stamps are
+as fresh as possible and an idle executor uses no processor time.
 """
 
 import threading
@@ -40,7 +40,7 @@ P = TypeVar('P', bound=PartParams, covariant=True)
 
 class PartNode(Listening, LifecycleNode, Generic[P]):
     """
-    A lifecycle node around one robot part; subclasses say what to make, publish and report.
+    Lifecycle node of one robot part; subclasses make the part, publish and report.
 
     ``make_part`` overrides how the part is built (a simulated station hands its own in, with the
     ``timeline`` of its world); by default the ``backend`` parameter decides.
@@ -128,32 +128,32 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         return super().on_deactivate(state)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Let go of the part."""
+        """Disconnect the part."""
         self._wanted = False
         self._release()
         return OK
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stop, hold, let go."""
+        """Stop, hold, disconnect."""
         self._wanted = False
         self._stand_still()
         self._release()
         return OK
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Let go, so that the node can be configured again."""
+        """Disconnect, so that the node can be configured again."""
         self._stand_still()
         self._release()
         return OK
 
     def close(self) -> None:
-        """Stop, hold and let go, whatever the state; for the end of the process."""
+        """Stop, hold and disconnect in any state; for the end of the process."""
         self._wanted = False
         self._stand_still()
         self._release()
 
     def wind_down(self) -> None:
-        """Begin to end: publish no more and accept no commands. :meth:`close` must follow."""
+        """Stop publishing and accepting commands. :meth:`close` must follow."""
         self._wanted = False
         self._halt.set()
 
@@ -167,7 +167,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         return int(self._state_machine.current_state[0])
 
     def start(self) -> bool:
-        """Configure and activate as far as possible now; tell whether the node is active."""
+        """Configure and activate as far as possible now; return whether the node is active."""
         if self.state_id() == StateId.PRIMARY_STATE_UNCONFIGURED:
             self.trigger_configure()
         if self.state_id() == StateId.PRIMARY_STATE_INACTIVE:
@@ -176,7 +176,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         return out
 
     def trigger(self, name: str, work: Callable[[], str | None]) -> None:
-        """Offer a std_srvs/Trigger service ``~/name`` that answers with work's words."""
+        """Create a Trigger service ``~/name`` that answers with the message of ``work``."""
         def serve(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
             try:
                 response.message = work() or 'done'
@@ -189,7 +189,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
                                       callback_group=self.safe_group))
 
     def keep(self, entity: Any) -> Any:
-        """Remember something made in configure, to be destroyed in cleanup."""
+        """Register an entity made in configure, to be destroyed in cleanup."""
         self._made.append(entity)
         return entity
 
@@ -210,7 +210,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
                 self._halt.wait(0.05)
 
     def _on_failure(self, error: DriverError) -> None:
-        """Say that the part fails, and reconnect it now and then until it is back."""
+        """Report that the part failed, and reconnect periodically until it works."""
         now_ns = self.get_clock().now().nanoseconds
         if self._failing_since_ns is None:
             self._failing_since_ns = now_ns

@@ -1,4 +1,4 @@
-"""The parameters that every node of a robot part has."""
+"""Parameters of every node of a robot part."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class PartParams(Parameters):
     diagnostic_period: float = param(
         1.0, 'time between two reports on /diagnostics', 0.1, 60.0, unit='s')
     backend: str = param('sim', 'driver of the part: sim, replay, an installed one, module:Class')
-    use_fake_hardware: bool = param(False, 'use the backend sim whatever backend says')
+    use_fake_hardware: bool = param(False, 'use the backend sim instead of backend')
 
     @property
     def chosen_backend(self) -> str:

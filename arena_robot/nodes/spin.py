@@ -1,4 +1,4 @@
-"""The one class that starts, spins and stops rclpy, and the main function of every node."""
+"""Spin, the class that starts, spins and stops rclpy, and the main function of every node."""
 
 import atexit
 import ctypes
@@ -43,8 +43,8 @@ class Spin:
     """
     rclpy in this process: its context, and one executor with its threads per node.
 
-    A node's callbacks never wait for another node's; subscriptions of a Listening node have a
-    thread besides. ``with`` starts; leaving it closes the nodes, within STOP_S each.
+    A node's callbacks never wait for another node's; subscriptions of a Listening node have their
+    own thread. ``with`` starts; leaving it closes the nodes, within STOP_S each.
     """
 
     def __init__(self, args: Sequence[str] | None = None) -> None:
@@ -57,7 +57,7 @@ class Spin:
     def __enter__(self) -> Self:
         if not any(name in os.environ for name in PROFILE_VARIABLES):
             os.environ[PROFILE_VARIABLES[0]] = str(Path(__file__).with_name('fastdds.xml'))
-        # A thread that is inside rclpy when the interpreter ends would abort the process.
+        # A thread inside rclpy at the end of the interpreter would abort the process.
         atexit.register(self.close)
         rclpy.init(args=None if self._args is None else list(self._args), context=self.context,
                    signal_handler_options=SignalHandlerOptions.NO)
@@ -113,13 +113,13 @@ class Spin:
         self._before.clear()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        # A second signal may come while the main thread holds the event's lock: leave it alone.
+        # A second signal may arrive while the main thread holds the event's lock: ignore it.
         if not self.stopped.is_set():
             self.stopped.set()
 
 
 def _spin(executor: Executor) -> None:
-    """Spin to the end; a callback that fails is logged, and the others go on."""
+    """Spin to the end; exceptions of callbacks are logged."""
     while True:
         try:
             executor.spin()
@@ -131,7 +131,7 @@ def _spin(executor: Executor) -> None:
 
 
 def _keep_memory() -> None:
-    """Keep what was freed: a picture's worth from the system costs a hundred page faults."""
+    """Keep freed memory: allocating an image from the system costs a hundred page faults."""
     with suppress(AttributeError, OSError):  # only the GNU C library has mallopt
         for option, size in MALLOPT:
             ctypes.CDLL(None).mallopt(option, size)

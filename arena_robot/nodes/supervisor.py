@@ -1,4 +1,4 @@
-"""Station files: which nodes a parameter file describes, and the processes that run them."""
+"""Station files: the nodes in a parameter file, and the processes that run them."""
 
 import logging
 import sys
@@ -42,8 +42,8 @@ def nodes_in(path: str | Path) -> list[tuple[str, str]]:
     """
     Return (executable, node name) of every node that a parameter file describes.
 
-    A ``sim_station`` stands for all parts. Sections of nodes that are no part of the station, such
-    as recorder_node, may stand in the same file. Raises ConfigError for a bad file or name.
+    A ``sim_station`` includes all parts. The file may also have sections of other nodes, such as
+    recorder_node. Raises ConfigError for a bad file or name.
     """
     found = []
     for key, section in read_yaml(path).items():
@@ -80,7 +80,7 @@ def overrides_file(values: Mapping[str, Mapping[str, object]]) -> Path:
 
 @dataclass
 class Supervisor:
-    """Runs processes, starts one again that dies, and ends all together."""
+    """Runs processes, restarts a process that exits, and ends all together."""
 
     processes: Sequence[NodeProcess]
     respawn: bool = True

@@ -1,9 +1,8 @@
 """
-ROS time and a part's own time.
+Conversion between ROS time and a part's own time.
 
-Parts of a real station stamp with the ROS clock itself. A simulated world has its own time; unless
-it publishes ``/clock``, its stamps are shifted onto wall time, so that other processes, which know
-only the wall, can tell how old they are.
+Parts of a real station use the ROS clock. A simulated world has its own time; unless it publishes
+``/clock``, its stamps are shifted to wall time, so that other processes can compute their age.
 """
 
 import threading
@@ -65,7 +64,7 @@ class RosClock:
 
 
 class Timeline(Protocol):
-    """Translates between ROS time and the time of a part."""
+    """Interface of the conversion between ROS time and the time of a part."""
 
     part: Clock
 
@@ -100,12 +99,12 @@ class SameTime:
 
 class ShiftedTime:
     """
-    The part has a clock of its own that runs at the speed of ROS time, but not always evenly.
+    The part has its own clock, at the speed of ROS time but with jitter.
 
-    :meth:`tick` must be called whenever that clock moves. The shift stays the same while the part
-    is at most 25 ms late, so that periods between stamps are exact. When it falls behind more, its
-    stamps jump; when it is early, they slow down, so that they neither go back nor lie in the
-    future for long. A stamp always has the shift of the moment it was taken at.
+    :meth:`tick` must be called whenever that clock advances. The shift is constant while the part
+    is at most 25 ms late, so that periods between stamps are exact. When it is later, its stamps
+    jump; when it is early, they slow down, so that they neither decrease nor stay in the future. A
+    stamp always has the shift of its capture time.
     """
 
     def __init__(self, part: Clock, ros: Clock) -> None:

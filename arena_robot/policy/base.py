@@ -103,7 +103,7 @@ class Closable(Protocol):
     """What holds something until it is closed."""
 
     def close(self) -> None:
-        """Let go of everything; closing twice is fine."""
+        """Release all resources; may be called twice."""
 
 
 class OpenPolicy(Policy, Protocol):

@@ -1,1 +1,1 @@
-"""Episodes to and from disk."""
+"""Recording of episodes: bags, derived files, checks, replay, exports."""

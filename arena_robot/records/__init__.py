@@ -1,1 +1,1 @@
-"""What stands on disk and is shared by several rooms: one module, reader and writer a format."""
+"""File formats that several rooms use: one module, one reader and one writer per format."""

@@ -1,8 +1,8 @@
 """
-Other people's evaluations as session folders.
+Import of RoboArena evaluations as session folders.
 
-A folder holds the ``session.json`` that a station would have written. Recorded steps stay where
-they are.
+A folder holds the ``session.json`` that a station would have written. Recorded steps are not
+copied.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ def write_evaluations(sessions: Sequence[RoboArenaSession], output: Path, origin
         if has_session(output / session.session_id):
             raise DataError(f'{output / session.session_id} holds a session already; imports do '
                             'not overwrite, name another --output')
-    # Waiting for the disk once a file is most of the work; many at a time share its waits.
+    # Most of the time is spent waiting for the disk; parallel writes share the waits.
     with ThreadPoolExecutor(WRITERS) as pool:
         for _ in pool.map(lambda session: _write(session, output, origin), sessions):
             pass

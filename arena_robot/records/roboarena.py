@@ -1,8 +1,8 @@
 """
-One A/B evaluation as RoboArena keeps it, and what its values may be.
+One A/B evaluation in RoboArena's format, and the checks of its values.
 
-CSV tables and data dumps hold the same values under other names. Both readers build their
-sessions here, so the same value means the same, and is refused with the same words, in both.
+CSV tables and data dumps have the same values under different names. Both readers build their
+sessions here, so a value has the same meaning, and is refused with the same message, in both.
 """
 
 import math
@@ -60,7 +60,7 @@ class RoboArenaSession:
 
     @property
     def counts(self) -> bool:
-        """Tell whether the session holds a verdict that a ranking counts."""
+        """Return whether the session has a verdict that a ranking counts."""
         return self.valid and self.preference is not None
 
     @property
@@ -94,7 +94,7 @@ class RoboArenaSession:
 
 @dataclass(frozen=True)
 class RoboArenaData:
-    """What was read: the sessions that can be used, and per refused row where and why."""
+    """Result of reading: the usable sessions, and the position and reason of each refused row."""
 
     sessions: tuple[RoboArenaSession, ...]
     refused: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
 """
-RoboArena's CSV tables: ``sessions.csv``, one row an A/B session, and ``episodes.csv``.
+RoboArena's CSV tables: ``sessions.csv``, one row per A/B session, and ``episodes.csv``.
 
 Version 2 of ``episodes.csv`` has a ``letter`` in every row of the pair. In version 1 it is
 missing or empty; the reader gives those rows their letter by session and policy.
@@ -37,8 +37,8 @@ def read_tables(sessions: Path | str, episodes: Path | str | None = None) -> Rob
     """
     Return the sessions of the tables, in their order, with the rollouts of ``episodes``.
 
-    A row that is wrong is left out and named in ``refused``. Raises DataError when a file or a
-    column is missing, or when not a single session is left.
+    An invalid row is left out and listed in ``refused``. Raises DataError when a file or a column
+    is missing, or when not a single session is left.
     """
     found: dict[str, RoboArenaSession] = {}
     lines: dict[str, int] = {}
@@ -76,7 +76,7 @@ def table_paths(folder: Path) -> tuple[Path, Path]:
 
 
 def write_tables(folder: Path, sessions: Iterable[RoboArenaSession]) -> tuple[Path, Path]:
-    """Write both tables into a folder, each whole or not at all, and return their paths."""
+    """Write both tables into a folder, each atomically, and return their paths."""
     kept = list(sessions)
     paths = table_paths(folder)
     _write(paths[0], SESSION_COLUMNS, map(_session_row, kept))

@@ -1,5 +1,5 @@
 """
-The tree of RoboArena's data dumps, but for the recorded steps and videos in it.
+RoboArena's data dumps: folder tree and metadata, without recorded steps and videos.
 
 ::
 
@@ -7,7 +7,7 @@ The tree of RoboArena's data dumps, but for the recorded steps and videos in it.
     evaluation_sessions/<session>/metadata.yaml
     evaluation_sessions/<session>/A_<policy>/…      steps and videos; see recording/formats
 
-The files carry no version; keys that this module does not know are left alone.
+The files carry no version; unknown keys are kept.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ SESSION_GLOB = '*/metadata.yaml'
 
 
 def is_dump(folder: Path) -> bool:
-    """Tell whether a folder is a data dump."""
+    """Return whether a folder is a data dump."""
     return (folder / SESSIONS_FOLDER).is_dir()
 
 
@@ -45,8 +45,8 @@ def read_dump(folder: Path) -> RoboArenaData:
     """
     Return the sessions of a data dump, by name.
 
-    A session that is wrong is left out and named in ``refused``. Raises DataError when none is
-    left. Recorded steps are pickled objects, which are never loaded from somebody else's file.
+    An invalid session is left out and listed in ``refused``. Raises DataError when none is left.
+    Recorded steps are pickled objects, which are never loaded from foreign files.
     """
     found, refused = [], []
     for path in sorted((folder / SESSIONS_FOLDER).glob(SESSION_GLOB)):

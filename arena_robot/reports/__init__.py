@@ -1,1 +1,1 @@
-"""Results in, documents and plots out."""
+"""Reports and plots of results."""

@@ -1,4 +1,4 @@
-"""A policy asked again: its actions over the recorded ones, one small plot a number."""
+"""Plots of repeated inferences: new actions over the recorded ones, one plot per number."""
 
 from collections.abc import Sequence
 from pathlib import Path

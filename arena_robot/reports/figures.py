@@ -1,4 +1,4 @@
-"""New figures without a display, and where they go: PNG or SVG by the file's suffix."""
+"""Figures without a display, saved as PNG or SVG by the file's suffix."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What each task adds to each model's deviation rating, as a picture: PNG or SVG."""
+"""Plot of the tasks' contributions to the models' deviation ratings, as PNG or SVG."""
 
 from collections.abc import Sequence
 from pathlib import Path

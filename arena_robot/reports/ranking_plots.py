@@ -1,4 +1,4 @@
-"""Pictures of standings, as PNG or SVG by the file's suffix; matplotlib without a display."""
+"""Plots of standings, as PNG or SVG by the file's suffix."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

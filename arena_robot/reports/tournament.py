@@ -1,4 +1,4 @@
-"""A tournament as a folder of HTML that needs nothing else: standings, who beat whom, sessions."""
+"""HTML report of a tournament without external files: standings, wins per pair, sessions."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ PAD = (34, 8, 8, 18)    # left, right, top, bottom
 
 @dataclass(frozen=True)
 class Gap:
-    """How much better one policy is than another, with an interval; log-odds of winning."""
+    """Difference of two policies with an interval; log-odds of winning."""
 
     better: str
     worse: str
@@ -42,7 +42,7 @@ class Gap:
 @dataclass(frozen=True)
 class TournamentReport:
     """
-    Everything a report shows.
+    Contents of a report.
 
     ``about`` says in a sentence what each policy is. ``facts`` are label and value. ``gap`` is
     the difference that matters most.

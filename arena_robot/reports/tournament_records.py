@@ -1,4 +1,4 @@
-"""What a report shows of each session, read from its folder on the disk."""
+"""Contents of a report's sessions, read from their folders."""
 
 import dataclasses
 from collections.abc import Sequence

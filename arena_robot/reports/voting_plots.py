@@ -1,4 +1,4 @@
-"""The graph of ranked pairs as a picture: PNG or SVG by the file's suffix."""
+"""Plot of the graph of ranked pairs, as PNG or SVG by the file's suffix."""
 
 from pathlib import Path
 

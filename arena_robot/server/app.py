@@ -139,7 +139,7 @@ class ArenaServer:
 
     def _services(self) -> tuple[ArenaService, Relay]:
         limits = self.config.limits
-        gate = CallGuard(self.accounts, self.audit,
+        guard = CallGuard(self.accounts, self.audit,
                     RateLimit(self._clock, limits.calls_per_s, limits.burst), self._threads)
         parts = ServiceParts(self._clock, self.accounts, self.sessions, self.matching,
                              self.verdicts,
@@ -147,7 +147,7 @@ class ArenaServer:
         relay = Relay(self.sessions, self.policies,
                       RateLimit(self._clock, limits.relay_calls_per_s, limits.burst),
                       self._threads)
-        return ArenaService(gate, parts), relay
+        return ArenaService(guard, parts), relay
 
     async def _listen(self) -> int:
         size = self.config.limits.message_bytes

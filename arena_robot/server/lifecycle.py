@@ -133,7 +133,7 @@ class SessionLifecycle:
                            'revealed after the verdict is stored')
         if not session.verdict.valid and session.rollouts == 0:
             raise Conflict(f'session {session_id} ended before any rollout; '
-                           'its policies are revealed to nobody')
+                           'its policies are not revealed')
         with self._database.read() as connection:
             names = policy_names(connection)
         self._sessions.mark_revealed(session_id)

@@ -45,8 +45,8 @@ class ServiceParts:
 class ArenaService(pb_grpc.ArenaServiceServicer):
     """Serves ``arena.v1``; see the proto file for what each call means."""
 
-    def __init__(self, gate: CallGuard, parts: ServiceParts) -> None:
-        self._gate = gate
+    def __init__(self, guard: CallGuard, parts: ServiceParts) -> None:
+        self._guard = guard
         self._parts = parts
 
     async def Hello(self, request: pb.HelloRequest, context: Any) -> pb.HelloReply:
@@ -62,7 +62,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
                 caller, Request(request.request, request.evaluator, request.prompt))
             return pb.AssignReply(session_id=session.id, commitment=session.commitment,
                                   token_a=session.token_a, token_b=session.token_b)
-        return await self._gate.call(context, 'assign', request.request, work, STATION)
+        return await self._guard.call(context, 'assign', request.request, work, STATION)
 
     async def Heartbeat(self, request: pb.HeartbeatRequest, context: Any) -> pb.Empty:
         """Keep a session alive."""
@@ -70,7 +70,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
             self._parts.verdicts.session_of(caller, request.session_id)
             self._parts.sessions.touch(request.session_id)
             return pb.Empty()
-        return await self._gate.call(context, 'heartbeat', request.session_id, work, STATION,
+        return await self._guard.call(context, 'heartbeat', request.session_id, work, STATION,
                                      audited=False)
 
     async def StoreEpisode(self, request: pb.EpisodeRequest, context: Any) -> pb.Empty:
@@ -78,7 +78,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
         def work(caller: Caller) -> pb.Empty:
             self._parts.verdicts.episode(caller, wire.episode_from_wire(request))
             return pb.Empty()
-        return await self._gate.call(context, 'store_episode', request.session_id, work, STATION)
+        return await self._guard.call(context, 'store_episode', request.session_id, work, STATION)
 
     async def BeginUpload(self, request: pb.FileRequest, context: Any) -> pb.FileReply:
         """Announce a file."""
@@ -86,7 +86,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
             file = self._file(caller, request)
             return wire.file_to_wire(self._parts.uploads.begin(file, request.size,
                                                                request.sha256))
-        return await self._gate.call(context, 'begin_upload', request.session_id, work, STATION)
+        return await self._guard.call(context, 'begin_upload', request.session_id, work, STATION)
 
     async def Upload(self, parts: AsyncIterator[pb.UploadPart], context: Any) -> pb.FileReply:
         """Append the parts of a file as they come."""
@@ -96,9 +96,9 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
             if file is None:
                 def find(caller: Caller, request: pb.FileRequest = part.file) -> FileId:
                     return self._file(caller, request)
-                file = await self._gate.call(context, 'upload', part.file.session_id, find,
+                file = await self._guard.call(context, 'upload', part.file.session_id, find,
                                              STATION, audited=False)
-            received = await self._gate.work(
+            received = await self._guard.work(
                 context, functools.partial(self._parts.uploads.append, file, part.offset,
                                            part.data))
         return pb.FileReply(received=received)
@@ -107,7 +107,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
         """Check a file and keep it."""
         def work(caller: Caller) -> pb.FileReply:
             return wire.file_to_wire(self._parts.uploads.finish(self._file(caller, request)))
-        return await self._gate.call(context, 'finish_upload', request.session_id, work, STATION)
+        return await self._guard.call(context, 'finish_upload', request.session_id, work, STATION)
 
     async def StoreFeedback(self, request: pb.FeedbackRequest, context: Any) -> pb.Empty:
         """Keep a verdict."""
@@ -115,14 +115,14 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
             self._parts.verdicts.feedback(caller, request.session_id,
                                           wire.verdict_from_wire(request))
             return pb.Empty()
-        return await self._gate.call(context, 'feedback', request.session_id, work, STATION)
+        return await self._guard.call(context, 'feedback', request.session_id, work, STATION)
 
     async def Abort(self, request: pb.AbortRequest, context: Any) -> pb.Empty:
         """Close a session without a verdict."""
         def work(caller: Caller) -> pb.Empty:
             self._parts.verdicts.abort(caller, request.session_id, request.reason)
             return pb.Empty()
-        return await self._gate.call(context, 'abort', request.session_id, work, STATION)
+        return await self._guard.call(context, 'abort', request.session_id, work, STATION)
 
     async def Reveal(self, request: pb.SessionRequest, context: Any) -> pb.RevealReply:
         """Name the policies of a judged session."""
@@ -130,7 +130,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
             reveal = self._parts.verdicts.reveal(caller, request.session_id)
             return pb.RevealReply(nonce=reveal.nonce, policy_a=reveal.policy_a,
                                   policy_b=reveal.policy_b)
-        return await self._gate.call(context, 'reveal', request.session_id, work, STATION)
+        return await self._guard.call(context, 'reveal', request.session_id, work, STATION)
 
     async def RegisterPolicy(self, request: pb.Policy, context: Any) -> pb.Policy:
         """Submit a policy."""
@@ -157,7 +157,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
         def work(caller: Caller) -> pb.Policies:
             return pb.Policies(policies=[self._shown(r)
                                          for r in self._parts.pool.visible(caller)])
-        return await self._gate.call(context, 'list_policies', '', work, OWNER, audited=False)
+        return await self._guard.call(context, 'list_policies', '', work, OWNER, audited=False)
 
     async def AddAccount(self, request: pb.Account, context: Any) -> pb.TokenReply:
         """Create an account and its first token."""
@@ -165,7 +165,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
             roles = [wire.word(Role, text, 'a role') for text in request.roles]
             account = self._parts.accounts.add_account(request.name, request.institution, roles)
             return pb.TokenReply(token=self._parts.accounts.issue(account))
-        return await self._gate.call(context, 'add_account', request.name, work, MAINTAINER)
+        return await self._guard.call(context, 'add_account', request.name, work, MAINTAINER)
 
     async def AddStation(self, request: pb.Station, context: Any) -> pb.TokenReply:
         """Create a station and its first token."""
@@ -174,7 +174,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
                 0, request.name, request.institution, request.robot, request.external_cameras,
                 request.wrist_camera, request.stereo, request.test_driver))
             return pb.TokenReply(token=self._parts.accounts.issue(station))
-        return await self._gate.call(context, 'add_station', request.name, work, MAINTAINER)
+        return await self._guard.call(context, 'add_station', request.name, work, MAINTAINER)
 
     async def RotateToken(self, request: pb.HolderRequest, context: Any) -> pb.TokenReply:
         """Revoke a holder's tokens and return a new one."""
@@ -183,25 +183,25 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
             self._parts.accounts.revoke_all(holder)
             return pb.TokenReply(token=self._parts.accounts.issue(
                 holder, request.lifetime_s or None))
-        return await self._gate.call(context, 'rotate_token', request.name, work, MAINTAINER)
+        return await self._guard.call(context, 'rotate_token', request.name, work, MAINTAINER)
 
     async def RevokeTokens(self, request: pb.HolderRequest, context: Any) -> pb.Empty:
         """Revoke a holder's tokens."""
         def work(caller: Caller) -> pb.Empty:
             self._parts.accounts.revoke_all(self._holder(request))
             return pb.Empty()
-        return await self._gate.call(context, 'revoke_tokens', request.name, work, MAINTAINER)
+        return await self._guard.call(context, 'revoke_tokens', request.name, work, MAINTAINER)
 
     async def Standings(self, request: pb.StandingsRequest, context: Any) -> pb.StandingsReply:
         """Return a ranking as JSON."""
         def work(caller: Caller) -> pb.StandingsReply:
             return pb.StandingsReply(json=self._parts.standings(request.method,
                                                                 request.open_source))
-        return await self._gate.call(context, 'standings', request.method, work, audited=False)
+        return await self._guard.call(context, 'standings', request.method, work, audited=False)
 
     async def _owner(self, context: Any, name: str, target: str,
                      change: Callable[[Caller], PolicyRecord]) -> pb.Policy:
-        return await self._gate.call(context, name, target,
+        return await self._guard.call(context, name, target,
                                      lambda caller: self._shown(change(caller)), OWNER)
 
     def _shown(self, record: PolicyRecord) -> pb.Policy:

@@ -1,1 +1,1 @@
-"""The A/B protocol as a state machine with a journal."""
+"""The A/B session: protocol state machine with a journal, control loop, evaluator's commands."""

@@ -1,5 +1,5 @@
 """
-What a session needs of the outside: an arena that assigns, keeps and reveals.
+Interface of an arena: assigns blind pairs, stores results, reveals names.
 
 The local arena (policies from a file) and the remote one (the server) pass the same contract
 tests.
@@ -15,22 +15,22 @@ from arena_robot.policy.base import Policy
 
 
 class Arena(Protocol):
-    """Hands out blind pairs and keeps the results."""
+    """Assigns blind pairs and stores the results."""
 
     def assign(self, station: StationInfo, evaluator: str, prompt: str) -> Assignment:
         """Return a new blind pair for this instruction. Raises ServerError."""
 
     def policy(self, session_id: str, slot: Slot) -> Policy:
-        """Return the policy behind a slot; errors and timings from it name no policy."""
+        """Return the policy of a slot; its errors and timings do not identify it."""
 
     def heartbeat(self, session_id: str, state: str) -> None:
-        """Say that the session is alive; Conflict when the arena has cancelled it."""
+        """Report that the session is running; Conflict when the arena has cancelled it."""
 
     def upload(self, session_id: str, episode: Episode, folder: Path) -> None:
-        """Keep the episode's folder; resumable and idempotent."""
+        """Upload the episode's folder; resumable and idempotent."""
 
     def feedback(self, session_id: str, verdict: Verdict) -> None:
-        """Store the verdict, once; the same again is accepted, another is a Conflict."""
+        """Store the verdict once; the same again is accepted, a different one is a Conflict."""
 
     def abort(self, session_id: str, reason: str) -> None:
         """Close a session without a verdict."""

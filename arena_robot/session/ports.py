@@ -1,4 +1,4 @@
-"""What a session asks of its surroundings, besides the arena and the robot parts."""
+"""Interfaces of a session besides arena and robot parts: recorder, scene, audience."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from arena_robot.session.loop.rollout import RolloutConfig, RolloutRequest, Step
 @dataclass(frozen=True)
 class Check:
     """
-    One line of a preflight: what was looked at, whether it is fine, what to do if not.
+    One check of a preflight: name, whether it passed, what was found or what to do.
 
     With ``warning`` a session may begin, and ``detail`` says what needs attention.
     """
@@ -24,52 +24,52 @@ class Check:
     warning: bool = False
 
     def plain(self) -> Mapping[str, Any]:
-        """Return the check as a journal keeps it."""
+        """Return the check as plain values for the journal."""
         return {'name': self.name, 'ok': self.ok, 'detail': self.detail,
                 'warning': self.warning}
 
 
 class Recorder(Protocol):
-    """Keeps an episode as it happens."""
+    """Records episodes."""
 
     def check(self) -> Check:
-        """Tell whether it could record now."""
+        """Return whether it could record now."""
 
     def start(self, session_id: str, slot: Slot) -> None:
-        """Start recording; RecordingError when it refuses, for want of disk space for instance."""
+        """Start recording; RecordingError when it cannot, for example without disk space."""
 
     def lost(self) -> str:
-        """Tell why what was started is no longer being recorded; empty while it is."""
+        """Return why the recording has ended unexpectedly; empty while it runs."""
 
     def stop(self, end: EndReason, detail: str) -> None:
-        """Finish the recording; RecordingError when that fails. Nothing to stop is fine."""
+        """Finish the recording, if one runs; RecordingError when that fails."""
 
     def ready(self, folder: Path) -> bool:
-        """Tell whether an episode's folder is complete, with what is made from the recording."""
+        """Return whether an episode's folder is complete, with its derived files."""
 
 
 class Scene(Protocol):
-    """Who puts the objects back between A and B: a person, or the simulator."""
+    """Restores the scene between A and B: a person, or the simulator."""
 
     def keep(self) -> None:
         """Remember the scene as it is now as the start."""
 
     def restore(self) -> None:
-        """Put the scene back, as a person would; does nothing where a person does it."""
+        """Restore the scene; does nothing where a person does it."""
 
 
 class Audience(StepSink, Protocol):
-    """Who is told what goes on."""
+    """Receiver of a session's events."""
 
     def changed(self) -> None:
-        """Take note that the record, the notice, or what is being done changed."""
+        """Called when the record, the notice, or the current action changed."""
 
     def episode(self, job: RolloutRequest, episode: Episode | None) -> None:
-        """Take note that a rollout starts (None) or how it ended."""
+        """Called when a rollout starts (None) or ended."""
 
 
 class NoRecorder:
-    """Keeps nothing but an empty folder; for tests and dry runs."""
+    """Makes only an empty folder; for tests and dry runs."""
 
     def __init__(self, sessions: Path) -> None:
         self._sessions = sessions
@@ -95,7 +95,7 @@ class NoRecorder:
 
 
 class ScenePerson:
-    """The evaluator's own hands."""
+    """The evaluator restores the scene by hand."""
 
     def keep(self) -> None:
         """The photographs are enough."""
@@ -106,7 +106,7 @@ class ScenePerson:
 
 @dataclass(frozen=True)
 class SessionConfig:
-    """What is fixed for a station."""
+    """Fixed settings of a station."""
 
     station: StationInfo
     rollout: RolloutConfig = field(default_factory=RolloutConfig)

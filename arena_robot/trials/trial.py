@@ -1,8 +1,8 @@
 """
-Episodes of policies on the simulated station, without ROS and as fast as the machine allows.
+Trials: episodes of policies on the simulated station, without ROS and faster than real time.
 
-The path is the station's own: camera pictures, resizing, the policy, the chunk executor, safety,
-the arm's driver. Pictures are drawn only for the steps at which the policy is asked.
+The data path is that of a station: camera images, resizing, policy, chunk executor, safety, the
+arm's driver. Images are rendered only for the steps with a query.
 """
 
 import math
@@ -29,7 +29,7 @@ PICTURE = (320, 180)
 
 @dataclass(frozen=True)
 class Trial:
-    """One episode to be run: which policy, which task, which seed, at most how many steps."""
+    """One episode to run: policy, task, seed, maximum number of steps."""
 
     policy: str
     task: str
@@ -39,7 +39,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """How a trial went: the oracle's ``progress`` 0 to 1, and ``clamped`` steps of ``steps``."""
+    """Result of a trial: the oracle's ``progress`` 0 to 1, and ``clamped`` steps of ``steps``."""
 
     trial: Trial
     succeeded: bool
@@ -52,7 +52,7 @@ class TrialOutcome:
 
 @dataclass
 class _Glance:
-    """A policy that keeps count of when it will be asked again."""
+    """A policy wrapper that counts the steps until the next query."""
 
     inner: Policy
     due_at: int = 0
@@ -73,7 +73,7 @@ class _Glance:
 
 @dataclass(frozen=True)
 class _Glancing(Parts):
-    """A station's parts that take pictures only when the policy will look at them."""
+    """A station's parts that render images only for steps with a query."""
 
     policy: _Glance = field(kw_only=True)
 
@@ -103,9 +103,9 @@ class _Oracle:
 
 class Course:
     """
-    Runs trials one after the other, each on a simulated station of its own.
+    Runs trials one after the other, each on a new simulated station.
 
-    So an outcome depends on its trial alone. Policies are loaded, or connected to, once.
+    So a result depends only on its trial. Policies are loaded, or connected to, once.
     """
 
     def __init__(self, robot: str = 'panda') -> None:
@@ -113,7 +113,7 @@ class Course:
         self._policies: dict[str, Policy] = {}
 
     def run(self, trial: Trial) -> TrialOutcome:
-        """Run one episode from the task's start; a policy's error ends it as that."""
+        """Run one episode from the task's start; an error of the policy ends it."""
         policy = _Glance(Resizing(self._policy(trial.policy)))
         views = [view.split('_') for view in policy.spec.views()]
         with SimStation.make(
@@ -137,7 +137,7 @@ class Course:
                        oracle.clamped, episode.end.value, episode.detail)
 
     def close(self) -> None:
-        """Let go of the connections to served policies; can be called twice."""
+        """Close the connections to served policies; can be called twice."""
         for policy in self._policies.values():
             if isinstance(policy, Closable):
                 policy.close()

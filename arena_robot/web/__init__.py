@@ -1,1 +1,1 @@
-"""Pages over server, session and reports."""
+"""Web pages: the evaluator's console and the site of an arena server."""

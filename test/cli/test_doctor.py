@@ -77,7 +77,7 @@ def test_drawing_that_is_broken(environment):
 
 def test_drawing_that_works():
     pytest.importorskip('mujoco', reason='mujoco is not installed')
-    assert checks.egl() == 'draws without a display'
+    assert checks.egl() == 'renders without a display'
 
 
 def test_a_port_that_is_taken():
@@ -163,4 +163,4 @@ def test_the_verb_is_green_where_all_is_well(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(checks, 'all_checks', lambda *_: [
         checks.DoctorFinding('lamp', True, 'on')])
     assert main(['doctor', '--data', str(tmp_path)]) == 0
-    assert 'everything is as it should be' in capsys.readouterr().out
+    assert 'every check passed' in capsys.readouterr().out

@@ -84,7 +84,7 @@ def test_a_session_by_keys_and_lines(desk, typed, capsys):
     assert [state.verdict.progress_a, state.verdict.progress_b] == [0.5, 0.0]
     assert (state.verdict.preference, evaluator.lines) == ('A', [])
     said = capsys.readouterr().out
-    for words in ("'fifty' is not a number", 'choose A, TIE or B', 'fits the commitment',
+    for words in ("'fifty' is not a number", 'choose A, TIE or B', 'matches the commitment',
                   '100  green', 'Keep a hand near STOP'):
         assert words in said
 
@@ -93,7 +93,7 @@ def test_leaving_leaves_the_session_as_it_is(desk, typed, capsys):
     typed(['?'])
     assert Terminal(desk).lead('ada', TASK) == 1
     assert desk.state().state is State.ASSIGNED
-    assert 'goes on where it is' in capsys.readouterr().out
+    assert 'stays as it is' in capsys.readouterr().out
 
 
 def test_ending_asks_why(desk, typed):

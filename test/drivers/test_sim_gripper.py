@@ -6,7 +6,7 @@ import pytest
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.errors import DriverError, StaleData
 from arena_robot.core.observation import ObjectStatus
-from arena_robot.drivers.sim.expert import ExpertHands
+from arena_robot.drivers.sim.expert import ExpertMotions
 from arena_robot.drivers.sim.station import SimStation
 
 
@@ -27,7 +27,7 @@ def test_closes_at_the_asked_speed(station, speed, metres_per_s):
 
 
 def test_detects_a_cube_and_holds_it(station):
-    hands = ExpertHands(station)
+    hands = ExpertMotions(station)
     for _ in hands.pick(station.task.target, lift=0.1):
         station.step(1 / 15)
     state = station.gripper.state()
@@ -41,7 +41,7 @@ def test_detects_a_cube_and_holds_it(station):
 
 
 def test_more_force_takes_more_current(station):
-    hands = ExpertHands(station)
+    hands = ExpertMotions(station)
     for _ in hands.pick(station.task.target, lift=0.0):
         station.step(1 / 15)
     currents = []

@@ -7,7 +7,7 @@ import pytest
 
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.errors import ConfigError, DriverError, StaleData
-from arena_robot.drivers.sim.expert import ExpertHands
+from arena_robot.drivers.sim.expert import ExpertMotions
 from arena_robot.drivers.sim.station import SimStation
 
 
@@ -56,7 +56,7 @@ def test_restores_exactly():
 
 def test_a_grip_survives_being_restored():
     with station('lift_cube', 2) as made:
-        for _ in ExpertHands(made).pick(made.task.target, lift=0.1):
+        for _ in ExpertMotions(made).pick(made.task.target, lift=0.1):
             made.step(1 / 15)
         held = made.save()
         made.reset('lift_cube', 5)

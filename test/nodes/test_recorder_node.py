@@ -18,7 +18,7 @@ from std_srvs.srv import Trigger
 from arena_msgs.msg import RecorderStatus
 from arena_msgs.srv import StartRecording, StopRecording
 from arena_robot.nodes.convert import header
-from arena_robot.nodes.recorder.tap import TopicTap
+from arena_robot.nodes.recorder.subscription import TopicSubscription
 from arena_robot.recording.bag.base import Message, Topic
 from arena_robot.recording.bag.reader import BagReader, salvage
 from arena_robot.recording.bag.recover import recover
@@ -144,12 +144,12 @@ def test_an_episode_is_kept_whole(rig):
         assert sum(1 for _ in other.messages()) == done.written
 
 
-def tap():
-    return TopicTap(Topic('/x', 'std_msgs/msg/String'), None, None)
+def subscription():
+    return TopicSubscription(Topic('/x', 'std_msgs/msg/String'), None, None)
 
 
 def test_missing_numbers_of_one_sender_are_losses():
-    one = tap()
+    one = subscription()
     for number in (5, 6, 9, 10):
         one.count(number)
     assert one.new_losses() == 0
@@ -163,7 +163,7 @@ def test_missing_numbers_of_one_sender_are_losses():
 
 
 def test_the_numbers_of_two_senders_are_no_losses():
-    two = tap()
+    two = subscription()
     for number in (5, 100, 6, 101):
         two.count(number)
     two.follow(2)
@@ -171,7 +171,7 @@ def test_the_numbers_of_two_senders_are_no_losses():
         two.count(number)
     two.follow(2)
     assert two.new_losses() == 0
-    again = tap()
+    again = subscription()
     again.count(900)
     again.count(1)
     again.follow(1)

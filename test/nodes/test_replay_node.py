@@ -15,7 +15,7 @@ from arena_robot.cli.main import main
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import ConfigError
 from arena_robot.nodes.executables import MODULES
-from arena_robot.nodes.recorder.topics import Choice, TopicTaps
+from arena_robot.nodes.recorder.topics import Choice, TopicSubscriptions
 from arena_robot.nodes.replay.node import ReplayPublisher
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.server import GrpcPolicyServer
@@ -40,17 +40,17 @@ class Listener:
         self.messages = []
         self._guard = threading.Lock()
         self.node = Node('listener', context=spin.context)
-        self.taps = TopicTaps(self.node, Choice((f'/{prefix}/.*',), ()), None, self.add,
+        self.topics = TopicSubscriptions(self.node, Choice((f'/{prefix}/.*',), ()), None, self.add,
                               lambda topic: None, lambda topic, count: None)
-        self.taps.open()
+        self.topics.open()
 
     def add(self, message):
         with self._guard:
             self.messages.append(message)
 
     def close(self):
-        self.taps.drain()
-        self.taps.close()
+        self.topics.drain()
+        self.topics.close()
         self.node.destroy_node()
 
 

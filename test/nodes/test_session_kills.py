@@ -115,7 +115,7 @@ class Recorder:
 class ConsolePage:
     """The evaluator's page as the victim; its commands go through the page's own interface."""
 
-    told = 'nobody looked on'
+    told = 'nobody watched'
     kept_steps = 25
 
     def __init__(self, rig, reports):

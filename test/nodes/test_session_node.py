@@ -48,7 +48,7 @@ def unwatched(desk):
     desk.start(Slot.A, lambda: False)
     until(desk, lambda s: s.state is State.SCORING_A, 'the arm moves on unwatched')
     one = desk.state().slots[0]
-    assert (one.end, one.detail.partition(' for')[0]) == ('interrupted', 'nobody looked on')
+    assert (one.end, one.detail.partition(' for')[0]) == ('interrupted', 'nobody watched')
     desk.press('abort', 'a test')
 
 

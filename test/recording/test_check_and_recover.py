@@ -188,7 +188,7 @@ def test_what_nobody_finished_is_found_and_what_is_being_written_is_left_alone(e
     assert cut_off(sessions) == [sessions / 's-1' / 'A']
     assert underived(sessions, 3600.0) == [sessions / 's-2' / 'A']
     assert underived(sessions, -3600.0) == []
-    with pytest.raises(RecordingError, match='being recorded or mended'):
+    with pytest.raises(RecordingError, match='being recorded or recovered'):
         recover(sessions / 's-4' / 'A')
     growing.close()
     assert cut_off(sessions / 'none') == []

@@ -213,13 +213,13 @@ def test_an_old_gripper_state_is_refused():
 
 
 def test_a_goal_is_taken_or_refused_but_never_altered():
-    gate = safety(limits_for('panda', {'workspace_lower': [0.2, -1.0, 0.1]}))
-    assert np.array_equal(gate.check_goal(Q, arm_state(Q + 0.3)), Q)
+    safe = safety(limits_for('panda', {'workspace_lower': [0.2, -1.0, 0.1]}))
+    assert np.array_equal(safe.check_goal(Q, arm_state(Q + 0.3)), Q)
     with pytest.raises(SafetyError, match='goal of joint 2'):
-        gate.check_goal(Q + turn(2, 3.0), arm_state())
+        safe.check_goal(Q + turn(2, 3.0), arm_state())
     with pytest.raises(SafetyError, match='leaves the workspace'):
-        gate.check_goal(Q + turn(1, 2.5), arm_state())
-    assert np.array_equal(gate.check_goal(Q, arm_state(Q + turn(1, 2.5))), Q)
+        safe.check_goal(Q + turn(1, 2.5), arm_state())
+    assert np.array_equal(safe.check_goal(Q, arm_state(Q + turn(1, 2.5))), Q)
 
 
 @pytest.mark.parametrize(('robot', 'changes', 'message'), [

@@ -13,58 +13,58 @@ def clock():
 
 
 @pytest.fixture
-def gate(clock):
+def watchdog(clock):
     return CommandWatchdog(clock, timeout_s=0.2, max_age_s=0.1)
 
 
-def test_a_fresh_stream_passes(gate, clock):
+def test_a_fresh_stream_passes(watchdog, clock):
     for _ in range(5):
-        gate.accept(clock.now_ns())
+        watchdog.accept(clock.now_ns())
         clock.advance_ns(66 * MS)
-    assert not gate.ceased()
+    assert not watchdog.ceased()
 
 
-def test_a_stream_that_ceases_is_noticed_once(gate, clock):
-    assert not gate.ceased()
-    gate.accept(clock.now_ns())
+def test_a_stream_that_ceases_is_noticed_once(watchdog, clock):
+    assert not watchdog.ceased()
+    watchdog.accept(clock.now_ns())
     clock.advance_ns(199 * MS)
-    assert not gate.ceased()
+    assert not watchdog.ceased()
     clock.advance_ns(2 * MS)
-    assert gate.ceased()
-    assert not gate.ceased()
+    assert watchdog.ceased()
+    assert not watchdog.ceased()
 
 
 @pytest.mark.parametrize(('offset_ms', 'message'), [(-101, 'old'), (51, 'in the future')])
-def test_a_command_of_another_time_is_refused(gate, clock, offset_ms, message):
+def test_a_command_of_another_time_is_refused(watchdog, clock, offset_ms, message):
     with pytest.raises(SafetyError, match=message):
-        gate.accept(clock.now_ns() + offset_ms * MS)
-    assert not gate.ceased()
+        watchdog.accept(clock.now_ns() + offset_ms * MS)
+    assert not watchdog.ceased()
 
 
-def test_commands_pass_in_order_only(gate, clock):
-    gate.accept(clock.now_ns())
+def test_commands_pass_in_order_only(watchdog, clock):
+    watchdog.accept(clock.now_ns())
     with pytest.raises(SafetyError, match='already accepted'):
-        gate.accept(clock.now_ns() - MS)
+        watchdog.accept(clock.now_ns() - MS)
 
 
-def test_after_a_halt_only_resume_opens(gate, clock):
-    gate.accept(clock.now_ns())
-    gate.halt('the evaluator pressed stop')
+def test_after_a_halt_only_resume_opens(watchdog, clock):
+    watchdog.accept(clock.now_ns())
+    watchdog.halt('the evaluator pressed stop')
     clock.advance_ns(1000 * MS)
     with pytest.raises(SafetyError, match='evaluator pressed stop'):
-        gate.accept(clock.now_ns())
+        watchdog.accept(clock.now_ns())
     before = clock.now_ns()
     clock.advance_ns(MS)
-    gate.resume()
+    watchdog.resume()
     with pytest.raises(SafetyError, match='before the last stop'):
-        gate.accept(before)
-    gate.accept(clock.now_ns())
+        watchdog.accept(before)
+    watchdog.accept(clock.now_ns())
 
 
-def test_a_drop_refuses_what_was_asked_before(gate, clock):
+def test_a_drop_refuses_what_was_asked_before(watchdog, clock):
     asked = clock.now_ns()
     clock.advance_ns(MS)
-    gate.drop()
+    watchdog.drop()
     with pytest.raises(SafetyError, match='before the last stop'):
-        gate.accept(asked)
-    assert gate.halted == ''
+        watchdog.accept(asked)
+    assert watchdog.halted == ''

@@ -10,12 +10,12 @@ from arena_robot.session.evaluator.desk import RunView
 
 class InProcessDesk:
     def __init__(self, conductor):
-        self.reception = EvaluatorAccess(conductor)
+        self.access = EvaluatorAccess(conductor)
         self.conductor = conductor
         self.token, self.errors = '', []
 
     def state(self):
-        return self.reception.shown()
+        return self.access.shown()
 
     def wait_change(self, seen, timeout_s):
         threading.Event().wait(0.005)
@@ -23,23 +23,23 @@ class InProcessDesk:
 
     def running(self):
         slot = self.state().state.running
-        return RunView(slot, self.conductor.stage.steps, 400, 1 / 15) if slot else None
+        return RunView(slot, self.conductor.motions.steps, 400, 1 / 15) if slot else None
 
     def take(self, name, take_over=False):
-        self.token = self.reception.control.take(name, take_over)
+        self.token = self.access.control.take(name, take_over)
 
     def open_session(self, evaluator, instruction, repeat=False):
-        self.reception.open_session(self.token, evaluator, instruction, repeat)
+        self.access.open_session(self.token, evaluator, instruction, repeat)
 
     def press(self, button, text=''):
-        return self.reception.press(self.token, button, text)
+        return self.access.press(self.token, button, text)
 
     def start(self, slot, attended=None):
         before = self.state().state
 
         def run():
             try:
-                self.conductor.run(self.reception.may_run(self.token, Slot(slot).value))
+                self.conductor.run(self.access.may_run(self.token, Slot(slot).value))
             except ArenaError as error:
                 self.errors.append(error)
         threading.Thread(target=run, daemon=True).start()
@@ -50,17 +50,17 @@ class InProcessDesk:
         self.conductor.stop()
 
     def score(self, slot, verdict):
-        self.reception.score(self.token, Slot(slot).value, verdict)
+        self.access.score(self.token, Slot(slot).value, verdict)
 
     def judge(self, verdict):
-        self.reception.judge(self.token, verdict)
+        self.access.judge(self.token, verdict)
 
     def draft(self, verdict, instruction=''):
-        self.reception.draft(self.token, verdict, instruction)
+        self.access.draft(self.token, verdict, instruction)
 
     def submit(self):
-        self.reception.submit(self.token)
+        self.access.submit(self.token)
         self.conductor.deliver()
 
     def today(self):
-        return self.reception.today()
+        return self.access.today()

@@ -130,7 +130,7 @@ def test_an_arena_out_of_reach_keeps_the_instruction(tmp_path):
     station.conductor.close()
     again = Station(tmp_path).conductor
     assert again.record.prompt == TASK
-    assert 'Ask for the pair again' in again.record.notice
+    assert 'Request the pair again' in again.record.notice
     assert again.enter_task('ada', TASK).state is State.ASSIGNED
 
 

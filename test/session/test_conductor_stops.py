@@ -59,7 +59,7 @@ def test_only_one_motion_at_a_time(tmp_path):
 
     def press_home():
         try:
-            station.conductor.stage.home()
+            station.conductor.motions.home()
         except SessionError as error:
             refused.append(str(error))
         station.conductor.stop(EndReason.DONE)

@@ -76,13 +76,13 @@ def test_drafts_come_back_as_they_were_typed(station, desk):
 def test_bad_words_are_named(station, desk):
     go(station.conductor, State.PREFERENCE)
     with pytest.raises(SessionError, match="a slot is A or B, got 'C'"):
-        desk.reception.score(desk.token, 'C', Verdict(progress_a=0.5))
+        desk.access.score(desk.token, 'C', Verdict(progress_a=0.5))
     with pytest.raises(SessionError, match='choose A, TIE or B'):
         desk.judge(Verdict(explanation='A was faster than B'))
     with pytest.raises(SessionError, match="no button 'sumbit'"):
         desk.press('sumbit')
     with pytest.raises(Conflict, match='tester'):
-        desk.reception.submit('somebody else')
+        desk.access.submit('somebody else')
 
 
 class Tokens:

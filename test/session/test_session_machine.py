@@ -233,7 +233,7 @@ def test_a_swapped_pair_is_told():
     session = until(State.SUBMITTING)
     record = session.revealed(Reveal('00ff', 'blue', 'red'))
     assert record.verified is False
-    assert 'does not fit the commitment' in record.notice
+    assert 'does not match the commitment' in record.notice
 
 
 @pytest.mark.parametrize(('state', 'slot', 'after'), [

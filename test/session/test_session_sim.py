@@ -62,12 +62,12 @@ def sim():
 def lead(sim, folder, steps=STEPS):
     config = SessionConfig(StationInfo('sim', 'panda'), RolloutConfig(max_steps=steps),
                            min_free_gb=0.0)
-    stage = RobotMotions(Parts(sim.arm, sim.gripper, sim.cameras),
+    motions = RobotMotions(Parts(sim.arm, sim.gripper, sim.cameras),
                   Safety(limits_for('panda'), sim.clock), sim.clock, config)
     pool = LocalArenaConfig(tuple(PolicyEntry(name, name) for name in POLICIES))
     arena = LocalArena(pool, lambda e: POLICIES[e.name](), folder / 'arena', sim.clock, Random(2))
     hall, scene = Hall(), SimScene(sim)
-    conductor = Conductor(stage, arena, SessionStore(folder / 'sessions', sim.clock),
+    conductor = Conductor(motions, arena, SessionStore(folder / 'sessions', sim.clock),
                           NoRecorder(folder / 'sessions'), scene, hall, sim.clock, config)
     conductor.open()
     return conductor, hall, scene

@@ -172,7 +172,7 @@ def give_the_verdict(page):
 def see_the_reveal(page, desk):
     page.press()
     page.state('done')
-    page.until(lambda: 'fits the reveal' in page.find('#reveal').text, 'no reveal')
+    page.until(lambda: 'matches the reveal' in page.find('#reveal').text, 'no reveal')
     page.photo('8_done')
     state = desk.state()
     assert (state.verdict.progress_a, state.verdict.progress_b) == (0.5, 0.0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import ROLES, Pixels
-from arena_robot.drivers.sim.expert import PERIOD_S, ExpertHands
+from arena_robot.drivers.sim.expert import PERIOD_S, ExpertMotions
 from arena_robot.drivers.sim.render import MAX_HEIGHT, MAX_WIDTH, Shot
 from arena_robot.drivers.sim.room_model import OVERVIEW
 from arena_robot.drivers.sim.station import SimStation
@@ -67,7 +67,7 @@ def _moment(name: str, seed: int) -> int:
     """Return the step of the expert's rollout that shows the task best."""
     with SimStation.make(name, seed, cameras=()) as station:
         progress = []
-        for _ in station.task.solve(ExpertHands(station)):
+        for _ in station.task.solve(ExpertMotions(station)):
             station.step(PERIOD_S)
             progress.append(station.progress())
     wanted = _HALF_WAY.get(name, 0.48)
@@ -75,7 +75,7 @@ def _moment(name: str, seed: int) -> int:
 
 
 def _work(station: SimStation, steps: int) -> None:
-    for done, _ in enumerate(station.task.solve(ExpertHands(station)), 1):
+    for done, _ in enumerate(station.task.solve(ExpertMotions(station)), 1):
         station.step(PERIOD_S)
         if done >= steps:
             return

@@ -36,7 +36,7 @@ class ExpertRun:
         return len(self.progress)
 
 
-class ExpertHands:
+class ExpertMotions:
     """Straight motions of the finger pads at 15 Hz; see :class:`tasks.base.Hands`."""
 
     def __init__(self, station: SimStation) -> None:
@@ -118,7 +118,7 @@ def run_expert(station: SimStation, max_steps: int = MAX_STEPS) -> ExpertRun:
     seed = station.world.scene.spec.seed
     progress: list[float] = []
     try:
-        for _ in station.task.solve(ExpertHands(station)):
+        for _ in station.task.solve(ExpertMotions(station)):
             station.step(PERIOD_S)
             progress.append(station.progress())
             if len(progress) >= max_steps:

@@ -1,1 +1,1 @@
-"""The arm node: its commands, actions and parameters."""
+"""The arm node: commands, actions and parameters."""

@@ -1,4 +1,4 @@
-"""Motions of the arm that take a while: go_home, and follow_joint_trajectory where it exists."""
+"""Action servers of the arm: go_home, and with control_msgs follow_joint_trajectory."""
 
 import importlib
 import time
@@ -67,7 +67,7 @@ class ArmActions:
         return result
 
     def _watch(self, handle: ServerGoalHandle, goal: Floats, duration_s: float, mine: int) -> str:
-        """Wait for the end of a motion; return what went wrong, or nothing."""
+        """Wait for the end of a motion; return the error, or an empty string."""
         clock = self._node.timeline.part
         begin_ns = clock.now_ns()
         tolerance = self._node.params.goal_tolerance
@@ -88,7 +88,7 @@ class ArmActions:
 
     def _interrupted(self, handle: ServerGoalHandle, state: ArmState, mine: int) -> str:
         if self._commands.takeovers != mine:
-            return 'another command or a stop took over'
+            return 'replaced by another command or a stop'
         if handle.is_cancel_requested:
             self._commands.drop(mine)
             self._guard.stop()

@@ -1,4 +1,4 @@
-"""Everything that may command the arm over topics, behind one guard."""
+"""Command topics of the arm; every command goes through one GuardedArm."""
 
 import threading
 from collections.abc import Callable
@@ -24,10 +24,10 @@ from arena_robot.safety.filter import finite
 
 class ArmCommands:
     """
-    Subscribes to the command topics and keeps account of what was accepted.
+    Subscribes to the command topics and counts accepted commands.
 
-    A command without meaning (wrong length, NaN, unknown joint) makes the arm stop and hold; one
-    that comes too late, or while halted, is only refused.
+    After an invalid command (wrong length, NaN, unknown joint) the arm stops and holds; a command
+    that is too old, or sent while halted, is only refused.
     """
 
     def __init__(self, node: PartNode[ArmParams], guard: GuardedArm, names: list[str],
@@ -51,7 +51,7 @@ class ArmCommands:
                                        qos.COMMAND))
 
     def play(self) -> None:
-        """Send the running trajectory's target of this instant; called at the streaming rate."""
+        """Send the current target of the running trajectory; called at the streaming rate."""
         with self._lock:
             if self._playing is None:
                 return
@@ -75,7 +75,7 @@ class ArmCommands:
 
     def drop(self, mine: int | None = None) -> bool:
         """
-        Forget a running trajectory; whoever waits for a motion sees ``takeovers`` change.
+        Drop a running trajectory; ``takeovers`` changes for those who wait for a motion.
 
         With ``mine``, only while that is the takeover number; tell whether it was.
         """
@@ -92,7 +92,7 @@ class ArmCommands:
         Its last point is sent for another ``settle_s``.
         """
         with self._lock:
-            self.guard.gate.open_or_raise()
+            self.guard.watchdog.open_or_raise()
             self._playing = (path, begin_ns, path.duration_s + settle_s)
             self.takeovers += 1
             return self.takeovers
@@ -164,7 +164,7 @@ class ArmCommands:
     # -- inside ------------------------------------------------------------------------------
 
     def part_stamp(self, stamp: Time) -> int:
-        """Return the part's time of a stamp; a zero stamp means now, as everywhere in ROS."""
+        """Return the part's time of a stamp; a zero stamp means the current time."""
         stamp_ns = convert.stamp_of(stamp)
         timeline = self.node.timeline
         return timeline.to_part(stamp_ns) if stamp_ns else timeline.part.now_ns()
@@ -187,11 +187,11 @@ class ArmCommands:
 
 
 class _MeaninglessError(SafetyError):
-    """A command that says nothing that could be done."""
+    """An invalid command."""
 
 
 class _meaning:  # noqa: N801
-    """Turn a SafetyError inside the block into _MeaninglessError."""
+    """Convert a SafetyError inside the block to _MeaninglessError."""
 
     def __enter__(self) -> None:
         return None

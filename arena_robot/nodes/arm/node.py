@@ -1,4 +1,4 @@
-"""A Franka arm as a lifecycle node; every command passes the safety layer."""
+"""Lifecycle node of a Franka arm; every command goes through the safety layer."""
 
 import sys
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from arena_robot.safety.watchdog import CommandWatchdog
 
 
 class ArmNode(PartNode[ArmParams]):
-    """Streams the arm's state and accepts targets, actions, motions and stops."""
+    """Publishes the arm's state; accepts targets, actions, motions and stops."""
 
     def __init__(self, name: str = 'arm_node', **options: Any) -> None:
         super().__init__(name, ArmParams(), **options)
@@ -46,11 +46,11 @@ class ArmNode(PartNode[ArmParams]):
             self._make = backends.choose(self, 'arm', self.backend)
 
     def build_part(self) -> Part:
-        """Return the driver that the parameter ``backend`` names."""
+        """Return the driver of the parameter ``backend``."""
         return self._make()
 
     def on_open(self) -> None:
-        """Put the guard in front of the arm and offer topics, services and actions."""
+        """Wrap the arm in GuardedArm; create topics, services and actions."""
         v, clock = self.params, self.timeline.part
         self.guard = GuardedArm(
             cast(Arm, self.part),
@@ -82,7 +82,7 @@ class ArmNode(PartNode[ArmParams]):
         self.guard.stop()
 
     def stream_once(self) -> None:
-        """Publish one reading when it is due; look after the command stream."""
+        """Publish one reading when it is due; check the timeout of commands."""
         clock = self.timeline.part
         clock.sleep_until_ns(self._due_ns)
         now_ns = clock.now_ns()
@@ -101,14 +101,14 @@ class ArmNode(PartNode[ArmParams]):
 
     def report(self) -> Sequence[DiagnosticStatus]:
         """Return the stream's status and the robot's."""
-        commands, gate = self.commands, self.guard.gate
+        commands, watchdog = self.commands, self.guard.watchdog
         try:
             state = self.guard.state(10.0)
         except NotConnected:
             return ()
         level, text = diagnostics.OK, state.mode.name
-        if gate.halted:
-            level, text = diagnostics.WARN, f'halted ({gate.halted}): call ~/resume'
+        if watchdog.halted:
+            level, text = diagnostics.WARN, f'halted ({watchdog.halted}): call ~/resume'
         if state.recovery_required:
             level, text = diagnostics.ERROR, f'{state.mode.name}: call ~/error_recovery'
         values = {
@@ -140,7 +140,7 @@ class ArmNode(PartNode[ArmParams]):
             self._publish_broadcast(state, stamp_ns)
 
     def _publish_broadcast(self, state: ArmState, stamp_ns: int) -> None:
-        """Publish what Franka's own state broadcaster does, as far as somebody listens."""
+        """Publish the topics of Franka's state broadcaster that have subscribers."""
         base, names = self.base_frame, self.joint_names
         if self._measured.get_subscription_count():
             self._measured.publish(
@@ -161,8 +161,8 @@ class ArmNode(PartNode[ArmParams]):
         out.command_id = self.commands.command_id
         out.command_age_s = age_s
         out.clamp_count = self.guard.clamp_count
-        moving = self.guard.gate.streaming or state.mode is RobotMode.MOVE
-        out.is_holding = bool(self.guard.gate.halted) or not moving
+        moving = self.guard.watchdog.streaming or state.mode is RobotMode.MOVE
+        out.is_holding = bool(self.guard.watchdog.halted) or not moving
         return out
 
     def _command_age_s(self) -> float:

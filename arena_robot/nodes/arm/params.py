@@ -1,4 +1,4 @@
-"""The parameters of arm_node."""
+"""Parameters of arm_node."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,17 @@ _PANDA = PANDA.limits
 
 @dataclass(frozen=True, kw_only=True)
 class ArmParams(PartParams):
-    """What every arm_node declares, whatever the robot."""
+    """Parameters of every arm_node, independent of the robot."""
 
     robot_type: str = param('panda', 'which Franka', choices=tuple(sorted(ROBOTS)))
     robot_ip: str = param('172.16.0.2', 'address of the robot, or of the NUC that drives it')
-    arm_prefix: str = param('', "what comes before joint and frame names, such as 'left'")
+    arm_prefix: str = param('', "prefix of joint and frame names, such as 'left'")
     joint_state_rate: float = param(125.0, 'rate of joint_states', 1.0, 1000.0, unit='Hz')
     arm_state_rate: float = param(
         50.0, 'rate of arm_state and of the topics of franka_robot_state_broadcaster',
         1.0, 200.0, unit='Hz')
     command_timeout: float = param(
-        0.5, 'silence after which the arm holds', 0.05, 5.0, unit='s')
+        0.5, 'time without a command after which the arm holds', 0.05, 5.0, unit='s')
     max_command_age: float = param(
         0.2, 'age above which a command is refused', 0.01, 5.0, unit='s')
     max_state_age: float = param(
@@ -30,7 +30,7 @@ class ArmParams(PartParams):
     reset_joints: tuple[float, ...] = param(
         RESET_JOINTS, "goal of go_home, DROID's by default", unit='rad')
     goal_tolerance: float = param(
-        0.03, 'distance at which a motion has arrived', 0.001, 0.5, unit='rad')
+        0.03, 'distance at which a motion has reached its goal', 0.001, 0.5, unit='rad')
     base_frame: str = param('', 'frame of poses; empty: <prefix>_<robot_type>_link0')
 
 
@@ -45,13 +45,13 @@ class LimitParams(Parameters):
     velocity: tuple[float, ...] = param(_PANDA.velocity, 'limit: joint speeds', unit='rad/s')
     torque: tuple[float, ...] = param(_PANDA.torque, 'limit: spring torques', unit='N m')
     workspace_lower: tuple[float, ...] = param(
-        _PANDA.workspace_lower, "limit: lower corner of the flange's box", unit='m')
+        _PANDA.workspace_lower, "limit: lower corner of the flange's workspace", unit='m')
     workspace_upper: tuple[float, ...] = param(
-        _PANDA.workspace_upper, "limit: upper corner of the flange's box", unit='m')
+        _PANDA.workspace_upper, "limit: upper corner of the flange's workspace", unit='m')
     elbow_lower: tuple[float, ...] = param(
-        _PANDA.elbow_lower, "limit: lower corner of the elbow's box", unit='m')
+        _PANDA.elbow_lower, "limit: lower corner of the elbow's workspace", unit='m')
     elbow_upper: tuple[float, ...] = param(
-        _PANDA.elbow_upper, "limit: upper corner of the elbow's box", unit='m')
+        _PANDA.elbow_upper, "limit: upper corner of the elbow's workspace", unit='m')
     max_joint_delta: float = param(
         _PANDA.max_joint_delta, 'limit: largest step of an action', unit='rad')
     max_lead: float = param(

@@ -1,4 +1,4 @@
-"""A stereo camera as a lifecycle node, with the topics of ZED's own wrapper."""
+"""Lifecycle node of a stereo camera, with the topics of the ZED wrapper."""
 
 import sys
 from array import array
@@ -37,7 +37,7 @@ class Eye:
 
 
 class CameraNode(PartNode[CameraParams]):
-    """Publishes both eyes of every grab with one stamp."""
+    """Publishes both eyes of every grab with the same stamp."""
 
     def __init__(self, name: str = 'camera_node', **options: Any) -> None:
         super().__init__(name, CameraParams(), **options)
@@ -56,7 +56,7 @@ class CameraNode(PartNode[CameraParams]):
         return self._make()
 
     def on_open(self) -> None:
-        """Check the serial number and offer the topics."""
+        """Check the serial number and create the topics."""
         self.camera = cast(Camera, self.part)
         wanted = self.params.serial_number
         if wanted and wanted != self.camera.serial:
@@ -72,7 +72,7 @@ class CameraNode(PartNode[CameraParams]):
         self._next_ns = 0
 
     def stream_once(self) -> None:
-        """Publish the next frame, or leave it out when the camera is faster than asked."""
+        """Publish the next frame, or skip it when the camera is faster than pub_frame_rate."""
         frame = self.camera.wait_frame(0.5)
         stamp_ns = self.timeline.to_ros(frame.left.stamp_ns)
         self.dropped = frame.dropped
@@ -85,7 +85,7 @@ class CameraNode(PartNode[CameraParams]):
         pictures = [(self.eyes[eye], self._resized(image.pixels))
                     for eye, image in (('left', frame.left), ('right', frame.right))
                     if image.pixels.size]
-        # A control loop waits for the pictures, nobody waits for the JPEGs, which take longer.
+        # Raw images first: a control loop waits for them; JPEGs take longer.
         for eye, pixels in pictures:
             self._publish(eye, pixels, stamp_ns)
         for eye, pixels in pictures:

@@ -22,17 +22,17 @@ STYLES = {
 class CameraParams(PartParams):
     """The parameters of camera_node."""
 
-    role: str = param('left', 'where the camera stands', choices=ROLES)
+    role: str = param('left', 'position of the camera', choices=ROLES)
     serial_number: str = param('', 'serial number that the camera must have; empty: any')
-    camera_name: str = param('', 'what frame names begin with; empty: the role')
+    camera_name: str = param('', 'prefix of frame names; empty: the role')
     pub_frame_rate: float = param(15.0, 'frames published', 0.1, 120.0, unit='Hz')
-    width: int = param(0, 'published width; 0: as the camera gives it', 0, 4096, unit='px')
-    height: int = param(0, 'published height; 0: as the camera gives it', 0, 4096, unit='px')
+    width: int = param(0, 'published width; 0: size of the camera', 0, 4096, unit='px')
+    height: int = param(0, 'published height; 0: size of the camera', 0, 4096, unit='px')
     encoding: str = param('rgb8', 'pixel format', choices=tuple(convert.ENCODINGS))
     jpeg_quality: int = param(
-        QUALITY, 'quality of …/compressed, made only while somebody listens', 1, 100)
+        QUALITY, 'quality of …/compressed, encoded only while it has subscribers', 1, 100)
     topic_style: str = param(
-        'zed5', 'topic names of which ZED wrapper, or generic', choices=tuple(STYLES))
+        'zed5', 'topic names: of a ZED wrapper version, or generic', choices=tuple(STYLES))
     capture_latency_ms: float = param(
-        41.0, "stamp minus true exposure, kept beside the images; DROID's for ZED",
+        41.0, "stamp minus true exposure, published in diagnostics; DROID's for ZED",
         0.0, 1000.0, unit='ms')

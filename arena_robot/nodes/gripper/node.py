@@ -1,4 +1,4 @@
-"""A Robotiq 2F-85 as a lifecycle node."""
+"""Lifecycle node of a Robotiq 2F-85."""
 
 import importlib
 import math
@@ -36,7 +36,7 @@ GRIPPED = (ObjectStatus.GRIPPED_CLOSING, ObjectStatus.GRIPPED_OPENING)
 
 
 class GripperNode(PartNode[GripperParams]):
-    """Streams the gripper's state and accepts positions, policy actions and goals."""
+    """Publishes the gripper's state; accepts positions, policy actions and goals."""
 
     def __init__(self, name: str = 'gripper_node', **options: Any) -> None:
         super().__init__(name, GripperParams(), **options)
@@ -52,13 +52,13 @@ class GripperNode(PartNode[GripperParams]):
             self._make = backends.choose(self, 'gripper', self.backend)
 
     def build_part(self) -> Part:
-        """Return the driver that the parameter ``backend`` names."""
+        """Return the driver of the parameter ``backend``."""
         return self._make()
 
     def on_open(self) -> None:
         """Offer topics, services and the action."""
         self.gripper = cast(Gripper, self.part)
-        self.gate = CommandWatchdog(self.timeline.part, math.inf, self.params.max_command_age)
+        self.watchdog = CommandWatchdog(self.timeline.part, math.inf, self.params.max_command_age)
         self.rate = diagnostics.Rate(self.params.publish_rate)
         self.refusal = ''
         self._commanded_ns: int | None = None
@@ -154,7 +154,7 @@ class GripperNode(PartNode[GripperParams]):
         values = finite(action.values, action.space.size, f'{message.action_space} action')
         stamp_ns = convert.stamp_of(message.header.stamp)
         clock = self.timeline
-        self.gate.accept(clock.to_part(stamp_ns) if stamp_ns else clock.part.now_ns())
+        self.watchdog.accept(clock.to_part(stamp_ns) if stamp_ns else clock.part.now_ns())
         self.send(binarised(float(values[-1])))
 
     def _command_age_s(self) -> float:
@@ -163,7 +163,7 @@ class GripperNode(PartNode[GripperParams]):
         return (self.timeline.part.now_ns() - self._commanded_ns) * 1e-9
 
     def _effort(self, state: GripperState) -> float:
-        """Return the force (N) asked of the gripper while it holds something."""
+        """Return the commanded force (N) while the gripper holds an object."""
         gripped = state.object_status in GRIPPED
         return self._force * self.params.max_effort if gripped else 0.0
 
@@ -233,7 +233,7 @@ def _numbers(message: Float64MultiArray) -> list[float]:
 
 
 def _action_type() -> Any:
-    """Return control_msgs' GripperCommand where it is installed, else its double."""
+    """Return control_msgs' GripperCommand where it is installed, else arena_msgs'."""
     try:
         return importlib.import_module('control_msgs.action').GripperCommand
     except ImportError:

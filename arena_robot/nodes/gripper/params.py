@@ -14,11 +14,11 @@ class GripperParams(PartParams):
     com_port: str = param('/dev/ttyUSB0', 'serial port')
     baudrate: int = param(115200, 'serial speed', 9600, 1000000, unit='Bd')
     slave_address: int = param(9, 'Modbus address', 1, 247)
-    arm_prefix: str = param('', "what comes before joint and frame names, such as 'left'")
+    arm_prefix: str = param('', "prefix of joint and frame names, such as 'left'")
     publish_rate: float = param(
         50.0, 'rate of joint_states and gripper_state', 1.0, 500.0, unit='Hz')
     gripper_closed_position: float = param(
-        convert.KNUCKLE_CLOSED, 'knuckle joint when closed', 0.1, 1.0, unit='rad')
+        convert.KNUCKLE_CLOSED, 'knuckle joint position when closed', 0.1, 1.0, unit='rad')
     speed: float = param(
         0.5, 'closing speed, as a fraction of the largest', 0.0, 1.0, live=True)
     force: float = param(
@@ -28,7 +28,7 @@ class GripperParams(PartParams):
         0.05, 'time without motion that counts as stalled', 0.0, 5.0, unit='s')
     goal_tolerance: float = param(
         0.02, 'distance at which a goal is reached', 0.0, 0.5, unit='rad')
-    allow_stalling: bool = param(True, 'a goal that ends at an object is a success')
+    allow_stalling: bool = param(True, 'a goal that stops at an object is a success')
     goal_timeout: float = param(
         5.0, 'time after which a goal has failed', 0.1, 60.0, unit='s')
     max_command_age: float = param(

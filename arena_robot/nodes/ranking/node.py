@@ -1,9 +1,9 @@
 """
-ranking_node: standings off the robot, recomputed when results arrive.
+ranking_node: publishes standings, recomputed when results arrive.
 
 Watches a folder of sessions or tables, an arena server's database, or its site; publishes the
 standings latched on ``~/ranking`` and answers ``~/get_ranking`` (method, subset, since) and
-``~/ingest_episode``. Never runs at a station: it knows the policies' names.
+``~/ingest_episode``. It must not run at a station, because it publishes policy names.
 """
 
 import logging
@@ -75,7 +75,7 @@ class RankingNode(Listening):
         self._source.close()
 
     def look(self) -> None:
-        """Publish new standings when the source changed and has been quiet since."""
+        """Publish new standings when the source has changed, after the debounce time."""
         try:
             version = (self._source.version(), len(self._extra))
             now = time.monotonic()

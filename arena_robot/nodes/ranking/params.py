@@ -14,6 +14,6 @@ class RankingParams(Parameters):
     method: str = param('bt', 'default method, by name or module:name')
     intervals: int = param(
         200, 'bootstrap replicates behind the intervals; 0: none', 0, 10_000)
-    period: float = param(1.0, 'time between two looks at the source', 0.05, 3600.0, unit='s')
+    period: float = param(1.0, 'period of checks of the source', 0.05, 3600.0, unit='s')
     debounce: float = param(
-        0.5, 'time without news before standings are computed', 0.0, 60.0, unit='s')
+        0.5, 'time without changes before standings are computed', 0.0, 60.0, unit='s')

@@ -1,4 +1,4 @@
-"""Where a ranking node finds verdicts: a folder, a database, a server."""
+"""Sources of comparisons for the ranking node: a folder, a database, a server's site."""
 
 import json
 import logging
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class RankingSource(Protocol):
-    """Verdicts, and something that changes when they do."""
+    """Interface of a source: comparisons, and a version that changes with them."""
 
     def version(self) -> Hashable:
         """Return a value that differs whenever the verdicts may."""
@@ -56,7 +56,7 @@ class FolderSource:
         return comparisons_below(self._folder)
 
     def close(self) -> None:
-        """Nothing to let go."""
+        """Do nothing: nothing is open."""
 
 
 class DatabaseSource:
@@ -107,7 +107,7 @@ class SiteSource:
                 if e['valid'] and e['preference'] and e['policy_a'] != e['policy_b']]
 
     def close(self) -> None:
-        """Nothing to let go."""
+        """Do nothing: nothing is open."""
 
     def _get(self, path: str) -> Any:
         try:

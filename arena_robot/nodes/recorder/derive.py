@@ -1,4 +1,4 @@
-"""Work on finished episodes in the background, never while something is being recorded."""
+"""Background processing of finished episodes, never while recording."""
 
 import logging
 import sys
@@ -16,9 +16,9 @@ class Deriver:
     """
     Runs ``arena episode derive`` or ``recover`` for folder after folder, at the lowest priority.
 
-    ``hold`` ends the running one, which begins anew after ``release``: one that is only frozen
-    would stay so for ever if this process were killed. What is cut off by ``close`` can be derived
-    again by hand: files appear whole or not at all.
+    ``hold`` ends the running process, which restarts after ``release``: a stopped (SIGSTOP)
+    process would stay if this process were killed. Work that ``close`` interrupts can be derived
+    again by hand: files are written atomically.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Deriver:
         self.step()
 
     def hold(self) -> None:
-        """Stop working until :meth:`release`."""
+        """Stop processing until :meth:`release`."""
         with self._guard:
             self._held = True
             if self._process is not None and self._process.code is None and not self._cut:
@@ -44,13 +44,13 @@ class Deriver:
                 self._process.interrupt()
 
     def release(self) -> None:
-        """Work again."""
+        """Continue processing."""
         with self._guard:
             self._held = False
         self.step()
 
     def step(self) -> None:
-        """Look whether the running one has ended, and begin the next; call this now and then."""
+        """Start the next process when the running one has ended; call this periodically."""
         with self._guard:
             if self._process is not None:
                 code = self._process.code
@@ -65,13 +65,13 @@ class Deriver:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is being derived or waits to be."""
+        """Whether an episode is being processed or waits for it."""
         with self._guard:
             return bool(self._waiting) or (self._process is not None
                                            and self._process.code is None)
 
     def close(self) -> None:
-        """End what runs."""
+        """End the running process."""
         with self._guard:
             self._waiting.clear()
             if self._process is not None:

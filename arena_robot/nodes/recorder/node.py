@@ -1,10 +1,10 @@
 """
-recorder_node: everything that is published during an episode, into a rosbag2 bag.
+recorder_node: records all topics of an episode into a rosbag2 bag.
 
 Services: ``~/start`` and ``~/stop`` with session and slot, ``~/pause``, ``~/resume``,
-``~/is_paused``, ``~/split_bagfile``. ``~/status`` says once a second what arrived, what was
-written, what was lost. SIGINT and SIGTERM finish the bag; one that was cut off by worse is mended
-when the recorder starts again.
+``~/is_paused``, ``~/split_bagfile``. ``~/status`` publishes once a second the received, written
+and lost messages. SIGINT and SIGTERM finish the bag; a bag that was cut off is recovered when the
+recorder starts again.
 """
 
 import re
@@ -31,7 +31,7 @@ from arena_robot.nodes.parameters import declare, refuse_unknown
 from arena_robot.nodes.recorder.derive import Deriver
 from arena_robot.nodes.recorder.params import LEVELS, RecorderParams
 from arena_robot.nodes.recorder.qos import read_overrides
-from arena_robot.nodes.recorder.topics import Choice, TopicTaps
+from arena_robot.nodes.recorder.topics import Choice, TopicSubscriptions
 from arena_robot.nodes.spin import run_node
 from arena_robot.nodes.timeline import RosClock
 from arena_robot.recording.bag.base import Message, Topic
@@ -63,7 +63,7 @@ class RecorderNode(Listening):
             cache_bytes=v.max_cache_size, chunk_bytes=v.chunk_size,
             flush_s=v.flush_period, level=LEVELS[v.compression],
             min_free_bytes=int(v.min_free_disk * 2**30)), self._time)
-        self.taps = TopicTaps(
+        self.topics = TopicSubscriptions(
             self, Choice(v.topics, v.exclude, v.images),
             self._time, self._take, self._announce, self.recorder.count_lost,
             read_overrides(v.qos_profile_overrides_path))
@@ -77,13 +77,13 @@ class RecorderNode(Listening):
         self._last: tuple[float, tuple[Path, int, int, int]] | None = None
         self._make_interfaces()
         self._mend()
-        self.taps.open()
+        self.topics.open()
 
     def _mend(self) -> None:
-        """Complete, in the background, what an earlier recorder left when it was killed."""
+        """Recover, in the background, the bags that a killed recorder left."""
         broken = cut_off(self.root)
         for folder in broken:
-            self.get_logger().warning(f'{folder} was cut off; it is being mended')
+            self.get_logger().warning(f'{folder} was cut off; it is being recovered')
             self.deriver.add(folder, 'recover')
         if self.params.derive:
             for folder in (*broken, *underived(self.root, _A_DAY_S)):
@@ -102,18 +102,18 @@ class RecorderNode(Listening):
         self.create_timer(1.0, self._each_second, callback_group=MutuallyExclusiveCallbackGroup())
 
     def close(self) -> None:
-        """Finish the bag that is open, and let go."""
+        """Finish the open bag, and close."""
         if self.recorder.is_recording:
             try:
                 self.stop(EndReason.INTERRUPTED.value, 'the recorder was shut down')
             except RecordingError as error:
                 self.get_logger().error(f'the bag could not be finished: {error}')
-        self.taps.close()
+        self.topics.close()
         self.deriver.close()
 
     def start(self, session_id: str, slot: str) -> Path:
         """
-        Open a bag for an episode and return its folder; a second time it changes nothing.
+        Open a bag for an episode and return its folder; does nothing if it is open.
 
         Raises RecordingError.
         """
@@ -145,7 +145,7 @@ class RecorderNode(Listening):
         """
         Close the bag; return its folder, messages written and lost, bytes.
 
-        Asked again soon after, because an answer was lost, it answers the same. Raises
+        If it is called again soon after, because an answer was lost, it returns the same. Raises
         RecordingError.
         """
         if not self.recorder.is_recording and self._last is not None:
@@ -153,7 +153,7 @@ class RecorderNode(Listening):
             if time.monotonic() - stopped_s < _REPEAT_S:
                 return result
         time.sleep(self.params.settle_time)
-        self.taps.drain()
+        self.topics.drain()
         folder = Path(self.recorder.folder or '')
         try:
             bag, report = self.recorder.stop({'end_reason': end_reason, 'detail': detail})
@@ -205,7 +205,7 @@ class RecorderNode(Listening):
             response.success, response.message = True, 'the recording is complete'
         except ArenaError as error:
             response.message = str(error)
-            if busy:  # a session node that has just started asks in any case
+            if busy:  # a session node that has just started always calls stop
                 self._problem = str(error)
                 self.get_logger().error(str(error))
         return response
@@ -230,7 +230,7 @@ class RecorderNode(Listening):
     def _on_split(self, request: Trigger.Request, response: Trigger.Response
                   ) -> Trigger.Response:
         try:
-            self.taps.drain()
+            self.topics.drain()
             response.message = str(self.recorder.split())
             response.success = True
         except ArenaError as error:
@@ -246,16 +246,16 @@ class RecorderNode(Listening):
         level = diagnostics.OK
         if report.problem or self._problem:
             level = diagnostics.ERROR
-        elif lost or self.taps.problems:
+        elif lost or self.topics.problems:
             level = diagnostics.WARN
         self._reports.publish(diagnostics.report(now_ns, diagnostics.status(
             f'{self.get_name()}: recording', str(self.root), level, self._message(report),
-            {'Recording': report.recording, 'Topics': len(self.taps.topics), 'Lost': lost,
+            {'Recording': report.recording, 'Topics': len(self.topics.topics), 'Lost': lost,
              'Bytes written': report.bytes_written, 'Bytes queued': report.bytes_queued,
              'Disk free (GiB)': f'{disk_free(self.root) / 2**30:.1f}'})))
 
     def _message(self, report: RecorderReport) -> str:
-        words = [report.problem or self._problem, *self.taps.problems.values()]
+        words = [report.problem or self._problem, *self.topics.problems.values()]
         return '; '.join(word for word in words if word)
 
     def _status_message(self, report: RecorderReport, now_ns: int) -> RecorderStatus:

@@ -23,14 +23,14 @@ class RecorderParams(Parameters):
     qos_profile_overrides_path: str = param(
         '', 'file with QoS profiles by topic, as ros2 bag takes')
     max_cache_size: int = param(
-        200 * _MIB, 'how much may wait for the disk', _MIB, 2**34, unit='B')
+        200 * _MIB, 'limit of data waiting for the disk', _MIB, 2**34, unit='B')
     compression: str = param(
-        'zstd_fast', 'of state; pictures are stored as they are', choices=tuple(LEVELS))
+        'zstd_fast', 'compression of state; images are stored as received', choices=tuple(LEVELS))
     chunk_size: int = param(2 * _MIB, 'size of a chunk in the file', 2**16, 2**26, unit='B')
     flush_period: float = param(
         0.5, 'time between two writes to the disk; what kill -9 loses', 0.05, 10.0, unit='s')
     min_free_disk: float = param(
-        4.0, 'what must be free to start a recording', 0.0, 1e6, unit='GiB')
+        4.0, 'free disk space required to start a recording', 0.0, 1e6, unit='GiB')
     settle_time: float = param(
         0.1, 'wait for late messages before closing a bag', 0.0, 5.0, unit='s')
-    derive: bool = param(True, 'make steps.npz, videos and episode.json after each recording')
+    derive: bool = param(True, 'write steps.npz, videos and episode.json after each recording')

@@ -1,4 +1,4 @@
-"""Quality of service between rclpy and the words that bags and override files use."""
+"""Conversion of QoS between rclpy and the terms of bags and override files."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ _OTHER = ('depth', 'avoid_ros_namespace_conventions')
 
 
 def offered(profile: QoSProfile) -> Qos:
-    """Return what the graph says that a publisher offers."""
+    """Return a publisher's QoS as reported by the ROS graph."""
     return Qos(
         reliability=_word(profile.reliability), durability=_word(profile.durability),
         history=_word(profile.history), depth=int(profile.depth),
@@ -40,8 +40,8 @@ def wanted(offers: Sequence[Qos], depth: int) -> QoSProfile:
     """
     Return a subscriber's profile that every publisher can serve.
 
-    Reliable when all are, latched when all are; otherwise the weaker one, since a subscriber that
-    asks for more than is offered is sent nothing.
+    Reliable when all are, latched when all are; otherwise the weaker one, because a subscriber
+    that requests more than is offered receives nothing.
     """
     reliable = all(q.reliability == 'reliable' for q in offers)
     latched = bool(offers) and all(q.is_latched for q in offers)

@@ -1,4 +1,4 @@
-"""Which topics are recorded, and their messages as they come off the wire."""
+"""Selection of the recorded topics, and their serialized messages."""
 
 import importlib
 import logging
@@ -18,7 +18,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import RecordingError
 from arena_robot.nodes.listener import Unspun, take_events
 from arena_robot.nodes.recorder.qos import offered, wanted
-from arena_robot.nodes.recorder.tap import TopicTap
+from arena_robot.nodes.recorder.subscription import TopicSubscription
 from arena_robot.recording.bag.base import IMAGE_TYPES, Message, Topic
 from arena_robot.recording.bag.definitions import read_definition, share_folders
 
@@ -34,7 +34,7 @@ IMAGES = {'jpeg': {'sensor_msgs/msg/Image'}, 'raw': {'sensor_msgs/msg/Compressed
 @dataclass(frozen=True)
 class Choice:
     """
-    What is recorded: topics that match any of ``include`` and none of ``exclude``.
+    Selection of topics: those that match any of ``include`` and none of ``exclude``.
 
     Patterns are regular expressions over whole names. ``images`` picks a key of ``IMAGES``.
     """
@@ -51,9 +51,9 @@ class Choice:
                 and not any(re.fullmatch(p, topic) for p in self.exclude))
 
 
-class TopicTaps:
+class TopicSubscriptions:
     """
-    Finds topics, subscribes to them raw, and hands every message to ``sink``.
+    Finds topics, subscribes to them raw, and passes every message to ``sink``.
 
     ``announce`` is called before the first message of a topic, ``losses`` with each new loss.
     One thread does it all; ``overrides`` replace profiles by topic.
@@ -71,7 +71,7 @@ class TopicTaps:
         self._losses = losses
         self._overrides = overrides or {}
         self._group = Unspun()
-        self._taps: dict[str, TopicTap] = {}
+        self._topics: dict[str, TopicSubscription] = {}
         self._stop = threading.Event()
         self._hurry = threading.Event()
         self._idle = threading.Condition()
@@ -82,11 +82,11 @@ class TopicTaps:
     @property
     def topics(self) -> list[Topic]:
         """Return the topics found so far."""
-        return [tap.topic for tap in list(self._taps.values())]
+        return [one.topic for one in list(self._topics.values())]
 
     def open(self) -> None:
-        """Start to look and to take."""
-        self._thread = threading.Thread(target=self._run, name='recorder taps', daemon=True)
+        """Start the thread."""
+        self._thread = threading.Thread(target=self._run, name='recorder topics', daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class TopicTaps:
             self._thread = None
 
     def drain(self, timeout_s: float = 2.0) -> bool:
-        """Return once everything that had arrived before the call was handed on."""
+        """Return when all messages that arrived before the call were passed on."""
         self._hurry.set()
         with self._idle:
             target = self._rounds + 2
@@ -126,25 +126,25 @@ class TopicTaps:
                 self._idle.notify_all()
 
     def _take_all(self) -> None:
-        for tap in self._taps.values():
-            handle, kind = tap.subscription.handle, tap.subscription.msg_type
+        for one in self._topics.values():
+            handle, kind = one.subscription.handle, one.subscription.msg_type
             with handle:
                 while (taken := handle.take_message(kind, True)) is not None:
-                    self._hand_on(tap, taken[0], taken[1])
+                    self._hand_on(one, taken[0], taken[1])
 
-    def _hand_on(self, tap: TopicTap, data: bytes, info: dict[str, Any]) -> None:
+    def _hand_on(self, one: TopicSubscription, data: bytes, info: dict[str, Any]) -> None:
         sequence = int(info['publication_sequence_number'] or 0)
-        tap.count(sequence)
+        one.count(sequence)
         if self._wall_time:
             log_ns = int(info['received_timestamp']) or self._clock.now_ns()
             publish_ns = int(info['source_timestamp']) or log_ns
         else:
             log_ns = publish_ns = self._clock.now_ns()
-        self._sink(Message(tap.topic.name, log_ns, max(publish_ns, 0), sequence, data))
+        self._sink(Message(one.topic.name, log_ns, max(publish_ns, 0), sequence, data))
 
     def _look(self) -> None:
         for name, types in self._node.get_topic_names_and_types():
-            if name in self._taps or name in self.problems or not types:
+            if name in self._topics or name in self.problems or not types:
                 continue
             if self._choice.takes(name, types[0]):
                 if len(types) > 1:
@@ -168,9 +168,9 @@ class TopicTaps:
         topic = Topic(name, message_type, definition,
                       type_hash if type_hash.startswith('RIHS') else '', offers)
         self._announce(topic)
-        self._taps[name] = self._tap(topic, kind, len(senders))
+        self._topics[name] = self._subscription(topic, kind, len(senders))
 
-    def _tap(self, topic: Topic, kind: Any, senders: int) -> TopicTap:
+    def _subscription(self, topic: Topic, kind: Any, senders: int) -> TopicSubscription:
         profile = self._overrides.get(topic.name) or wanted(
             topic.qos, 60 if topic.is_image else 1000)
         callbacks = SubscriptionEventCallbacks(
@@ -179,36 +179,36 @@ class TopicTaps:
         subscription = self._node.create_subscription(
             kind, topic.name, lambda message: None, profile, callback_group=self._group,
             event_callbacks=callbacks, raw=True)
-        return TopicTap(topic, subscription, profile, senders=senders)
+        return TopicSubscription(topic, subscription, profile, senders=senders)
 
     def _on_lost(self, name: str, status: Any) -> None:
-        if name in self._taps:
-            self._taps[name].reported = int(status.total_count)
+        if name in self._topics:
+            self._topics[name].reported = int(status.total_count)
 
     def _look_for_losses(self) -> None:
-        """Ask the middleware what it knows to be lost, and pass on what is new."""
+        """Request the losses that the middleware reports, and pass on new ones."""
         events: list[Any] = []
-        for tap in self._taps.values():
-            events += tap.subscription.event_handlers  # type: ignore[arg-type]
+        for one in self._topics.values():
+            events += one.subscription.event_handlers  # type: ignore[arg-type]
         take_events(self._node.context, events)
-        for tap in self._taps.values():
-            fresh = tap.new_losses()
+        for one in self._topics.values():
+            fresh = one.new_losses()
             if fresh > 0:
-                self._losses(tap.topic.name, fresh)
+                self._losses(one.topic.name, fresh)
 
     def _renew(self) -> None:
-        """Follow publishers that come and go; subscribe anew when they offer something else."""
-        for name, tap in self._taps.items():
+        """Follow changes of publishers; subscribe again when their QoS changes."""
+        for name, one in self._topics.items():
             senders = self._node.get_publishers_info_by_topic(name)
-            tap.follow(len(senders))
+            one.follow(len(senders))
             offers = tuple(offered(s.qos_profile) for s in senders)
-            if not offers or name in self._overrides or _served(tap.profile, offers):
+            if not offers or name in self._overrides or _served(one.profile, offers):
                 continue
             log.warning('%s: its publishers changed their QoS; subscribing anew', name)
-            kind = tap.subscription.msg_type
-            self._node.destroy_subscription(tap.subscription)
-            topic = Topic(name, tap.topic.type, tap.topic.definition, tap.topic.type_hash, offers)
-            self._taps[name] = self._tap(topic, kind, len(senders))
+            kind = one.subscription.msg_type
+            self._node.destroy_subscription(one.subscription)
+            topic = Topic(name, one.topic.type, one.topic.definition, one.topic.type_hash, offers)
+            self._topics[name] = self._subscription(topic, kind, len(senders))
 
 
 def _served(profile: QoSProfile, offers: Sequence[Any]) -> bool:

@@ -1,1 +1,1 @@
-"""Parts, recorder, scene and desk of a station, reached over its topics and services."""
+"""Clients of a station's nodes: parts, recorder, scene and desk over topics and services."""

@@ -1,4 +1,4 @@
-"""The Camera of a station that runs in other processes: both eyes, paired by their stamp."""
+"""Camera interface over the topics of a camera node: both eyes, paired by stamp."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from arena_robot.nodes.remote.part import Newest, RemotePart
 
 
 class RemoteCamera(RemotePart):
-    """A camera_node seen from another process; see :class:`arena_robot.drivers.base.Camera`."""
+    """Client of a camera_node; see :class:`arena_robot.drivers.base.Camera`."""
 
     def __init__(self, node: Node, name: str, timeout_s: float = 5.0, style: str = 'zed5',
                  eyes: tuple[str, ...] = EYES, serial: str = '') -> None:
@@ -60,7 +60,7 @@ class RemoteCamera(RemotePart):
         return self._newest.wait(timeout_s)
 
     def arrivals(self) -> Sequence[tuple[int, int]]:
-        """Return when the newest frames were taken, and when both eyes were here."""
+        """Return the stamps of the newest frames, and when both eyes had arrived."""
         return self._arrivals.pairs()
 
     def _keeper(self, eye: str) -> Callable[[CameraInfoMessage], None]:
@@ -73,7 +73,7 @@ class RemoteCamera(RemotePart):
         return lambda message: self._on_image(eye, convert.image(message))
 
     def _on_image(self, eye: str, image: Image) -> None:
-        """Pair the eyes by their stamp; a half that never finds its other counts as dropped."""
+        """Pair the eyes by stamp; an unpaired image counts as dropped."""
         with self._lock:
             other = self._half.get('right' if eye == 'left' else 'left')
             if len(self._eyes) == 2 and (other is None or other.stamp_ns != image.stamp_ns):

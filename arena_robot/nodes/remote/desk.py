@@ -1,4 +1,4 @@
-"""An evaluator's desk in another process: talks to a session node by its services and topics."""
+"""Desk interface over the services and topics of a session node."""
 
 import threading
 import time
@@ -52,7 +52,7 @@ class RemoteDesk:
     Implements :class:`arena_robot.session.evaluator.desk.Desk` over ROS.
 
     ``session`` is the node's name, ``cameras`` the camera nodes by role. ``namespace`` is the
-    station's; ``patience_s`` how long to wait for it at first. Use it in a ``with`` block.
+    station's; ``patience_s`` the timeout of finding it. Use it in a ``with`` block.
     """
 
     def __init__(self, session: str = 'session_node', namespace: str = '',
@@ -98,7 +98,7 @@ class RemoteDesk:
                                    '`arena station`, in the same ROS domain and namespace')
 
     def close(self) -> None:
-        """Let go of control and of ROS."""
+        """Release control and close ROS."""
         self._over.set()
         if self._watcher is not None:
             self._watcher.join(1.0)
@@ -127,7 +127,7 @@ class RemoteDesk:
             return self.state()
 
     def running(self) -> RunView | None:
-        """Return how the running rollout is doing, None when none runs."""
+        """Return the state of the running rollout, None when none runs."""
         return self._run if self.state().state.running else None
 
     def today(self) -> list[DeskState]:
@@ -149,7 +149,7 @@ class RemoteDesk:
         """
         Receive the simulator's progress and instruction, for scripted evaluators.
 
-        Raises NotConnected when no simulator tells them.
+        Raises NotConnected when no simulator publishes them.
         """
         self.hear(Float64, f'{sim}/progress', lambda m: self.oracle.update(progress=m.data))
         self.hear(String, f'{sim}/instruction',
@@ -157,8 +157,8 @@ class RemoteDesk:
         deadline_s = time.monotonic() + FIND_S
         while len(self.oracle) < 2:
             if time.monotonic() > deadline_s:
-                raise NotConnected(f"'{sim}' tells no progress: a scripted evaluator needs the "
-                                   'simulated station')
+                raise NotConnected(f"'{sim}' publishes no progress: a scripted evaluator needs "
+                                   'the simulated station')
             time.sleep(0.05)
 
     def views(self) -> tuple[str, ...]:
@@ -176,17 +176,17 @@ class RemoteDesk:
     # -- commanding ----------------------------------------------------------------------------
 
     def take(self, name: str, take_over: bool = False) -> None:
-        """Become the one who commands."""
+        """Take control."""
         reply = self._call('take_control', TakeControl.Request(name=name, take_over=take_over))
         self._token = reply.control
 
     def release(self) -> None:
-        """Let go of control."""
+        """Release control."""
         token, self._token = self._token, ''
         self._call('take_control', TakeControl.Request(release=token))
 
     def open_session(self, evaluator: str, instruction: str, repeat: bool = False) -> None:
-        """Fix evaluator and instruction and have a blind pair assigned."""
+        """Store evaluator and instruction and request a blind pair."""
         self._call('open_session', OpenSession.Request(
             evaluator=evaluator, instruction=instruction, repeat=repeat, control=self._token),
             SLOW_S)
@@ -204,7 +204,7 @@ class RemoteDesk:
         goal = RunEpisode.Goal(slot=slot.value, control=self._token, patience=PATIENCE_S)
         handle = send_goal(self._action, goal, QUICK_S, f'{self._session}/run_episode',
                            find_s=FIND_S, error=SessionError,
-                           refused=f'{slot.value} was refused: somebody else is in control')
+                           refused=f'{slot.value} was refused: another client has control')
         future = handle.get_result_async()
         future.add_done_callback(lambda _: self._wake())
         self._watcher = threading.Thread(target=self._watch, args=(future, attended),
@@ -230,7 +230,7 @@ class RemoteDesk:
         self._feedback(verdict)
 
     def draft(self, verdict: Verdict, instruction: str = '') -> None:
-        """Keep what was typed so far."""
+        """Store the draft texts."""
         for slot in Slot:
             if said(only(verdict, slot.value)):
                 self._feedback(verdict, slot=slot.value, draft=True)
@@ -238,7 +238,7 @@ class RemoteDesk:
             self._feedback(verdict, instruction=instruction, draft=True)
 
     def submit(self) -> None:
-        """Let go of the session for good."""
+        """Submit the session."""
         verdict = self.state().verdict
         self._call('close_session', CloseSession.Request(
             valid=verdict.valid, invalid_reason=verdict.invalid_reason, control=self._token))
@@ -246,10 +246,10 @@ class RemoteDesk:
     # -- inside --------------------------------------------------------------------------------
 
     def _await(self, seen: Callable[[], bool]) -> None:
-        """Wait until the state, which comes by another way than answers do, shows a command."""
+        """Wait until the state topic shows the effect of a command."""
         with self._changed:
             if not self._changed.wait_for(seen, QUICK_S):
-                raise SessionError('the session node has not told its new state; try again')
+                raise SessionError('the session node has not published its new state; try again')
 
     def _feedback(self, verdict: Verdict, **words: Any) -> None:
         self._call('submit_feedback', SubmitFeedback.Request(
@@ -272,7 +272,7 @@ class RemoteDesk:
         return keep
 
     def _watch(self, rollout: Any, attended: Callable[[], bool]) -> None:
-        """Tell the session node that somebody looks on, until the rollout has ended."""
+        """Publish on ~/watching until the rollout has ended."""
         while not rollout.done() and not self._over.is_set():
             if attended():
                 self._watching.publish(Empty())

@@ -1,4 +1,4 @@
-"""What parts in other processes share: the newest message with its age, and patient services."""
+"""Base of remote parts: the newest message with its age, and services with timeouts."""
 
 import contextlib
 import threading
@@ -32,7 +32,7 @@ class Newest(Generic[T]):
         self._count = 0
 
     def put(self, value: T) -> None:
-        """Take a new value."""
+        """Store a new value."""
         with self._new:
             self._value = value
             self._count += 1
@@ -42,7 +42,7 @@ class Newest(Generic[T]):
         """Return the newest value; StaleData when it is older than ``max_age_s``."""
         value = self._value
         if value is None:
-            raise StaleData(f'no {self._what} has come yet')
+            raise StaleData(f'no {self._what} has arrived yet')
         age_s = (self._clock.now_ns() - self.stamp_of(value)) * 1e-9
         if age_s > max_age_s:
             raise StaleData(f'newest {self._what} is {age_s:.3f} s old, accepted are '
@@ -60,7 +60,7 @@ class Newest(Generic[T]):
 
 
 class RemotePart(Opened):
-    """What remote parts share: their node's name, and services with a timeout."""
+    """Base of remote parts: the node's name, and services with a timeout."""
 
     def __init__(self, node: Node, name: str, timeout_s: float = 5.0) -> None:
         self._node, self._name, self._timeout_s = node, name, timeout_s
@@ -70,7 +70,7 @@ class RemotePart(Opened):
         self._made: list[Callable[[], object]] = []
 
     def close(self) -> None:
-        """Let go of topics and services."""
+        """Destroy topics and services."""
         super().close()
         if self._services is not None:
             self._services.close()
@@ -91,24 +91,24 @@ class RemotePart(Opened):
         return publisher
 
     def _first(self, newest: Newest[Any]) -> None:
-        """Wait for the first message; NotConnected, closed again, when it does not come."""
+        """Wait for the first message; NotConnected, closed again, when none arrives."""
         try:
             newest.wait(self._timeout_s)
         except ReadTimeout as error:
             self.close()
-            raise NotConnected(f'{self._name} is silent: {error}') from error
+            raise NotConnected(f'{self._name} sends nothing: {error}') from error
 
     def _matched(self, publisher: Any) -> None:
-        """Wait for the node to listen; NotConnected, closed again, when it does not."""
+        """Wait for the node to subscribe; NotConnected, closed again, when it does not."""
         end_s = time.monotonic() + self._timeout_s
         while not publisher.get_subscription_count():
             if time.monotonic() > end_s:
                 self.close()
-                raise NotConnected(f'{self._name} does not listen to {publisher.topic_name}')
+                raise NotConnected(f'{self._name} does not subscribe to {publisher.topic_name}')
             time.sleep(0.005)
 
     def _settled(self, newest: Newest[Any]) -> None:
-        """Wait shortly for a reading that is younger than this call."""
+        """Wait a short time for a reading newer than this call."""
         now_ns, end_s = self._clock.now_ns(), time.monotonic() + SETTLE_S
         while time.monotonic() < end_s:
             with contextlib.suppress(ReadTimeout):

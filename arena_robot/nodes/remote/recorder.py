@@ -1,4 +1,4 @@
-"""The recorder and the simulated scene as a session node reaches them: through their services."""
+"""Recorder and Scene interfaces over the services of recorder_node and sim_station."""
 
 import logging
 import time
@@ -35,7 +35,7 @@ class RemoteRecorder:
         qos.subscription(node, RecorderStatus, f'{other}/status', self._hear)
 
     def check(self) -> Check:
-        """Tell whether the recorder runs."""
+        """Return whether the recorder runs."""
         name = self._services.other
         if self._services.present():
             return Check('recorder', True, name)
@@ -49,12 +49,12 @@ class RemoteRecorder:
         self._heard_s = time.monotonic()
 
     def lost(self) -> str:
-        """Tell why the episode is no longer being recorded; empty while it is."""
+        """Return why the episode is no longer recorded; empty while it is."""
         name, silent_s = self._services.other, time.monotonic() - self._heard_s
         if silent_s > SILENT_S:
-            return f'{name} has said nothing for {silent_s:.1f} s'
-        # One status may have been on its way when the recording began.
-        return f'{name} was started anew and does not record this' if self._elsewhere > 1 else ''
+            return f'{name} has sent no status for {silent_s:.1f} s'
+        # One status may have been sent before the recording began.
+        return f'{name} was restarted and does not record this' if self._elsewhere > 1 else ''
 
     def _hear(self, status: RecorderStatus) -> None:
         self._heard_s = time.monotonic()
@@ -67,13 +67,12 @@ class RemoteRecorder:
         self._call('stop', request, *((3.0, 1) if self.lost() else (15.0, 4)))
 
     def ready(self, folder: Path) -> bool:
-        """Tell whether the recorder has made all that is made of a recording."""
+        """Return whether the recorder has written all derived files of a recording."""
         return has_episode(folder)
 
     def _call(self, name: str, request: Any, timeout_s: float, attempts: int) -> None:
-        # The answer of a node that has only just been started can be lost, and until its killed
-        # forerunner is forgotten its services come and go. Asked again, the recorder does
-        # nothing twice.
+        # The answer of a node that has just started can be lost, and until its killed predecessor
+        # is forgotten its services come and go. Asked again, the recorder does nothing twice.
         for left in reversed(range(attempts)):
             try:
                 reply = self._services.call(name, request, timeout_s)
@@ -93,9 +92,9 @@ class RemoteScene:
             node, other, {'save_start': Trigger, 'restore_start': Trigger})
 
     def keep(self) -> None:
-        """Remember the scene as it is now as the start."""
+        """Save the current scene as the start."""
         self._services.trigger('save_start', SCENE_S)
 
     def restore(self) -> None:
-        """Put the scene back, as a person would."""
+        """Restore the saved scene, with errors as a person would make."""
         self._services.trigger('restore_start', SCENE_S)

@@ -1,8 +1,8 @@
 """
-Arm and Gripper of a station that runs in other processes, over its topics.
+Arm and Gripper interfaces over the topics of arm_node and gripper_node.
 
-They keep the promises of drivers/base.py with the stamps of the messages, so a stale topic is a
-StaleData error and not an old reading. All calls may come from any thread but the executor's own.
+They implement drivers/base.py with the stamps of the messages, so a stale topic is a StaleData
+error and not an old reading. Methods can be called from any thread except the executor's.
 """
 
 import logging
@@ -34,7 +34,7 @@ __all__ = ['RemoteArm', 'RemoteCamera', 'RemoteGripper']
 
 
 class RemoteArm(RemotePart):
-    """An arm_node seen from another process; see :class:`arena_robot.drivers.base.Arm`."""
+    """Client of an arm_node; see :class:`arena_robot.drivers.base.Arm`."""
 
     def __init__(self, node: Node, name: str = 'arm_node', timeout_s: float = 5.0) -> None:
         super().__init__(node, name, timeout_s)
@@ -54,12 +54,12 @@ class RemoteArm(RemotePart):
         super().open()
 
     def close(self) -> None:
-        """Stop the arm if it can still be reached, and let go."""
+        """Stop the arm if it can be reached, and disconnect."""
         if self._open:
             try:
                 self._call('hold', CLOSE_S)
             except DriverError as error:
-                log.warning('the arm was not told to hold: %s', error)
+                log.warning('the arm did not accept hold: %s', error)
         super().close()
 
     def state(self, max_age_s: float = 0.1) -> ArmState:
@@ -73,7 +73,7 @@ class RemoteArm(RemotePart):
         return convert.arm_state(self._newest.wait(timeout_s))
 
     def command(self, command: ArmCommand) -> ArmCommand:
-        """Send a target; the node bounds it once more, and says in arm_state what it tracks."""
+        """Send a target; the node limits it again, and publishes the result in arm_state."""
         self._require_open(self._name)
         q = finite(command.q, DOF, 'arm target')
         self._ready()
@@ -95,7 +95,7 @@ class RemoteArm(RemotePart):
         end = handle.get_result_async()
         end.add_done_callback(lambda _: known.set())
         if not known.wait(self._timeout_s):
-            raise DriverError(f'{what} does not say that the arm moves')
+            raise DriverError(f'{what} does not report that the arm moves')
         if end.done() and not end.result().result.success:
             raise DriverError(f'{what}: {end.result().result.message}')
         return max(wanted_s, shortest_s)
@@ -107,11 +107,11 @@ class RemoteArm(RemotePart):
             self._settled(self._newest)
 
     def halt(self) -> None:
-        """Stop, and have every command refused until :meth:`resume`."""
+        """Stop, and refuse every command until :meth:`resume`."""
         self._call('stop')
 
     def resume(self) -> None:
-        """Have commands accepted again after a halt."""
+        """Accept commands again after a halt."""
         self._call('resume')
 
     def recover(self) -> None:
@@ -120,7 +120,7 @@ class RemoteArm(RemotePart):
         self._settled(self._newest)
 
     def _ready(self) -> ArmState:
-        """Return the state; DriverError while somebody must recover the arm."""
+        """Return the state; DriverError while the arm must be recovered."""
         state = convert.arm_state(self._newest.get(1.0))
         if state.recovery_required:
             raise DriverError(f"the arm is in {state.mode.name} ({', '.join(state.errors)}); "
@@ -129,7 +129,7 @@ class RemoteArm(RemotePart):
 
 
 class RemoteGripper(RemotePart):
-    """A gripper_node seen from another process; see :class:`arena_robot.drivers.base.Gripper`."""
+    """Client of a gripper_node; see :class:`arena_robot.drivers.base.Gripper`."""
 
     def __init__(self, node: Node, name: str = 'gripper_node', timeout_s: float = 5.0) -> None:
         super().__init__(node, name, timeout_s)

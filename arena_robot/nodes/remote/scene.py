@@ -1,4 +1,4 @@
-"""A simulated station's scene from another process: set it up, keep it, watch its progress."""
+"""Client of sim_station: set up a scene, save it, read its progress."""
 
 import threading
 import uuid
@@ -23,9 +23,9 @@ STRING, INTEGER = 4, 2
 
 class SceneClient:
     """
-    Talks to a ``sim_station``. Use it in a ``with`` block.
+    Client of a ``sim_station``. Use it in a ``with`` block.
 
-    ``patience_s`` is how long to wait for it at first.
+    ``patience_s`` is the timeout of finding it.
     """
 
     def __init__(self, name: str = 'sim_station', patience_s: float = 30.0) -> None:
@@ -55,7 +55,7 @@ class SceneClient:
                                    '`arena station --sim`, in the same ROS domain')
 
     def close(self) -> None:
-        """Let go of ROS."""
+        """Close ROS."""
         self._spin.close()
 
     def __enter__(self) -> Self:
@@ -78,20 +78,20 @@ class SceneClient:
         return self._services.trigger('reset_scene', CALL_S)
 
     def keep(self) -> None:
-        """Remember the scene as it is now as the start. Raises DriverError."""
+        """Save the current scene as the start. Raises DriverError."""
         self._services.trigger('save_start', CALL_S)
 
     def progress(self) -> float:
-        """Return the oracle's next word on how far the task is, 0 to 1. Raises DriverError."""
+        """Return the oracle's next progress message, 0 to 1. Raises DriverError."""
         with self._heard:
             seen = self._count
             if not self._heard.wait_for(lambda: self._count > seen, CALL_S):
-                raise DriverError(f'{self._name} tells no progress any more')
+                raise DriverError(f'{self._name} publishes no progress any more')
             return self._progress
 
     @property
     def last_progress(self) -> float:
-        """Return the newest word on the progress that has come, without waiting."""
+        """Return the newest progress received, without waiting."""
         return self._progress
 
     def _on_progress(self, message: Float64) -> None:

@@ -1,4 +1,4 @@
-"""A recorded bag published again, always under a prefix of its own and never on live topics."""
+"""replay_node: publishes a recorded bag under a prefix, never on live topics."""
 
 import sys
 import threading
@@ -26,7 +26,7 @@ _LAST_S = 0.2
 
 class ReplayPublisher:
     """
-    Publishes raw messages of ``topics`` below ``/<prefix>``, with the QoS they were sent with.
+    Publishes raw messages of ``topics`` below ``/<prefix>``, with their recorded QoS.
 
     Topics whose types are not installed are left out; ``left_out`` says why.
     """
@@ -49,13 +49,13 @@ class ReplayPublisher:
                 kind, self.name(topic.name), to_profile(topic.qos[0] if topic.qos else Qos()))
 
     def name(self, topic: str) -> str:
-        """Return where a recorded topic is played."""
+        """Return the name under which a recorded topic is published."""
         return f'/{self.prefix}{topic}'
 
     def wait_for_listeners(self, timeout_s: float, stop: threading.Event,
                            everyone: bool = False) -> bool:
         """
-        Return True once somebody, or with ``everyone`` somebody of each topic, listens.
+        Return True once a topic, or with ``everyone`` each topic, has a subscriber.
 
         False after ``timeout_s``, or when ``stop`` is set.
         """
@@ -88,7 +88,7 @@ class ReplayNode(Node):
 
 @dataclass(frozen=True)
 class Replayed:
-    """How a replay went: its timing, what was left out and why, and whether all were heard."""
+    """Result of a replay: timing, topics left out and why, and whether all had subscribers."""
 
     report: TimingReport
     left_out: tuple[str, ...]
@@ -100,7 +100,7 @@ def replay(bag: BagReader, playing: Playing, prefix: str = 'replay', wait_s: flo
     """
     Publish a bag below ``/<prefix>`` until it ends or a signal comes; for the main thread.
 
-    Waits up to ``wait_s`` for a listener of each topic. ``hold`` may hold up messages; see
+    Waits up to ``wait_s`` for a subscriber of each topic. ``hold`` can delay messages; see
     :func:`arena_robot.recording.bag.playback.play`.
     """
     with Spin() as spin:

@@ -14,6 +14,6 @@ class ReplayParams(Parameters):
     start: float = param(0.0, 'begin this far into the episode', 0.0, 1e6, unit='s')
     topics: tuple[str, ...] = param(
         ('.*',), 'whole names of the topics to play, as regular expressions')
-    prefix: str = param('replay', 'first word of the played names')
+    prefix: str = param('replay', 'first part of the published names')
     wait: float = param(
-        2.0, 'longest wait for a listener of each topic', 0.0, 3600.0, unit='s')
+        2.0, 'longest wait for a subscriber of each topic', 0.0, 3600.0, unit='s')

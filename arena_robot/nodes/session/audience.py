@@ -1,4 +1,4 @@
-"""What a session node publishes: its state, the episode, every step and every chunk."""
+"""Topics of a session node: its state, the episode, every step and every chunk."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,7 +23,7 @@ SHOWN_EYE = '_left'
 
 class RosAudience:
     """
-    Publishes what it hears; see :class:`arena_robot.session.ports.Audience`.
+    Publishes a session's events; see :class:`arena_robot.session.ports.Audience`.
 
     ``fixed`` is published with every episode; ``shown`` returns the state to publish.
     """

@@ -1,4 +1,4 @@
-"""What a session tells and hears as messages; nothing here keeps state."""
+"""Conversion between a session's types and ROS messages; functions without state."""
 
 import math
 from array import array
@@ -28,7 +28,7 @@ need_fields('arena_msgs/msg/Feedback.msg', arena.Feedback.get_fields_and_field_t
 
 
 def state_message(shown: DeskState) -> arena.SessionState:
-    """Return the message for a state as it is shown."""
+    """Return the message of a state."""
     out = arena.SessionState(header=header(shown.entered_ns, ''))
     out.state = STATES.index(shown.state)
     for name in ('session_id', 'station', 'evaluator', 'control', 'instruction', 'commitment',
@@ -53,7 +53,7 @@ def state_message(shown: DeskState) -> arena.SessionState:
 
 
 def desk_state(message: arena.SessionState) -> DeskState:
-    """Return what a SessionState message says."""
+    """Return the state in a SessionState message."""
     slots = tuple(SlotView(Slot(s.slot), s.end_reason, s.detail, s.steps) for s in message.slots)
     names = ('session_id', 'station', 'evaluator', 'control', 'instruction', 'commitment',
              'message', 'doing', 'notice', 'reset_confirmed', 'draft_instruction', 'waiting',
@@ -106,7 +106,7 @@ def chunk_message(index: int, step: int, chunk: Chunk, slot: Slot, stamp_ns: int
 
 def episode_message(job: RolloutRequest, episode: Episode | None, stamp_ns: int, frame_id: str,
                     fixed: Mapping[str, Any]) -> arena.EpisodeInfo:
-    """Return what is told of an episode when it starts (``episode`` None) and when it ended."""
+    """Return the message for the start (``episode`` None) or the end of an episode."""
     out = arena.EpisodeInfo(header=header(stamp_ns, frame_id), session_id=job.session_id,
                             slot=job.slot.value, prompt=job.prompt, **fixed)
     out.started = time_of(episode.started_ns if episode else stamp_ns)

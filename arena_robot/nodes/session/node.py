@@ -1,4 +1,4 @@
-"""The A/B session of a station: drives the protocol, the arm and the recorder."""
+"""session_node: runs A/B sessions with the protocol, the arm and the recorder."""
 
 import logging
 import sys
@@ -42,7 +42,7 @@ CALL_S = 5.0
 
 
 class SessionNode(Listening):
-    """Owns the conductor; everything it can do is a service, everything it knows a topic."""
+    """Offers the conductor's commands as services and its state as topics."""
 
     def __init__(self, name: str = 'session_node', **options: Any) -> None:
         super().__init__(name, **options)
@@ -56,7 +56,7 @@ class SessionNode(Listening):
         self.audience = RosAudience(self, clock, robot_of(robot).base_frame(), {
             'station': v.station, 'robot_type': robot, 'backend': v.backend,
             'control_rate_hz': v.control_rate, 'max_steps': v.max_steps},
-            shown=lambda: self.reception.shown())
+            shown=lambda: self.access.shown())
         self.parts = Parts(
             RemoteArm(self, v.arm, CALL_S),
             RemoteGripper(self, v.gripper, CALL_S),
@@ -64,15 +64,15 @@ class SessionNode(Listening):
              for role, camera in zip(v.roles, v.cameras, strict=True)},
             Ages(image_s=v.max_image_age))
         self.arena = make_arena(v, clock)
-        stage = RobotMotions(self.parts, Safety(
+        motions = RobotMotions(self.parts, Safety(
             limits_for(robot), clock, max_state_age_s=v.max_state_age), clock, config)
         store = SessionStore(data / 'sessions', clock)
         self.conductor = Conductor(
-            stage, self.arena, store,
+            motions, self.arena, store,
             RemoteRecorder(self, v.recorder) if v.recorder else NoRecorder(store.root),
             RemoteScene(self, v.scene) if v.scene else ScenePerson(),
             self.audience, clock, config)
-        self.reception = EvaluatorAccess(self.conductor, self._more_checks)
+        self.access = EvaluatorAccess(self.conductor, self._more_checks)
         self._reports = qos.publisher(self, DiagnosticArray, '/diagnostics')
         self._photos: tuple[str, ...] = ()
         self._over = threading.Event()
@@ -81,10 +81,10 @@ class SessionNode(Listening):
         self._connecting = threading.Lock()
 
     def open(self) -> None:
-        """Find the robot, go on with an interrupted session, then answer; the node must spin."""
+        """Connect to the robot, continue an interrupted session, serve; the node must spin."""
         self._connect_all()
         self.conductor.open()
-        self._offer = SessionServices(self, self.reception, self.audience)
+        self._offer = SessionServices(self, self.access, self.audience)
         for name, period_s, work in (
                 ('connect', 2.0, self._connect_all), ('look', LOOK_S, self._look),
                 ('deliver', DELIVER_S, self._deliver),
@@ -95,7 +95,7 @@ class SessionNode(Listening):
         log.info('the session node is ready; sessions are kept in %s', self.params.data_dir)
 
     def close(self) -> None:
-        """Stop the arm and let go; the session goes on at the next start."""
+        """Stop the arm and close; the session continues at the next start."""
         self._over.set()
         self.conductor.close()
         self.arena.close()
@@ -109,7 +109,7 @@ class SessionNode(Listening):
             except (ArenaError, OSError) as error:
                 log.debug('%s: %s', name, error)
             except Exception:
-                # A chore that fails must not end the others; its words may not be shown here.
+                # A failing chore must not end the others; its text must not be logged here.
                 log.exception('%s failed', name)
             if self._over.wait(period_s):
                 return
@@ -130,11 +130,11 @@ class SessionNode(Listening):
 
     def _look(self) -> None:
         self._show_photos()
-        if self.conductor.record.state is State.RESET and not self.conductor.stage.doing:
+        if self.conductor.record.state is State.RESET and not self.conductor.motions.doing:
             self.conductor.look()
 
     def _show_photos(self) -> None:
-        photos = self.conductor.stage.start_photos
+        photos = self.conductor.motions.start_photos
         seen = (self.conductor.record.session_id, *photos)
         if photos and seen != self._photos:
             self._photos = seen
@@ -148,7 +148,7 @@ class SessionNode(Listening):
                 self._over.wait(AGAIN_S)
 
     def _report(self) -> None:
-        shown = self.reception.shown()
+        shown = self.access.shown()
         level = diagnostics.WARN if shown.notice else diagnostics.OK
         self._reports.publish(diagnostics.report(
             RosClock(self.get_clock(), self.context).now_ns(), diagnostics.status(

@@ -1,4 +1,4 @@
-"""The parameters of session_node, and the objects they describe."""
+"""Parameters of session_node, and the objects made from them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,18 +30,18 @@ EXAMPLE = 'example:'
 class SessionParams(Parameters):
     """The parameters of session_node."""
 
-    station: str = param('station', 'name of this station, told to the arena')
+    station: str = param('station', 'name of this station, sent to the arena')
     robot_type: str = param('panda', 'which Franka', choices=tuple(sorted(ROBOTS)))
-    backend: str = param('sim', 'driver of the arm, for the record')
+    backend: str = param('sim', 'driver of the arm, stored with each episode')
     data_dir: str = param(
         '~/arena', "folder of results; the recorder's output_dir is its sessions/")
     arena: str = param(
         'local', "'local' for policies from arena_file, or host:port of a server")
     arena_file: str = param('', 'YAML file with the pool of a local arena')
     token_file: str = param('', "file with the station's token, for a server")
-    server_tls: bool = param(False, 'encrypt the line to the server, trusting the system')
+    server_tls: bool = param(False, 'use TLS, with certificate authorities of the system')
     server_ca: str = param(
-        '', 'PEM file to trust the server by instead; encrypts the line too')
+        '', 'PEM file of the certificate authority to trust; implies TLS')
     arm: str = param('arm_node', 'name of the arm node')
     gripper: str = param('gripper_node', 'name of the gripper node')
     cameras: tuple[str, ...] = param(
@@ -53,11 +53,11 @@ class SessionParams(Parameters):
     recorder: str = param(
         'recorder_node', 'name of the recorder node; empty: nothing is recorded')
     scene: str = param(
-        '', 'name of a sim_station that puts the scene back; empty: a person does')
+        '', 'name of a sim_station that restores the scene; empty: a person does')
     control_rate: float = param(15.0, 'steps of a rollout', 1.0, 60.0, unit='Hz')
     max_steps: int = param(MAX_STEPS, 'steps after which a rollout ends', 1, 10_000)
     inference_timeout: float = param(
-        10.0, 'longest a policy may think', 0.1, 120.0, unit='s')
+        10.0, 'timeout of an inference', 0.1, 120.0, unit='s')
     max_image_age: float = param(
         0.2, 'age above which a step waits for the next image', 0.02, 2.0, unit='s')
     max_state_age: float = param(
@@ -68,11 +68,11 @@ class SessionParams(Parameters):
     reset_joints: tuple[float, ...] = param(
         RESET_JOINTS, "reset pose, DROID's by default", unit='rad')
     arena_seed: int = param(
-        -1, 'makes a local arena draw the same pairs again; -1: never', -1, 2**31 - 1)
+        -1, 'seed of the draws of a local arena; -1: random', -1, 2**31 - 1)
 
 
 def session_config(v: SessionParams) -> SessionConfig:
-    """Return what the parameters fix for a station. Raises ConfigError."""
+    """Return the station's settings from the parameters. Raises ConfigError."""
     if len(v.reset_joints) != DOF:
         raise ConfigError(f'reset_joints needs {DOF} numbers, found {len(v.reset_joints)}')
     if len(v.roles) != len(v.cameras):
@@ -86,7 +86,7 @@ def session_config(v: SessionParams) -> SessionConfig:
 
 
 def make_arena(v: SessionParams, clock: Clock) -> LocalArena | SealedArena:
-    """Return the arena that the parameters name. Raises ConfigError."""
+    """Return the arena of the parameters. Raises ConfigError."""
     folder = Path(v.data_dir).expanduser() / 'arena'
     if v.arena == 'local':
         if not v.arena_file:
@@ -103,7 +103,7 @@ def make_arena(v: SessionParams, clock: Clock) -> LocalArena | SealedArena:
         raise ConfigError(f'cannot read token_file {v.token_file}: {error}') from error
     ca = Path(v.server_ca) if v.server_ca else None
     address = ServerAddress(v.arena, token, v.server_tls, ca)
-    # The server's clock is compared with this machine's, whatever time a simulation keeps.
+    # The server's clock is compared with this machine's clock, not with simulated time.
     return SealedArena(RemoteArena(address, SystemClock()), folder, clock)
 
 

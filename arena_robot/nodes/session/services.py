@@ -1,4 +1,4 @@
-"""The services and the action of a session node: requests in, the reception's answer out."""
+"""Services and action of a session node; each calls EvaluatorAccess."""
 
 import logging
 import threading
@@ -38,11 +38,11 @@ FEEDBACK_S = 0.2
 
 
 class SessionServices:
-    """Offers a reception to other processes."""
+    """Offers EvaluatorAccess to other processes."""
 
-    def __init__(self, node: Node, reception: EvaluatorAccess, audience: RosAudience) -> None:
-        self._reception = reception
-        self._conductor = reception.conductor
+    def __init__(self, node: Node, access: EvaluatorAccess, audience: RosAudience) -> None:
+        self._access = access
+        self._conductor = access.conductor
         self._audience = audience
         group = ReentrantCallbackGroup()
         for kind, name, work in (
@@ -62,7 +62,7 @@ class SessionServices:
             goal_callback=self._may_run, cancel_callback=self._cancel)
 
     def _open(self, request: OpenSession.Request, response: OpenSession.Response) -> str:
-        shown = self._reception.open_session(request.control, request.evaluator,
+        shown = self._access.open_session(request.control, request.evaluator,
                                              request.instruction, request.repeat)
         response.session_id, response.commitment = shown.session_id, shown.commitment
         return shown.message
@@ -71,30 +71,30 @@ class SessionServices:
         self._meant(request.feedback.session_id)
         verdict = verdict_of(request.feedback)
         if request.draft:
-            self._reception.draft(request.control, only(verdict, request.slot),
+            self._access.draft(request.control, only(verdict, request.slot),
                                   request.instruction)
             return 'kept'
         if request.slot:
-            self._reception.score(request.control, request.slot, verdict)
+            self._access.score(request.control, request.slot, verdict)
             return f'{request.slot} is scored'
-        self._reception.judge(request.control, verdict)
+        self._access.judge(request.control, verdict)
         return 'the verdict is kept'
 
     def _close(self, request: CloseSession.Request, _: Any) -> str:
         self._meant(request.session_id)
         valid = self._conductor.record.verdict.valid
         if not request.valid and valid:
-            self._reception.press(request.control, Button.INVALIDATE, request.invalid_reason)
+            self._access.press(request.control, Button.INVALIDATE, request.invalid_reason)
         elif request.valid and not valid:
-            self._reception.press(request.control, Button.REVALIDATE)
-        self._reception.submit(request.control)
+            self._access.press(request.control, Button.REVALIDATE)
+        self._access.submit(request.control)
         return 'submitted'
 
     def _command(self, request: SessionCommand.Request, _: Any) -> str:
-        return self._reception.press(request.control, request.command, request.text)
+        return self._access.press(request.control, request.command, request.text)
 
     def _take(self, request: TakeControl.Request, response: TakeControl.Response) -> str:
-        control = self._reception.control
+        control = self._access.control
         if request.release:
             control.release(request.release)
         else:
@@ -103,11 +103,11 @@ class SessionServices:
         return f"in control: {control.holder or 'nobody'}"
 
     def _confirm(self, request: Trigger.Request, _: Any) -> str:
-        return self._reception.press('', Button.CONFIRM_RESET)
+        return self._access.press('', Button.CONFIRM_RESET)
 
     def _stop(self, request: Trigger.Request, _: Any) -> str:
         self._conductor.stop()
-        self._conductor.stage.wait_rest()
+        self._conductor.motions.wait_rest()
         return 'the arm is at rest'
 
     def _abort(self, request: Trigger.Request, _: Any) -> str:
@@ -116,7 +116,7 @@ class SessionServices:
 
     def _list(self, request: ListSessions.Request,
               response: ListSessions.Response) -> ListSessions.Response:
-        response.sessions = [state_message(shown) for shown in self._reception.today()]
+        response.sessions = [state_message(shown) for shown in self._access.today()]
         return response
 
     def _meant(self, session_id: str) -> None:
@@ -132,7 +132,7 @@ class SessionServices:
 
     def _may_run(self, goal: RunEpisode.Goal) -> GoalResponse:
         try:
-            self._reception.may_run(goal.control, goal.slot)
+            self._access.may_run(goal.control, goal.slot)
             if goal.prompt and goal.prompt != self._conductor.record.prompt:
                 raise SessionError(f"the session's instruction is "
                                    f"'{self._conductor.record.prompt}', not '{goal.prompt}'")
@@ -142,7 +142,7 @@ class SessionServices:
         return GoalResponse.ACCEPT
 
     def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
-        # At once, and not when the rollout's thread next looks.
+        # At once, without waiting for the rollout's thread.
         self._conductor.stop()
         return CancelResponse.ACCEPT
 
@@ -184,7 +184,7 @@ class SessionServices:
         if 0.0 < patience_s < silent_s:
             self._heard_s = time.monotonic()
             try:
-                self._conductor.stop(EndReason.INTERRUPTED, 'nobody looked on for '
+                self._conductor.stop(EndReason.INTERRUPTED, 'nobody watched for '
                                      f"{silent_s:.1f} s: the evaluator's page was closed or lost")
             except ArenaError as error:
                 log.error('the arm could not be stopped: %s', error)
@@ -197,7 +197,7 @@ def _fill(result: RunEpisode.Result, episode: Episode) -> None:
 
 
 def answering(name: str, work: Callable[[Any, Any], str]) -> Callable[[Any, Any], Any]:
-    """Return a service callback that answers with the words of ``work``, or of its error."""
+    """Return a service callback that answers with the message of ``work``, or of its error."""
     def serve(request: Any, response: Any) -> Any:
         try:
             response.message = work(request, response)
@@ -206,7 +206,7 @@ def answering(name: str, work: Callable[[Any, Any], str]) -> Callable[[Any, Any]
             response.success, response.message = False, str(error)
             log.info('%s: %s', name, error)
         except Exception:
-            # A caller must not wait for an answer that never comes.
+            # Always answer, so that a caller does not wait for ever.
             log.exception('%s failed', name)
             response.success, response.message = False, f'{name} failed; see the log'
         return response

@@ -1,4 +1,4 @@
-"""Simulated time that gives way: slower while this machine cannot keep up with it."""
+"""Governor of simulated time: slower while this machine cannot keep up."""
 
 import logging
 
@@ -20,14 +20,14 @@ LEAST = 0.1
 
 class Governor:
     """
-    Watches how old things are, in simulated time, when they are used.
+    Reduces the real time factor when commands or images are used too late.
 
-    These are the commands that arrive at the arm, and what a session's steps saw. On a machine
-    with time to spare a command takes a few milliseconds, and a picture less than a period. When
-    the processes of the station wait for each other, simulated time runs away from them, and a
-    policy would be judged by the machine it is tried on: so the world slows down until both are
-    fresh again. How long a policy thinks does not matter here, since a command is stamped when it
-    is sent, and a step sees the newest there is when it begins.
+    It checks the age, in simulated time, of commands when they arrive at the arm, and of images
+    when a step uses them. On a fast machine a command takes a few milliseconds, and an image less
+    than a period. When the machine is too slow, ages grow and would influence the result of a
+    policy: so simulated time slows down until both are fresh again. The duration of an inference
+    has no influence here, because a command is stamped when it is sent, and a step uses the newest
+    image at its start.
     """
 
     def __init__(self, node: Node, world: SimWorld, asked: float) -> None:
@@ -45,7 +45,7 @@ class Governor:
         self.heard(message.observation_age_s, OLD_S, 'what a step saw')
 
     def heard(self, age_s: float, limit_s: float, what: str) -> None:
-        """Take the age of something that is used, and what it should be at most."""
+        """Report the age of a command or image when it is used, and its limit."""
         factor = self._world.real_time_factor or self._asked
         if age_s > limit_s:
             factor = max(factor * SLOWER, LEAST)

@@ -1,4 +1,4 @@
-"""A whole DROID station in one process: the nodes of all parts around one simulated world."""
+"""sim_station: a whole DROID station in one process, all nodes with one simulated world."""
 
 import sys
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from arena_robot.nodes.timeline import SameTime, ShiftedTime, Timeline
 
 
 class SimStationNode(Listening):
-    """Owns the world: scenes, saved starts, the oracle's progress, and ``/clock``."""
+    """Node of the simulated world: scenes, saved starts, the oracle's progress, and ``/clock``."""
 
     def __init__(self, name: str = 'sim_station', **options: Any) -> None:
         super().__init__(name, **options)
@@ -60,7 +60,7 @@ class SimStationNode(Listening):
                 self._governor = Governor(self, world, v.real_time_factor)
 
     def _timeline(self) -> Timeline:
-        """Return simulated time as ROS time with /clock, else shifted onto the wall's."""
+        """Return simulated time as ROS time with /clock, else shifted to wall time."""
         world = self.station.world
         if self.params.publish_clock:
             return SameTime(world.clock)
@@ -69,7 +69,7 @@ class SimStationNode(Listening):
         return shifted
 
     def run(self) -> None:
-        """Let time pass."""
+        """Start simulated time."""
         self.station.world.start(self.params.real_time_factor or None)
 
     def close(self) -> None:

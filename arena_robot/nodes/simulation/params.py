@@ -21,7 +21,7 @@ class SimParams(Parameters):
     camera_rate: float = param(15.0, 'frames published', 1.0, 60.0, unit='Hz')
     cameras: tuple[str, ...] = param(ROLES, 'camera roles that exist', choices=ROLES)
     eyes: tuple[str, ...] = param(
-        EYES, "eyes that are drawn; ['left'] saves half the time", choices=EYES)
+        EYES, "eyes that are rendered; ['left'] saves half the time", choices=EYES)
     beauty: bool = param(False, 'shadows and smooth edges; slow')
     real_time_factor: float = param(
         1.0, 'simulated per real second; 0: as fast as possible', 0.0, 100.0)
@@ -33,7 +33,9 @@ class SimParams(Parameters):
     clock_rate: float = param(
         125.0, 'messages on /clock, in simulated time', 1.0, 250.0, unit='Hz')
     restore_mm: float = param(
-        0.0, 'how far (standard deviation) ~/restore_start misplaces things', 0.0, 100.0,
+        0.0, 'position error (standard deviation) of ~/restore_start', 0.0, 100.0,
         unit='mm', live=True)
-    restore_deg: float = param(0.0, 'the same as an angle', 0.0, 180.0, unit='deg', live=True)
+    restore_deg: float = param(
+        0.0, 'angle error (standard deviation) of ~/restore_start', 0.0, 180.0, unit='deg',
+        live=True)
     progress_rate: float = param(10.0, 'messages on ~/progress', 0.1, 50.0, unit='Hz')

@@ -1,4 +1,4 @@
-"""A whole station in simulation, session and recorder included, as processes of its own."""
+"""A simulated station with session and recorder, as separate processes."""
 
 import tempfile
 import threading
@@ -23,7 +23,8 @@ class SimulatedStation:
     Runs ``sim_station``, ``recorder_node`` and ``session_node`` while it is open.
 
     ``policies`` is a pool file (None: two example policies), ``data`` where sessions are kept
-    (None: ~/arena). Between A and B the scene is put back to 3 mm and 2 degrees, as by a person.
+    (None: ~/arena). Between A and B the scene is restored with errors of 3 mm and 2 degrees, as by
+    a person.
     """
 
     def __init__(self, policies: Path | None = None, data: Path | None = None, *,
@@ -48,7 +49,7 @@ class SimulatedStation:
         self._thread.start()
 
     def close(self) -> None:
-        """End the processes; twice is fine."""
+        """End the processes; can be called twice."""
         if self._supervisor is not None and self._thread is not None:
             self._supervisor.stopped.set()
             self._thread.join(timeout=15.0)
@@ -66,7 +67,7 @@ class SimulatedStation:
         self.close()
 
     def processes(self, folder: Path) -> list[NodeProcess]:
-        """Return what is run, after writing the parameter files into ``folder``."""
+        """Return the processes, after writing the parameter files into ``folder``."""
         pool = self._policies
         if pool is None:
             pool = folder / 'policies.yaml'

@@ -1,1 +1,1 @@
-"""Bags: written, read, checked stream by stream, repaired and played."""
+"""Bags: write, read, check, recover and play back."""

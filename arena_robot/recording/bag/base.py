@@ -1,9 +1,9 @@
 """
-What a bag is made of: topics with their promises, and messages as raw bytes.
+Elements of a bag: topics with their QoS, and messages as serialized bytes.
 
-Nothing here knows what is inside a message; decoders are handed in (see :mod:`codec`). Times are
-integer nanoseconds: ``log_ns`` when the recorder received a message, ``publish_ns`` when its
-sender published it.
+This room does not depend on the contents of messages; decoders are arguments (see :mod:`codec`).
+Times are integer nanoseconds: ``log_ns`` when the recorder received a message, ``publish_ns`` when
+its sender published it.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ IMAGE_TYPES = frozenset({'sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedIma
 @dataclass(frozen=True)
 class Qos:
     """
-    What a publisher offers, in rmw's words (``reliable``, ``transient_local``, ``keep_last`` …).
+    The QoS that a publisher offers, in rmw's terms (``reliable``, ``keep_last`` …).
 
-    ``depth`` is 0 and ``history`` ``unknown`` when they come from the graph, which does not
-    carry them.
+    ``depth`` is 0 and ``history`` ``unknown`` when they come from the ROS graph, which does not
+    report them.
     """
 
     reliability: str = 'reliable'
@@ -62,12 +62,12 @@ class Topic:
 
     @property
     def is_image(self) -> bool:
-        """Whether its messages are pictures: large, and already compressed or not worth it."""
+        """Whether its messages are images, which are stored without further compression."""
         return self.type in IMAGE_TYPES
 
 
 class Message(NamedTuple):
-    """One recorded message; ``data`` is complete CDR, ``sequence`` its sender's count or 0."""
+    """One recorded message; ``data`` is complete CDR, ``sequence`` the publisher's count or 0."""
 
     topic: str
     log_ns: int

@@ -1,8 +1,9 @@
 """
-Bytes to messages and back without ROS, from the definitions that a bag carries.
+Serialization of messages without ROS, from the definitions in a bag.
 
-Messages come out as plain objects whose fields are numbers, words, lists, numpy arrays and
-other such objects. The types of ROS 2 Jazzy are known; all others are learned from the text.
+Messages are decoded to plain objects whose fields are numbers, strings, lists, numpy arrays and
+other such objects. The types of ROS 2 Jazzy are built in; all others are read from the definition
+text.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from arena_robot.recording.bag.definitions import split
 
 
 class Codec:
-    """Decodes and encodes the messages of the types it was taught."""
+    """Decodes and encodes messages of the registered types."""
 
     def __init__(self) -> None:
         self._store = get_typestore(Stores.ROS2_JAZZY)
@@ -26,9 +27,9 @@ class Codec:
 
     def teach(self, message_type: str, definition: str) -> None:
         """
-        Learn a type and all it depends on from a definition text.
+        Register a type and its dependencies from a definition text.
 
-        Raises DataError when the text is not one, or contradicts what was taught before.
+        Raises DataError when the text is not one, or contradicts an earlier one.
         """
         if message_type in self._taught:
             return

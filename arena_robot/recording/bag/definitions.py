@@ -1,4 +1,4 @@
-"""The texts of message types: a .msg file followed by all it depends on, as bags carry it."""
+"""Definition texts of message types: a .msg file followed by its dependencies, as in bags."""
 
 import os
 import re

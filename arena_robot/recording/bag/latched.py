@@ -1,4 +1,4 @@
-"""The messages that a late subscriber would be sent, kept to begin a file with."""
+"""The newest latched messages, which are repeated at the start of each file."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ class LatchedSet:
         self._messages: dict[str, list[Message]] = {}
 
     def add(self, topic: Topic, message: Message) -> None:
-        """Take note of a message; those of topics that do not latch are left out."""
+        """Store a message; messages of topics that are not latched are ignored."""
         if not topic.is_latched:
             return
         if topic.type != _STATIC_TF:

@@ -1,10 +1,10 @@
 """
-One MCAP file being written.
+Writer of one MCAP file.
 
-Two lanes of chunks grow side by side: state is compressed (zstd, fast), pictures are stored as
-they are, because JPEG does not shrink further and raw video is too much to compress on the
-fly. Readers put the lanes in order again by the chunks' time ranges. :meth:`McapFile.flush`
-closes both lanes, so what a killed process loses is bounded by the time between two flushes.
+Two chunks are written in parallel, called lanes: state is compressed (zstd, fast), images are
+stored as received, because JPEG cannot be compressed further and raw video is too much to compress
+in real time. Readers restore the order by the chunks' time ranges. :meth:`McapFile.flush` closes
+both lanes, so a killed process loses at most the time between two flushes.
 """
 
 import fcntl
@@ -48,7 +48,7 @@ _SECOND_PART = _MESSAGE_HEAD.size - 9
 
 
 class _Lane:
-    """A chunk in the making: the bytes of its messages and where each of them starts."""
+    """An open chunk: the bytes of its messages and their offsets."""
 
     def __init__(self, compressor: zstandard.ZstdCompressor | None) -> None:
         self.compressor = compressor
@@ -90,10 +90,10 @@ class McapFile:
     """
     Writes one file.
 
-    ``chunk_bytes`` is the size at which a lane is closed by itself, ``level`` zstd's for state, 0
-    to store it as it is.
+    ``chunk_bytes`` is the size at which a lane is closed, ``level`` zstd's level for state, 0 to
+    store it uncompressed.
 
-    Not thread-safe: one thread writes. Every method raises RecordingError when the disk refuses.
+    Not thread-safe: one thread writes. Every method raises RecordingError when writing fails.
     """
 
     def __init__(self, path: Path, chunk_bytes: int = 2 * 2**20, level: int = 1) -> None:
@@ -114,7 +114,7 @@ class McapFile:
         self._file: IO[bytes] | None = None
 
     def open(self) -> None:
-        """Create the file and lock it while it grows; one that exists is never touched."""
+        """Create the file and lock it while it is written; an existing file is never changed."""
         try:
             self._file = self.path.open('xb', buffering=2**18)
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -124,7 +124,7 @@ class McapFile:
         self._record(Header('ros2', LIBRARY))
 
     def add_channel(self, topic: Topic) -> int:
-        """Announce a topic and return the number its messages are written under."""
+        """Add a topic and return its channel number."""
         schema_id = next((s.id for s in self._schemas if s.name == topic.type), 0)
         if not schema_id:
             schema_id = len(self._schemas) + 1
@@ -141,7 +141,7 @@ class McapFile:
         return channel.id
 
     def write(self, channel_id: int, message: Message) -> None:
-        """Add a message to its lane, and close the lane once it is large enough."""
+        """Add a message to its lane, and close the lane when it is large enough."""
         if self.message_count:
             self.start_ns = min(self.start_ns, message.log_ns)
             self.end_ns = max(self.end_ns, message.log_ns)
@@ -155,12 +155,12 @@ class McapFile:
             self._close_chunk(lane)
 
     def add_metadata(self, name: str, values: Mapping[str, str]) -> None:
-        """Add a named record of words."""
+        """Add a metadata record."""
         offset, length = self._record(Metadata(name=name, metadata=dict(values)))
         self._metadata.append(MetadataIndex(offset=offset, length=length, name=name))
 
     def flush(self) -> None:
-        """Close the open chunks and put everything on the disk."""
+        """Close the open chunks and write everything to the disk."""
         self._close_chunk(self._state)
         self._close_chunk(self._pictures)
         try:
@@ -170,7 +170,7 @@ class McapFile:
             raise self._refused(error) from error
 
     def close(self) -> None:
-        """Write the indices and close; a file that is closed already stays as it is."""
+        """Write the indices and close; does nothing when the file is closed."""
         if self._file is None:
             return
         try:
@@ -185,7 +185,7 @@ class McapFile:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the file as it is, without indices; it can be recovered."""
+        """Close the file without indices; it can be recovered."""
         if self._file is not None:
             file, self._file = self._file, None
             try:

@@ -2,7 +2,7 @@
 ``metadata.yaml`` of a rosbag2 bag, version 9 (ROS 2 Jazzy), written and read.
 
 rosbag2 decodes every field of a QoS profile without defaults, so all nine are always written;
-"for ever" is 9223372036 s and 854775807 ns. Times are integer nanoseconds.
+an infinite duration is 9223372036 s and 854775807 ns. Times are integer nanoseconds.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ FILE_NAME = 'metadata.yaml'
 
 @dataclass(frozen=True)
 class BagFile:
-    """One file of a bag: its name in the folder, its first stamp, its length, its messages."""
+    """One file of a bag: its name, first stamp, duration and number of messages."""
 
     path: str
     start_ns: int
@@ -34,7 +34,7 @@ class BagFile:
 
 @dataclass(frozen=True)
 class BagMetadata:
-    """What ``metadata.yaml`` says; ``counts`` holds the messages of each topic."""
+    """Contents of ``metadata.yaml``; ``counts`` has the number of messages of each topic."""
 
     files: tuple[BagFile, ...]
     topics: tuple[Topic, ...]
@@ -112,7 +112,7 @@ def _time_ns(m: Mapping[str, Any]) -> int:
 
 
 def to_text(metadata: BagMetadata, root: bool = True) -> str:
-    """Return the whole ``metadata.yaml``, or what is under its root, as MCAP records hold it."""
+    """Return the whole ``metadata.yaml``, or the part below its root as in MCAP records."""
     body: dict[str, Any] = {
         'version': VERSION,
         'storage_identifier': 'mcap',
@@ -143,7 +143,7 @@ def _topic_map(topic: Topic) -> dict[str, Any]:
 
 
 def write(folder: Path, metadata: BagMetadata) -> None:
-    """Write ``metadata.yaml`` so that it is there whole or not at all."""
+    """Write ``metadata.yaml`` atomically."""
     target = folder / FILE_NAME
     try:
         write_text(target, to_text(metadata))
@@ -153,7 +153,7 @@ def write(folder: Path, metadata: BagMetadata) -> None:
 
 def read(folder: Path) -> BagMetadata:
     """
-    Return what the ``metadata.yaml`` in ``folder`` says.
+    Return the contents of ``metadata.yaml`` in ``folder``.
 
     Definitions are not in it and stay empty. Raises RecordingError when the file is missing or
     does not describe an MCAP bag.
@@ -173,7 +173,7 @@ def read(folder: Path) -> BagMetadata:
             custom={str(k): str(v) for k, v in (body.get('custom_data') or {}).items()},
             ros_distro=str(body.get('ros_distro', '')))
     except ConfigError as error:
-        raise RecordingError(f'{error}; a bag that was cut off is mended by '
+        raise RecordingError(f'{error}; recover a bag that was cut off with '
                              f'`arena episode recover {folder}`') from error
     except (KeyError, TypeError, ValueError) as error:
         raise RecordingError(f'{path} is not the metadata of a bag: {error!r}') from error

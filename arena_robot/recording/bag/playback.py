@@ -1,8 +1,8 @@
 """
-A bag played back in its own time, to whoever wants the messages.
+Playback of a bag with its recorded timing.
 
-Reading runs ahead in a thread, so that a slow disk does not disturb the timing. How far each
-message was off its time is kept and reported.
+A thread reads ahead, so that a slow disk does not disturb the timing. The lateness of each message
+is measured and reported.
 """
 
 import itertools
@@ -26,7 +26,7 @@ _AHEAD = 512
 
 
 class Pace(Protocol):
-    """A clock that playback waits on; monotonic, in nanoseconds."""
+    """Interface of the clock of playback; monotonic, in nanoseconds."""
 
     def now_ns(self) -> int:
         """Return the time."""
@@ -36,7 +36,7 @@ class Pace(Protocol):
 
 
 class SteadyPace:
-    """The machine's monotonic clock, which nobody sets; sleeps to well below a millisecond."""
+    """The machine's monotonic clock; sleeps with an accuracy well below a millisecond."""
 
     def now_ns(self) -> int:
         """Return nanoseconds since some moment."""
@@ -51,7 +51,7 @@ class SteadyPace:
 
 @dataclass(frozen=True)
 class Playing:
-    """What is played: at ``rate`` times its speed, from ``start_s`` on, topics by expression."""
+    """Settings: ``rate`` times the recorded speed, from ``start_s`` on, topics by expression."""
 
     rate: float = 1.0
     start_s: float = 0.0
@@ -60,7 +60,7 @@ class Playing:
 
 @dataclass
 class TimingReport:
-    """Messages played by topic, and how late each of them was in nanoseconds."""
+    """Messages played by topic, and the lateness of each in nanoseconds."""
 
     counts: Counter[str] = field(default_factory=Counter)
     late_ns: list[int] = field(default_factory=list)
@@ -86,10 +86,10 @@ def play(bag: BagReader, playing: Playing, publish: Callable[[Message], None],
          wait: Callable[[Message], bool] | None = None, pace: Pace | None = None,
          stop: threading.Event | None = None) -> TimingReport:
     """
-    Hand every message to ``publish`` when its time has come, and report the timing.
+    Pass every message to ``publish`` at its time, and report the timing.
 
-    What was latched before the start comes first. ``wait`` is called before each message and may
-    hold it up; when it returns True, time goes on from there. ``stop`` ends it early.
+    Messages latched before the start are played first. ``wait`` is called before each message and
+    may block; when it returns True, the timing continues from there. ``stop`` ends it early.
     """
     pace, stop = pace or SteadyPace(), stop or threading.Event()
     names = [t.name for t in chosen_topics(bag, playing)]

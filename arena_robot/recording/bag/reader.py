@@ -1,8 +1,8 @@
 """
-Bags read back: topics, messages in order of arrival, decoded when a decoder is handed in.
+Reader of bags: topics, messages in order of arrival, decoded with a given decoder.
 
-Files that were cut off can be read up to the cut with :func:`salvage`; for anything else they
-are recovered first.
+Files that were cut off can be read up to the cut with :func:`salvage`; everything else needs a
+recovered bag.
 """
 
 import heapq
@@ -34,7 +34,7 @@ class BagReader:
     """
     A complete bag: a folder with ``metadata.yaml`` and the files it names.
 
-    Raises RecordingError when it is not one; the message says how to mend it.
+    Raises RecordingError when it is not one; the message says how to recover it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -55,7 +55,7 @@ class BagReader:
             raise
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for file, _ in self._files:
             file.close()
         self._files.clear()
@@ -80,7 +80,7 @@ class BagReader:
 
     def decoded(self, decoder: Decoder, topics: Iterable[str] | None = None
                 ) -> Iterator[tuple[Message, Any]]:
-        """Yield messages with what they hold."""
+        """Yield messages with their decoded contents."""
         for message in self.messages(topics):
             yield message, decoder.decode(self.topics[message.topic], message.data)
 
@@ -100,7 +100,7 @@ class BagReader:
         self._files.append((file, reader))
         summary = _guard(path, reader.get_summary)
         if summary is None or summary.statistics is None:
-            raise RecordingError(f'{path} has no summary: mend it with '
+            raise RecordingError(f'{path} has no summary: recover it with '
                                  f'`arena episode recover {self.folder}`')
         for channel in summary.channels.values():
             self.topics[channel.topic] = to_topic(channel, summary.schemas[channel.schema_id])
@@ -114,7 +114,7 @@ class BagReader:
             for _, channel, m in found:
                 yield Message(channel.topic, m.log_time, m.publish_time, m.sequence, m.data)
         except BROKEN as error:
-            raise RecordingError(f'{self.folder / name} is damaged ({error!r}): mend it with '
+            raise RecordingError(f'{self.folder / name} is damaged ({error!r}): recover it with '
                                  f'`arena episode recover {self.folder}`') from error
 
 
@@ -122,12 +122,12 @@ def _guard(path: Path, call: Callable[[], T]) -> T:
     try:
         return call()
     except BROKEN as error:
-        raise RecordingError(f'{path} is cut off or damaged ({error!r}): mend it with '
+        raise RecordingError(f'{path} is cut off or damaged ({error!r}): recover it with '
                              f'`arena episode recover {path.parent}`') from error
 
 
 def to_topic(channel: Channel, schema: Schema) -> Topic:
-    """Return what a channel and its schema say of a topic."""
+    """Return the topic of a channel and its schema."""
     return Topic(channel.topic, schema.name, schema.data.decode('utf-8'),
                  channel.metadata.get('topic_type_hash', ''),
                  qos_from_maps(channel.metadata.get('offered_qos_profiles', '')))
@@ -137,8 +137,8 @@ def salvage(path: Path) -> Iterator[Topic | Message | Metadata]:
     """
     Yield everything in a file up to where it was cut off, in the order it was written.
 
-    A topic comes before its messages. Ends silently at the cut. Raises RecordingError when the
-    file cannot be read at all.
+    A topic is yielded before its messages. Ends silently at the cut. Raises RecordingError when
+    the file cannot be read at all.
     """
     schemas: dict[int, Schema] = {}
     channels: dict[int, str] = {}

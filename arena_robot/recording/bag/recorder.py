@@ -1,9 +1,9 @@
 """
-Messages from any thread into a bag, without ever making the sender wait.
+Recorder: writes messages from any thread to a bag, without blocking the callers.
 
-``push`` puts a message in a queue of bounded size; one thread writes. What does not fit is
-counted as lost, by topic. Twice a second the open chunks are closed and put on the disk, so a
-killed recorder loses less than a second.
+``push`` puts a message in a queue of bounded size; one thread writes. A message that does not fit
+is counted as lost, by topic. Twice a second the open chunks are closed and written to the disk, so
+a killed recorder loses less than a second.
 """
 
 import json
@@ -32,10 +32,11 @@ _POLL_S = 0.02
 @dataclass(frozen=True)
 class RecorderSettings:
     """
-    How a recorder keeps messages.
+    Settings of a recorder.
 
-    ``cache_bytes`` bounds the queue, ``level`` is zstd's for state (0: none). A recording is
-    refused below ``min_free_bytes`` of free disk, and closed properly below ``reserve_bytes``.
+    ``cache_bytes`` bounds the queue, ``level`` is zstd's for state (0: none). A recording does not
+    start with less than ``min_free_bytes`` of free disk, and is closed properly below
+    ``reserve_bytes``.
     """
 
     cache_bytes: int = 200 * 2**20
@@ -48,7 +49,7 @@ class RecorderSettings:
 
 @dataclass(frozen=True)
 class RecorderReport:
-    """The recorder at one moment; ``problem`` says what is wrong and what to do, or is empty."""
+    """State of the recorder; ``problem`` says what is wrong and what to do, or is empty."""
 
     recording: bool
     paused: bool
@@ -104,16 +105,16 @@ class BagRecorder:
 
     @property
     def is_recording(self) -> bool:
-        """Whether messages are being kept, or would be were it not paused."""
+        """Whether a recording is open, also while it is paused."""
         return self._bag is not None
 
     @property
     def is_paused(self) -> bool:
-        """Whether messages are dropped on purpose."""
+        """Whether the recording is paused: messages are dropped."""
         return self._paused
 
     def check_disk(self, folder: Path) -> None:
-        """Raise RecordingError when there is too little room for a recording."""
+        """Raise RecordingError when there is too little disk space for a recording."""
         free = disk_free(folder)
         if free < self.settings.min_free_bytes:
             raise RecordingError(
@@ -124,7 +125,7 @@ class BagRecorder:
     def start(self, folder: Path, topics: Iterable[Topic], latched: Sequence[Message] = (),
               custom: Custom | None = None) -> None:
         """
-        Open a bag in ``folder`` and begin it with the ``latched`` messages.
+        Open a bag in ``folder`` and write the ``latched`` messages first.
 
         Raises RecordingError when one is open, the disk is too full, or the folder has a bag.
         """
@@ -146,14 +147,14 @@ class BagRecorder:
         self._thread.start()
 
     def add_topic(self, topic: Topic) -> None:
-        """Announce a topic that appeared; it must be known before its messages are pushed."""
+        """Add a new topic; required before its messages are pushed."""
         with self._guard:
             if self._bag is not None and topic.name not in self._counters:
                 self._counters[topic.name] = TopicCounter(topic)
                 self._queue.append(topic)
 
     def push(self, message: Message) -> None:
-        """Hand over a message; never blocks, and counts as lost what the queue cannot hold."""
+        """Queue a message; never blocks; it is counted as lost when the queue is full."""
         counter = self._counters.get(message.topic)
         if self._bag is None or self._paused or counter is None:
             return
@@ -167,7 +168,7 @@ class BagRecorder:
             self._queue.append(message)
 
     def count_lost(self, topic: str, count: int) -> None:
-        """Take note of messages that were lost on the way to the recorder."""
+        """Count messages that were lost before they reached the recorder."""
         counter = self._counters.get(topic)
         if counter is not None and self._bag is not None:
             with self._guard:
@@ -179,13 +180,13 @@ class BagRecorder:
             self._paused, self._paused_since_ns = True, self.clock.now_ns()
 
     def resume(self) -> None:
-        """Keep messages again."""
+        """Record messages again."""
         if self._paused:
             self._paused = False
             self._pause_ns += self.clock.now_ns() - max(self._paused_since_ns, self._started_ns)
 
     def split(self) -> Path:
-        """Go on in a new file; return its path. Raises RecordingError when not recording."""
+        """Continue in a new file; return its path. Raises RecordingError when not recording."""
         with self._bag_guard:
             if self._bag is None:
                 raise RecordingError('nothing is being recorded, so there is no file to split')
@@ -194,10 +195,10 @@ class BagRecorder:
 
     def stop(self, custom: Custom | None = None) -> tuple[BagMetadata, RecorderReport]:
         """
-        Write what is queued, close the bag, and return what is in it.
+        Write the queued messages, close the bag, and return its metadata.
 
-        Raises RecordingError when nothing is recorded or the disk refused; what could be
-        written stays, and ``arena episode recover`` mends it.
+        Raises RecordingError when nothing is recorded or writing failed; the written part stays,
+        and ``arena episode recover`` recovers it.
         """
         bag = self._bag
         if bag is None or self._thread is None:
@@ -220,7 +221,7 @@ class BagRecorder:
                 self._paused = False
 
     def report(self) -> RecorderReport:
-        """Return the counters of this moment."""
+        """Return the current counters."""
         now_ns = self.clock.now_ns()
         recording = self._bag is not None
         paused_ns = self._pause_ns

@@ -1,8 +1,8 @@
 """
-Bags that were cut off, copied up to the cut into new and complete ones.
+Recovery of bags that were cut off: copy them up to the cut into complete ones.
 
-The damaged files are never changed: the copy is made beside them, or takes their place while
-they move to ``<folder>_damaged``.
+The damaged files are never changed: the copy is made beside them, or replaces them while they are
+moved to ``<folder>_damaged``.
 """
 
 import fcntl
@@ -26,7 +26,7 @@ _FLUSH_BYTES = 64 * 2**20
 
 @dataclass(frozen=True)
 class Recovery:
-    """What was saved: into ``folder``, from files now in ``damaged``; times in nanoseconds."""
+    """Result of a recovery: in ``folder``, from files now in ``damaged``; times in nanoseconds."""
 
     folder: Path
     damaged: Path
@@ -37,21 +37,21 @@ class Recovery:
 
 
 def cut_off(sessions: Path) -> list[Path]:
-    """Return the episodes below a folder of sessions that nobody finished and nobody writes."""
+    """Return the episodes below a folder that are not complete and not being written."""
     return [folder for folder in sorted(sessions.glob('*/[AB]'))
             if not (folder / 'metadata.yaml').exists()
             and (files := list(folder.glob('*.mcap'))) and not any(map(is_growing, files))]
 
 
 def underived(sessions: Path, younger_s: float) -> list[Path]:
-    """Return the finished episodes of the last ``younger_s`` from which nothing was made yet."""
+    """Return the complete episodes of the last ``younger_s`` without derived files."""
     since_s = time.time() - younger_s
     return [path.parent for path in sorted(sessions.glob('*/[AB]/metadata.yaml'))
             if path.stat().st_mtime > since_s and not has_episode(path.parent)]
 
 
 def is_growing(file: Path) -> bool:
-    """Whether somebody writes or mends the file."""
+    """Whether a process writes or recovers the file."""
     with file.open('rb') as opened:
         try:
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -61,7 +61,7 @@ def is_growing(file: Path) -> bool:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a bag can be opened as it is."""
+    """Whether a bag can be opened without recovery."""
     try:
         with BagReader(folder):
             return True
@@ -87,14 +87,14 @@ def recover(folder: Path, output: Path | None = None) -> Recovery:
 
 @contextmanager
 def _held(files: list[Path]) -> Iterator[None]:
-    """Keep others from the bag; RecordingError when somebody writes or mends it already."""
+    """Lock the bag; RecordingError when another process writes or recovers it."""
     with ExitStack() as stack:
         for path in files:
             opened = stack.enter_context(path.open('rb'))
             try:
                 fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise RecordingError(f'{path.parent} is being recorded or mended by another '
+                raise RecordingError(f'{path.parent} is being recorded or recovered by another '
                                      'process; wait until that has ended') from None
         yield
 

@@ -1,4 +1,4 @@
-"""Checks on every message of a bag: that it can be decoded, and that time runs forward."""
+"""Checks on every message of a bag: it can be decoded, and stamps increase."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ def message_findings(bag: BagReader, decoder: Decoder) -> Iterator[Result]:
     """
     Yield (good, what, text) for decoding and for the order of stamps.
 
-    Where several senders share a topic, which their numbering shows, stamps may be out of order.
+    On topics with several publishers, as shown by their counts, stamps may be out of order.
     """
     broken: dict[str, str] = {}
     last: dict[str, int] = {}
@@ -44,7 +44,7 @@ def message_findings(bag: BagReader, decoder: Decoder) -> Iterator[Result]:
 
 
 def _problem(topic: Topic, message: Message, decoder: Decoder, count: int) -> str:
-    """Return what is wrong with a message; pictures are looked at closely only now and then."""
+    """Return what is wrong with a message; only some images are decoded."""
     if topic.is_image and count > _PICTURES_DECODED and count % 50:
         return ''
     try:

@@ -1,4 +1,4 @@
-"""What became of each topic in a recording: arrived, written, lost, how fast, how late."""
+"""Statistics of each topic in a recording: received, written, lost, rate, gaps, latency."""
 
 import struct
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class TopicReport:
     """
     The counters of one topic at one moment.
 
-    ``lost`` is known losses on the way to the recorder and in it. ``rate_hz`` is over the last
+    ``lost`` counts known losses before the recorder and inside it. ``rate_hz`` is over the last
     second or so, ``max_gap_s`` the longest time between two arrivals (0 before the second),
     ``max_latency_s`` the largest distance between a stamp and its arrival (NaN without stamps).
     """
@@ -88,7 +88,7 @@ class SkewMeter:
     """
     The largest distance between the stamps of pictures of one instant.
 
-    Each time every picture topic has brought something new, the newest stamps are compared.
+    Whenever every image topic has a new message, the newest stamps are compared.
     """
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class SkewMeter:
         self._new: set[str] = set()
 
     def add(self, topic: str, stamp_ns: int) -> None:
-        """Take note of a picture."""
+        """Add an image's stamp."""
         self._stamps[topic] = stamp_ns
         self._new.add(topic)
         if len(self._new) == len(self._stamps) > 1:

@@ -1,4 +1,4 @@
-"""A bag being written: a folder, its MCAP files, and ``metadata.yaml`` last of all."""
+"""Writer of a bag: a folder, its MCAP files, and ``metadata.yaml`` last."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,8 +23,8 @@ class BagWriter:
 
     Its files are ``<name>_<n>.mcap``, with the folder's own name if none is given.
 
-    ``custom`` goes into every file at its start and into ``metadata.yaml``. Not thread-safe.
-    Raises RecordingError when the folder holds a bag already or the disk refuses.
+    ``custom`` is written at the start of every file and into ``metadata.yaml``. Not thread-safe.
+    Raises RecordingError when the folder has a bag already or writing fails.
     """
 
     def __init__(self, folder: Path, custom: Custom | None = None,
@@ -75,7 +75,7 @@ class BagWriter:
         return sum(self._counts.values())
 
     def add_topic(self, topic: Topic) -> None:
-        """Announce a topic; a second time it changes nothing."""
+        """Add a topic; does nothing the second time."""
         if topic.name not in self.topics:
             self.topics[topic.name] = topic
             self._counts[topic.name] = 0
@@ -84,12 +84,12 @@ class BagWriter:
             self._ids[topic.name] = self._open().add_channel(topic)
 
     def write(self, message: Message) -> None:
-        """Keep a message of an announced topic."""
+        """Write a message of an added topic."""
         file = self._open()
         try:
             channel_id = self._ids[message.topic]
         except KeyError:
-            raise RecordingError(f'{message.topic} was not announced with add_topic') from None
+            raise RecordingError(f'{message.topic} was not added with add_topic') from None
         file.write(channel_id, message)
         self._counts[message.topic] += 1
         if message.topic in self._latching:
@@ -101,11 +101,11 @@ class BagWriter:
             self.write(message._replace(log_ns=log_ns))
 
     def flush(self) -> None:
-        """Put everything on the disk; a process killed now loses nothing."""
+        """Write everything to the disk; a process killed now loses nothing."""
         self._open().flush()
 
     def split(self, log_ns: int) -> Path:
-        """Close the file and go on in a new one that starts with the latched messages."""
+        """Close the file and continue in a new one that starts with the latched messages."""
         self._close_file()
         self._open_file()
         for topic in self.topics.values():
@@ -122,7 +122,7 @@ class BagWriter:
         return self.summary()
 
     def abandon(self) -> None:
-        """Let go without indices and metadata; the bag can be recovered."""
+        """Close without indices and metadata; the bag can be recovered."""
         if self._file is not None:
             self._file.abandon()
             self._file = None

@@ -1,1 +1,1 @@
-"""One recorded episode: its tracks, derived files, summary and check."""
+"""Recorded episodes: tracks, derived files, summary and check."""

@@ -1,7 +1,7 @@
 """
-Is an episode's folder what it should be? Rates, skew, losses, stamps, journal, and every file.
+Check of an episode's folder: rates, skew, losses, stamps, journal, and every file.
 
-Each finding is ok, a warning (usable, but somebody should look) or a failure (do not use it).
+Each finding is ok, a warning (usable, should be inspected) or a failure (do not use it).
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ from arena_robot.records.episode_file import (
 
 
 class FindingLevel(str, Enum):
-    """How bad it is."""
+    """Severity of a finding."""
 
     OK = 'ok'
     WARNING = 'warning'
@@ -38,7 +38,7 @@ class FindingLevel(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: ``what`` in a word, ``text`` what was found and wanted."""
+    """Result of one check: ``what`` was checked, ``text`` says what was found and expected."""
 
     level: FindingLevel
     what: str
@@ -48,9 +48,9 @@ class Finding:
 @dataclass(frozen=True)
 class CheckLimits:
     """
-    What an episode is measured against; rates in hertz, times in seconds.
+    Limits of the check; rates in hertz, times in seconds.
 
-    Arm states that come slower than ``fail_arm_hz``, or not for ``fail_arm_gap_s``, are a failure.
+    Arm states at less than ``fail_arm_hz``, or with a gap of ``fail_arm_gap_s``, are a failure.
     """
 
     min_arm_hz: float = 40.0
@@ -67,7 +67,7 @@ class CheckLimits:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """All findings on one folder, and the numbers they rest on."""
+    """All findings on one folder, and the numbers behind them."""
 
     folder: Path
     findings: tuple[Finding, ...]
@@ -80,7 +80,7 @@ class CheckReport:
 
 
 def check(folder: Path, limits: CheckLimits = CheckLimits()) -> CheckReport:
-    """Look at everything in ``folder``; what cannot be read is a finding, not an error."""
+    """Check everything in ``folder``; an unreadable file is a finding, not an error."""
     findings: list[Finding] = []
     summary = EpisodeFile()
     try:

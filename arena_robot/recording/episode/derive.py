@@ -1,8 +1,8 @@
 """
-What is easier to use than a bag: ``steps.npz``, one MP4 a view, ``episode.json``.
+Derived files of an episode: ``steps.npz``, one MP4 per view, ``episode.json``.
 
-Everything is derived from the bag, never the other way round, and can be derived again at any
-time. Each file appears whole or not at all.
+Everything is derived from the bag, never the other way round, and can be derived again. Each file
+is written atomically.
 """
 
 from collections.abc import Callable
@@ -83,7 +83,7 @@ def step_arrays(tracks: EpisodeTracks, frames: dict[str, Stamps]) -> dict[str, N
     """
     Return the arrays of ``steps.npz``: one row a step, and ``<track>/…`` as recorded.
 
-    ``frame_index`` (N, V) says which frame of the view's video a step was shown, -1 for none.
+    ``frame_index`` (N, V) is the frame of the view's video that a step used, -1 for none.
     """
     s = tracks.steps
     rows = {
@@ -103,7 +103,7 @@ def step_arrays(tracks: EpisodeTracks, frames: dict[str, Stamps]) -> dict[str, N
 
 
 def observed(tracks: EpisodeTracks) -> dict[str, NDArray[Any]]:
-    """Return what each step saw of arm and gripper, by stamp; NaN where nothing was recorded."""
+    """Return the arm and gripper state of each step, by stamp; NaN where nothing was recorded."""
     count = len(tracks.steps.index)
     q, dq, tau = (np.full((count, 7), np.nan) for _ in range(3))
     pose, grip = np.full((count, 6), np.nan), np.full(count, np.nan)
@@ -119,7 +119,7 @@ def observed(tracks: EpisodeTracks) -> dict[str, NDArray[Any]]:
 
 
 def frame_index(tracks: EpisodeTracks, frames: dict[str, Stamps]) -> Stamps:
-    """Return (N, V): the frame each step was shown in each of its views, -1 for none."""
+    """Return (N, V): the frame of each view that each step used, -1 for none."""
     wanted = tracks.steps.image_stamps
     found = np.full(wanted.shape, -1, np.int64)
     for column, name in enumerate(tracks.steps.views):
@@ -132,6 +132,6 @@ def frame_index(tracks: EpisodeTracks, frames: dict[str, Stamps]) -> Stamps:
 
 
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    """Write a compressed .npz, whole or not at all."""
+    """Write a compressed .npz atomically."""
     with replacing(path) as partial, partial.open('wb') as out:
         np.savez_compressed(out, **arrays)  # type: ignore[arg-type]

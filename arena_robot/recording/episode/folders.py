@@ -1,4 +1,4 @@
-"""Where episodes are on the disk."""
+"""Folders of episodes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Pictures out of recorded messages, and H.264 videos out of pictures."""
+"""Images from recorded messages, and H.264 videos from images."""
 
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
@@ -72,9 +72,9 @@ def write_video(path: Path, frames: Iterable[tuple[int, Any]], rate_hz: float = 
     """
     Write an H.264 MP4 that browsers play; return the capture stamps of its frames.
 
-    Frames are shown as far apart as they were captured, from the first on; a frame that is not
-    later than the one before is left out. ``rate_hz`` is nominal, ``size`` (width, height) the
-    pictures' own when None. The file appears whole or not at all; without a frame there is none.
+    The time between frames is the time between their captures; a frame that is not later than the
+    previous one is left out. ``rate_hz`` is nominal, ``size`` (width, height) the pictures' own
+    when None. The file is written atomically; without a frame no file is written.
     """
     rest = iter(frames)
     first = next(rest, None)

@@ -1,4 +1,4 @@
-"""Whether the session's journal tells the same story as the bag."""
+"""Check that the session's journal and the bag agree."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,8 +16,8 @@ def journal_findings(folder: Path, summary: EpisodeFile) -> Iterator[Result]:
     """
     Yield (good, what, text) for the journal beside ``folder``; nothing when there is none.
 
-    A torn last line is what a power cut leaves, and is left out. A rollout that was cut off is
-    in the journal up to its last sign of life, so its steps need not agree to the last one.
+    An incomplete last line is what a power failure leaves, and is ignored. A rollout that was cut
+    off is in the journal up to its last entry, so the number of its steps may differ.
     """
     path = folder.absolute().parent / JOURNAL
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Another policy, or the same again, asked with what was recorded, and how far it is off."""
+"""Repeat recorded inferences with a policy, and compare the actions."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ Ask = Callable[[Observation], Chunk]
 @dataclass(frozen=True)
 class Compared:
     """
-    One inference asked again.
+    One repeated inference.
 
     ``recorded`` and ``asked`` are (N, 8) or (N, 7); ``arm_mean`` and ``arm_max`` the distance of
     the arm's numbers over the actions both have, ``gripper_share`` how often the grippers differ.
@@ -45,7 +45,7 @@ class Compared:
 def recorded_observations(bag: BagReader, decoder: Decoder, tracks: EpisodeTracks
                           ) -> Iterator[tuple[ChunkRecord, Observation]]:
     """
-    Yield each recorded inference with the observation it was asked with.
+    Yield each recorded inference with its observation.
 
     Raises DataError when the steps or the arm were not recorded.
     """
@@ -70,7 +70,7 @@ def recorded_observations(bag: BagReader, decoder: Decoder, tracks: EpisodeTrack
 
 def ask_again(bag: BagReader, decoder: Decoder, ask: Ask,
               on_chunk: Callable[[int, int, str], None] = lambda *_: None) -> list[Compared]:
-    """Ask for every recorded inference again and compare. Raises what ``ask`` raises."""
+    """Repeat every recorded inference and compare. Raises what ``ask`` raises."""
     tracks = load_tracks(bag, decoder)
     found = []
     for chunk, observation in recorded_observations(bag, decoder, tracks):
@@ -81,7 +81,7 @@ def ask_again(bag: BagReader, decoder: Decoder, ask: Ask,
 
 
 def compare(recorded: ChunkRecord, answer: Chunk) -> Compared:
-    """Return how far apart two chunks are. Raises DataError when their spaces differ."""
+    """Return the differences of two chunks. Raises DataError when their spaces differ."""
     asked = np.asarray(answer.actions, np.float64)
     if answer.space.value != recorded.space or asked.shape[1:] != recorded.actions.shape[1:]:
         raise DataError(f'the policy answers {answer.space.value} of width {asked.shape[-1]}, '

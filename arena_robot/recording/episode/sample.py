@@ -1,9 +1,9 @@
 """
-A made-up episode as a bag: for trying the tools, for tests, and for the benchmark.
+A synthetic episode as a bag, for examples, tests and the benchmark.
 
-An arm sways, a gripper opens and closes, six pictures a tick show a moving square, and 15 times
-a second a step says what was done. Everything follows from the numbers of
-:class:`SampleEpisode`; nothing is random.
+An arm moves to and fro, a gripper opens and closes, six images per tick show a moving square, and
+there are 15 steps per second. Everything is computed from the numbers of :class:`SampleEpisode`;
+nothing is random.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ VIEWS = ('left_left', 'left_right', 'right_left', 'right_right', 'wrist_left', '
 @dataclass(frozen=True)
 class SampleEpisode:
     """
-    What the made-up episode is like.
+    Settings of the synthetic episode.
 
     ``steps`` ticks of 15 Hz, arm states at ``state_hz``, pictures of ``width`` by ``height``;
     ``start_ns`` is the stamp of the first tick.

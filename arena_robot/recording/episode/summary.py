@@ -1,4 +1,4 @@
-"""An episode in numbers: rates, gaps, losses, skew, clamps, latencies, and how it ended."""
+"""Summary of an episode: rates, gaps, losses, skew, clamps, latencies, end reason."""
 
 import json
 from collections import Counter
@@ -69,7 +69,7 @@ def control(tracks: EpisodeTracks) -> ControlReport:
 
 
 def inference(tracks: EpisodeTracks) -> InferenceReport:
-    """Return the number of inferences and the (coarse) time they were waited for."""
+    """Return the number of inferences and the (rounded) waiting time."""
     waited = tracks.steps.inference_s
     return InferenceReport(len(tracks.chunks), spread(waited[waited > 0.0]))
 
@@ -125,7 +125,7 @@ def _topic_numbers(counter: TopicCounter, first_ns: int, sequence: list[int],
 
 
 def sequence_losses(topic: Topic, sequence: list[int]) -> int:
-    """Return how many numbers are missing in a sender's count; 0 with several senders."""
+    """Return how many numbers are missing in a publisher's count; 0 with several publishers."""
     if len(topic.qos) != 1 or topic.is_latched or not sequence or not all(sequence):
         return 0
     steps = np.diff(np.array(sequence, np.int64))
@@ -135,7 +135,7 @@ def sequence_losses(topic: Topic, sequence: list[int]) -> int:
 
 
 def recorder_statistics(custom: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Return what the recorder counted, by topic; empty in recovered and foreign bags."""
+    """Return the recorder's counters by topic; empty for recovered and foreign bags."""
     try:
         counted = json.loads(custom.get(STATISTICS, '{}'))
     except json.JSONDecodeError:

@@ -1,8 +1,8 @@
 """
-An episode's bag as arrays: steps, arm, gripper, chunks, and where each picture is.
+An episode's bag as arrays: steps, arm, gripper, chunks, and stamps of images.
 
-Topics are found by the type of their messages, pictures by the words of their topic's name, so
-that a bag from other drivers works too. Units are SI and radians, stamps integer nanoseconds.
+Topics are found by message type, images by the parts of the topic's name, so that bags of other
+drivers work too. Units are SI and radians, stamps integer nanoseconds.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ class GripperTrack:
 
 @dataclass(frozen=True)
 class ChunkRecord:
-    """One recorded inference: ``actions`` (N, 8) or (N, 7) asked for at step ``step``."""
+    """One recorded inference: ``actions`` (N, 8) or (N, 7) requested at step ``step``."""
 
     index: int
     step: int
@@ -63,7 +63,7 @@ class ChunkRecord:
 
 @dataclass(frozen=True)
 class ViewTrack:
-    """The pictures of one view: capture ``stamps`` and arrival ``log`` (N,), in order."""
+    """The images of one view: capture ``stamps`` and arrival ``log`` (N,), in order."""
 
     topic: Topic
     stamps: Stamps
@@ -73,10 +73,10 @@ class ViewTrack:
 @dataclass(frozen=True)
 class Steps:
     """
-    What was seen, asked and sent, one row a step.
+    Observation, request and command, one row per step.
 
     ``requested`` is (N, 8) or (N, 7); ``q_sent`` (N, 7); ``image_stamps`` (N, V) by ``views``,
-    0 where a step used no such picture; ``clamps`` the reasons, joined by commas.
+    0 where a step used no such image; ``clamps`` the reasons, joined by commas.
     """
 
     index: Stamps
@@ -101,7 +101,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class EpisodeTracks:
-    """Everything of an episode but the pictures; ``info`` the fields of its last EpisodeInfo."""
+    """All data of an episode except the images; ``info`` the fields of its last EpisodeInfo."""
 
     info: Mapping[str, Any]
     steps: Steps
@@ -131,8 +131,8 @@ def view_topics(bag: BagReader) -> dict[str, Topic]:
     """
     Return the picture topic of each view; compressed ones are preferred to raw ones.
 
-    The station's namespace, such as ``/left`` of the left robot, is no part of a view. Latched
-    pictures, such as start photographs, are no stream and no view.
+    The station's namespace, such as ``/left`` of the left robot, is not part of a view's name.
+    Latched images, such as start photographs, are not views.
     """
     found: dict[str, Topic] = {}
     steps = bag.of_type(STEP)

@@ -1,9 +1,9 @@
 """
-DROID's raw layout: ``trajectory.h5``, ``metadata_<id>.json``, ``recordings/MP4/<camera>.mp4``.
+Export to DROID's raw layout: ``trajectory.h5``, ``metadata_<id>.json``, ``recordings/MP4``.
 
-One row a step, under the names that DROID's own tools use; stamps are milliseconds. What was not
-recorded is left out rather than made up: only the action space that was asked for is there, with
-the joint target that was really sent. Cameras go by view instead of serial.
+One row per step, with DROID's own names; stamps are milliseconds. Values that were not recorded
+are left out: only the requested action space is included, and the joint target that was really
+sent. Cameras are named by view instead of serial number.
 """
 
 import json

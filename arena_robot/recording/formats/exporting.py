@@ -1,4 +1,4 @@
-"""What all exports share: an episode's rows, and videos with one frame a step."""
+"""Common parts of all exports: an episode's rows, and videos with one frame per step."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def sources(place: Path) -> list[ExportSource]:
 
 @dataclass(frozen=True)
 class ExportRows:
-    """One row a step: joints (N, 7), pose (N, 6), gripper (N,), and what was asked (N, 8|7)."""
+    """One row a step: joints (N, 7), pose (N, 6), gripper (N,), and the request (N, 8|7)."""
 
     joints: Floats
     velocities: Floats
@@ -88,7 +88,7 @@ class EpisodeExport:
         return str(self.tracks.info.get('prompt') or self.source.session.prompt)
 
     def rows(self) -> ExportRows:
-        """Return what each step saw and asked. Raises DataError when the arm is missing."""
+        """Return each step's observation and request. Raises DataError without an arm."""
         seen = observed(self.tracks)
         if np.isnan(seen['joint_position']).any() or np.isnan(seen['gripper_position']).any():
             raise DataError(f'{self.source.folder} has steps whose arm or gripper state was not '
@@ -98,14 +98,14 @@ class EpisodeExport:
                     self.tracks.steps.requested, self.tracks.steps.space)
 
     def views(self, right_eyes: bool = False) -> list[str]:
-        """Return the views whose pictures every step used."""
+        """Return the views whose images every step used."""
         steps = self.tracks.steps
         return [name for column, name in enumerate(steps.views)
                 if (right_eyes or name.endswith('_left')) and name in self.tracks.views
                 and np.isin(steps.image_stamps[:, column], self.tracks.views[name].stamps).all()]
 
     def write_step_video(self, view: str, path: Path, size: tuple[int, int] | None = None) -> None:
-        """Write a video at 15 Hz whose frame k is what step k was shown; ``size`` (w, h)."""
+        """Write a video at 15 Hz whose frame k is the image of step k; ``size`` (w, h)."""
         count = len(self.tracks.steps.index)
         frames = ((k * TICK_NS, frame) for k, frame in enumerate(self._shown(view)))
         if len(write_video(path, frames, 15.0, size=size)) != count:
@@ -123,7 +123,7 @@ class EpisodeExport:
 
 
 def new_folder(path: Path) -> Path:
-    """Make a folder that must not hold anything yet. Raises DataError."""
+    """Make a folder, which must be empty if it exists. Raises DataError."""
     if path.exists() and any(path.iterdir()):
         raise DataError(f'{path} is not empty; exports do not overwrite, name another --output')
     path.mkdir(parents=True, exist_ok=True)

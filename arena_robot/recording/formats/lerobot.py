@@ -1,9 +1,9 @@
 """
-A LeRobotDataset v3.0 folder: parquet tables, one video a view and episode, ``meta/``.
+Export to LeRobotDataset v3.0: parquet tables, one video per view and episode, ``meta/``.
 
-``timestamp`` is the nominal time that the format asks for (frame over 15); the true time of each
-step, which is what was recorded, is in ``true_timestamp``. ``action`` is what the policy asked
-for, so a dataset holds one action space only.
+``timestamp`` is the nominal time that the format requires (frame over 15); the recorded time of
+each step is in ``true_timestamp``. ``action`` is the policy's request, so a dataset has one action
+space only.
 """
 
 import json

@@ -2,8 +2,9 @@
 Episodes in the tree of RoboArena's data dumps; the metadata beside them are in `records`.
 
 A policy's folder ``A_<policy>`` holds ``…_npz_file.npz`` and ``…_video_{left,right,wrist}.mp4``.
-The npz holds one dictionary a step (``cartesian_position``, ``joint_position``,
-``gripper_position``, ``action``) in the array ``data``; videos have one frame a step, 512 by 288.
+The npz has one dictionary per step (``cartesian_position``, ``joint_position``,
+``gripper_position``, ``action``) in the array ``data``; videos have one frame per step, 512 by
+288.
 """
 
 import re

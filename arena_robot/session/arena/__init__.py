@@ -1,1 +1,1 @@
-"""Where blind pairs come from: the interface, and arenas at the station itself."""
+"""Arenas, which assign blind pairs: the local arena, sealed tokens, contract tests."""

@@ -1,8 +1,8 @@
 """
-A policy that cannot be told from another by anything but what it does.
+Blind policies: a wrapper that removes everything that identifies a policy.
 
-Errors keep their kind and lose their words, since those may hold an address or a name. Times are
-told in coarse steps.
+Errors keep their class and get a fixed text, because the original text may contain an address or a
+name. Times are rounded up to coarse steps.
 """
 
 import math
@@ -40,7 +40,7 @@ def coarse(seconds: float) -> float:
 
 
 class BlindPolicy:
-    """The policy of a slot, as a station may know it."""
+    """The policy of a slot, without identifying information."""
 
     def __init__(self, policy: Policy, slot: Slot, clock: Clock) -> None:
         self._policy = policy
@@ -52,22 +52,22 @@ class BlindPolicy:
 
     @property
     def spec(self) -> PolicySpec:
-        """What the policy wants and answers; stays in memory, for nobody to read."""
+        """Required input and output of the policy; never logged or published."""
         return self._told(lambda: self._policy.spec)
 
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
-        """Return the next actions, their time in coarse steps; PolicyError in plain words."""
+        """Return the next actions, with times in coarse steps; PolicyError with a fixed text."""
         start_ns = self._clock.now_ns()
         chunk = self._told(lambda: self._policy.infer(observation, episode))
         spent_s = (self._clock.now_ns() - start_ns) * 1e-9
         return Chunk(chunk.actions, chunk.space, coarse(spent_s))
 
     def reset(self, episode: str = '') -> None:
-        """Forget an episode; PolicyError in plain words."""
+        """Clear an episode; PolicyError with a fixed text."""
         self._told(lambda: self._policy.reset(episode))
 
     def close(self) -> None:
-        """Let go of the policy's connection, where it has one."""
+        """Close the policy's connection, if it has one."""
         if isinstance(self._policy, Closable):
             self._told(self._policy.close)
 
@@ -75,14 +75,14 @@ class BlindPolicy:
         problem: PolicyError
         try:
             return call()
-        except Exception as error:  # whatever it is, its words must not reach the station
+        except Exception as error:  # the text of any exception must not reach the station
             problem = plain(error, self._slot)
-        # Outside the handler, so that the original is not kept as the context.
+        # Outside the handler, so that the original is not stored as the context.
         raise problem
 
 
 def plain(error: Exception, slot: Slot) -> PolicyError:
-    """Return an error of the same kind that says nothing but the slot."""
+    """Return an error of the same class that names only the slot."""
     for kind, words in _WORDS:
         if isinstance(error, kind):
             return kind(f'the policy of slot {slot.value} {words}')

@@ -1,10 +1,10 @@
 """
-What every arena must do, as tests that any implementation can be run against.
+Contract tests for implementations of Arena.
 
 Subclass :class:`ArenaContract` in a test module and give it ``arena()`` and ``folder()``; test
 runners collect the ``test_`` methods. Uses plain asserts and needs no test library.
 """
-# ruff: noqa: D102 - a test says what it shows by its name
+# ruff: noqa: D102 - the names of tests say what they check
 
 import dataclasses
 from collections.abc import Callable
@@ -26,7 +26,7 @@ INVALID = Verdict(valid=False, invalid_reason='a camera fell down')
 
 
 def observation() -> Observation:
-    """Return a made-up observation with all six views, for policies under test."""
+    """Return a synthetic observation with all six views, for policies under test."""
     zeros = np.zeros(7)
     arm = ArmState(0, zeros, zeros, zeros, zeros, np.zeros(6), zeros)
     views = ('left_left', 'left_right', 'right_left', 'right_right', 'wrist_left', 'wrist_right')
@@ -47,7 +47,7 @@ def refused(kind: type[ArenaError], call: Callable[[], object]) -> ArenaError:
 
 
 class ArenaContract:
-    """The promises of :class:`arena_robot.session.base.Arena`."""
+    """Tests of the interface :class:`arena_robot.session.base.Arena`."""
 
     def arena(self) -> Arena:
         """Return a fresh arena with at least three policies, one evaluator ``'ada'``."""
@@ -58,7 +58,7 @@ class ArenaContract:
         raise NotImplementedError
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of the pool, none of which may show before the reveal."""
+        """Return the names of the pool, which must not be visible before the reveal."""
         raise NotImplementedError
 
     def _assign(self, arena: Arena) -> Assignment:

@@ -1,8 +1,8 @@
 """
-An arena in the station's own process: policies from a file, blind pairs, results in a folder.
+Local arena in the station's process: policies from a file, blind pairs, results in a folder.
 
-Makes a station useful with no server. The pair of an open session is kept sealed (see
-:mod:`arena_robot.session.arena.seal`), so that it survives a restart and stays out of sight.
+For stations without a server. The pair of an open session is stored sealed (see
+:mod:`arena_robot.session.arena.seal`), so that it survives a restart without being readable.
 """
 
 import json
@@ -29,7 +29,7 @@ NONCE_BYTES = 16
 
 @dataclass(frozen=True)
 class PolicyEntry:
-    """A policy of the pool: ``address`` as ``arena policy`` takes it, ``weight`` how often."""
+    """A policy of the pool: ``address`` as for ``arena policy``, ``weight`` for the draw."""
 
     name: str
     address: str
@@ -57,7 +57,7 @@ class LocalArena:
     Implements :class:`arena_robot.session.base.Arena` without a server.
 
     ``connect`` turns a pool entry into a policy; ``folder`` keeps sealed pairs and results;
-    ``rng`` draws pairs, order, nonces and session ids (None: the system's own randomness).
+    ``rng`` draws pairs, order, nonces and session ids (None: the system's random source).
     """
 
     def __init__(self, config: LocalArenaConfig, connect: Callable[[PolicyEntry], Policy],
@@ -97,13 +97,13 @@ class LocalArena:
             return self._policies[session_id, slot]
 
     def heartbeat(self, session_id: str, state: str) -> None:
-        """Keep when the session was last alive; Conflict when it is closed."""
+        """Store the time of the last sign of life; Conflict when the session is closed."""
         with self._lock:
             record = self._open_record(session_id)
             self._write({**record, 'seen_ns': self._clock.now_ns(), 'state': state})
 
     def upload(self, session_id: str, episode: Episode, folder: Path) -> None:
-        """Keep where the episode is; a local arena leaves the files where they are."""
+        """Store the episode's path; the files are not copied."""
         with self._lock:
             record = self._read(session_id)
             if record['status'] == 'aborted':
@@ -139,7 +139,7 @@ class LocalArena:
                 raise Conflict(f'session {session_id} has no verdict yet; names come after it')
             if not record['episodes'] and not record['feedback']['valid']:
                 raise Conflict(f'session {session_id} ended before any rollout; '
-                               'its policies are revealed to nobody')
+                               'its policies are not revealed')
             pair = self._pair(record)
             self._write({**record, 'policy_a': pair['A'], 'policy_b': pair['B'],
                          'nonce': pair['nonce']})
@@ -147,7 +147,7 @@ class LocalArena:
             return Reveal(pair['nonce'], pair['A'], pair['B'])
 
     def close(self) -> None:
-        """Let go of all policies."""
+        """Close all policies."""
         with self._lock:
             for session_id in {key[0] for key in self._policies}:
                 self._release(session_id)
@@ -159,7 +159,7 @@ class LocalArena:
         policy: Policy | None = None
         try:
             policy = self._connect(entry)
-        except Exception:  # its words name the policy; the station is told without them
+        except Exception:  # its text names the policy; the station gets an error without it
             policy = None
         if policy is None:
             raise ServerError(f'the policy of slot {slot.value} cannot be reached; '

@@ -1,9 +1,9 @@
 """
-Small secrets at rest: what a stand-alone station must keep but should not read.
+Sealed records: values that a station without a server stores but should not show.
 
 A value is XORed with an HMAC-SHA256 key stream and signed, under a key in a file of its own that
-only its owner can read. It keeps names out of files, logs and greps; somebody who goes looking
-for the key can read it, which is why a fair comparison has its arena on another machine.
+only its owner can read. Names are then not in plain text in files or logs. A person with access to
+the key can still read them, so a strict comparison needs an arena on another machine.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ def read_key(path: Path) -> bytes:
 
 
 def seal(key: bytes, label: str, value: Mapping[str, Any]) -> str:
-    """Return ``value`` as hex that only ``key`` and ``label`` open."""
+    """Return ``value`` encrypted as hex; ``key`` and ``label`` decrypt it."""
     plain = json.dumps(value).encode('utf-8')
     hidden = _mixed(key, label, plain)
     return (_signature(key, label, hidden) + hidden).hex()

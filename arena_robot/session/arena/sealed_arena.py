@@ -1,4 +1,4 @@
-"""A remote arena whose slot tokens survive a restart of the station, sealed and out of sight."""
+"""Wrapper of a remote arena that stores its slot tokens sealed, so that they survive a restart."""
 
 from pathlib import Path
 from typing import Protocol
@@ -16,7 +16,7 @@ from arena_robot.session.base import Arena
 
 
 class TokenArena(Arena, Protocol):
-    """An arena that reaches its policies by slot tokens."""
+    """Interface of an arena that calls its policies with slot tokens."""
 
     def check(self) -> float:
         """Return the arena's clock minus the station's in seconds. Raises ServerError."""
@@ -25,7 +25,7 @@ class TokenArena(Arena, Protocol):
         """Return the slot tokens of a session that was assigned here."""
 
     def resume(self, session_id: str, tokens: dict[str, str]) -> None:
-        """Take back slot tokens after a restart."""
+        """Restore slot tokens after a restart."""
 
     def close(self) -> None:
         """Let every connection go."""
@@ -33,9 +33,9 @@ class TokenArena(Arena, Protocol):
 
 class SealedArena:
     """
-    Passes everything on to ``arena`` and keeps the slot tokens in ``folder``.
+    Forwards every call to ``arena`` and stores the slot tokens in ``folder``.
 
-    Its policies are blind: their errors say nothing but the slot.
+    Its policies are blind: their errors name only the slot.
     """
 
     def __init__(self, arena: TokenArena, folder: Path, clock: Clock) -> None:
@@ -49,7 +49,7 @@ class SealedArena:
         return self._arena.check()
 
     def assign(self, station: StationInfo, evaluator: str, prompt: str) -> Assignment:
-        """Return a new blind pair, once its tokens are safe."""
+        """Return a new blind pair, after its tokens are stored."""
         pair = self._arena.assign(station, evaluator, prompt)
         self._folder.mkdir(parents=True, exist_ok=True)
         text = seal(self._key(), pair.session_id, self._arena.tokens(pair.session_id))
@@ -82,12 +82,12 @@ class SealedArena:
         self._arena.feedback(session_id, verdict)
 
     def abort(self, session_id: str, reason: str) -> None:
-        """Pass it on, and forget the tokens."""
+        """Forward the call, then delete the tokens."""
         self._arena.abort(session_id, reason)
         self._forget(session_id)
 
     def reveal(self, session_id: str) -> Reveal:
-        """Return the names, and forget the tokens."""
+        """Return the names, and delete the tokens."""
         reveal = self._arena.reveal(session_id)
         self._forget(session_id)
         return reveal

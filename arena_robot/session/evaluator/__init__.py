@@ -1,1 +1,1 @@
-"""The evaluator's side: commands, who may give them, what they must be like."""
+"""Commands of the evaluator: interface, access control, checks of input."""

@@ -1,4 +1,4 @@
-"""The evaluator's commands in front of a conductor: who may, which button, what is shown."""
+"""Access to a conductor: control token, commands by button name, and the shown state."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from arena_robot.session.protocol.conductor import Conductor
 
 class EvaluatorAccess:
     """
-    One for all who want something of a session: checks the token, finds the button.
+    The common entry for all clients of a session: checks the token, calls the conductor.
 
     ``more_checks`` adds lines to the preflight. Methods raise an ArenaError that says what to do.
     """
@@ -27,9 +27,9 @@ class EvaluatorAccess:
         self._more_checks = more_checks
 
     def shown(self) -> DeskState:
-        """Return what everybody may see."""
+        """Return the state for display."""
         conductor = self.conductor
-        return shown(conductor.record, self.control.holder, conductor.stage.doing,
+        return shown(conductor.record, self.control.holder, conductor.motions.doing,
                      conductor.problem, conductor.live, conductor.waiting)
 
     def today(self) -> list[DeskState]:
@@ -38,7 +38,7 @@ class EvaluatorAccess:
 
     def open_session(self, token: str, evaluator: str, instruction: str,
                      repeat: bool = False) -> DeskState:
-        """Check the station if nobody did, fix the task, have a pair assigned."""
+        """Check the station if it was not checked, store the task, request a pair."""
         self.control.check(token)
         if not self.shown().checks or self.conductor.record.state.is_final:
             self.conductor.check(self._more_checks)
@@ -46,7 +46,7 @@ class EvaluatorAccess:
         return self.shown()
 
     def press(self, token: str, button: str, text: str = '') -> str:
-        """Carry out a button of :class:`Button`; return what happened."""
+        """Execute a command of :class:`Button`; return what happened."""
         self.control.check(token)
         buttons = self._buttons(text)
         if button not in buttons:
@@ -65,18 +65,18 @@ class EvaluatorAccess:
         self.conductor.judge(verdict)
 
     def draft(self, token: str, verdict: Verdict, instruction: str = '') -> None:
-        """Keep what was typed so far."""
+        """Store the draft texts."""
         self.control.check(token)
         if instruction or said(verdict):
             self.conductor.draft(verdict, instruction)
 
     def submit(self, token: str) -> None:
-        """Let go of the session; sending it is left to the conductor's :meth:`deliver`."""
+        """Submit the session; the conductor's :meth:`deliver` uploads it."""
         self.control.check(token)
         self.conductor.submit()
 
     def may_run(self, token: str, slot: str) -> Slot:
-        """Return the slot to run, once the caller may."""
+        """Return the slot to run, after checking the caller's token."""
         self.control.check(token)
         return _slot(slot)
 

@@ -1,4 +1,4 @@
-"""What the evaluator's words must be like before they count."""
+"""Checks of the evaluator's input: instruction, progress, explanation, reason."""
 
 import re
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ def tidy(text: str) -> str:
 
 
 def instruction_problem(text: str) -> str:
-    """Return why ``text`` cannot be an instruction, in a person's words, or an empty string."""
+    """Return why ``text`` is not a valid instruction, as a sentence, or an empty string."""
     words = tidy(text)
     if not words:
         return f"type what the robot shall do, such as '{EXAMPLES[0]}'"
@@ -35,7 +35,7 @@ def instruction_problem(text: str) -> str:
 
 
 def is_repeat(text: str, earlier: Iterable[str]) -> bool:
-    """Tell whether ``text`` was given before, whatever its case, spaces and punctuation."""
+    """Return whether ``text`` was given before, ignoring case, spaces and punctuation."""
     return _bare(text) in {_bare(one) for one in earlier}
 
 

@@ -1,4 +1,4 @@
-"""One evaluator at a time: who holds the token may command, everybody may watch and stop."""
+"""Control of a session: one client has the token and may command; all may watch and stop."""
 
 import hmac
 import secrets
@@ -8,7 +8,7 @@ from arena_robot.core.errors import Conflict
 
 
 class Control:
-    """The right to command a session; taken over only by somebody who says so."""
+    """The control token of a session; another client gets it only with ``take_over``."""
 
     def __init__(self) -> None:
         self._holder = ''
@@ -17,11 +17,11 @@ class Control:
 
     @property
     def holder(self) -> str:
-        """Return the name of who is in control, empty when nobody is."""
+        """Return the name of the client in control, empty when none is."""
         return self._holder
 
     def take(self, name: str, take_over: bool = False) -> str:
-        """Return the token; Conflict when somebody else holds it and ``take_over`` is false."""
+        """Return the token; Conflict when another client has it and ``take_over`` is false."""
         with self._lock:
             if self._holder and not take_over:
                 raise Conflict(f"'{self._holder}' controls this session; watch, or take over")
@@ -30,19 +30,19 @@ class Control:
             return self._token
 
     def release(self, token: str) -> None:
-        """Let go of control; a token that is no longer valid has let go already."""
+        """Release control; does nothing for a token that is no longer valid."""
         with self._lock:
             if self._is(token):
                 self._holder = self._token = ''
 
     def check(self, token: str) -> None:
-        """Raise Conflict unless ``token`` is the one in control, or nobody is in control."""
+        """Raise Conflict unless ``token`` has control, or no client has."""
         with self._lock:
             if self._holder and not self._is(token):
                 raise Conflict(f"'{self._holder}' controls this session; take over first")
 
     def holds(self, token: str) -> bool:
-        """Tell whether ``token`` is the one in control."""
+        """Return whether ``token`` has control."""
         with self._lock:
             return self._is(token)
 

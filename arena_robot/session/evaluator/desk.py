@@ -1,7 +1,7 @@
 """
-What an evaluator sees and presses, the same for the web page and the terminal.
+Interface of an evaluator's client (web page, terminal): the shown state and the commands.
 
-A :class:`Desk` is either in the station's own process or talks to its session node.
+A :class:`Desk` is in the station's own process or is a client of its session node.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,18 +17,18 @@ from arena_robot.session.protocol.states import State
 
 HINTS = {
     State.IDLE: 'Check the station to begin a session.',
-    State.PREFLIGHT: 'Say who you are and what the robot shall do.',
-    State.TASK_ENTERED: 'The arena is asked for two policies.',
-    State.ASSIGNED: 'Arrange the scene, stand clear, then photograph the start.',
+    State.PREFLIGHT: 'Enter your name and the task of the robot.',
+    State.TASK_ENTERED: 'Two policies are requested from the arena.',
+    State.ASSIGNED: 'Arrange the scene, step back, then photograph the start.',
     State.START_PHOTOGRAPHED: 'Keep a hand near STOP, then start A.',
-    State.RUNNING_A: 'A is running. STOP brings the arm to rest at once.',
-    State.SCORING_A: 'How far did A get? Stand clear: the arm moves to its reset pose next.',
-    State.RESET: 'Put everything back as in the start photograph, stand clear, then start B.',
-    State.RUNNING_B: 'B is running. STOP brings the arm to rest at once.',
+    State.RUNNING_A: 'A is running. STOP stops the arm at once.',
+    State.SCORING_A: 'How far did A get? Step back: the arm moves to its reset pose next.',
+    State.RESET: 'Put everything back as in the start photograph, step back, then start B.',
+    State.RUNNING_B: 'B is running. STOP stops the arm at once.',
     State.SCORING_B: 'How far did B get?',
     State.PREFERENCE: 'Which was better, and why?',
-    State.REVIEW: 'Look over everything once more, then submit.',
-    State.SUBMITTING: 'The session is on its way to the arena.',
+    State.REVIEW: 'Check everything once more, then submit.',
+    State.SUBMITTING: 'The session is being uploaded to the arena.',
     State.DONE: 'Thank you. This session is complete.',
     State.ABORTED: 'This session was ended without a verdict.',
 }
@@ -37,7 +37,7 @@ RUBRIC = ((0, 'nothing useful'), (25, 'first sub-goal, such as reached'),
 
 
 class Button:
-    """The commands that need no words, or one line of them."""
+    """Commands with no text or one line of text."""
 
     CHECK = 'check'
     PHOTOGRAPH = 'photograph'
@@ -62,7 +62,7 @@ class SlotView:
 
 @dataclass(frozen=True)
 class DeskState:
-    """Everything there is to show of a session; names no policy before the reveal."""
+    """The state of a session for display; without policy names before the reveal."""
 
     state: State = State.IDLE
     session_id: str = ''
@@ -93,13 +93,13 @@ class DeskState:
 
     @property
     def ready(self) -> bool:
-        """Tell whether the last preflight found nothing wrong."""
+        """Return whether every check of the last preflight passed."""
         return all(check.ok for check in self.checks)
 
 
 @dataclass(frozen=True)
 class RunView:
-    """How a running rollout is doing; ``inference_s`` in steps of 50 ms."""
+    """State of a running rollout; ``inference_s`` in steps of 50 ms."""
 
     slot: Slot
     steps: int
@@ -117,7 +117,7 @@ def always() -> bool:
 
 class Desk(Protocol):
     """
-    An evaluator's place. Methods raise an ArenaError that says what to do.
+    The evaluator's client interface. Methods raise an ArenaError that says what to do.
 
     While a rollout that was started here runs, ``attended`` of its start is asked several times a
     second; the arm is stopped some seconds after it last said True, or after this process was last
@@ -131,16 +131,16 @@ class Desk(Protocol):
         """Return the state once it is not ``seen`` any more, or after ``timeout_s``."""
 
     def running(self) -> RunView | None:
-        """Return how the running rollout is doing, None when none runs."""
+        """Return the state of the running rollout, None when none runs."""
 
     def take(self, name: str, take_over: bool = False) -> None:
-        """Become the one who commands."""
+        """Take control."""
 
     def release(self) -> None:
-        """Let go of control."""
+        """Release control."""
 
     def open_session(self, evaluator: str, instruction: str, repeat: bool = False) -> None:
-        """Fix evaluator and instruction and have a blind pair assigned."""
+        """Store evaluator and instruction and request a blind pair."""
 
     def press(self, button: str, text: str = '') -> str:
         """Press a button, one of :class:`Button`; return what happened."""
@@ -152,16 +152,16 @@ class Desk(Protocol):
         """Stop the arm now; return once it has confirmed rest. Needs no control."""
 
     def score(self, slot: Slot, verdict: Verdict) -> None:
-        """Keep what ``verdict`` says of a slot's rollout."""
+        """Store the fields of ``verdict`` about a slot's rollout."""
 
     def judge(self, verdict: Verdict) -> None:
-        """Keep what ``verdict`` says of the pair: preference, why, and the rest."""
+        """Store the fields of ``verdict`` about the pair: preference, explanation, and others."""
 
     def draft(self, verdict: Verdict, instruction: str = '') -> None:
-        """Keep what was typed so far; what is not said stays as it was."""
+        """Store a draft; fields that ``verdict`` does not have stay unchanged."""
 
     def submit(self) -> None:
-        """Let go of the session for good."""
+        """Submit the session; it cannot be changed afterwards."""
 
     def today(self) -> list[DeskState]:
         """Return today's sessions, newest first."""

@@ -1,4 +1,4 @@
-"""An evaluator who follows a script, for demonstrations, tests and unattended runs."""
+"""Scripted evaluator, for demonstrations, tests and unattended runs."""
 
 import logging
 from collections.abc import Callable
@@ -18,7 +18,7 @@ WAIT_S = 120.0
 
 @dataclass(frozen=True)
 class Script:
-    """Who evaluates what, and how far a rollout is by the oracle: ``progress()`` 0 to 1."""
+    """Evaluator, instruction, and the oracle's progress of the rollout: ``progress()`` 0 to 1."""
 
     evaluator: str
     instruction: str
@@ -27,7 +27,7 @@ class Script:
 
 class Scripted:
     """
-    Leads a desk through a session, from whatever state it finds it in.
+    Runs a session through a desk, starting in any state.
 
     Ends a rollout as done when the oracle says 1, scores by the oracle, prefers the higher score.
     """
@@ -39,7 +39,7 @@ class Scripted:
         self._tell = tell
 
     def run(self) -> DeskState:
-        """Return the state at the end of the session. Raises SessionError when it gets stuck."""
+        """Return the final state of the session. Raises SessionError when it does not advance."""
         desk = self._desk
         if desk.state().state.is_final:
             desk.press(Button.CHECK)
@@ -91,7 +91,7 @@ class Scripted:
             explanation=f'the oracle saw A at {100 * a:.0f} and B at {100 * b:.0f} of 100'))
 
     def _settle(self, before: DeskState) -> None:
-        """Wait until the state has moved on; the news may lag behind the answer."""
+        """Wait until the state has changed; it may arrive after the answer."""
         state = self._desk.state()
         waited = 0.0
         while state.state is before.state:

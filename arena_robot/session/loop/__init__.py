@@ -1,1 +1,1 @@
-"""What moves the robot: motions between rollouts, and the control loop of a rollout."""
+"""Robot motions of a session: the control loop of a rollout, and motions between rollouts."""

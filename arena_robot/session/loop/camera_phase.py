@@ -1,10 +1,10 @@
 """
-When, within a period, a control loop should look at its cameras.
+Phase of the control loop relative to the cameras.
 
-Cameras have a phase of their own, and a picture is on its way for a while: drawing or grabbing,
-packing, the network. A loop of the cameras' rate that looks just before a picture comes sees the
-one before it, older by a period. Which moment is good changes with the load of the machine, and
-slowly with the cameras' clocks, so it is found out from when the newest pictures really came.
+Cameras have their own phase, and an image arrives with a delay: rendering or grabbing, encoding,
+network. A loop at the cameras' rate that reads just before an image arrives gets the previous
+image, one period older. The best phase changes with the load of the machine, and slowly with the
+cameras' clocks, so it is computed from the arrival times of the newest images.
 """
 
 from collections.abc import Sequence
@@ -16,23 +16,22 @@ Stamps = NDArray[np.int64]
 
 BEATS, FEWEST = 100, 8
 STEP_NS = 1_000_000
-MARGIN_NS = 5_000_000  # a picture that came just in time may come this much later tomorrow,
-SPREAD = (50, 90)      # and as much more as lies between these percentiles of the ways so far
-OLDEST_NS = 70_000_000  # pictures are not made older than this for the sake of late ones
-MISS = 40  # one step with an older picture than usual is as bad as this many usual ones so old
+MARGIN_NS = 5_000_000  # an image that arrived just in time may later arrive this much later,
+SPREAD = (50, 90)      # plus the difference between these percentiles of the delays so far
+OLDEST_NS = 70_000_000  # images are not made older than this to allow for late ones
+MISS = 40  # cost of a step with an older image than usual, relative to the usual age
 TOO_OLD = 1000
-GAIN_NS = 4_000_000  # a smaller gain is not worth a move
+GAIN_NS = 4_000_000  # a smaller gain does not move the grid
 
 
 def best_shift_ns(due_ns: int, period_ns: int,
                   arrivals: Sequence[Sequence[tuple[int, int]]]) -> int:
     """
-    Return by how much to move a grid with a beat at ``due_ns``, half a period at most.
+    Return the shift of a grid with a tick at ``due_ns``, half a period at most.
 
-    ``arrivals`` has (stamp_ns, came_ns) of the newest pictures of each camera, oldest first. Each
-    possible shift is judged by what past beats would have seen: the usual age of the oldest
-    picture, and how much older they would have been on average, had pictures come a little later
-    than they did. 0 where too little is known.
+    ``arrivals`` has (stamp_ns, came_ns) of the newest pictures of each camera, oldest first. The
+    cost of a shift is computed from past ticks: the usual age of the oldest image, and the mean
+    additional age if images had arrived slightly later. 0 when there are too few images.
     """
     if not arrivals or min(map(len, arrivals)) < 2:
         return 0
@@ -53,13 +52,13 @@ def best_shift_ns(due_ns: int, period_ns: int,
 
 
 def _late(table: Stamps) -> Stamps:
-    """Return (N,) when each picture is sure to have come, if it were as late as some are."""
+    """Return (N,) the arrival time of each image with the delay of late images."""
     usual, late = np.percentile(table[:, 1] - table[:, 0], SPREAD)
     return np.asarray(table[:, 1] + MARGIN_NS + round(late - usual))
 
 
 def _oldest(looks: Stamps, tables: Sequence[Stamps], came: Sequence[Stamps]) -> Stamps:
-    """Return (N, M): how old the oldest of the newest pictures is at each look."""
+    """Return (N, M): the age of the oldest of the newest images at each tick."""
     out: Stamps = np.stack([
         looks - table[np.searchsorted(np.maximum.accumulate(times), looks, side='right') - 1, 0]
         for table, times in zip(tables, came, strict=True)]).max(axis=0)
@@ -67,7 +66,7 @@ def _oldest(looks: Stamps, tables: Sequence[Stamps], came: Sequence[Stamps]) -> 
 
 
 def _cost(ages: Stamps, ages_if_late: Stamps) -> NDArray[np.float64]:
-    """Return (M,) nanoseconds for the ages (N, M) of N beats at M shifts."""
+    """Return (M,) nanoseconds for the ages (N, M) of N ticks at M shifts."""
     usual = np.median(ages, axis=0)
     older = np.maximum(ages_if_late - usual, 0).mean(axis=0)
     return np.asarray(usual + MISS * older + TOO_OLD * np.maximum(usual - OLDEST_NS, 0.0))

@@ -1,10 +1,10 @@
 """
-Whether the scene looks as it did at the start.
+Scene match: similarity of the current images to the start photographs.
 
-Two photographs of one view are brought to one size, brightness and place; what differs in
-structure then (local SSIM below one half) is changed. The score falls with the changed share of
-the picture: 1 for none, 0.37 for one percent, about the size of a cube on the table. The arm
-stands at the same reset pose in both, so it cancels; a mask leaves out what shall not count.
+Two photographs of one view are aligned in size, brightness and position; pixels that then differ
+in structure (local SSIM below one half) count as changed. The score decreases with the changed
+share of the image: 1 for none, 0.37 for one percent, about the size of a cube on the table. The
+arm is at the same reset pose in both, so it makes no difference; a mask excludes regions.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ Mask = NDArray[np.bool_]
 
 
 class Light(str, Enum):
-    """The verdict at a glance."""
+    """Traffic light of a score."""
 
     GREEN = 'green'
     AMBER = 'amber'
@@ -41,7 +41,7 @@ class Light(str, Enum):
 @dataclass(frozen=True)
 class ViewMatch:
     """
-    How well one view matches its start photograph.
+    Match of one view with its start photograph.
 
     ``score`` 0 to 1; ``changed`` share of the picture; ``shift`` (x, y) of the whole picture as
     shares of its width, which is the camera that moved rather than the scene.
@@ -104,7 +104,7 @@ def moved_cameras(matches: Mapping[str, ViewMatch]) -> tuple[str, ...]:
 
 
 def overall(matches: Mapping[str, ViewMatch]) -> float:
-    """Return the score of the worst view, NaN when there is none: one view may see what moved."""
+    """Return the lowest score of the views, NaN without views; one view may see the change."""
     return min((one.score for one in matches.values()), default=float('nan'))
 
 
@@ -126,7 +126,7 @@ def blend(start: Pixels, now: Pixels, share: float = 0.5) -> Pixels:
 
 
 def difference(start: Pixels, now: Pixels) -> Pixels:
-    """Return the live view in gray, with what left in red and what came in cyan."""
+    """Return the live view in gray; what was removed is red, what was added is cyan."""
     before, after = (cv2.cvtColor(one, cv2.COLOR_RGB2GRAY) for one in (start, now))
     return np.dstack([before, after, after])
 
@@ -139,7 +139,7 @@ def _gray(pixels: Pixels) -> Floats:
 
 
 def _shift(before: Floats, after: Floats) -> tuple[float, float]:
-    """Return by how many pixels the whole picture moved; (0, 0) when that cannot be told."""
+    """Return the shift of the whole image in pixels; (0, 0) when it cannot be estimated."""
     window = cv2.createHanningWindow(before.shape[::-1], cv2.CV_64F)
     (x, y), response = cv2.phaseCorrelate(before, after, window)
     if response < 0.1 or max(abs(x), abs(y)) > MAX_SHIFT * WIDTH:

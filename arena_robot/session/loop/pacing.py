@@ -1,4 +1,4 @@
-"""A fixed rate held against absolute deadlines, with every lateness told."""
+"""Pacer: a fixed rate with absolute deadlines, and measurement of lateness."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,9 @@ MOVE_NS = 3_000_000
 @dataclass(frozen=True)
 class Tick:
     """
-    One beat: when it began, how long after the one before, how much later than planned.
+    One tick: start time, time since the previous one, lateness.
 
-    ``missed`` counts the beats that were left out before this one because work overran.
+    ``missed`` counts the ticks that were skipped before this one because work overran.
     """
 
     index: int
@@ -25,11 +25,11 @@ class Tick:
 
 class Pacer:
     """
-    Beats at ``rate_hz``.
+    Ticks at ``rate_hz``.
 
-    A small lateness (below a quarter of the period) is made up for, so the rate does not drift.
-    After a larger one, such as a slow inference, the grid starts anew: two commands never come
-    closer together than three quarters of a period, as a burst would jerk the arm.
+    A small lateness (below a quarter of the period) is compensated, so the rate does not drift.
+    After a larger one, such as a slow inference, the grid restarts: two commands are never less
+    than three quarters of a period apart, because a burst would jerk the arm.
 
     The grid can be moved, :meth:`steer`, by MOVE_NS a beat.
     """
@@ -45,11 +45,11 @@ class Pacer:
         self._owed_ns = 0
 
     def steer(self, shift_ns: int) -> None:
-        """Move the grid, seen from the next beat ``due_ns``, little by little from there on."""
+        """Move the grid, relative to the next tick ``due_ns``, in small steps from there on."""
         self._owed_ns = shift_ns
 
     def wait(self) -> Tick:
-        """Sleep until the next beat and return it; the first one is now."""
+        """Sleep until the next tick and return it; the first one is immediate."""
         if self._index == 0:
             self.due_ns = self._last_ns = self._clock.now_ns()
         self._clock.sleep_until_ns(self.due_ns)
@@ -70,7 +70,7 @@ class Pacer:
 
 @dataclass(frozen=True)
 class LoopTiming:
-    """How well a rate was held; errors are of the time between beats, in seconds."""
+    """Statistics of a rate; errors are of the time between ticks, in seconds."""
 
     ticks: int = 0
     late: int = 0
@@ -80,7 +80,7 @@ class LoopTiming:
 
 
 def timing(ticks: list[Tick], period_s: float) -> LoopTiming:
-    """Return the summary of a run's beats; ``late`` are those that broke the grid."""
+    """Return the summary of a run's ticks; ``late`` are those that restarted the grid."""
     errors = sorted(abs(t.loop_s - period_s) for t in ticks[1:])
     if not errors:
         return LoopTiming(ticks=len(ticks))

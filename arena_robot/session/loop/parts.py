@@ -1,4 +1,4 @@
-"""The robot parts a session moves and looks through, however they are wired."""
+"""The robot parts of a session: arm, gripper and cameras behind their interfaces."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -35,10 +35,10 @@ STILL = 0.05
 @dataclass(frozen=True)
 class Ages:
     """
-    How old a reading may be when a step uses it, in seconds.
+    Maximum age of readings in a step, in seconds.
 
-    Where the newest is older, the next is waited for, ``patience_s`` at most: the arm holds
-    meanwhile, and the step is reported as late.
+    If the newest is older, the step waits for the next one, at most ``patience_s``; meanwhile the
+    arm holds, and the step is reported as late.
     """
 
     arm_s: float = 0.1
@@ -79,7 +79,7 @@ class Parts:
         return [camera.arrivals() for camera in self.cameras.values()]
 
     def observe(self, stamp_ns: int, prompt: str = '', step: int = 0) -> Observation:
-        """Return what the station sees and feels now, the arm last. Raises DriverError."""
+        """Return the current observation; the arm is read last. Raises DriverError."""
         images, gripper = self.images(), self.gripper_state()
         return Observation(stamp_ns, self.arm_state(), gripper, prompt, step, images)
 
@@ -105,8 +105,8 @@ def move_to_reset(parts: Parts, clock: Clock, q: Floats | None = None,
     """
     Open the gripper, then bring the arm to ``q`` (7,) rad (None: DROID's reset pose).
 
-    Gives up when ``stopped`` says so. Raises DriverError when the arm is not there three seconds
-    after the motion should have ended.
+    Ends early when ``stopped`` returns True. Raises DriverError when the arm has not arrived three
+    seconds after the planned end.
     """
     goal = np.asarray(RESET_JOINTS if q is None else q, dtype=float)
     parts.gripper.command(GripperCommand(0.0, clock.now_ns()))

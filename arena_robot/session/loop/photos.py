@@ -1,4 +1,4 @@
-"""Photographs of the start and of the reset, kept beside the journal."""
+"""Start and reset photographs, stored beside the journal."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,7 +12,7 @@ from arena_robot.core.observation import Pixels
 
 def keep_photos(folder: Path, images: Mapping[str, Pixels]) -> dict[str, Pixels]:
     """
-    Write one ``<view>.jpg`` per RGB image and return them as they will be read back.
+    Write one ``<view>.jpg`` per RGB image and return them as they are read back.
 
     Raises SessionError when they cannot be written.
     """

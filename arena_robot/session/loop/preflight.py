@@ -1,4 +1,4 @@
-"""Whether the station is fit for a session: one line per part, and what to do where it is not."""
+"""Preflight: one check per part of the station, with the fix for each failure."""
 
 import shutil
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def server_check(offset_of: Callable[[], float]) -> Check:
 
 
 def _checked(name: str, look: Callable[[], str]) -> Check:
-    """Return what ``look`` found; it returns a remark, or raises what is wrong."""
+    """Return the check of ``look``, which returns a remark or raises an error."""
     try:
         return Check(name, True, look())
     except (ArenaError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What a session does with the robot: reset pose, photographs, scene match, rollouts, stop."""
+"""Motions of a session: reset pose, photographs, scene match, rollouts, stop."""
 
 import threading
 import time
@@ -26,9 +26,9 @@ REST_S = 2.0
 
 class RobotMotions:
     """
-    The robot as a session uses it: one motion at a time, and a stop that works at any time.
+    Runs one motion of the robot at a time; the stop works at any time.
 
-    ``leave_out`` are masks by view of what does not count in the scene match.
+    ``leave_out`` are masks by view of regions that do not count in the scene match.
     """
 
     def __init__(self, parts: Parts, safety: CommandFilter, clock: Clock, config: SessionConfig,
@@ -56,7 +56,7 @@ class RobotMotions:
         return dict(self._start)
 
     def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
-        """Bring the arm to rest now, whatever it does; a running rollout ends with ``reason``."""
+        """Stop the arm now; a running rollout ends with ``reason``."""
         self._stopped.set()
         rollout = self._rollout
         if rollout is not None:
@@ -90,11 +90,11 @@ class RobotMotions:
             return tuple(self._start)
 
     def remember(self, folder: Path) -> None:
-        """Take the start photographs from a folder, after a restart; none when there are none."""
+        """Read the start photographs from a folder, after a restart; there may be none."""
         self._start = read_photos(folder)
 
     def match(self) -> dict[str, ViewMatch]:
-        """Compare what the cameras see now with the start photographs. Raises DriverError."""
+        """Compare the current images with the start photographs. Raises DriverError."""
         return compare_views(self._start, self._look(), self._leave_out)
 
     def keep_reset(self, folder: Path) -> dict[str, ViewMatch]:
@@ -106,7 +106,7 @@ class RobotMotions:
     @contextmanager
     def rollout(self, job: RolloutRequest, policy: Policy, sink: StepSink,
                 max_steps: int = 0) -> Iterator[Rollout]:
-        """Hand out a rollout that :meth:`stop` reaches, and that moves the arm alone."""
+        """Yield a rollout that :meth:`stop` can end; no other motion can start meanwhile."""
         config = self._config.rollout
         if max_steps:
             config = replace(config, max_steps=min(max_steps, config.max_steps))

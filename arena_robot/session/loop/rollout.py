@@ -1,8 +1,8 @@
 """
-One policy moves the arm: observe, infer when the chunk is used up, act through safety, log.
+Rollout of one policy: observe, infer when the chunk is used up, act through safety, log.
 
-Ends by itself after ``max_steps``, at the evaluator's word, and at the first error of a policy,
-a part or the safety layer; whatever it is, the arm is stopped and the steps so far are kept.
+It ends after ``max_steps``, by the evaluator, or at the first error of a policy, a part or the
+safety layer. In every case the arm is stopped and the steps so far are kept.
 """
 
 import logging
@@ -30,25 +30,25 @@ STEER_EVERY = 15
 
 
 class CommandFilter(Protocol):
-    """What lets requests through to the robot; see :class:`arena_robot.safety.filter.Safety`."""
+    """Interface of the safety layer; see :class:`arena_robot.safety.filter.Safety`."""
 
     def check(self, action: Action, arm: ArmState, gripper: GripperState) -> SafeCommand:
-        """Return what may be sent; SafetyError when nothing may."""
+        """Return the allowed command; SafetyError when there is none."""
 
 
 class StepSink(Protocol):
-    """Who is told of every inference and every step, as they happen; must be quick."""
+    """Receiver of every inference and every step; its methods must return quickly."""
 
     def chunk(self, index: int, step: int, chunk: Chunk) -> None:
-        """Take inference ``index``, asked for at ``step``."""
+        """Receive inference ``index``, requested at ``step``."""
 
     def step(self, step: Step, observation: Observation) -> None:
-        """Take one finished step and the observation it used."""
+        """Receive one finished step and the observation it used."""
 
 
 @dataclass(frozen=True)
 class RolloutConfig:
-    """Rate, length, and how long a policy may think (it need not answer within a period)."""
+    """Rate, length, and the timeout of the policy, which may exceed a period."""
 
     control_rate_hz: float = CONTROL_RATE_HZ
     max_steps: int = MAX_STEPS
@@ -57,7 +57,7 @@ class RolloutConfig:
 
 @dataclass(frozen=True)
 class RolloutRequest:
-    """What is to be run: slot, instruction, and the token the policy knows the episode by."""
+    """Request of a rollout: slot, instruction, and the episode token for the policy."""
 
     session_id: str
     slot: Slot
@@ -70,7 +70,7 @@ class RolloutRequest:
 
 
 class _Stopped(Exception):
-    """Unwinds the loop; never leaves this file."""
+    """Ends the loop; used only in this file."""
 
 
 class Rollout:
@@ -99,11 +99,11 @@ class Rollout:
 
     @property
     def timing(self) -> LoopTiming:
-        """Return how well the rate was held so far."""
+        """Return the timing so far."""
         return timing(self._ticks, 1.0 / self._config.control_rate_hz)
 
     def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
-        """Bring the arm to rest now and end the episode; the first reason counts."""
+        """Stop the arm now and end the episode; the first reason counts."""
         with self._gate:
             self._wanted = self._wanted or (reason, detail)
             try:
@@ -112,7 +112,7 @@ class Rollout:
                 self._executor.cancel()
 
     def run(self) -> Episode:
-        """Move the arm until the episode ends; returns how it ended, whatever happened."""
+        """Run until the episode ends; return how it ended, also after an error."""
         started_ns = self._clock.now_ns()
         end, detail = EndReason.INTERRUPTED, 'the station was interrupted'
         try:
@@ -140,7 +140,7 @@ class Rollout:
             return EndReason.DRIVER_ERROR, str(error)
         except ArenaError as error:
             return EndReason.INTERRUPTED, str(error)
-        except Exception as error:  # a bug must not cost the steps, nor leave the arm moving
+        except Exception as error:  # must neither lose the steps nor leave the arm moving
             log.exception('slot %s: the control loop failed', self.job.slot.value)
             return EndReason.INTERRUPTED, f'the control loop failed: {type(error).__name__}'
         return EndReason.TIMEOUT, f'{self._config.max_steps} steps were made'
@@ -162,7 +162,7 @@ class Rollout:
         self._go_on()
 
     def _begin_ns(self, period_ns: int) -> int:
-        """Return when to begin, so that every step sees a fresh picture."""
+        """Return the start time at which every step gets a fresh image."""
         for _ in range(LOOKS):
             self._parts.look()
             self._go_on()
@@ -173,7 +173,7 @@ class Rollout:
     def _step(self, index: int, tick: Tick) -> None:
         seen = self._parts.observe(tick.start_ns, self.job.prompt, index)
         taken = self._next_action(seen)
-        # The policy may have thought for long: what it asks is judged by where the arm is now.
+        # The inference may have taken long: check the action against the current arm state.
         gripper, arm = self._parts.gripper_state(), self._parts.arm_state()
         safe = self._safety.check(taken.action, arm, gripper)
         with self._gate:
@@ -203,7 +203,7 @@ class Rollout:
             raise _Stopped
 
     def _reset_policy(self) -> None:
-        """Let the policy forget the episode, for two seconds at most."""
+        """Reset the policy for the episode; waits two seconds at most."""
         try:
             self._executor.reset(self.job.token, RESET_TIMEOUT_S)
         except Exception as error:  # its text could name the policy

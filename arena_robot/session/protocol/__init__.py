@@ -1,1 +1,1 @@
-"""The A/B protocol: states, journal, record, and what drives them."""
+"""The A/B protocol: states, journal, record, conductor, submission."""

@@ -1,8 +1,9 @@
 """
-Leads a station through sessions: the protocol, the robot, the arena and the files together.
+Conductor: runs the sessions of a station with the protocol, the robot, the arena and the files.
 
-One conductor per station. Its methods are the evaluator's buttons; they may be called from any
-thread, raise an ArenaError that says what to do, and then leave the session where it was.
+One conductor per station. Its methods are the evaluator's commands; they may be called from any
+thread. On an error they raise an ArenaError that says what to do, and the session's state does not
+change.
 """
 
 import logging
@@ -34,11 +35,12 @@ START, RESET = 'start', 'reset'
 
 
 class Conductor:
-    """The one place that knows how the parts of a session go together."""
+    """Runs the sessions of one station."""
 
-    def __init__(self, stage: RobotMotions, arena: Arena, store: SessionStore, recorder: Recorder,
-                 scene: Scene, audience: Audience, clock: Clock, config: SessionConfig) -> None:
-        self.stage = stage
+    def __init__(self, motions: RobotMotions, arena: Arena, store: SessionStore,
+                 recorder: Recorder, scene: Scene, audience: Audience, clock: Clock,
+                 config: SessionConfig) -> None:
+        self.motions = motions
         self._arena = arena
         self._store = store
         self._recorder = recorder
@@ -54,13 +56,13 @@ class Conductor:
 
     @property
     def record(self) -> SessionRecord:
-        """Return what is known of the present session; an idle one when there is none."""
+        """Return the record of the present session; an idle one when there is none."""
         session = self._session
         return session.record if session else SessionRecord(station=self._config.station.station)
 
     @property
     def waiting(self) -> int:
-        """Return how many finished sessions wait for the arena."""
+        """Return how many finished sessions are not uploaded yet."""
         return self._submissions.waiting
 
     def today(self) -> list[SessionRecord]:
@@ -68,30 +70,30 @@ class Conductor:
         return self._store.today()
 
     def open(self) -> None:
-        """Stop the arm, then go on with whatever session was interrupted."""
-        self._try(self.stage.stop, 'the arm could not be stopped')
+        """Stop the arm, then continue the interrupted session, if there is one."""
+        self._try(self.motions.stop, 'the arm could not be stopped')
         with self._lock:
             self._session = pick_up(self._store, self._arena, self._submissions)
             if self._session:
-                self.stage.remember(self._session.folder / START)
-        # What was being recorded goes on until it is told. Both have only just met.
+                self.motions.remember(self._session.folder / START)
+        # The recorder keeps recording until `stop`; after a restart it is asked up to four times.
         if any(self._recorder.check().ok for _ in range(FIND_RECORDER)):
-            with suppress(RecordingError):    # mostly there is nothing to stop
+            with suppress(RecordingError):    # usually nothing is being recorded
                 self._recorder.stop(EndReason.INTERRUPTED, 'the station restarted')
         self._audience.changed()
 
     def close(self) -> None:
-        """Stop the arm and let go of the files; the session goes on at the next start."""
-        if self.stage.doing:
-            self._try(lambda: self.stage.stop(EndReason.INTERRUPTED), 'the arm goes on moving')
+        """Stop the arm and close the files; the session continues at the next start."""
+        if self.motions.doing:
+            self._try(lambda: self.motions.stop(EndReason.INTERRUPTED), 'the arm may still move')
         with self._lock:
             if self._session:
                 self._session.close()
             self._submissions.close()
 
     def check(self, more: Callable[[], list[Check]] = list) -> SessionRecord:
-        """Look at every part of the station; begins a new session when none is going on."""
-        checks = preflight(self.stage.parts, self._clock, self._store.root,
+        """Check every part of the station; begins a new session when there is none."""
+        checks = preflight(self.motions.parts, self._clock, self._store.root,
                            self._config.min_free_gb)
         checks += [self._recorder.check(), *more()]
         with self._lock:
@@ -100,7 +102,7 @@ class Conductor:
                                               [check.plain() for check in checks]))
 
     def enter_task(self, evaluator: str, prompt: str, repeat: bool = False) -> SessionRecord:
-        """Fix evaluator and instruction, then have the arena assign a blind pair."""
+        """Store evaluator and instruction, then request a blind pair from the arena."""
         with self._lock:
             session = self._open_session()
             earlier = [r.prompt for r in self._store.today()
@@ -116,22 +118,22 @@ class Conductor:
     def photograph(self) -> SessionRecord:
         """Move the arm to its reset pose and photograph the start scene."""
         session = self._in(State.ASSIGNED, State.START_PHOTOGRAPHED)
-        announced(lambda: self.stage.photograph(session.folder / START), self._audience.changed)
+        announced(lambda: self.motions.photograph(session.folder / START), self._audience.changed)
         self._scene.keep()
-        return self._told(session.photographed(self.stage.start_photos))
+        return self._told(session.photographed(self.motions.start_photos))
 
     def run(self, slot: Slot, max_steps: int = 0) -> Episode:
         """
-        Run a slot's policy to its end; blocks for as long as that takes.
+        Run a slot's policy to its end; blocks until then.
 
-        ``max_steps`` may shorten it; 0 leaves the station's own.
+        ``max_steps`` can shorten it; 0: the station's limit.
         """
         session = self._ready_to_run(slot)
         job = RolloutRequest(session.record.session_id, slot, session.record.prompt)
         policy = self._arena.policy(job.session_id, slot)
         self._recorder.start(job.session_id, slot)
         try:
-            with self.stage.rollout(job, policy, self._audience, max_steps) as rollout:
+            with self.motions.rollout(job, policy, self._audience, max_steps) as rollout:
                 self._audience.episode(job, None)
                 self._told(session.started(slot))
                 over = self._watch(session)
@@ -147,35 +149,35 @@ class Conductor:
             if session.state.running is slot:
                 session.ended(episode)
         if self._recorder.lost():
-            self._told(session.record)    # now, and not after waiting for its answer
+            self._told(session.record)    # now, before waiting for the policy's answer
         self._stop_recorder(episode.end, episode.detail)
         self._told(session.record)
         return episode
 
     def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
         """Bring the arm to rest now; a running rollout ends with ``reason``."""
-        self.stage.stop(reason, detail)
+        self.motions.stop(reason, detail)
 
     def score(self, slot: Slot, verdict: Verdict) -> SessionRecord:
-        """Keep what is said of a slot's rollout."""
+        """Store the verdict on a slot's rollout."""
         return self._said(lambda session: session.score(slot, verdict))
 
     def prepare_reset(self) -> None:
-        """Move the arm to its reset pose; in simulation, put the scene back as well."""
+        """Move the arm to its reset pose; in simulation, also restore the scene."""
         self._in(State.RESET)
-        announced(self.stage.home, self._audience.changed)
+        announced(self.motions.home, self._audience.changed)
         self._scene.restore()
         self.look()
 
     def look(self) -> None:
-        """Compare the live views with the start photographs, for the eye of the evaluator."""
-        self.live = self.stage.match()
+        """Compare the live views with the start photographs, for display."""
+        self.live = self.motions.match()
         self._audience.changed()
 
     def confirm_reset(self) -> SessionRecord:
-        """Photograph and judge the scene once more, and keep that the evaluator agrees."""
+        """Photograph and compare the scene once more, and store the evaluator's confirmation."""
         session = self._in(State.RESET)
-        self.live = announced(lambda: self.stage.keep_reset(session.folder / RESET),
+        self.live = announced(lambda: self.motions.keep_reset(session.folder / RESET),
                               self._audience.changed)
         with self._lock:
             if self.live:
@@ -183,27 +185,27 @@ class Conductor:
             return self._told(session.confirm_reset())
 
     def judge(self, verdict: Verdict) -> SessionRecord:
-        """Keep what is said of the pair."""
+        """Store the verdict on the pair."""
         return self._said(lambda session: session.judge(verdict))
 
     def draft(self, verdict: Verdict, instruction: str = '') -> SessionRecord:
-        """Keep what is still being typed."""
+        """Store a draft."""
         return self._said(lambda session: session.draft(verdict, instruction))
 
     def invalidate(self, reason: str) -> SessionRecord:
-        """Keep that the session shall not count, and why."""
+        """Mark the session as not counting, with the reason."""
         return self._said(lambda session: session.invalidate(reason))
 
     def revalidate(self) -> SessionRecord:
-        """Keep that the session counts after all."""
+        """Mark the session as counting again."""
         return self._said(lambda session: session.revalidate())
 
     def submit(self) -> SessionRecord:
-        """Let go of the session; :meth:`deliver` then sends it."""
+        """Submit the session; :meth:`deliver` then uploads it."""
         return self._said(lambda session: session.submit())
 
     def deliver(self) -> None:
-        """Send what waits for the arena; what cannot be sent now waits for the next call."""
+        """Upload finished sessions; what cannot be sent now is sent by the next call."""
         session = self._session
         if session is not None and session.state is State.SUBMITTING:
             try:
@@ -215,7 +217,7 @@ class Conductor:
         self._submissions.retry()
 
     def heartbeat(self) -> None:
-        """Tell the arena that the session is alive; one that it cancelled is aborted here."""
+        """Send a heartbeat; a session that the arena has cancelled is aborted here."""
         record = self.record
         if record.state.is_final or record.state is State.SUBMITTING or not record.session_id:
             return
@@ -228,7 +230,7 @@ class Conductor:
 
     def abort(self, reason: str = '') -> SessionRecord:
         """Stop the arm and end the session without a verdict."""
-        self.stage.stop(EndReason.STOPPED)
+        self.motions.stop(EndReason.STOPPED)
         with self._lock:
             session = self._open_session()
             give_up(session, self._arena, reason)
@@ -270,15 +272,15 @@ class Conductor:
         return session
 
     def _watch(self, session: KeptSession) -> threading.Event:
-        """Once a second keep the step count and see that it is recorded, off the loop's thread."""
+        """Once a second store the step count and check the recorder, outside the loop's thread."""
         def look() -> bool:
             with self._lock:
                 if session.state.running:
-                    session.ticked(self.stage.steps)
+                    session.ticked(self.motions.steps)
             lost = self._recorder.lost()
             if lost:
-                self._try(lambda: self.stage.stop(EndReason.INTERRUPTED, lost),
-                          'the arm goes on moving')
+                self._try(lambda: self.motions.stop(EndReason.INTERRUPTED, lost),
+                          'the arm may still move')
             return not lost
         return repeated(look, TICK_S, 'journal ticks')
 

@@ -1,8 +1,8 @@
 """
-A write-ahead journal: one JSON object per line, on the disk before it takes effect.
+Write-ahead journal: one JSON object per line, written to the disk before it takes effect.
 
-Line n is ``{"n": n, "t": stamp_ns, "move": "...", "data": {...}}``. A process that is killed, or
-a machine that loses power, can tear the last line at most; it is cut off at the next open.
+Line n is ``{"n": n, "t": stamp_ns, "move": "...", "data": {...}}``. If the process is killed or
+the machine loses power, at most the last line is incomplete; it is removed at the next open.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ JOURNAL = 'journal.jsonl'
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing that happened, as the journal holds it."""
+    """One entry of the journal."""
 
     n: int
     stamp_ns: int
@@ -34,14 +34,14 @@ class Entry:
 
 
 class Log(Protocol):
-    """Where a session writes what happens to it, before it happens."""
+    """Interface of the log that a session writes before a change takes effect."""
 
     def append(self, move: str, data: Mapping[str, Any], sync: bool = True) -> Entry:
-        """Keep one entry; when this returns and ``sync`` is true it survives a power cut."""
+        """Write one entry; with ``sync`` it survives a power failure once this returns."""
 
 
 class Journal:
-    """A journal file; one process at a time may hold it open."""
+    """A journal file; one process at a time can have it open."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
@@ -51,7 +51,7 @@ class Journal:
 
     def open(self) -> None:
         """
-        Create or continue the file, cutting off a torn last line.
+        Create or continue the file; an incomplete last line is removed.
 
         Raises SessionError when another process holds it, DataError when it is damaged.
         """
@@ -73,9 +73,9 @@ class Journal:
 
     def append(self, move: str, data: Mapping[str, Any], sync: bool = True) -> Entry:
         """
-        Write one entry and return it; with ``sync`` it is on the disk then.
+        Write one entry and return it; with ``sync`` it is then on the disk.
 
-        Raises SessionError when the disk does not take it: nothing has happened then.
+        Raises SessionError when writing fails; nothing has changed then.
         """
         if self._file < 0:
             raise SessionError(f'the journal {self.path} is not open')
@@ -96,7 +96,7 @@ class Journal:
         return entry
 
     def close(self) -> None:
-        """Let go of the file; twice is fine."""
+        """Close the file; can be called twice."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -112,7 +112,7 @@ class Journal:
 
 def read_journal(path: Path) -> Iterator[Entry]:
     """
-    Yield the entries of a journal file; a torn last line is left out.
+    Yield the entries of a journal file; an incomplete last line is ignored.
 
     Raises DataError for any other damage, naming the line.
     """

@@ -1,4 +1,4 @@
-"""One session: commands in, journal entries out, and what is known of it so far."""
+"""State machine of one session: commands are checked, written to the journal, then applied."""
 
 import threading
 from collections.abc import Iterable, Mapping
@@ -21,11 +21,10 @@ from arena_robot.session.protocol.states import Move, State
 
 class Session:
     """
-    The protocol as a machine: every method is one thing that may happen.
+    The protocol as a state machine: every method is one possible event.
 
-    A method checks its words and the state, writes the journal, and only then changes the
-    record. SessionError tells what is wrong and leaves everything as it was. Methods may be
-    called from any thread.
+    A method checks its arguments and the state, writes the journal, and only then changes the
+    record. After a SessionError nothing has changed. Methods may be called from any thread.
     """
 
     def __init__(self, log: Log, record: SessionRecord | None = None) -> None:
@@ -35,23 +34,23 @@ class Session:
 
     @property
     def record(self) -> SessionRecord:
-        """Return what is known now."""
+        """Return the current record."""
         return self._record
 
     @property
     def state(self) -> State:
-        """Return where the session stands."""
+        """Return the current state."""
         return self._record.state
 
     def checked(self, station: str, checks: Iterable[Mapping[str, Any]],
                 evaluator: str = '') -> SessionRecord:
-        """Keep the result of a preflight: per part a ``name``, ``ok`` and ``detail``."""
+        """Store the result of a preflight: per part a ``name``, ``ok`` and ``detail``."""
         return self._keep(Move.CHECKED, station=station, checks=[dict(c) for c in checks],
                           evaluator=evaluator)
 
     def enter_task(self, evaluator: str, prompt: str, earlier: Iterable[str] = (),
                    repeat: bool = False) -> SessionRecord:
-        """Fix who evaluates and the instruction; see :func:`checks.check_instruction`."""
+        """Store evaluator and instruction; see :func:`checks.check_instruction`."""
         if not evaluator.strip():
             raise SessionError('type who evaluates')
         failed = [str(c['detail']) for c in self._record.checks if not c['ok']]
@@ -61,16 +60,16 @@ class Session:
         return self._keep(Move.TASK, evaluator=evaluator.strip(), prompt=words)
 
     def assigned(self, assignment: Assignment) -> SessionRecord:
-        """Keep the arena's blind pair."""
+        """Store the arena's blind pair."""
         return self._keep(Move.ASSIGNED, session_id=assignment.session_id,
                           commitment=assignment.commitment)
 
     def photographed(self, views: Iterable[str]) -> SessionRecord:
-        """Keep that the start scene was photographed from ``views``."""
+        """Store that the start scene was photographed from ``views``."""
         return self._keep(Move.PHOTOGRAPHED, views=list(views))
 
     def started(self, slot: Slot) -> SessionRecord:
-        """Keep that a slot's rollout begins; B needs a confirmed reset."""
+        """Store that a slot's rollout begins; B needs a confirmed reset."""
         move = Move.STARTED_A if slot is Slot.A else Move.STARTED_B
         with self._lock:
             next_state(self.state, move)
@@ -79,11 +78,11 @@ class Session:
             return self._keep(move)
 
     def ticked(self, steps: int) -> SessionRecord:
-        """Keep how far a rollout is; cheap, and lost on a power cut."""
+        """Store the step count of a rollout, without sync: it can be lost in a power failure."""
         return self._keep(Move.TICKED, steps=steps)
 
     def ended(self, episode: Episode) -> SessionRecord:
-        """Keep how the running rollout ended."""
+        """Store how the running rollout ended."""
         with self._lock:
             next_state(self.state, Move.ENDED)
             if episode.slot is not self.state.running:
@@ -93,7 +92,7 @@ class Session:
                               ended_ns=episode.ended_ns)
 
     def score(self, slot: Slot, verdict: Verdict) -> SessionRecord:
-        """Keep what is said of a slot's rollout; may be corrected until the submission."""
+        """Store the verdict on a slot's rollout; can be corrected until the submission."""
         move = Move.SCORED_A if slot is Slot.A else Move.SCORED_B
         with self._lock:
             next_state(self.state, move)
@@ -102,26 +101,26 @@ class Session:
             return self._keep(move, **check_said(verdict, Asked.SCORE, slot))
 
     def matched(self, match: float, matches: Mapping[str, float]) -> SessionRecord:
-        """Keep how well the scene looks like its start, overall and by view, 0 to 1."""
+        """Store the scene match, overall and by view, 0 to 1."""
         return self._keep(Move.MATCHED, match=float(match),
                           matches={k: float(v) for k, v in matches.items()})
 
     def confirm_reset(self) -> SessionRecord:
-        """Keep that the evaluator says the scene is as it was at the start."""
+        """Store that the evaluator confirmed the reset."""
         return self._keep(Move.RESET)
 
     def judge(self, verdict: Verdict) -> SessionRecord:
-        """Keep what is said of the pair, with its mandatory explanation."""
+        """Store the verdict on the pair, with its mandatory explanation."""
         return self._keep(Move.PREFERRED, **check_said(verdict, Asked.JUDGE))
 
     def draft(self, verdict: Verdict, instruction: str = '') -> SessionRecord:
-        """Keep what is still being typed; what ``verdict`` does not say stays as it was."""
+        """Store a draft; fields that ``verdict`` does not have stay unchanged."""
         check_range(verdict)
         words = {'instruction': instruction} if instruction else {}
         return self._keep(Move.DRAFTED, **words, **said(verdict))
 
     def invalidate(self, reason: str) -> SessionRecord:
-        """Keep that the comparison shall not count, and why; goes on to the review."""
+        """Mark the comparison as not counting, with the reason; continues with the review."""
         return self._keep(Move.INVALIDATED, reason=check_reason(reason))
 
     def revalidate(self) -> SessionRecord:
@@ -134,23 +133,23 @@ class Session:
             return self._keep(Move.REVALIDATED)
 
     def submit(self) -> SessionRecord:
-        """Let go of the session; from here on the words are fixed."""
+        """Submit the session; afterwards it cannot be changed."""
         with self._lock:
             next_state(self.state, Move.SUBMITTED)
             self._record.final_verdict()
             return self._keep(Move.SUBMITTED)
 
     def delivered(self, part: str) -> SessionRecord:
-        """Keep that the arena has ``'A'``, ``'B'`` or ``'feedback'``."""
+        """Store that the arena has ``'A'``, ``'B'`` or ``'feedback'``."""
         return self._keep(Move.DELIVERED, part=part)
 
     def revealed(self, reveal: Reveal) -> SessionRecord:
-        """Keep the names; ``record.verified`` tells whether they fit the commitment."""
+        """Store the names; ``record.verified`` is whether they match the commitment."""
         return self._keep(Move.REVEALED, nonce=reveal.nonce, policy_a=reveal.policy_a,
                           policy_b=reveal.policy_b)
 
     def recovered(self, notice: str) -> SessionRecord:
-        """Keep that the session was interrupted, and what the evaluator is told about it."""
+        """Store that the session was interrupted, and the notice for the evaluator."""
         return self._keep(Move.RECOVERED, notice=notice)
 
     def abort(self, reason: str) -> SessionRecord:

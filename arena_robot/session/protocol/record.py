@@ -1,8 +1,8 @@
 """
-Everything known of a session: the sum of its journal.
+Record of a session: the result of all entries of its journal.
 
-:func:`apply` adds one entry to a record and nothing else changes one, so a session read back
-after a crash is the session that crashed.
+Only :func:`apply` changes a record, by one entry, so a session that is read back after a crash is
+the same as before.
 """
 
 import dataclasses
@@ -22,11 +22,11 @@ from arena_robot.session.protocol.states import TRANSITIONS, Move, State, possib
 @dataclass(frozen=True)
 class SessionRecord:
     """
-    A session as its journal tells it.
+    The record of a session.
 
     ``matches`` are scene match scores 0 to 1 by view and ``match`` their verdict;
     ``delivered`` are the parts the arena has; ``draft`` is what was typed and is not yet final.
-    ``verified`` tells whether the reveal fits the commitment, None before.
+    ``verified`` is whether the reveal matches the commitment, None before.
     """
 
     state: State = State.IDLE
@@ -53,7 +53,7 @@ class SessionRecord:
     notice: str = ''
 
     def missing(self) -> tuple[str, ...]:
-        """Return what a valid session still lacks before it can be submitted."""
+        """Return what is missing before a valid session can be submitted."""
         return missing(self.verdict) if self.verdict.valid else ()
 
     def final_verdict(self) -> Verdict:
@@ -100,7 +100,7 @@ def replay(entries: Iterable[Entry]) -> SessionRecord:
 
 
 def next_state(state: State, move: Move) -> State:
-    """Return where ``move`` leads from ``state``; SessionError when it is not allowed there."""
+    """Return the state after ``move`` in ``state``; SessionError when it is not allowed."""
     if (state, move) not in TRANSITIONS:
         names = ', '.join(m.value for m in possible(state)) or 'nothing'
         raise SessionError(f"'{move.value}' is not possible while the session is "
@@ -185,7 +185,7 @@ def _revealed(record: SessionRecord, entry: Entry) -> dict[str, Any]:
     found = commitment(reveal.nonce, reveal.policy_a, reveal.policy_b)
     verified = found == record.commitment
     notice = '' if verified else (
-        'the reveal does not fit the commitment shown at the assignment: the pair was changed '
+        'the reveal does not match the commitment shown at the assignment: the pair was changed '
         "afterwards; tell the arena's maintainer, and do not count this session")
     return {'reveal': reveal, 'verified': verified, 'notice': notice}
 

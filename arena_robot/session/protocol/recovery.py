@@ -1,4 +1,4 @@
-"""What a restart finds, and what the evaluator is told about it."""
+"""Recovery of a session after a restart, and the notice for the evaluator."""
 
 import logging
 
@@ -12,19 +12,19 @@ log = logging.getLogger(__name__)
 
 _WHERE = {
     State.PREFLIGHT: 'Check the station again.',
-    State.TASK_ENTERED: 'Ask for the pair again.',
-    State.ASSIGNED: 'Go on with the start photograph.',
-    State.START_PHOTOGRAPHED: 'See that the scene is still as photographed, then start A.',
-    State.SCORING_A: 'Go on with the score of A.',
-    State.RESET: 'Go on with the reset.',
-    State.SCORING_B: 'Go on with the score of B.',
-    State.PREFERENCE: 'Go on with the preference.',
-    State.REVIEW: 'Go on with the review.',
+    State.TASK_ENTERED: 'Request the pair again.',
+    State.ASSIGNED: 'Continue with the start photograph.',
+    State.START_PHOTOGRAPHED: 'Check that the scene is still as photographed, then start A.',
+    State.SCORING_A: 'Continue with the score of A.',
+    State.RESET: 'Continue with the reset.',
+    State.SCORING_B: 'Continue with the score of B.',
+    State.PREFERENCE: 'Continue with the preference.',
+    State.REVIEW: 'Continue with the review.',
 }
 
 
 def notice(session: KeptSession) -> str:
-    """Return what the evaluator is told of an interruption, in two or three sentences."""
+    """Return the notice about an interruption, two or three sentences."""
     slot = session.state.running
     if slot is not None:
         steps = session.record.slots[slot].steps
@@ -37,9 +37,9 @@ def notice(session: KeptSession) -> str:
 
 def pick_up(store: SessionStore, arena: Arena, submissions: Submissions) -> KeptSession | None:
     """
-    Return the session that was going on when the station stopped, None when there was none.
+    Return the session that was open when the station stopped, None when there was none.
 
-    Submitted ones are handed to ``submissions``; older ones that nobody finished are aborted.
+    Submitted ones are added to ``submissions``; older unfinished ones are aborted.
     """
     current: KeptSession | None = None
     for folder in store.unfinished():
@@ -61,7 +61,7 @@ def pick_up(store: SessionStore, arena: Arena, submissions: Submissions) -> Kept
 
 
 def give_up(session: KeptSession, arena: Arena, reason: str) -> None:
-    """Abort a session here and, where it can be reached, at the arena; close its files."""
+    """Abort a session here and, if possible, at the arena; close its files."""
     session.abort(reason)
     session.write_summary()
     if session.record.session_id:

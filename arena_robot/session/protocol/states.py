@@ -1,5 +1,5 @@
 """
-The states of a session and the only ways between them.
+States of a session and the allowed transitions.
 
 ::
 
@@ -7,7 +7,7 @@ The states of a session and the only ways between them.
          → reset → running B → scoring B → preference → review → submitting → done
 
 ``aborted`` can be reached from every open state but the first; an invalid session goes straight
-to ``review``. What is not in :data:`TRANSITIONS` is refused.
+to ``review``. Transitions that are not in :data:`TRANSITIONS` are refused.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from arena_robot.core.episode import Slot
 
 
 class State(str, Enum):
-    """Where a session stands."""
+    """State of a session."""
 
     IDLE = 'idle'
     PREFLIGHT = 'preflight'
@@ -37,7 +37,7 @@ class State(str, Enum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing can happen to the session any more."""
+        """Whether the session has ended."""
         return self in (State.DONE, State.ABORTED)
 
     @property
@@ -47,27 +47,27 @@ class State(str, Enum):
 
 
 class Move(str, Enum):
-    """What can happen to a session; the words of the journal."""
+    """Events of a session, as named in the journal."""
 
     CHECKED = 'checked'              # the preflight ran
-    TASK = 'task'                    # the evaluator fixed the instruction
-    ASSIGNED = 'assigned'            # the arena handed out a blind pair
-    PHOTOGRAPHED = 'photographed'    # the start scene was kept
+    TASK = 'task'                    # the evaluator entered the instruction
+    ASSIGNED = 'assigned'            # the arena assigned a blind pair
+    PHOTOGRAPHED = 'photographed'    # the start scene was photographed
     STARTED_A = 'started_a'
     STARTED_B = 'started_b'
-    TICKED = 'ticked'                # a rollout is alive, with its step count
+    TICKED = 'ticked'                # a rollout is running, with its step count
     ENDED = 'ended'                  # a rollout ended
     SCORED_A = 'scored_a'
     SCORED_B = 'scored_b'
     MATCHED = 'matched'              # the scene was compared with its start
-    RESET = 'reset'                  # the evaluator says that the scene is as it was
+    RESET = 'reset'                  # the evaluator confirmed the reset
     PREFERRED = 'preferred'          # preference and explanation
-    DRAFTED = 'drafted'              # words typed and not yet meant as final
+    DRAFTED = 'drafted'              # texts typed and not yet entered
     INVALIDATED = 'invalidated'      # the comparison shall not count
-    REVALIDATED = 'revalidated'      # it shall count after all
-    SUBMITTED = 'submitted'          # the evaluator let go of it
+    REVALIDATED = 'revalidated'      # it counts again
+    SUBMITTED = 'submitted'          # the evaluator submitted it
     DELIVERED = 'delivered'          # the arena has one part of it
-    REVEALED = 'revealed'            # the arena named the pair
+    REVEALED = 'revealed'            # the arena revealed the pair
     RECOVERED = 'recovered'          # the session was found unfinished after a restart
     ABORTED = 'aborted'
 
@@ -105,10 +105,10 @@ _MAIN: dict[tuple[State, Move], State] = {
     (_S.SUBMITTING, _M.REVEALED): _S.DONE,
 }
 
-# After a restart nothing moves any more: a rollout that was running has ended.
+# After a restart no rollout runs: one that was running has ended.
 _AFTER_RESTART = {_S.RUNNING_A: _S.SCORING_A, _S.RUNNING_B: _S.SCORING_B}
 
-# While the arm moves, only the end of the rollout leads out of the state.
+# While the arm moves, only the end of the rollout changes the state.
 _CAN_INVALIDATE = (_S.ASSIGNED, _S.START_PHOTOGRAPHED, _S.SCORING_A, _S.RESET, _S.SCORING_B,
                    _S.PREFERENCE, _S.REVIEW)
 _CAN_DRAFT = (_S.PREFLIGHT, _S.TASK_ENTERED, _S.RUNNING_A, _S.RUNNING_B, *_CAN_INVALIDATE)
@@ -125,5 +125,5 @@ TRANSITIONS: Mapping[tuple[State, Move], State] = {
 
 
 def possible(state: State) -> tuple[Move, ...]:
-    """Return what may happen in ``state``, in the order of the journal's words."""
+    """Return the events allowed in ``state``, in the order of :class:`Move`."""
     return tuple(move for move in Move if (state, move) in TRANSITIONS)

@@ -1,7 +1,7 @@
 """
-Sessions on the disk: ``<root>/<session id>/`` with a journal and its summary ``session.json``.
+Session folders: ``<root>/<session id>/`` with a journal and its summary ``session.json``.
 
-A session that has no id yet lives in ``<root>/pending-…/`` and is renamed when it gets one.
+A session without an id is in ``<root>/pending-…/``, which is renamed when it gets one.
 """
 
 import datetime
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class KeptSession(Session):
-    """A session with its folder; ``close`` lets go of the journal."""
+    """A session with its folder; ``close`` closes the journal."""
 
     def __init__(self, journal: Journal, record: SessionRecord | None = None) -> None:
         super().__init__(journal, record)
@@ -34,7 +34,7 @@ class KeptSession(Session):
 
     @property
     def folder(self) -> Path:
-        """Return where the session's files are."""
+        """Return the session's folder."""
         return self._journal.path.parent
 
     def adopt_id(self) -> None:
@@ -46,11 +46,11 @@ class KeptSession(Session):
             self._journal.path = home / JOURNAL
 
     def write_summary(self) -> None:
-        """Write ``session.json`` from the record, as a whole or not at all."""
+        """Write ``session.json`` from the record, atomically."""
         write_session(self.folder, session_file(self.record))
 
     def close(self) -> None:
-        """Let go of the journal; twice is fine."""
+        """Close the journal; can be called twice."""
         self._journal.close()
 
 
@@ -72,7 +72,7 @@ class SessionStore:
         return KeptSession(journal)
 
     def resume(self, folder: Path) -> KeptSession:
-        """Return a session as its journal left it, ready to go on."""
+        """Return a session in the state of its journal, to be continued."""
         journal = Journal(folder / JOURNAL, self._clock)
         journal.open()
         try:

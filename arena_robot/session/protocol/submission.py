@@ -1,4 +1,4 @@
-"""Handing finished sessions to the arena, now or as soon as it can be reached again."""
+"""Upload of finished sessions to the arena, repeated until it succeeds."""
 
 import logging
 import threading
@@ -24,11 +24,11 @@ class NotReady(SessionError):
 
 class Submissions:
     """
-    Sessions on their way to the arena.
+    Sessions that are being uploaded.
 
-    Each part (episode A, episode B, the verdict) is sent until the arena has it, and then never
-    again; a restart goes on with the part that was missing. An episode goes once it is
-    ``ready``, or after two minutes as it is then.
+    Each part (episode A, episode B, the verdict) is sent until the arena has it, and then not
+    again; after a restart the missing parts are sent. An episode is sent when it is ``ready``, or
+    after two minutes without waiting longer.
     """
 
     def __init__(self, arena: Arena, ready: Callable[[Path], bool], clock: Clock) -> None:
@@ -40,21 +40,21 @@ class Submissions:
 
     @property
     def waiting(self) -> int:
-        """Return how many sessions wait for the arena."""
+        """Return how many sessions are not uploaded yet."""
         return len(self._parked)
 
     def park(self, session: KeptSession) -> None:
-        """Take over a submitted session that the arena could not take yet."""
+        """Add a submitted session that could not be uploaded yet."""
         with self._lock:
             self._parked.append(session)
 
     def deliver(self, session: KeptSession) -> None:
-        """Send what the arena lacks, then fetch and keep the reveal. Raises ServerError."""
+        """Send the missing parts, then request and store the reveal. Raises ServerError."""
         with self._lock:
             self._deliver(session)
 
     def retry(self) -> None:
-        """Try the parked sessions again; those that are through are closed."""
+        """Try the parked sessions again; those that are complete are closed."""
         with self._lock:
             for session in tuple(self._parked):
                 try:
@@ -69,7 +69,7 @@ class Submissions:
                 session.close()
 
     def close(self) -> None:
-        """Let go of the parked sessions' files; they go on at the next start."""
+        """Close the parked sessions' files; they continue at the next start."""
         with self._lock:
             for session in self._parked:
                 session.close()

@@ -1,9 +1,9 @@
 """
-The evaluator console: a page over a :class:`arena_robot.session.evaluator.desk.Desk`.
+Evaluator console: web app for a :class:`arena_robot.session.evaluator.desk.Desk`.
 
-Serves three static files and a small JSON interface. Watching needs no control; commands need the
-browser's seat, which one browser has at a time. STOP is open to everybody who sees the page. The
-arm is stopped when the page in the seat is closed or cannot be reached while it moves.
+Serves three static files and a small JSON interface. Watching needs no control; commands need
+control, which one browser has at a time. STOP needs no control. The arm is stopped when the page
+in control is closed or cannot be reached while the arm moves.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Console:
-    """What the routes share: the desk, and which browser sits at it."""
+    """Shared state of the routes: the desk, and the browser that has control."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -54,7 +54,7 @@ class Console:
         self._seen_s = 0.0
 
     def shown(self, request: Request) -> dict[str, Any]:
-        """Return the state as the page draws it for the browser that asks."""
+        """Return the state for the page of the calling browser."""
         state = self.desk.state()
         run = self.desk.running()
         return {**plain(state), 'ready': state.ready, 'running': plain(run) if run else None,
@@ -62,18 +62,18 @@ class Console:
                 'seated': self.holds(request)}
 
     def attended(self) -> bool:
-        """Tell whether the page in the seat asked for something in the last seconds."""
+        """Return whether the page in control made a request in the last seconds."""
         return time.monotonic() - self._seen_s < ATTENDED_S
 
     def holds(self, request: Request) -> bool:
-        """Tell whether a browser has the seat, and note that it is there."""
+        """Return whether a browser has control, and store that it is active."""
         seated = self.seats.holds(request.headers.get(SEAT, ''))
         if seated:
             self._seen_s = time.monotonic()
         return seated
 
     def sit(self, who: str, take_over: bool) -> str:
-        """Give a browser the seat, and this console the control of the session."""
+        """Give control of the session to a browser."""
         if self.desk.state().control not in ('', NAME) and not take_over:
             raise Conflict(f"'{self.desk.state().control}' controls this session; watch, or "
                            'take over')
@@ -83,7 +83,7 @@ class Console:
         return seat
 
     def command(self, request: Request) -> Desk:
-        """Return the desk to somebody in the seat. Raises Conflict."""
+        """Return the desk to the browser in control. Raises Conflict."""
         seat = request.headers.get(SEAT, '')
         if not self.seats.holder:
             raise Conflict('take control first')
@@ -96,8 +96,8 @@ def create_app(desk: Desk, token: str = '', hosts: tuple[str, ...] = LOCAL) -> F
     """
     Return the console's application.
 
-    ``token`` (empty: none is asked for) is given once as ``?token=`` or as a bearer token;
-    ``hosts`` are the names under which the page may be opened.
+    ``token`` (empty: not required) is sent once as ``?token=`` or as a bearer token; ``hosts`` are
+    the names under which the page may be opened.
     """
     app = FastAPI(title='arena console', docs_url=None, redoc_url=None, openapi_url=None)
     console = Console(desk)
@@ -215,7 +215,7 @@ def _typing(app: FastAPI, console: Console) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return a dataclass as JSON values; enums as their words, slots as keys."""
+    """Return a dataclass as JSON values; enums as their values, slots as keys."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -226,7 +226,7 @@ def plain(value: Any) -> Any:
 
 
 def fingerprint(state: DeskState) -> int:
-    """Return a number that changes with the state; 0 is never one."""
+    """Return a number that changes with the state; never 0."""
     return hash(repr(state)) & 0x7FFFFFFFFFFF or 1
 
 

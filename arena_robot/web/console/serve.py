@@ -18,10 +18,10 @@ LOOPBACK = ('127.0.0.1', 'localhost', '::1')
 
 class ConsoleServer:
     """
-    Serves a desk at ``http://host:port``; ``port`` 0 takes a free one.
+    Serves a desk at ``http://host:port``; ``port`` 0 uses a free one.
 
-    On any host but this machine's own a token is asked for: ``token``, or one made up here.
-    ``names`` are further names under which the page may be opened, such as the station's.
+    On any host but this machine's own a token is required: ``token``, or a random one. ``names``
+    are further names under which the page may be opened, such as the station's.
     """
 
     def __init__(self, desk: Desk, host: str = '127.0.0.1', port: int = 8600, token: str = '',
@@ -38,13 +38,13 @@ class ConsoleServer:
 
     @property
     def url(self) -> str:
-        """Return the page's address, with the token where one is asked for."""
+        """Return the page's address, with the token if one is required."""
         port = self._server.servers[0].sockets[0].getsockname()[1]
         host = 'localhost' if self._host in ('0.0.0.0', *LOOPBACK) else self._host
         return f'http://{host}:{port}/' + (f'?token={self._token}' if self._token else '')
 
     def open(self) -> None:
-        """Start to serve; NotConnected when the address is in use."""
+        """Start serving; NotConnected when the address is in use."""
         self._thread = threading.Thread(target=self._serve, name='console', daemon=True)
         self._thread.start()
         deadline_s = time.monotonic() + START_S
@@ -55,7 +55,7 @@ class ConsoleServer:
             time.sleep(0.02)
 
     def close(self) -> None:
-        """Stop to serve; twice is fine."""
+        """Stop serving; can be called twice."""
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(timeout=5.0)
@@ -72,5 +72,5 @@ class ConsoleServer:
         try:
             self._server.run()
         except SystemExit:
-            # uvicorn leaves this way when it cannot bind; open() says so.
+            # uvicorn exits like this when it cannot bind; open() raises the error.
             self._server.should_exit = True

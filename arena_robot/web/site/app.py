@@ -1,4 +1,4 @@
-"""The routes of the site: HTML for people, the same as JSON under ``/api`` for programs."""
+"""Routes of the site: HTML pages, and the same data as JSON under ``/api``."""
 
 import dataclasses
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import OUTCOMES, Browse, Filter
-from arena_robot.web.site import view_models as shapes
+from arena_robot.web.site import view_models
 from arena_robot.web.site.files import file_response
 
 FORM_BYTES = 4096
@@ -54,7 +54,7 @@ def site(parts: SiteParts) -> FastAPI:
     app = FastAPI(title='arena', version=arena_robot.__version__, docs_url=None, redoc_url=None)
     app.mount('/static', StaticFiles(directory=HERE / 'static'), name='static')
     pages = Jinja2Templates(directory=HERE / 'templates')
-    pages.env.filters.update(shapes.FILTERS)
+    pages.env.filters.update(view_models.FILTERS)
     pages.env.globals.update(version=arena_robot.__version__, outcomes=OUTCOMES, fields=FIELDS)
     _protect(app, pages)
     _public_pages(app, pages, parts)
@@ -85,20 +85,20 @@ def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> Non
 
     @app.get('/', response_class=HTMLResponse)
     def leaderboard(request: Request, method: str = 'bt', open_source: bool = False) -> Response:
-        board = shapes.board(parts.results, method, open_source)
+        board = view_models.board(parts.results, method, open_source)
         return pages.TemplateResponse(request, 'leaderboard.html', {
             'board': board, 'method': method, 'methods': methods, 'open_source': open_source})
 
     @app.get('/matrix', response_class=HTMLResponse)
     def matrix(request: Request) -> Response:
         return pages.TemplateResponse(request, 'matrix.html',
-                                      {'matrix': shapes.matrix(parts.results)})
+                                      {'matrix': view_models.matrix(parts.results)})
 
     @app.get('/policies/{name}', response_class=HTMLResponse)
     def policy(request: Request, name: str) -> Response:
         card = parts.browse.card(name)
         return pages.TemplateResponse(request, 'policy.html', {
-            'card': card, 'row': shapes.row_of(parts.results, name),
+            'card': card, 'row': view_models.row_of(parts.results, name),
             'page': parts.browse.page(Filter(policy=name, limit=10))})
 
 
@@ -109,7 +109,7 @@ def _evaluation_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) ->
         return pages.TemplateResponse(request, 'evaluations.html', {
             'page': parts.browse.page(wanted), 'wanted': wanted, 'institutions': institutions,
             'categories': categories, 'policies': parts.browse.cards(),
-            'more': shapes.query(wanted)})
+            'more': view_models.query(wanted)})
 
     @app.get('/evaluations/{session_id}', response_class=HTMLResponse)
     def evaluation(request: Request, session_id: str) -> Response:
@@ -132,7 +132,7 @@ def _owner_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None
     def ask(request: Request) -> Response:
         return pages.TemplateResponse(request, 'owner.html', {'caller': None})
 
-    # The token travels in the body of a form and is kept nowhere: no cookie, nothing to steal.
+    # The token is sent in the body of a form and not stored: there is no cookie.
     @app.post('/owner', response_class=HTMLResponse)
     async def show(request: Request) -> Response:
         form = parse_qs((await request.body())[:FORM_BYTES].decode('ascii', 'replace'))
@@ -154,7 +154,7 @@ def _api(app: FastAPI, parts: SiteParts) -> None:
 
     @app.get('/api/matrix')
     def matrix() -> Response:
-        return JSONResponse(plain(dataclasses.asdict(shapes.matrix(parts.results))))
+        return JSONResponse(plain(dataclasses.asdict(view_models.matrix(parts.results))))
 
     @app.get('/api/evaluations')
     def evaluations(wanted: Wanted) -> Response:
@@ -174,7 +174,7 @@ def _api(app: FastAPI, parts: SiteParts) -> None:
 
     @app.get('/api/policies/{name}')
     def policy(name: str) -> Response:
-        row = shapes.row_of(parts.results, name)
+        row = view_models.row_of(parts.results, name)
         return JSONResponse(plain({**parts.browse.card(name).__dict__,
                                    'standing': None if row is None else row.__dict__}))
 

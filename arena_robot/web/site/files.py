@@ -1,4 +1,4 @@
-"""Stored files over HTTP, with the byte ranges that video players ask for."""
+"""Stored files over HTTP, with byte ranges for video players."""
 
 import re
 
@@ -11,7 +11,7 @@ _RANGE = re.compile(r'bytes=(\d+)-(\d*)')
 
 
 def file_response(request: Request, blobs: Blobs, key: str, media_type: str) -> Response:
-    """Return the file under ``key``, or the range of it that was asked for."""
+    """Return the file of ``key``, or the requested range of it."""
     local = blobs.local_path(key)
     if local is not None and local.exists():
         return FileResponse(local, media_type=media_type)

@@ -1,4 +1,4 @@
-"""The site of a running server, on its own port, in a thread of the same process."""
+"""Runs the site of a server on its own port, in a thread of the server's process."""
 
 import logging
 import socket
@@ -18,7 +18,7 @@ START_S = 10.0
 
 
 class SiteServer:
-    """Serves a server's site; ``port`` 0 picks a free one, ``address`` is where it went."""
+    """Serves a server's site; ``port`` 0 uses a free one; ``address`` is the address in use."""
 
     def __init__(self, server: ArenaServer, host: str, port: int) -> None:
         self._arena = server
@@ -58,7 +58,7 @@ class SiteServer:
         log.info('site on %s', self.address)
 
     def close(self) -> None:
-        """Stop; twice is fine."""
+        """Stop; can be called twice."""
         web, thread = self._web, self._thread
         if web is not None and thread is not None:
             web.should_exit = True

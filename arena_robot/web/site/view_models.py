@@ -1,4 +1,4 @@
-"""Results in the shape that pages show: rows with bars, cells with colours, words for numbers."""
+"""View models of the site's pages: leaderboard rows with bars, matrix cells with colours."""
 
 import math
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Board:
-    """A leaderboard: rows best first, what could not be compared, what the fit warned of."""
+    """A leaderboard: rows best first, policies that could not be compared, warnings of the fit."""
 
     rows: tuple[Row, ...]
     unit: str
@@ -56,7 +56,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Who beat whom."""
+    """Table of wins per pair."""
 
     policies: tuple[str, ...]
     cells: tuple[tuple[Cell, ...], ...]

@@ -94,7 +94,7 @@ function task(state, use) {
   });
   return {
     nodes: [el('label', {for: 'evaluator'}, 'Evaluator'), who,
-      el('label', {for: 'instruction'}, 'What shall the robot do?'), what, hint,
+      el('label', {for: 'instruction'}, 'What should the robot do?'), what, hint,
       el('div', {class: 'examples'}, ...examples), go, checks(state)],
     focus: who.value ? what : who,
   };
@@ -162,7 +162,7 @@ function reset(state, use) {
   const verdict = el('p', {id: 'match'});
   const moved = el('p', {id: 'moved', class: 'hint bad'});
   let match = null;
-  const go = primary('The scene is back: start B', use, async () => {
+  const go = primary('The scene is restored: start B', use, async () => {
     await press('confirm_reset');
     await post('start', {slot: 'B'});
   }, async () => match === null || light(match) !== 'red' || await ask(
@@ -186,7 +186,7 @@ function preference(state, use) {
   const fields = fieldsAt(use, 'judge');
   const keep = settled(() => post('draft', form.words()).catch(() => {}));
   const form = inputs(use, fields, typed(state, fields), keep);
-  const go = primary('Go on to the review', use, () => post('judge', form.words()));
+  const go = primary('Continue to the review', use, () => post('judge', form.words()));
   return {nodes: [...form.nodes, go], focus: form.focus};
 }
 
@@ -215,7 +215,7 @@ function review(state, use) {
       show(nodes);
     }}, 'Change the preference'));
   } else {
-    buttons.push(second('revalidate', 'It counts after all', use, () => press('revalidate')));
+    buttons.push(second('revalidate', 'It counts again', use, () => press('revalidate')));
   }
   return {nodes: [list, primary('Submit', use, () => post('submit')),
     el('p', {class: 'hint'}, 'After this nothing can be changed.'),
@@ -230,7 +230,7 @@ function rescore(slot, state, use) {
 
 function submitting(state, use) {
   return {nodes: [
-    el('p', {}, 'Everything is kept here. It goes to the arena by itself, also after a break.'),
+    el('p', {}, 'Everything is stored here and is uploaded to the arena automatically, also later.'),
     el('div', {class: 'second'},
       second('retry', 'Try again now', use, () => press('retry')),
       second('next', 'Begin the next session', use, () => press('check')))]};
@@ -241,8 +241,8 @@ function finished(state, use) {
   if (state.state === 'done') {
     nodes.push(el('dl', {id: 'reveal'}, el('dt', {}, 'A was'), el('dd', {}, state.policy_a),
       el('dt', {}, 'B was'), el('dd', {}, state.policy_b),
-      el('dt', {}, 'Commitment'), el('dd', {}, state.verified ? 'fits the reveal'
-        : 'DOES NOT FIT: tell the maintainer of the arena')));
+      el('dt', {}, 'Commitment'), el('dd', {}, state.verified ? 'matches the reveal'
+        : 'DOES NOT MATCH: tell the maintainer of the arena')));
   }
   return {nodes: [...nodes, primary('Next session', use, () => press('check'))]};
 }

@@ -1,4 +1,4 @@
-"""One subscribed topic of the recorder, and what is known to be lost on the way to it."""
+"""One subscribed topic of the recorder, and its known losses."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ from arena_robot.recording.bag.base import Topic
 
 
 @dataclass
-class TopicTap:
+class TopicSubscription:
     """
-    One subscribed topic; losses are the larger of what middleware and numbering show.
+    One subscribed topic; losses are the larger of the middleware's count and missing numbers.
 
-    Numbers are only missing when there is a single sender: a number that comes again, or a second
-    publisher in the graph, means that there are more, and gaps not yet told are forgotten.
+    Missing numbers count only with a single publisher: a repeated number, or a second publisher in
+    the ROS graph, means that there are several, and gaps not yet reported are dropped.
     """
 
     topic: Topic
@@ -28,7 +28,7 @@ class TopicTap:
     told: int = 0
 
     def count(self, sequence: int) -> None:
-        """Notice numbers that are missing."""
+        """Count missing numbers."""
         if 0 < self.last_sequence < sequence:
             self.pending += sequence - self.last_sequence - 1
         elif sequence <= self.last_sequence:

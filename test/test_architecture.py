@@ -1,0 +1,68 @@
+"""docs/architecture.md names rooms, folders and files that exist, and walks that are connected."""
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+from test_imports import MODULES, PACKAGE, ROW, imported
+
+PAGE = (Path(__file__).parent.parent / 'docs' / 'architecture.md').read_text(encoding='utf-8')
+WALKS = re.findall(r'<!-- walk: (.+?) -->\n(.+?)<!-- end -->', PAGE, re.DOTALL)
+MOST = {'frame to bag': 12, 'frame to policy': 12, 'preference to standing': 17}
+
+
+def rows(table):
+    """Return the cells of a table's rows, without its head."""
+    lines = [line for line in table.splitlines() if line.startswith('|')][2:]
+    return [[cell.strip() for cell in line.strip('|').split('|')] for line in lines]
+
+
+def steps(table):
+    """Return (file, the things between it and the file before) of a walk."""
+    return [(cells[1].strip('`'), re.findall('`(.+?)`', cells[3])) for cells in rows(table)]
+
+
+def linked(one, other):
+    """Return whether one file imports the other, or a word that is no file is named in it."""
+    if not other.endswith(('.py', '.js')):
+        return other in (PACKAGE / one).read_text(encoding='utf-8')
+    if not one.endswith(('.py', '.js')):
+        return linked(other, one)
+    files = {PACKAGE / one, PACKAGE / other}
+    return any(MODULES.get(name) in files - {here} for here in files if here.suffix == '.py'
+               for name in imported(here))
+
+
+def test_the_table_of_rooms_is_that_of_the_package():
+    table = rows(PAGE.split('<!-- rooms -->')[1].split('\n\n')[0])
+    named = {cells[1].strip('`'): int(cells[0]) for cells in table}
+    assert named == {room: ROW[room] for room in ROW if (PACKAGE / room).is_dir()}
+    for _, room, folders, _ in table:
+        there = {path.name for path in (PACKAGE / room.strip('`')).iterdir()
+                 if path.is_dir() and path.name != '__pycache__'}
+        assert set(re.findall('`(.+?)`', folders)) == there, room
+
+
+def test_every_file_that_the_page_names_exists():
+    named = {name for name in re.findall(r'`([\w/]+/[\w/]+\.(?:py|js))`', PAGE)
+             if not name.startswith('test/')}
+    assert len(named) > 30
+    assert not {name for name in named if not (PACKAGE / name).is_file()}
+
+
+@pytest.mark.parametrize(('name', 'table'), WALKS, ids=[name for name, _ in WALKS])
+def test_a_walk_goes_from_file_to_connected_file(name, table):
+    walk = steps(table)
+    assert len(walk) <= MOST[name]
+    for (before, _), (after, over) in itertools.pairwise(walk):
+        chain = [before, *over, after]
+        broken = [pair for pair in itertools.pairwise(chain) if not linked(*pair)]
+        assert not broken, f'{name}: {broken} neither import each other nor name the same thing'
+
+
+def test_walks_that_are_not_connected_are_found():
+    assert linked('policy/grpc/client.py', 'policy/grpc/wire.py')
+    assert not linked('policy/grpc/wire.py', 'ranking/elo.py')
+    assert not linked('server/service.py', '/api/judge')
+    assert sorted(name for name, _ in WALKS) == sorted(MOST)
