@@ -32,10 +32,14 @@ def files(root: Path) -> list[Path]:
 
 def naming(root: Path, field: str) -> list[str]:
     """Return the files in which the name of a field occurs as a word."""
-    # In generated protobuf code, escapes such as \x07 stand before the name.
-    word = re.compile(rf'(?:\b|\\x[0-9a-f]{{2}}){re.escape(field)}(?:\b|\\x)')
+    word = re.compile(rf'\b{re.escape(field)}\b')
     return [path.relative_to(root).as_posix() for path in files(root)
-            if word.search(path.read_text(encoding='utf-8', errors='replace'))]
+            if word.search(_readable(path).read_text(encoding='utf-8', errors='replace'))]
+
+
+def _readable(path: Path) -> Path:
+    """Return the stub of generated protobuf code, in which names are escaped; else the file."""
+    return path.with_suffix('.pyi') if path.name.endswith('_pb2.py') else path
 
 
 def shapes(root: Path) -> list[str]:
