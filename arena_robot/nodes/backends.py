@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from typing_extensions import Self
+
 from arena_robot.core.errors import ConfigError
 from arena_robot.drivers.base import Part
 from arena_robot.drivers.table import driver, require_part
@@ -27,7 +29,7 @@ from arena_robot.nodes.parameters import (
 )
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.part_params import PartParams
-from arena_robot.nodes.timeline import RosClock, ShiftedTime
+from arena_robot.nodes.timeline import RosClock, ShiftedTime, Timeline
 
 AnyPartNode = PartNode[PartParams]
 Maker = Callable[[], Part]
@@ -120,29 +122,35 @@ def _simulated(node: AnyPartNode, kind: str) -> Maker:
             command_timeout_s=arm.command_timeout)
         timeline = ShiftedTime(station.clock, clock)
         station.world.on_tick.append(timeline.tick)
-        node.timeline = timeline
         station.world.start()
-        return Alone(station, station.cameras[cameras[0]] if cameras
-                     else station.arm if kind == 'arm' else station.gripper)
+        parts: dict[str, Part] = {'arm': station.arm, 'gripper': station.gripper}
+        return Alone(station.cameras[cameras[0]] if cameras else parts[kind], timeline,
+                     station.close)
     return make
 
 
 class Alone:
-    """One part of a simulated station, which is closed with it."""
+    """One part of a simulated station, which is closed with it, and the time that it keeps."""
 
-    def __init__(self, station: Any, part: Any) -> None:
-        self._station, self._part = station, part
+    def __init__(self, part: Part, timeline: Timeline, end_world: Callable[[], None]) -> None:
+        self.timeline = timeline
+        self._part = part
+        self._end_world = end_world
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._part, name)
 
+    def open(self) -> None:
+        """Open the part."""
+        self._part.open()
+
     def close(self) -> None:
         """Close the part and end its world."""
         self._part.close()
-        self._station.close()
+        self._end_world()
 
-    def __enter__(self) -> Any:
-        self._part.open()
+    def __enter__(self) -> Self:
+        self.open()
         return self
 
     def __exit__(self, *_: object) -> None:

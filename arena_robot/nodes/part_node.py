@@ -9,7 +9,7 @@ as fresh as possible and an idle executor uses no processor time.
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.msg import State as StateId
@@ -33,6 +33,13 @@ JOIN_S = 1.0
 PATIENCE_NS = 400_000_000
 OK = TransitionCallbackReturn.SUCCESS
 FAILED = TransitionCallbackReturn.FAILURE
+
+
+@runtime_checkable
+class KeepsTime(Protocol):
+    """A part that is in a time of its own, such as a simulation's."""
+
+    timeline: Timeline
 
 
 P = TypeVar('P', bound=PartParams, covariant=True)
@@ -102,6 +109,8 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         """Connect; on failure stay unconfigured and say why."""
         try:
             self.part = self._make_part() if self._make_part else self.build_part()
+            if isinstance(self.part, KeepsTime):
+                self.timeline = self.part.timeline
             self.part.open()
             self.on_open()
             self._opened = True

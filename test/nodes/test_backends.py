@@ -4,11 +4,14 @@ import uuid
 
 import pytest
 from installed_package import install
+from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.parameter import Parameter
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.nodes.gripper.node import GripperNode
 from arena_robot.nodes.spin import Spin
 from arena_robot.nodes.supervisor import overrides_file
+from arena_robot.nodes.timeline import ShiftedTime
 
 GRIPPER = """
 from arena_robot.core.observation import GripperState
@@ -69,3 +72,20 @@ def test_what_a_driver_lacks_is_said_before_anything_opens(lab):
         gripper_node({'backend': 'lab_grippers:Handless'})
     with pytest.raises(ConfigError, match=r"gripper_node: no gripper backend 'lap'. Did you mean"):
         gripper_node({'backend': 'lap'})
+
+
+def test_a_part_that_is_simulated_alone_is_in_the_time_of_its_world():
+    with Spin() as spin:
+        node = GripperNode(context=spin.context,
+                           parameter_overrides=[Parameter('autostart', value=False)])
+        try:
+            before = node.timeline
+            assert node.trigger_configure() == TransitionCallbackReturn.SUCCESS
+            assert isinstance(node.timeline, ShiftedTime)
+            assert node.timeline is not before
+            state = node.gripper.state(5.0)
+            assert state.stamp_ns <= node.timeline.part.now_ns()
+        finally:
+            node.close()
+            node.destroy_node()
+        assert node.part is None
