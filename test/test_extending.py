@@ -133,15 +133,16 @@ WALK = """
     import pathlib, sqlalchemy as sa
     import arena_robot
     assert pathlib.Path(arena_robot.__file__).parents[1] == pathlib.Path.cwd()
-    from arena_robot.core.verdict import Asked, Verdict, asked_at, from_plain, to_plain
+    from arena_robot.core.verdict import Asked, Verdict, asked_at, from_plain, present, to_plain
     from arena_robot.server import wire
+    from arena_robot.server.proto import arena_server_pb2 as pb
     from arena_robot.server.store.database import Database
     said = Verdict(gripper_trouble='slipped')
     assert 'gripper_trouble' in [one.name for one in asked_at(Asked.JUDGE)]
     assert from_plain(to_plain(said)) == said
-    sent = wire.verdict_to_wire('a session', said)
+    sent = pb.FeedbackRequest(session_id='a session', **present(said))
     assert sent.gripper_trouble == 'slipped'
-    assert wire.verdict_from_wire(sent) == said
+    assert from_plain(wire.set_fields(sent)) == said
     database = Database('sqlite:///results.db')
     database.open()
     with database.read() as connection:

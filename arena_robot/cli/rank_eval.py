@@ -12,10 +12,13 @@ sessions; --redraw N adds the results of N new draws of the compared pair in eve
 import argparse
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from arena_robot.cli.rank import add_table_arguments, policy_names, read_table_arguments
 from arena_robot.cli.worker_arguments import add_worker_arguments, workers
+
+if TYPE_CHECKING:
+    from arena_robot.ranking.base import Method
 
 VERB = 'rank-eval'
 HELP = 'measure how well methods recover a reference ranking'
@@ -45,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure, draw, print."""
     from arena_robot.core.errors import ConfigError, RankingError
     from arena_robot.ranking import holdout
-    from arena_robot.ranking.methods import METHODS, method, placeable
+    from arena_robot.ranking.methods import placeable
     from arena_robot.ranking.rollouts import arena_tables
 
     if args.splits < 1 or args.repeats < 1 or args.redraw < 0:
@@ -53,9 +56,7 @@ def run(args: argparse.Namespace) -> int:
     at_work = workers(args)
     if not args.episodes:
         raise ConfigError('rank-eval needs --episodes: the reference is the mean progress')
-    names = args.method.split(',') if args.method else [
-        name for name, row in METHODS.rows().items() if row.measured]
-    methods = {name.strip(): method(name.strip()) for name in names}
+    methods = _methods(args)
     sizes = _sizes(args.sizes)
     data = read_table_arguments(args)
     counted, scored = data.comparisons(), data.scored()
@@ -82,6 +83,13 @@ def run(args: argparse.Namespace) -> int:
     for name in left_out if not args.json else ():
         print(f'arena: left out, not comparable with the others: {name}', file=sys.stderr)
     return 0
+
+
+def _methods(args: argparse.Namespace) -> 'dict[str, Method]':
+    from arena_robot.ranking.methods import METHODS, method
+    names = args.method.split(',') if args.method else [
+        name for name, row in METHODS.rows().items() if row.measured]
+    return {name.strip(): method(name.strip()) for name in names}
 
 
 def _report(args: argparse.Namespace, arena: Any, found: Any, curves: Any, drawn: Any,

@@ -7,10 +7,10 @@ import tty
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from arena_robot.cli.session_text import bar, match_lines, review_lines, state_lines
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.core.verdict import (
-    FIELDS,
     Asked,
     Kind,
     Verdict,
@@ -21,13 +21,10 @@ from arena_robot.core.verdict import (
     with_said,
 )
 from arena_robot.session.evaluator.checks import EXAMPLES, instruction_problem, is_repeat
-from arena_robot.session.evaluator.desk import RUBRIC, Button, Desk, DeskState, RunView
+from arena_robot.session.evaluator.desk import RUBRIC, Button, Desk, DeskState
 from arena_robot.session.evaluator.scripted import Script, Scripted
-from arena_robot.session.loop.match import light
-from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 
-WIDTH = 30
 STOP_KEYS, DONE_KEYS = ('t', ' '), ('d',)
 
 
@@ -156,9 +153,9 @@ class Terminal:
                 self._desk.press(Button.PREPARE_RESET)
             if answer not in ('m', 'h'):
                 break
-            _print_match(self._desk.state())
+            _print(match_lines(self._desk.state()))
         self._desk.press(Button.CONFIRM_RESET)
-        _print_match(self._desk.state())
+        _print(match_lines(self._desk.state()))
         self._roll(Slot.B)
 
     def _judge(self, seen: DeskState) -> None:
@@ -183,7 +180,7 @@ class Terminal:
         return _choice(one, answer) if one.kind is Kind.CHOICE and answer else answer
 
     def _review(self, seen: DeskState) -> None:
-        _print_review(seen)
+        _print(review_lines(seen))
         answer = self._ask('s: submit   a/b: score again   p: preference again   i: not valid   '
                            'v: valid').lower()
         if answer == 's':
@@ -218,7 +215,7 @@ class Terminal:
                 return
             print(f'\r{bar(run)}', end='', flush=True)
             return
-        text = '\n'.join(_lines(seen))
+        text = '\n'.join(state_lines(seen))
         if text != self._told:
             self._told = text
             print(text)
@@ -237,50 +234,9 @@ def _choice(one: VerdictField, text: str) -> str:
     return found[0] if len(found) == 1 else text
 
 
-def bar(run: RunView) -> str:
-    """Return a line such as ``A ####…… 60/400  15.0 Hz  4.0 s``."""
-    total = max(run.max_steps, run.steps, 1)
-    filled = WIDTH * run.steps // total
-    rate_hz = 1.0 / run.loop_s if run.loop_s > 0.0 else 0.0
-    return (f"{run.slot.value} {'#' * filled}{'.' * (WIDTH - filled)} {run.steps:>3}/{total}  "
-            f'{rate_hz:4.1f} Hz  {run.elapsed_s:5.1f} s  t: stop  d: done ')
-
-
-def _lines(seen: DeskState) -> Iterator[str]:
-    yield f"\n== {seen.state.value.replace('_', ' ').upper()} == {seen.message}"
-    if seen.notice:
-        yield f'  ! {seen.notice}'
-    if seen.state is State.PREFLIGHT:
-        for check in seen.checks:
-            yield f'  {_mark(check)} {check.name}: {check.detail}'
-    if seen.state is State.ASSIGNED:
-        yield f'  session {seen.session_id}\n  commitment {seen.commitment}'
-    if seen.state is State.DONE:
-        fits = 'matches' if seen.verified else 'DOES NOT MATCH'
-        yield (f'  A was {seen.policy_a}, B was {seen.policy_b}; '
-               f'the reveal {fits} the commitment.')
-
-
-def _mark(check: Check) -> str:
-    return 'BAD' if not check.ok else '!  ' if check.warning else 'ok '
-
-
-def _print_match(seen: DeskState) -> None:
-    for name, score in seen.matches.items():
-        print(f'  {name:<12} {100 * score:3.0f}  {light(score).value}')
-    for role in seen.moved_cameras:
-        print(f'  ! the {role} camera seems to have moved since the start: move it back')
-
-
-def _print_review(seen: DeskState) -> None:
-    print(f'  task         {seen.instruction}')
-    for slot in seen.slots:
-        print(f'  {slot.slot.value}            {slot.end or "did not run"} after {slot.steps} '
-              'steps')
-    for one in FIELDS:
-        value = getattr(seen.verdict, one.name)
-        if one.required or value != getattr(Verdict(), one.name) or one.kind is Kind.FLAG:
-            print(f'  {one.label:<24} {one.words(value)}')
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line)
 
 
 @contextmanager

@@ -219,6 +219,11 @@ def to_plain(verdict: Verdict) -> dict[str, Plain]:
     return {one.name: one.plain(getattr(verdict, one.name)) for one in FIELDS}
 
 
+def present(verdict: Verdict) -> dict[str, Any]:
+    """Return the fields that hold a value as JSON values, by name; None is left out."""
+    return {name: value for name, value in to_plain(verdict).items() if value is not None}
+
+
 def scored(slot: Slot, progress: float, notes: str = '') -> Verdict:
     """Return what is said of one slot."""
     letter = slot.value.lower()

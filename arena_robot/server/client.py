@@ -25,7 +25,7 @@ from arena_robot.core.errors import (
 )
 from arena_robot.core.files import is_partial
 from arena_robot.core.pair import Assignment, Reveal, StationInfo
-from arena_robot.core.verdict import Verdict
+from arena_robot.core.verdict import Verdict, present
 from arena_robot.policy.base import OpenPolicy, Policy
 from arena_robot.policy.connect import connect
 from arena_robot.policy.grpc.channel import headers, open_channel
@@ -36,6 +36,7 @@ from arena_robot.server import wire
 from arena_robot.server.base import NoPair, TooManyCalls, UnknownSession
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.proto import arena_server_pb2_grpc as pb_grpc
+from arena_robot.server.slot_tokens import SlotTokens, TokensInMemory
 
 log = logging.getLogger(__name__)
 
@@ -104,14 +105,15 @@ class Calls:
 
 
 class RemoteArena:
-    """An arena on another machine. Slot tokens live in memory alone; see :meth:`tokens`."""
+    """An arena on another machine; ``tokens`` keeps the slot tokens (None: in memory)."""
 
-    def __init__(self, address: ServerAddress, clock: Clock, max_skew_s: float = 300.0) -> None:
+    def __init__(self, address: ServerAddress, clock: Clock, max_skew_s: float = 300.0,
+                 tokens: SlotTokens | None = None) -> None:
         self._address = address
         self._clock = clock
         self._max_skew_s = max_skew_s
         self._calls = Calls(address)
-        self._tokens: dict[tuple[str, Slot], str] = {}
+        self._tokens = TokensInMemory() if tokens is None else tokens
         self._policies: dict[tuple[str, Slot], OpenPolicy] = {}
 
     def close(self) -> None:
@@ -143,28 +145,21 @@ class RemoteArena:
             reply = self._calls('Assign', request)
         except ServerUnavailable:
             reply = self._calls('Assign', request)
-        self._tokens[reply.session_id, Slot.A] = reply.token_a
-        self._tokens[reply.session_id, Slot.B] = reply.token_b
+        self._tokens.keep(reply.session_id, {Slot.A.value: reply.token_a,
+                                             Slot.B.value: reply.token_b})
         return Assignment(reply.session_id, reply.commitment)
-
-    def tokens(self, session_id: str) -> dict[str, str]:
-        """Return a session's slot tokens, to be sealed away for a restart of the station."""
-        return {slot.value: self._tokens[session_id, slot] for slot in Slot}
-
-    def resume(self, session_id: str, tokens: dict[str, str]) -> None:
-        """Take back the slot tokens of a session after a restart."""
-        for slot in Slot:
-            self._tokens[session_id, slot] = tokens[slot.value]
 
     def policy(self, session_id: str, slot: Slot) -> Policy:
         """Return the policy behind a slot, through the relay; it takes whole camera frames."""
         key = (session_id, slot)
-        if key not in self._tokens:
-            raise UnknownSession(f'session {session_id:.40} was not assigned here')
+        tokens = self._tokens.find(session_id)
+        if tokens is None:
+            raise UnknownSession(f'session {session_id:.40} was not assigned to this station, '
+                                 'or is over')
         if key not in self._policies:
             scheme = 'grpcs' if self._address.tls or self._address.ca else 'grpc'
             self._policies[key] = connect(f'{scheme}://{self._address.target}', CallOptions(
-                token=self._tokens[key], tls_ca=self._address.ca))
+                token=tokens[slot.value], tls_ca=self._address.ca))
         return Resizing(self._policies[key])
 
     def heartbeat(self, session_id: str, state: str) -> None:
@@ -191,15 +186,18 @@ class RemoteArena:
 
     def feedback(self, session_id: str, verdict: Verdict) -> None:
         """Store the verdict."""
-        self._calls('StoreFeedback', wire.verdict_to_wire(session_id, verdict))
+        self._calls('StoreFeedback', pb.FeedbackRequest(session_id=session_id,
+                                                        **present(verdict)))
 
     def abort(self, session_id: str, reason: str) -> None:
         """Close a session without a verdict."""
         self._calls('Abort', pb.AbortRequest(session_id=session_id, reason=reason))
+        self._tokens.forget(session_id)
 
     def reveal(self, session_id: str) -> Reveal:
         """Return the names behind the slots, after the verdict."""
         reply = self._calls('Reveal', pb.SessionRequest(session_id=session_id))
+        self._tokens.forget(session_id)
         return Reveal(reply.nonce, reply.policy_a, reply.policy_b)
 
 

@@ -17,9 +17,13 @@ from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.server.assignment import Posterior
 from arena_robot.server.base import PolicyRecord
-from arena_robot.server.store import verdicts
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.policies import policy_names
+from arena_robot.server.store.sessions import (
+    counted_verdicts,
+    tally_of_verdicts,
+    verdicts_version,
+)
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +50,7 @@ class Results:
     def comparisons(self, open_source: bool = False) -> list[Comparison]:
         """Return every counted verdict: valid, done, not on probation; oldest first."""
         with self._database.read() as connection:
-            return verdicts.counted(connection, open_source)
+            return counted_verdicts(connection, open_source)
 
     def posterior(self, candidates: Sequence[PolicyRecord]) -> Posterior | None:
         """Return what Bradley–Terry knows of the candidates; None while it cannot tell."""
@@ -145,7 +149,7 @@ class Results:
         with self._lock:
             if time.monotonic() - self._looked_s > LOOK_S:
                 with self._database.read() as connection:
-                    self._version = verdicts.version(connection)
+                    self._version = verdicts_version(connection)
                 self._looked_s = time.monotonic()
             return self._version
 
@@ -154,6 +158,6 @@ class Results:
         with self._lock:
             if self._tallied != version:
                 with self._database.read() as connection:
-                    self._tally = verdicts.tally(connection)
+                    self._tally = tally_of_verdicts(connection)
                 self._tallied = version
             return self._tally

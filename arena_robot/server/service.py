@@ -9,6 +9,7 @@ import arena_robot
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DataError
+from arena_robot.core.verdict import from_plain
 from arena_robot.server import wire
 from arena_robot.server.base import Account, Caller, PolicyRecord, Role, Station
 from arena_robot.server.call_guard import CallGuard
@@ -113,7 +114,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
         """Keep a verdict."""
         def work(caller: Caller) -> pb.Empty:
             self._parts.verdicts.feedback(caller, request.session_id,
-                                          wire.verdict_from_wire(request))
+                                          from_plain(wire.set_fields(request)))
             return pb.Empty()
         return await self._guard.call(context, 'feedback', request.session_id, work, STATION)
 

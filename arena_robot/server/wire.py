@@ -3,10 +3,12 @@
 from enum import Enum
 from typing import Any, TypeVar
 
+from google.protobuf.message import Message
+
 from arena_robot.core.config import nearest
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import DataError
-from arena_robot.core.verdict import FIELDS, Verdict, from_plain, need_fields, to_plain
+from arena_robot.core.verdict import need_fields
 from arena_robot.server.base import PolicyRecord
 from arena_robot.server.files import FileId, FileRecord
 from arena_robot.server.proto import arena_server_pb2 as pb
@@ -42,18 +44,10 @@ def episode_from_wire(message: pb.EpisodeRequest) -> Episode:
                    message.started_ns, message.ended_ns, message.detail[:2000])
 
 
-def verdict_to_wire(session_id: str, verdict: Verdict) -> pb.FeedbackRequest:
-    """Return the message of a verdict; what is not said is left out."""
-    words: dict[str, Any] = {name: value for name, value in to_plain(verdict).items()
-                             if value is not None}
-    return pb.FeedbackRequest(session_id=session_id, **words)
-
-
-def verdict_from_wire(message: pb.FeedbackRequest) -> Verdict:
-    """Return the verdict in a message. Raises DataError for a word that is none of its field."""
-    descriptors = message.DESCRIPTOR.fields_by_name
-    return from_plain({one.name: getattr(message, one.name) for one in FIELDS
-                       if not descriptors[one.name].has_presence or message.HasField(one.name)})
+def set_fields(message: Message) -> dict[str, Any]:
+    """Return the values of a message by field, without the optional fields that are not set."""
+    return {one.name: getattr(message, one.name) for one in message.DESCRIPTOR.fields
+            if not one.has_presence or message.HasField(one.name)}
 
 
 def file_from_wire(message: pb.FileRequest) -> FileId:

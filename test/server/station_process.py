@@ -17,7 +17,7 @@ from arena_robot.drivers.sim.station import SimStation
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.robots import limits_for
 from arena_robot.server.client import RemoteArena, ServerAddress
-from arena_robot.session.arena.sealed_arena import SealedArena
+from arena_robot.session.arena.sealed_tokens import SealedTokens
 from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.robot_motions import RobotMotions
@@ -62,8 +62,8 @@ def main(target, token, folder, sessions):
                                min_free_gb=0.0)
         stage = RobotMotions(Parts(sim.arm, sim.gripper, sim.cameras),
                       Safety(limits_for('panda'), sim.clock), sim.clock, config)
-        remote = RemoteArena(ServerAddress(target, token), SystemClock())
-        arena = SealedArena(remote, folder / 'arena', sim.clock)
+        arena = RemoteArena(ServerAddress(target, token), SystemClock(),
+                            tokens=SealedTokens(folder / 'arena'))
 
         def conductor():
             made = Conductor(stage, arena, SessionStore(folder / 'sessions', sim.clock),
@@ -79,7 +79,7 @@ def main(target, token, folder, sessions):
             leader, told = offline(conductor, sim, folder)
         sys.stdout.write(json.dumps(told))
         leader.close()
-        remote.close()
+        arena.close()
 
 
 def pause(word):

@@ -23,6 +23,7 @@ from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.server.config import ServerConfig
+from arena_robot.server.slot_tokens import TokensInMemory
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.session.arena.contract import PROMPT, observation
 from arena_robot.session.base import StationInfo
@@ -71,8 +72,10 @@ class Place:
                                               PolicyState.POOL)
             self.server.policies.set_health(record.id, True)
         self.target = f'127.0.0.1:{self.server.port}'
+        self.tokens = TokensInMemory()
         self.arena = stack.enter_context(contextlib.closing(
-            RemoteArena(ServerAddress(self.target, token), SystemClock())))
+            RemoteArena(ServerAddress(self.target, token), SystemClock(),
+                        tokens=self.tokens)))
 
 
 @pytest.fixture
@@ -84,7 +87,7 @@ def place(tmp_path):
 def everything_a_station_gets(place):
     """Return, as text by slot, all that reaches the station: bytes, headers, errors, times."""
     pair = place.arena.assign(STATION, 'ada', PROMPT)
-    tokens = place.arena.tokens(pair.session_id)
+    tokens = place.tokens.find(pair.session_id)
     told = {slot: [repr(pair)] for slot in tokens}
     with grpc.insecure_channel(place.target) as channel:
         stub = pb_grpc.PolicyServiceStub(channel)
@@ -175,7 +178,7 @@ def test_a_slot_token_is_good_for_nothing_else(place):
     from arena_robot.server.client import Calls
     from arena_robot.server.proto import arena_server_pb2
     pair = place.arena.assign(STATION, 'ada', PROMPT)
-    token = place.arena.tokens(pair.session_id)[Slot.A.value]
+    token = place.tokens.find(pair.session_id)[Slot.A.value]
     with contextlib.closing(Calls(ServerAddress(place.target, token))) as calls, \
             pytest.raises(Unauthorised):
         calls('Reveal', arena_server_pb2.SessionRequest(session_id=pair.session_id))

@@ -39,7 +39,7 @@ class InProcessDesk:
 
         def run():
             try:
-                self.conductor.run(self.access.may_run(self.token, Slot(slot).value))
+                self.access.commands(self.token).run(Slot(slot))
             except ArenaError as error:
                 self.errors.append(error)
         threading.Thread(target=run, daemon=True).start()
@@ -50,16 +50,16 @@ class InProcessDesk:
         self.conductor.stop()
 
     def score(self, slot, verdict):
-        self.access.score(self.token, Slot(slot).value, verdict)
+        self.access.commands(self.token).score(Slot(slot), verdict)
 
     def judge(self, verdict):
-        self.access.judge(self.token, verdict)
+        self.access.commands(self.token).judge(verdict)
 
     def draft(self, verdict, instruction=''):
-        self.access.draft(self.token, verdict, instruction)
+        self.access.commands(self.token).draft(verdict, instruction)
 
     def submit(self):
-        self.access.submit(self.token)
+        self.access.commands(self.token).submit()
         self.conductor.deliver()
 
     def today(self):

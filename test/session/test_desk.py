@@ -6,12 +6,11 @@ import pytest
 from fake_desk import InProcessDesk
 from test_conductor import TASK, Station, go
 
-from arena_robot.core.episode import Preference, Slot
-from arena_robot.core.errors import Conflict, ServerError, SessionError
-from arena_robot.core.pair import Assignment, Reveal, StationInfo
+from arena_robot.core.episode import Preference
+from arena_robot.core.errors import Conflict, SessionError
 from arena_robot.core.verdict import Verdict
-from arena_robot.session.arena.contract import observation
-from arena_robot.session.arena.sealed_arena import SealedArena
+from arena_robot.session.arena.sealed_tokens import SealedTokens
+from arena_robot.session.evaluator.checks import check_slot
 from arena_robot.session.evaluator.desk import HINTS
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.states import State
@@ -76,68 +75,27 @@ def test_drafts_come_back_as_they_were_typed(station, desk):
 def test_bad_words_are_named(station, desk):
     go(station.conductor, State.PREFERENCE)
     with pytest.raises(SessionError, match="a slot is A or B, got 'C'"):
-        desk.access.score(desk.token, 'C', Verdict(progress_a=0.5))
+        check_slot('C')
     with pytest.raises(SessionError, match='choose A, TIE or B'):
         desk.judge(Verdict(explanation='A was faster than B'))
     with pytest.raises(SessionError, match="no button 'sumbit'"):
         desk.press('sumbit')
     with pytest.raises(Conflict, match='tester'):
-        desk.access.submit('somebody else')
+        desk.access.commands('somebody else').submit()
 
 
-class Tokens:
-    """An arena that reaches its policies by tokens, as the server's client does."""
-
-    def __init__(self):
-        self.known, self.log = {}, []
-
-    def check(self):
-        return 0.002
-
-    def assign(self, station, evaluator, prompt):
-        self.known['s1'] = {'A': 'secret-a', 'B': 'secret-b'}
-        return Assignment('s1', 'ff')
-
-    def tokens(self, session_id):
-        return self.known[session_id]
-
-    def resume(self, session_id, tokens):
-        self.known[session_id] = tokens
-
-    def policy(self, session_id, slot):
-        self.log.append(self.known[session_id][slot.value])
-
-        class Broken:
-            spec = None
-
-            def infer(self, observation, episode=''):
-                raise RuntimeError('10.0.0.7 is on fire')
-        return Broken()
-
-    def reveal(self, session_id):
-        return Reveal('00', 'x', 'y')
-
-    def __getattr__(self, name):
-        return lambda *words: self.log.append((name, *words))
-
-
-def test_slot_tokens_survive_a_restart_and_leave_no_trace(tmp_path, station):
-    first = SealedArena(Tokens(), tmp_path / 'arena', station.clock)
-    assert first.assign(StationInfo('a', 'panda'), 'ada', TASK).session_id == 's1'
+def test_slot_tokens_survive_a_restart_and_leave_no_trace(tmp_path):
+    secret = {'A': 'secret-a', 'B': 'secret-b'}
+    SealedTokens(tmp_path / 'arena').keep('s1', secret)
     [sealed] = (tmp_path / 'arena').glob('*.sealed')
     assert 'secret' not in sealed.read_text()
-    inner = Tokens()
-    again = SealedArena(inner, tmp_path / 'arena', station.clock)
-    policy = again.policy('s1', Slot.B)
-    assert inner.log == ['secret-b']
-    with pytest.raises(ServerError, match='not assigned to this station'):
-        again.policy('s2', Slot.A)
-    with pytest.raises(Exception, match='the policy of slot B failed'):
-        policy.infer(observation())
-    again.heartbeat('s1', 'running_b')
-    assert inner.log[-1] == ('heartbeat', 's1', 'running_b')
-    assert again.check() == 0.002
-    assert again.reveal('s1').policy_a == 'x'
+    assert (tmp_path / 'arena' / '.key').stat().st_mode & 0o077 == 0
+    again = SealedTokens(tmp_path / 'arena')
+    assert again.find('s1') == secret
+    assert again.find('s2') is None
+    again.forget('s1')
+    again.forget('s1')
+    assert again.find('s1') is None
     assert list((tmp_path / 'arena').glob('*.sealed')) == []
 
 

@@ -1,9 +1,9 @@
 """A press on the evaluator's page that moves the arm is deliberate; a key alone moves nothing."""
 
 import pytest
+from console_rig import MOVING, Page, Station
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
-from test_console_stop import MOVING, Page, Station
 
 from arena_robot.core.episode import Slot
 from arena_robot.session.evaluator.desk import HINTS

@@ -24,7 +24,7 @@ from arena_robot.nodes.spin import Spin, run_with
 from arena_robot.nodes.timeline import RosClock
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.robots import limits_for, robot_of
-from arena_robot.session.arena.sealed_arena import SealedArena
+from arena_robot.server.client import RemoteArena
 from arena_robot.session.evaluator.access import EvaluatorAccess
 from arena_robot.session.loop.parts import Ages, Parts
 from arena_robot.session.loop.preflight import server_check
@@ -158,7 +158,7 @@ class SessionNode(Listening):
 
     def _more_checks(self) -> list[Check]:
         self._connect_all()
-        if not isinstance(self.arena, SealedArena):
+        if not isinstance(self.arena, RemoteArena):
             return [Check('arena', True, 'on this machine')]
         return [server_check(self.arena.check)]
 

@@ -19,7 +19,7 @@ from arena_robot.policy.resizing import Resizing
 from arena_robot.safety.robots import RESET_JOINTS, ROBOTS
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
-from arena_robot.session.arena.sealed_arena import SealedArena
+from arena_robot.session.arena.sealed_tokens import SealedTokens
 from arena_robot.session.loop.rollout import RolloutConfig
 from arena_robot.session.ports import SessionConfig
 
@@ -85,7 +85,7 @@ def session_config(v: SessionParams) -> SessionConfig:
     return SessionConfig(info, rollout, v.reset_joints, v.min_free_gb)
 
 
-def make_arena(v: SessionParams, clock: Clock) -> LocalArena | SealedArena:
+def make_arena(v: SessionParams, clock: Clock) -> LocalArena | RemoteArena:
     """Return the arena of the parameters. Raises ConfigError."""
     folder = Path(v.data_dir).expanduser() / 'arena'
     if v.arena == 'local':
@@ -104,7 +104,7 @@ def make_arena(v: SessionParams, clock: Clock) -> LocalArena | SealedArena:
     ca = Path(v.server_ca) if v.server_ca else None
     address = ServerAddress(v.arena, token, v.server_tls, ca)
     # The server's clock is compared with this machine's clock, not with simulated time.
-    return SealedArena(RemoteArena(address, SystemClock()), folder, clock)
+    return RemoteArena(address, SystemClock(), tokens=SealedTokens(folder))
 
 
 def reach(entry: PolicyEntry) -> Policy:

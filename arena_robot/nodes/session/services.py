@@ -30,6 +30,7 @@ from arena_robot.nodes.session.audience import RosAudience
 from arena_robot.nodes.session.messages import state_message, verdict_of
 from arena_robot.session.arena.blind import coarse
 from arena_robot.session.evaluator.access import EvaluatorAccess
+from arena_robot.session.evaluator.checks import check_slot
 from arena_robot.session.evaluator.desk import Button
 
 log = logging.getLogger(__name__)
@@ -69,15 +70,14 @@ class SessionServices:
 
     def _feedback(self, request: SubmitFeedback.Request, _: Any) -> str:
         self._meant(request.feedback.session_id)
-        verdict = verdict_of(request.feedback)
+        verdict, conductor = verdict_of(request.feedback), self._access.commands(request.control)
         if request.draft:
-            self._access.draft(request.control, only(verdict, request.slot),
-                                  request.instruction)
+            conductor.draft(only(verdict, request.slot), request.instruction)
             return 'kept'
         if request.slot:
-            self._access.score(request.control, request.slot, verdict)
+            conductor.score(check_slot(request.slot), verdict)
             return f'{request.slot} is scored'
-        self._access.judge(request.control, verdict)
+        conductor.judge(verdict)
         return 'the verdict is kept'
 
     def _close(self, request: CloseSession.Request, _: Any) -> str:
@@ -87,7 +87,7 @@ class SessionServices:
             self._access.press(request.control, Button.INVALIDATE, request.invalid_reason)
         elif request.valid and not valid:
             self._access.press(request.control, Button.REVALIDATE)
-        self._access.submit(request.control)
+        self._access.commands(request.control).submit()
         return 'submitted'
 
     def _command(self, request: SessionCommand.Request, _: Any) -> str:
@@ -132,7 +132,8 @@ class SessionServices:
 
     def _may_run(self, goal: RunEpisode.Goal) -> GoalResponse:
         try:
-            self._access.may_run(goal.control, goal.slot)
+            self._access.commands(goal.control)
+            check_slot(goal.slot)
             if goal.prompt and goal.prompt != self._conductor.record.prompt:
                 raise SessionError(f"the session's instruction is "
                                    f"'{self._conductor.record.prompt}', not '{goal.prompt}'")
@@ -178,7 +179,6 @@ class SessionServices:
                 step=step.index + 1, loop_s=step.loop_s, inference_s=coarse(step.inference_s),
                 elapsed_s=(step.stamp_ns - started_ns) * 1e-9))
 
-
     def _see_who_watches(self, patience_s: float) -> None:
         silent_s = time.monotonic() - self._heard_s
         if 0.0 < patience_s < silent_s:
@@ -211,4 +211,3 @@ def answering(name: str, work: Callable[[Any, Any], str]) -> Callable[[Any, Any]
             response.success, response.message = False, f'{name} failed; see the log'
         return response
     return serve
-

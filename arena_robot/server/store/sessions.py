@@ -1,4 +1,4 @@
-"""Sessions and their episodes, from assignment to reveal."""
+"""Sessions and their episodes, from assignment to reveal, and the verdicts that count."""
 
 import uuid
 from dataclasses import dataclass
@@ -8,12 +8,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from arena_robot.core.clock import Clock
-from arena_robot.core.episode import Episode, Slot
+from arena_robot.core.episode import Comparison, Episode, Preference, Slot
 from arena_robot.core.errors import Conflict, DataError
+from arena_robot.core.iso_time import to_iso
 from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
 from arena_robot.server.base import SessionState, UnknownSession
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.schema import episodes, policies, sessions, stations
+from arena_robot.server.store.schema import accounts, episodes, policies, sessions, stations
 
 
 @dataclass(frozen=True)
@@ -197,3 +198,47 @@ def _record(row: Any) -> SessionRow:
     others = {name: value for name, value in row.items() if name not in NAMES}
     return SessionRow(**{**others, 'state': SessionState(row['state']),
                          'verdict': from_plain(row)})
+
+
+def counted_verdicts(connection: Connection, open_source: bool = False) -> list[Comparison]:
+    """Return every verdict that counts, oldest first."""
+    a, b = policies.alias('a'), policies.alias('b')
+    query = sa.select(
+        sessions.c.id, a.c.name.label('a'), b.c.name.label('b'), sessions.c.preference,
+        sessions.c.progress_a, sessions.c.progress_b, accounts.c.name.label('evaluator'),
+        sessions.c.institution, sessions.c.prompt, sessions.c.created_ns).select_from(
+        sessions.join(a, sessions.c.policy_a_id == a.c.id)
+        .join(b, sessions.c.policy_b_id == b.c.id)
+        .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(_counts())
+    if open_source:
+        query = query.where(a.c.open_source, b.c.open_source)
+    rows = connection.execute(query.order_by(sessions.c.created_ns)).all()
+    nan = float('nan')
+    return [Comparison(r.id, r.a, r.b, Preference(r.preference),
+                       nan if r.progress_a is None else r.progress_a,
+                       nan if r.progress_b is None else r.progress_b, r.evaluator,
+                       r.institution, r.prompt, to_iso(r.created_ns)) for r in rows]
+
+
+def tally_of_verdicts(connection: Connection) -> dict[tuple[int, int, str], int]:
+    """Return how often each verdict fell, by (policy A, policy B, preference)."""
+    columns = (sessions.c.policy_a_id, sessions.c.policy_b_id, sessions.c.preference)
+    rows = connection.execute(sa.select(*columns, sa.func.count()).where(
+        _counts()).group_by(*columns)).all()
+    return {(int(r[0]), int(r[1]), str(r[2])): int(r[3]) for r in rows}
+
+
+def verdicts_version(connection: Connection) -> tuple[int, int]:
+    """Return what changes with every verdict that counts: how many, and when the last."""
+    row = connection.execute(sa.select(
+        sa.func.count(), sa.func.coalesce(sa.func.max(sessions.c.ended_ns), 0),
+    ).where(_counts())).one()
+    return int(row[0]), int(row[1])
+
+
+def _counts() -> sa.ColumnElement[bool]:
+    # A policy against itself says nothing; old imports may have left such rows.
+    return sa.and_(sessions.c.valid, sessions.c.preference.is_not(None),
+                   sa.not_(sessions.c.probation),
+                   sessions.c.policy_a_id != sessions.c.policy_b_id,
+                   sessions.c.state == SessionState.DONE.value)

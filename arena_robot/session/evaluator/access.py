@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from arena_robot.core.config import nearest
-from arena_robot.core.episode import EndReason, Slot
+from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import SessionError
-from arena_robot.core.verdict import Verdict, said
 from arena_robot.session.evaluator.control import Control
 from arena_robot.session.evaluator.desk import Button, DeskState, shown
 from arena_robot.session.ports import Check
@@ -54,31 +53,10 @@ class EvaluatorAccess:
         buttons[button]()
         return f'{button}: done'
 
-    def score(self, token: str, slot: str, verdict: Verdict) -> None:
-        """Keep what is said of a slot."""
+    def commands(self, token: str) -> Conductor:
+        """Return the conductor, after checking the caller's token."""
         self.control.check(token)
-        self.conductor.score(_slot(slot), verdict)
-
-    def judge(self, token: str, verdict: Verdict) -> None:
-        """Keep what is said of the pair."""
-        self.control.check(token)
-        self.conductor.judge(verdict)
-
-    def draft(self, token: str, verdict: Verdict, instruction: str = '') -> None:
-        """Store the draft texts."""
-        self.control.check(token)
-        if instruction or said(verdict):
-            self.conductor.draft(verdict, instruction)
-
-    def submit(self, token: str) -> None:
-        """Submit the session; the conductor's :meth:`deliver` uploads it."""
-        self.control.check(token)
-        self.conductor.submit()
-
-    def may_run(self, token: str, slot: str) -> Slot:
-        """Return the slot to run, after checking the caller's token."""
-        self.control.check(token)
-        return _slot(slot)
+        return self.conductor
 
     def _buttons(self, text: str) -> Mapping[str, Callable[[], Any]]:
         conductor = self.conductor
@@ -93,10 +71,3 @@ class EvaluatorAccess:
             Button.RETRY: conductor.deliver,
             Button.ABORT: lambda: conductor.abort(text),
         }
-
-
-def _slot(word: str) -> Slot:
-    try:
-        return Slot(word)
-    except ValueError:
-        raise SessionError(f"a slot is A or B, got '{word}'") from None

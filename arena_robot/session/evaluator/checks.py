@@ -97,6 +97,14 @@ def _still_needed(one: VerdictField, value: object) -> str:
     return f'{one.question} Say it from 0 to 100'
 
 
+def check_slot(word: str) -> Slot:
+    """Return the slot that ``word`` names; SessionError when it names none."""
+    try:
+        return Slot(word)
+    except ValueError:
+        raise SessionError(f"a slot is A or B, got '{word}'") from None
+
+
 def check_reason(text: str) -> str:
     """Return the tidied reason why a session shall not count; SessionError when it is empty."""
     words = text.strip()

@@ -14,6 +14,7 @@ from arena_robot.core.episode import EndReason, Episode
 from arena_robot.core.errors import DriverError, SessionError
 from arena_robot.core.observation import Pixels
 from arena_robot.policy.base import Policy
+from arena_robot.session.arena.blind import BlindPolicy
 from arena_robot.session.loop.match import Mask, ViewMatch, compare_views
 from arena_robot.session.loop.parts import Parts, move_to_reset
 from arena_robot.session.loop.photos import keep_photos, read_photos
@@ -106,12 +107,17 @@ class RobotMotions:
     @contextmanager
     def rollout(self, job: RolloutRequest, policy: Policy, sink: StepSink,
                 max_steps: int = 0) -> Iterator[Rollout]:
-        """Yield a rollout that :meth:`stop` can end; no other motion can start meanwhile."""
+        """
+        Yield a rollout that :meth:`stop` can end; no other motion can start meanwhile.
+
+        Errors of the policy keep their kind and lose their text; see :class:`BlindPolicy`.
+        """
         config = self._config.rollout
         if max_steps:
             config = replace(config, max_steps=min(max_steps, config.max_steps))
         with self._alone(f'{job.slot.value} is running'):
-            rollout = Rollout(job, self.parts, policy, self._safety, self._clock, sink, config)
+            blind = BlindPolicy(policy, job.slot, self._clock)
+            rollout = Rollout(job, self.parts, blind, self._safety, self._clock, sink, config)
             self._rollout = rollout
             try:
                 yield rollout

@@ -1,9 +1,8 @@
 """
 Conductor: runs the sessions of a station with the protocol, the robot, the arena and the files.
 
-One conductor per station. Its methods are the evaluator's commands; they may be called from any
-thread. On an error they raise an ArenaError that says what to do, and the session's state does not
-change.
+Its methods are the evaluator's commands; any thread may call them. On an error they raise an
+ArenaError that says what to do, and the session's state does not change.
 """
 
 import logging

@@ -6,7 +6,7 @@ from typing import Any
 
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import SessionError
-from arena_robot.core.verdict import Asked, Verdict, missing, said
+from arena_robot.core.verdict import Asked, Plain, Verdict, missing, said
 from arena_robot.session.base import Assignment, Reveal
 from arena_robot.session.evaluator.checks import (
     check_instruction,
@@ -116,8 +116,9 @@ class Session:
     def draft(self, verdict: Verdict, instruction: str = '') -> SessionRecord:
         """Store a draft; fields that ``verdict`` does not have stay unchanged."""
         check_range(verdict)
-        words = {'instruction': instruction} if instruction else {}
-        return self._keep(Move.DRAFTED, **words, **said(verdict))
+        words: dict[str, Plain] = {'instruction': instruction} if instruction else {}
+        words |= said(verdict)
+        return self._keep(Move.DRAFTED, **words) if words else self._record
 
     def invalidate(self, reason: str) -> SessionRecord:
         """Mark the comparison as not counting, with the reason; continues with the review."""

@@ -1,8 +1,9 @@
 // One panel per state: what to do, one primary button, and what else is possible.
 
 import {get, post, press} from './api.js';
+import {asking, moving, primary, second} from './buttons.js';
 import {ask, el, settled} from './dom.js';
-import {fieldsAt, inputs, typed, wordsOf} from './fields.js';
+import {preference, review, scoring} from './verdict.js';
 import {light} from './views.js';
 
 // A panel is {nodes, update(state), focus}. `use` has options, act(work) and tell(text).
@@ -12,20 +13,6 @@ export function panelFor(state, use) {
   if (!state.inControl) panel.nodes.push(el('p', {class: 'hint'}, 'You are watching.'));
   return panel;
 }
-
-// The main button; console.js puts it into its place. `before` may ask, and refuse with false.
-const primary = (text, use, work, before) => el('button', {
-  id: 'primary', type: 'button', 'data-deliberate': true, onclick: async () => {
-    if (!before || await before() !== false) await use.act(work);
-  }}, text);
-const moving = (button) => { button.dataset.deliberate = ''; return button; };
-const asking = (id, text, use, question, options, name) => el('button', {
-  id, type: 'button', onclick: async () => {
-    const reason = await ask(question, options);
-    if (reason !== null) await use.act(() => press(name, reason));
-  }}, text);
-const second = (id, text, use, work) => el('button', {
-  id, type: 'button', onclick: () => use.act(work)}, text);
 
 function leaving(state, use) {
   const nodes = [];
@@ -134,30 +121,6 @@ function running(state, use) {
   };
 }
 
-function scoring(slot, next) {
-  return (state, use) => {
-    const one = state.slots.find((found) => found.slot === slot);
-    const fields = fieldsAt(use, 'score', slot);
-    const keep = settled(() => post('draft', {slot, ...form.words()}).catch(() => {}));
-    const form = inputs(use, fields, typed(state, fields), keep);
-    const go = primary(next, use, async () => {
-      await score(slot, form);
-      if (slot === 'A') await press('prepare_reset');
-    });
-    return {nodes: [
-      el('p', {class: 'hint'}, `${slot} ended: ${one.end.replace('_', ' ')} after ${one.steps} `
-        + `steps. ${one.detail}`),
-      ...form.nodes, go]};
-  };
-}
-
-async function score(slot, form) {
-  if (form.words().progress === null) {
-    throw new Error('Move the slider, or press one of the marks.');
-  }
-  await post('score', {slot, ...form.words()});
-}
-
 function reset(state, use) {
   const verdict = el('p', {id: 'match'});
   const moved = el('p', {id: 'moved', class: 'hint bad'});
@@ -180,52 +143,6 @@ function reset(state, use) {
         + 'since the start photograph: move it back.').join(' ');
     },
   };
-}
-
-function preference(state, use) {
-  const fields = fieldsAt(use, 'judge');
-  const keep = settled(() => post('draft', form.words()).catch(() => {}));
-  const form = inputs(use, fields, typed(state, fields), keep);
-  const go = primary('Continue to the review', use, () => post('judge', form.words()));
-  return {nodes: [...form.nodes, go], focus: form.focus};
-}
-
-function review(state, use) {
-  const {verdict} = state;
-  const rows = [['Task', state.instruction],
-    ...state.slots.map((one) => [one.slot, one.end || 'did not run']),
-    ...use.options.fields.map((one) => [one.label, wordsOf(one, verdict[one.name])
-      || (one.required ? '–' : '')]).filter(([, text]) => text)];
-  if (state.match !== null) rows.push(['Same start', `${Math.round(100 * state.match)} %`]);
-  const list = el('dl', {id: 'review'},
-    ...rows.flatMap(([name, text]) => [el('dt', {}, name), el('dd', {}, text)]));
-  const edit = el('div', {id: 'edit'});
-  const show = (nodes) => {
-    edit.replaceChildren(...nodes);
-    edit.scrollIntoView({block: 'nearest'});
-  };
-  const buttons = state.slots.filter((one) => one.end).map((one) => el('button', {
-    type: 'button', id: `edit-${one.slot}`, onclick: () => show(rescore(one.slot, state, use))},
-  `Change the score of ${one.slot}`));
-  if (verdict.valid) {
-    buttons.push(el('button', {type: 'button', id: 'edit-verdict', onclick: () => {
-      const nodes = preference(state, use).nodes;
-      nodes.at(-1).id = 'keep';
-      nodes.at(-1).textContent = 'Keep this';
-      show(nodes);
-    }}, 'Change the preference'));
-  } else {
-    buttons.push(second('revalidate', 'It counts again', use, () => press('revalidate')));
-  }
-  return {nodes: [list, primary('Submit', use, () => post('submit')),
-    el('p', {class: 'hint'}, 'After this nothing can be changed.'),
-    el('div', {class: 'second'}, ...buttons), edit]};
-}
-
-function rescore(slot, state, use) {
-  const form = inputs(use, fieldsAt(use, 'score', slot), state.verdict, () => {});
-  return [...form.nodes, el('button', {type: 'button', id: 'keep',
-    onclick: () => use.act(() => score(slot, form))}, `Keep the score of ${slot}`)];
 }
 
 function submitting(state, use) {

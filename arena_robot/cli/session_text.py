@@ -1,0 +1,60 @@
+"""What the terminal shows of a session, as lines of text."""
+
+from collections.abc import Iterator
+
+from arena_robot.core.verdict import FIELDS, Kind, Verdict
+from arena_robot.session.evaluator.desk import DeskState, RunView
+from arena_robot.session.loop.match import light
+from arena_robot.session.ports import Check
+from arena_robot.session.protocol.states import State
+
+WIDTH = 30
+
+
+def bar(run: RunView) -> str:
+    """Return a line such as ``A ####…… 60/400  15.0 Hz  4.0 s``."""
+    total = max(run.max_steps, run.steps, 1)
+    filled = WIDTH * run.steps // total
+    rate_hz = 1.0 / run.loop_s if run.loop_s > 0.0 else 0.0
+    return (f"{run.slot.value} {'#' * filled}{'.' * (WIDTH - filled)} {run.steps:>3}/{total}  "
+            f'{rate_hz:4.1f} Hz  {run.elapsed_s:5.1f} s  t: stop  d: done ')
+
+
+def state_lines(seen: DeskState) -> Iterator[str]:
+    """Yield what a new state says."""
+    yield f"\n== {seen.state.value.replace('_', ' ').upper()} == {seen.message}"
+    if seen.notice:
+        yield f'  ! {seen.notice}'
+    if seen.state is State.PREFLIGHT:
+        for check in seen.checks:
+            yield f'  {_mark(check)} {check.name}: {check.detail}'
+    if seen.state is State.ASSIGNED:
+        yield f'  session {seen.session_id}\n  commitment {seen.commitment}'
+    if seen.state is State.DONE:
+        fits = 'matches' if seen.verified else 'DOES NOT MATCH'
+        yield (f'  A was {seen.policy_a}, B was {seen.policy_b}; '
+               f'the reveal {fits} the commitment.')
+
+
+def _mark(check: Check) -> str:
+    return 'BAD' if not check.ok else '!  ' if check.warning else 'ok '
+
+
+def match_lines(seen: DeskState) -> Iterator[str]:
+    """Yield the scene match by view, and cameras that moved."""
+    for name, score in seen.matches.items():
+        yield f'  {name:<12} {100 * score:3.0f}  {light(score).value}'
+    for role in seen.moved_cameras:
+        yield f'  ! the {role} camera seems to have moved since the start: move it back'
+
+
+def review_lines(seen: DeskState) -> Iterator[str]:
+    """Yield the task, the rollouts and the verdict."""
+    yield f'  task         {seen.instruction}'
+    for slot in seen.slots:
+        yield (f'  {slot.slot.value}            {slot.end or "did not run"} after {slot.steps} '
+               'steps')
+    for one in FIELDS:
+        value = getattr(seen.verdict, one.name)
+        if one.required or value != getattr(Verdict(), one.name) or one.kind is Kind.FLAG:
+            yield f'  {one.label:<24} {one.words(value)}'

@@ -1,0 +1,124 @@
+"""A scripted desk behind the real page, and a person at the page."""
+
+import dataclasses
+import threading
+
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.actions.interaction import POINTER_TOUCH
+from selenium.webdriver.common.actions.pointer_input import PointerInput
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+from test_console_app import FakeDesk
+
+from arena_robot.core.episode import Slot
+from arena_robot.core.verdict import Verdict
+from arena_robot.session.evaluator.desk import HINTS, DeskState, RunView, SlotView
+from arena_robot.session.ports import Check
+from arena_robot.web.console.app import NAME
+
+WAIT_S = 20.0
+TASK = 'put the cube in the bowl'
+MOVING = 'the arm moves to its reset pose'
+ENDED = (SlotView(Slot.A, 'stopped', '', 7), SlotView(Slot.B, 'done', '', 9))
+
+
+class Station(FakeDesk):
+    """A desk whose state the test sets; ``stop`` blocks while ``rest`` is not set."""
+
+    def __init__(self):
+        super().__init__()
+        self.changed = threading.Condition()
+        self.rest = threading.Event()
+        self.rest.set()
+        self.stops = 0
+        self.silent = None
+
+    def set(self, state, **more):
+        ready = {'instruction': TASK, 'session_id': 'f' * 32, 'commitment': 'c' * 64,
+                 'slots': ENDED, 'evaluator': 'ada', 'matches': {'left_left': 0.98},
+                 'match': 0.98, 'checks': (Check('arm', True, 'ready'),),
+                 'verdict': Verdict(progress_a=0.5, progress_b=0.25)}
+        with self.changed:
+            self.now = DeskState(state, message=HINTS[state], control=NAME, **{**ready, **more})
+            running = state.running
+            self.run = RunView(running, 2, 400, 0.066) if running else None
+            self.changed.notify_all()
+
+    def take(self, name, take_over=False):
+        with self.changed:
+            self.now = dataclasses.replace(self.now, control=name)
+            self.changed.notify_all()
+
+    def wait_change(self, seen, timeout_s):
+        with self.changed:
+            self.changed.wait_for(lambda: self.now != seen, timeout_s)
+            return self.now
+
+    def stop(self):
+        self.stops += 1
+        if self.silent:
+            raise self.silent
+        assert self.rest.wait(WAIT_S)
+
+    def asked(self, *names):
+        return [one for one in self.log if one[0] in names]
+
+
+class Page:
+    """The page in a browser, in control of the station."""
+
+    def __init__(self, browser, station, url):
+        self.browser, self.station = browser, station
+        browser.get(url)
+        browser.execute_script('sessionStorage.clear()')
+        browser.get(url)
+        self.until(lambda: 'take control' in self.find('#seat').text, 'no page')
+        self.find('#seat').click()
+        self.until(lambda: 'you are' in self.find('#seat').text, 'not in control')
+
+    def find(self, css):
+        return self.browser.find_element(By.CSS_SELECTOR, css)
+
+    def until(self, look, what):
+            WebDriverWait(self.browser, WAIT_S, 0.02, [StaleElementReferenceException]).until(
+            lambda _: look(), what)
+
+    def shows(self, state, **more):
+        """Put the station into a state, and wait for the page to show its panel."""
+        self.station.set(state, **more)
+        self.until(lambda: self.find('#panel h2').text == HINTS[state]
+                   and self.find('#doing').text == (f'… {more["doing"]}' if more.get('doing')
+                                                    and not state.running else ''), state)
+
+    def press(self, css):
+        self.until(lambda: self.find(css).is_enabled() and (self.find(css).click() or True), css)
+
+    def touch(self, element):
+        finger = PointerInput(POINTER_TOUCH, 'finger')
+        action = ActionChains(self.browser)
+        action.w3c_actions.devices.append(finger)
+        finger.create_pointer_move(origin=element)
+        finger.create_pointer_down(button=0)
+        finger.create_pointer_up(button=0)
+        self.browser.execute('actions', {'actions': [finger.encode()]})
+
+    def focus(self, css):
+        self.browser.execute_script('arguments[0].focus()', self.find(css))
+
+    def focused(self):
+        return self.browser.switch_to.active_element
+
+    def key(self, key):
+        ActionChains(self.browser).send_keys(key).perform()
+
+    def stops(self, work, what):
+        """Check that an action sends STOP, that the arm's rest is shown, and nothing else."""
+        before, log = self.station.stops, list(self.station.log)
+        self.browser.execute_script('document.getElementById("stopped").textContent = ""')
+        work()
+        self.until(lambda: self.station.stops > before, f'{what}: no STOP')
+        self.until(lambda: 'at rest: confirmed' in self.find('#stopped').text, f'{what}: no rest')
+        assert self.station.stops == before + 1, what
+        assert [one for one in self.station.log if one[0] != 'wait'] == [
+            one for one in log if one[0] != 'wait'], what
