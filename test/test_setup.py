@@ -102,7 +102,7 @@ def test_missing_compiler_is_installed_by_root(parts, monkeypatch):
 
 def test_a_system_without_apt_is_told_what_is_missing(parts, monkeypatch):
     monkeypatch.setattr(parts.shutil, 'which', lambda name: None)
-    with pytest.raises(Exception, match=r'what Debian calls libegl1'):
+    with pytest.raises(Exception, match=r'missing to draw: in Debian libegl1'):
         parts.install(parts.EGL, 'to draw')
 
 

@@ -43,8 +43,11 @@ class Terminal:
         """Run a session with prompts; return 0 once it is done, 1 when aborted."""
         desk = self._desk
         print('`!` ends the session without a verdict, `?` leaves it as it is; Ctrl-C too.')
-        if desk.state().state.is_final:
+        finished = desk.state()
+        if finished.state.is_final:
             desk.press(Button.CHECK)
+            while desk.state().state is finished.state:    # it may arrive after the answer
+                desk.wait_change(finished, 0.5)
         try:
             while not desk.state().state.is_final:
                 seen = desk.state()

@@ -94,9 +94,10 @@ def observer(spin):
 @pytest.fixture(scope='session')
 def client(spin, station_namespace, station_process):
     """Return a node in the station's namespace, spinning."""
-    from rclpy.node import Node
-    node = Node('tester', namespace=station_namespace, context=spin.context)
+    from arena_robot.nodes.listener import Listening
+    node = Listening('tester', namespace=station_namespace, context=spin.context)
     spin.add(node, threads=3)
+    node.listen()
     return node
 
 

@@ -84,7 +84,7 @@ def test_a_stop_ends_a_motion(arm, home):
     arm.halt()
     outcome = result(handle.get_result_async(), 20.0, 'go_home')
     assert not outcome.result.success
-    assert 'took over' in outcome.result.message
+    assert 'replaced by another command or a stop' in outcome.result.message
 
 
 def path(*points):

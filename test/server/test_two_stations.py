@@ -10,6 +10,7 @@ import pytest
 from test_server_process import Process
 
 from arena_robot.core.clock import SystemClock
+from arena_robot.core.episode import Preference
 from arena_robot.policy.examples.frozen import Frozen
 from arena_robot.policy.examples.random_walk import RandomWalk
 from arena_robot.policy.grpc.server import GrpcPolicyServer
@@ -57,7 +58,7 @@ def test_two_stations_run_to_completion(tmp_path, database_url, addresses):
     with Database(process.url) as database:
         for session in told:
             record = Sessions(database, SystemClock()).get(session['id'])
-            assert (record.rollouts, record.preference) == (2, 'TIE')
+            assert (record.rollouts, record.verdict.preference) == (2, Preference.TIE)
             note = process.folder / 'data' / 'blobs' / session['id'] / 'A' / 'note.txt'
             assert note.read_text() == '30 steps'
         ledger = Ledger(database, SystemClock())

@@ -41,8 +41,10 @@ class Scripted:
     def run(self) -> DeskState:
         """Return the final state of the session. Raises SessionError when it does not advance."""
         desk = self._desk
-        if desk.state().state.is_final:
+        finished = desk.state()
+        if finished.state.is_final:
             desk.press(Button.CHECK)
+            self._settle(finished)
         while not desk.state().state.is_final:
             before = desk.state()
             self._tell(before)
