@@ -47,11 +47,14 @@ def replacing(path: Path) -> Iterator[Path]:
     day ago left behind is removed as well.
     """
     _remove_stale(path)
+    mode = _mode(path)
     partial = path.with_name(f'.{path.name}.{os.getpid()}-{secrets.token_hex(6)}{PARTIAL}')
-    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
+                     0o666 if mode is None else mode))
     try:
         yield partial
-        _keep_mode(path, partial)
+        if mode is not None:
+            partial.chmod(mode)
         _sync(partial, os.O_RDONLY)
         partial.replace(path)
     except BaseException:
@@ -95,9 +98,10 @@ def _remove_stale(path: Path) -> None:
                         os.unlink(entry.path)
 
 
-def _keep_mode(path: Path, partial: Path) -> None:
+def _mode(path: Path) -> int | None:
     with suppress(FileNotFoundError):
-        partial.chmod(stat.S_IMODE(path.stat().st_mode))
+        return stat.S_IMODE(path.stat().st_mode)
+    return None
 
 
 def _sync(path: Path, flags: int) -> None:

@@ -1,6 +1,7 @@
 """Times as ISO 8601 text: integer nanoseconds since the Unix epoch to UTC and back."""
 
 import datetime
+import re
 
 from arena_robot.core.errors import DataError
 
@@ -25,8 +26,14 @@ def to_table_time(stamp_ns: int) -> str:
 def from_iso(text: str) -> int:
     """Return the nanoseconds of a time; one without a zone is UTC. Raises DataError."""
     try:
-        found = datetime.datetime.fromisoformat(text)
+        found = datetime.datetime.fromisoformat(_as_python_310(text))
     except ValueError as error:
         raise DataError(f'{text!r:.40} is not a time such as 2026-03-01T09:30:00+00:00') from error
     since = found.replace(tzinfo=found.tzinfo or datetime.timezone.utc) - EPOCH
     return since // datetime.timedelta(microseconds=1) * 1000
+
+
+def _as_python_310(text: str) -> str:
+    """Return a time as Python 3.10 reads it: a zone in numbers, a fraction of six digits."""
+    text = re.sub(r'[Zz]$', '+00:00', text)
+    return re.sub(r'\.(\d+)', lambda found: f'.{found[1][:6]:0<6}', text, count=1)

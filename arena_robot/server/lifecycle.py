@@ -12,7 +12,7 @@ from arena_robot.server.base import Caller, Role, SessionState
 from arena_robot.server.store import sessions as store
 from arena_robot.server.store.accounts import account_name
 from arena_robot.server.store.database import Connection, Database
-from arena_robot.server.store.ledger import MINT, SPENT, Transfer, book, payer
+from arena_robot.server.store.ledger import MINT, SPENT, Transfer, book, lock, payer
 from arena_robot.server.store.policies import (
     FAULTS,
     clean_prompts,
@@ -119,8 +119,9 @@ class SessionLifecycle:
                 self._refund(connection, session)
 
     def _refund(self, connection: Connection, session: SessionRow) -> None:
-        for slot in Slot:
-            owner = payer(connection, f'ask:{session.id}:{slot.value}')
+        owners = {slot: payer(connection, f'ask:{session.id}:{slot.value}') for slot in Slot}
+        lock(connection, [SPENT, *(owner for owner in owners.values() if owner is not None)])
+        for slot, owner in owners.items():
             if owner is not None:
                 book(connection, Transfer(f'refund:{session.id}:{slot.value}', SPENT, owner, 1,
                                           'session without a rollout'), self._clock.now_ns())

@@ -80,6 +80,40 @@ def test_a_stop_on_the_way_to_the_reset_pose(tmp_path):
     with pytest.raises(DriverError, match='was stopped'):
         station.conductor.prepare_reset()
     assert station.conductor.record.state is State.RESET
+    assert sum(kind == 'stop' for kind, _ in station.arm.log[-2:]) == 2, 'stopped after the motion'
+
+
+def test_a_stop_while_the_reset_is_compared_refuses_it(tmp_path):
+    station = Station(tmp_path)
+    go(station.conductor, State.RESET)
+    motions = station.conductor.motions
+    look = motions._look
+
+    def stopped_meanwhile():
+        station.conductor.stop()
+        return look()
+    motions._look = stopped_meanwhile
+    with pytest.raises(DriverError, match='stopped'):
+        station.conductor.confirm_reset()
+    assert not station.conductor.record.reset_confirmed
+
+
+def test_a_stop_while_a_rollout_is_prepared_keeps_it_from_beginning(tmp_path):
+    station = Station(tmp_path)
+    go(station.conductor, State.START_PHOTOGRAPHED)
+    policy = station.arena.policy
+
+    def stopped_meanwhile(session_id, slot):
+        station.conductor.stop()
+        return policy(session_id, slot)
+    station.arena.policy = stopped_meanwhile
+    moved = sum(kind == 'q' for kind, _ in station.arm.log)
+    with pytest.raises(SessionError, match='STOP was pressed'):
+        station.conductor.run(Slot.A)
+    assert sum(kind == 'q' for kind, _ in station.arm.log) == moved
+    assert station.conductor.record.state is State.START_PHOTOGRAPHED
+    station.arena.policy = policy
+    assert station.conductor.run(Slot.A).steps > 0
 
 
 def test_a_session_that_the_arena_cancelled_is_aborted_here(tmp_path):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from arena_robot.core import conformance
-from arena_robot.core.conformance import FAIL, SKIP, Check, CheckFailed, Result, skipped
+from arena_robot.core.conformance import FAIL, Check, CheckFailed, Result, skipped
 from arena_robot.core.errors import ArenaError
 from arena_robot.drivers.conformance import arm, camera, gripper
 from arena_robot.drivers.conformance.rig import AnyRig
@@ -74,12 +74,6 @@ def _run(checks: Sequence[AnyCheck], rig: AnyRig, told: Callable[[Result], None]
             why = f'not run after {check.__name__} failed'
             return [*results, *leave_out(checks[number + 1:], why, told)]
     return results
-
-
-def complete(results: Sequence[Result], unchecked: str) -> bool:
-    """Tell whether every check held and none was skipped for the reason ``unchecked``."""
-    return all(r.outcome != FAIL and not (r.outcome == SKIP and r.detail == unchecked)
-               for r in results)
 
 
 def _explained(error: Exception) -> CheckFailed:

@@ -63,13 +63,6 @@ class Deriver:
             if self._waiting and not self._held:
                 self._begin(*self._waiting.popleft())
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether an episode is being processed or waits for it."""
-        with self._guard:
-            return bool(self._waiting) or (self._process is not None
-                                           and self._process.code is None)
-
     def close(self) -> None:
         """End the running process."""
         with self._guard:

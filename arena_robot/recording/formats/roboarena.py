@@ -17,20 +17,9 @@ from arena_robot.core.action import ActionSpace
 from arena_robot.core.errors import DataError
 from arena_robot.recording.formats.exporting import EpisodeExport, ExportRows, ExportSource
 from arena_robot.records.roboarena import RoboArenaRollout, RoboArenaSession
-from arena_robot.records.roboarena_dump import session_folder, write_session
+from arena_robot.records.roboarena_dump import session_folder
 
 SIZE = (512, 288)
-
-
-def export_roboarena(sources: list[ExportSource], output: Path) -> Path:
-    """
-    Add one session to the dump in ``output``, which is made if missing; return its folder.
-
-    Raises DataError when the session is in the dump already.
-    """
-    session, spaces = write_rollouts(sources, output)
-    write_session(output, session, spaces)
-    return session_folder(output, session.session_id)
 
 
 def write_rollouts(sources: list[ExportSource], output: Path

@@ -116,6 +116,7 @@ def move_to_reset(parts: Parts, clock: Clock, q: Floats | None = None,
     end_ns = clock.now_ns() + round((parts.arm.move_to(goal) + GRACE_S) * 1e9)
     while not _is_at(parts.arm_state(), goal):
         if stopped():
+            parts.arm.stop()    # the stop may have come before the motion began
             raise DriverError('the way to the reset pose was stopped')
         if clock.now_ns() > end_ns:
             parts.arm.stop()

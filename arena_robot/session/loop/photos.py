@@ -31,6 +31,6 @@ def read_photos(folder: Path) -> dict[str, Pixels]:
     """Return the photographs in ``folder`` as RGB by view; none where there are none."""
     found = {}
     for path in sorted(folder.glob('*.jpg')):
-        with suppress(DataError):
+        with suppress(DataError, OSError):
             found[path.stem] = from_jpeg(path.read_bytes())
     return found

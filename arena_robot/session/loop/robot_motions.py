@@ -41,6 +41,7 @@ class RobotMotions:
         self._leave_out = leave_out or {}
         self._busy = threading.Lock()
         self._stopped = threading.Event()
+        self._stops = 0
         self._rollout: Rollout | None = None
         self._start: dict[str, Pixels] = {}
         self.doing = ''
@@ -52,12 +53,18 @@ class RobotMotions:
         return rollout.steps if rollout else 0
 
     @property
+    def stops(self) -> int:
+        """Return how often :meth:`stop` was called; see :meth:`rollout`."""
+        return self._stops
+
+    @property
     def start_photos(self) -> dict[str, Pixels]:
         """Return the start photographs by view, RGB."""
         return dict(self._start)
 
     def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
         """Stop the arm now; a running rollout ends with ``reason``."""
+        self._stops += 1
         self._stopped.set()
         rollout = self._rollout
         if rollout is not None:
@@ -87,8 +94,10 @@ class RobotMotions:
         """Move to the reset pose, keep a photograph of every view in ``folder``, name them."""
         with self._alone('the arm moves to its reset pose, then the start is photographed'):
             self._home()
-            self._start = keep_photos(folder, self._look())
-            return tuple(self._start)
+            photos = keep_photos(folder, self._look())
+            self._refuse_stopped()
+            self._start = photos
+            return tuple(photos)
 
     def remember(self, folder: Path) -> None:
         """Read the start photographs from a folder, after a restart; there may be none."""
@@ -102,15 +111,18 @@ class RobotMotions:
         """Move to the reset pose, keep photographs in ``folder``, compare with the start."""
         with self._alone('the arm moves to its reset pose, then the scene is compared'):
             self._home()
-            return compare_views(self._start, keep_photos(folder, self._look()), self._leave_out)
+            found = compare_views(self._start, keep_photos(folder, self._look()), self._leave_out)
+            self._refuse_stopped()
+            return found
 
     @contextmanager
     def rollout(self, job: RolloutRequest, policy: Policy, sink: StepSink,
-                max_steps: int = 0) -> Iterator[Rollout]:
+                max_steps: int = 0, stops: int | None = None) -> Iterator[Rollout]:
         """
         Yield a rollout that :meth:`stop` can end; no other motion can start meanwhile.
 
-        Errors of the policy keep their kind and lose their text; see :class:`BlindPolicy`.
+        Raises SessionError when :meth:`stop` was called since ``stops`` was read. Errors of the
+        policy keep their kind and lose their text; see :class:`BlindPolicy`.
         """
         config = self._config.rollout
         if max_steps:
@@ -118,8 +130,10 @@ class RobotMotions:
         with self._alone(f'{job.slot.value} is running'):
             blind = BlindPolicy(policy, job.slot, self._clock)
             rollout = Rollout(job, self.parts, blind, self._safety, self._clock, sink, config)
-            self._rollout = rollout
+            self._rollout = rollout    # from here on a stop ends the rollout itself
             try:
+                if stops not in (None, self._stops):
+                    raise SessionError('STOP was pressed before the rollout began; start again')
                 yield rollout
             finally:
                 self._rollout = None
@@ -128,6 +142,10 @@ class RobotMotions:
         """Run a policy to its end; see :meth:`Rollout.run`."""
         with self.rollout(job, policy, sink) as rollout:
             return rollout.run()
+
+    def _refuse_stopped(self) -> None:
+        if self._stopped.is_set():
+            raise DriverError('stopped: nothing further is done; try again when it is safe')
 
     @contextmanager
     def _alone(self, doing: str) -> Iterator[None]:

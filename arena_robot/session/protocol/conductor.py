@@ -127,12 +127,12 @@ class Conductor:
 
         ``max_steps`` can shorten it; 0: the station's limit.
         """
-        session = self._ready_to_run(slot)
+        session, stops = self._ready_to_run(slot), self.motions.stops
         job = RolloutRequest(session.record.session_id, slot, session.record.prompt)
         policy = self._arena.policy(job.session_id, slot)
         self._recorder.start(job.session_id, slot)
         try:
-            with self.motions.rollout(job, policy, self._audience, max_steps) as rollout:
+            with self.motions.rollout(job, policy, self._audience, max_steps, stops) as rollout:
                 self._audience.episode(job, None)
                 self._told(session.started(slot))
                 over = self._watch(session)
