@@ -106,7 +106,8 @@ class ArmActions:
         params, clock = self._node.params, self._node.timeline.part
         follower = Follower(self._commands, clock, params.goal_tolerance, params.max_command_age)
         if self._node.active:
-            begin_ns = self._commands.part_stamp(request.trajectory.header.stamp)
+            stamp = request.trajectory.header.stamp
+            begin_ns = self._commands.part_stamp(stamp) if convert.stamp_of(stamp) else None
             end = follower.follow(
                 request, begin_ns, lambda state, mine: self._interrupted(handle, state, mine),
                 lambda goal, elapsed_s, state: handle.publish_feedback(

@@ -85,13 +85,17 @@ class ArmCommands:
             self._take_over()
             return True
 
-    def run(self, path: Trajectory, begin_ns: int, settle_s: float = 0.0) -> int:
+    def run(self, path: Trajectory, begin_ns: int, settle_s: float = 0.0,
+            expected: int | None = None) -> int:
         """
         Follow a trajectory from ``begin_ns`` (part's time); return its takeover number.
 
-        Its last point is sent for another ``settle_s``.
+        Its last point is sent for another ``settle_s``. Raises SafetyError when the takeover
+        number is not ``expected``: a stop or another command came first.
         """
         with self._lock:
+            if expected not in (None, self.takeovers):
+                raise SafetyError('a stop or another command came while the path was checked')
             self.guard.watchdog.open_or_raise()
             self._playing = (path, begin_ns, path.duration_s + settle_s)
             self.takeovers += 1

@@ -37,17 +37,20 @@ class Follower:
     max_late_s: float
     wait: Callable[[float], None] = time.sleep
 
-    def follow(self, request: FollowRequest, begin_ns: int, interrupted: Interrupted,
+    def follow(self, request: FollowRequest, begin_ns: int | None, interrupted: Interrupted,
                tell: Tell) -> GoalEnd:
         """
         Return how the goal ended; then nothing is played any more, and after a failure it stops.
 
-        ``interrupted`` says from the state and the takeover number why it must end, ``tell`` gets
-        the goal, the time since ``begin_ns`` and the state at every look.
+        ``begin_ns`` None begins once the path is checked. A stop or another command during the
+        check refuses the goal. ``interrupted`` says from the state and the takeover number why it
+        must end, ``tell`` gets the goal, the time since its begin and the state at every look.
         """
+        before = self.commands.takeovers
         try:
-            goal = self._accepted(request, begin_ns)
-            mine = self.commands.run(goal.path, begin_ns, goal.settle_s)
+            goal = self._accepted(request)
+            begin_ns = self._begin_ns(begin_ns)
+            mine = self.commands.run(goal.path, begin_ns, goal.settle_s, before)
         except GoalRefused as error:
             return GoalEnd(error.goal_code, str(error))
         except ArenaError as error:
@@ -66,16 +69,21 @@ class Follower:
                 self.commands.guard.stop()
         return end
 
-    def _accepted(self, request: FollowRequest, begin_ns: int) -> TrajectoryGoal:
+    def _accepted(self, request: FollowRequest) -> TrajectoryGoal:
         state = self.commands.guard.state()
         goal = trajectory_goal(request, self.commands.names, state.q_desired,
                                self.goal_tolerance)
-        late_s = (self.clock.now_ns() - begin_ns) * 1e-9
+        self.commands.guard.safety.check_path(*goal.path.sampled(), state)
+        return goal
+
+    def _begin_ns(self, wanted_ns: int | None) -> int:
+        """Return when to begin; judged after the check, which can take half a second."""
+        now_ns = self.clock.now_ns()
+        late_s = 0.0 if wanted_ns is None else (now_ns - wanted_ns) * 1e-9
         if late_s > self.max_late_s:
             raise GoalRefused(GoalCode.OLD_HEADER_TIMESTAMP,
                               f'the trajectory should have begun {late_s:.3f} s ago')
-        self.commands.guard.safety.check_path(*goal.path.sampled(), state)
-        return goal
+        return now_ns if wanted_ns is None else wanted_ns
 
     def _look(self, goal: TrajectoryGoal, begin_ns: int, mine: int, interrupted: Interrupted,
               tell: Tell) -> GoalEnd | None:

@@ -274,8 +274,8 @@ class Conductor:
         """Once a second store the step count and check the recorder, outside the loop's thread."""
         def look() -> bool:
             with self._lock:
-                if session.state.running:
-                    session.ticked(self.motions.steps)
+                if session.state.running and (steps := self.motions.steps):
+                    session.ticked(steps)
             lost = self._recorder.lost()
             if lost:
                 self._try(lambda: self.motions.stop(EndReason.INTERRUPTED, lost),
