@@ -160,40 +160,6 @@ def test_a_trajectory_that_should_have_begun_is_refused(rig):
     assert '0.500 s ago' in end.text
 
 
-def test_a_hold_while_the_path_is_checked_refuses_the_goal(rig, monkeypatch):
-    check = rig.guard.safety.check_path
-
-    def held_meanwhile(*path):
-        rig.commands.drop()
-        rig.guard.stop()
-        check(*path)
-    monkeypatch.setattr(rig.guard.safety, 'check_path', held_meanwhile)
-    end = rig.follow(request((1.0, turned(1, 0.2))))
-    assert end.code is GoalCode.INVALID_GOAL
-    assert 'while the path was checked' in end.text
-    assert rig.commands.playing is False
-
-
-def test_a_trajectory_without_a_stamp_begins_after_its_check(rig, monkeypatch):
-    check = rig.guard.safety.check_path
-
-    def slow(*path):
-        rig.station.step(0.4)
-        check(*path)
-    monkeypatch.setattr(rig.guard.safety, 'check_path', slow)
-    begun = []
-    run = rig.commands.run
-
-    def noted(path, begin_ns, *more):
-        begun.append(rig.station.clock.now_ns() - begin_ns)
-        return run(path, begin_ns, *more)
-    monkeypatch.setattr(rig.commands, 'run', noted)
-    end = rig.follower.follow(request((1.0, turned(1, 0.2))), None, lambda state, mine: '',
-                              lambda goal, elapsed_s, state: None)
-    assert end.code is GoalCode.SUCCESSFUL
-    assert begun == [0]
-
-
 def test_leaving_the_path_stops_the_arm(rig):
     held = turned(1, 0.0)
     rig.guard.arm = SimpleNamespace(   # an arm that does not follow
