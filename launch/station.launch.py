@@ -1,17 +1,25 @@
 """
 Start a station: the nodes that a parameter file describes, simulated by default.
 
-The same nodes and files as `arena station`; `ros2 launch arena_robot station.launch.py
---show-args` lists the arguments.
+The same nodes and files as `arena station`, with session:=true console:=true everything that an
+evaluator needs; `ros2 launch arena_robot station.launch.py --show-args` lists the arguments.
 """
 
+import sys
+import tempfile
 from pathlib import Path
 
-from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetLaunchConfiguration
+from launch.actions import (
+    DeclareLaunchArgument,
+    ExecuteProcess,
+    OpaqueFunction,
+    SetLaunchConfiguration,
+)
 from launch.conditions import IfCondition
-from launch.substitutions import LaunchConfiguration
+from launch.substitutions import LaunchConfiguration, PythonExpression
 from launch_ros.actions import Node
 
+from arena_robot.nodes.session_processes import SessionOptions, session_processes
 from arena_robot.nodes.supervisor import nodes_in, overrides_file
 from arena_robot.safety.robots import ROBOTS
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
@@ -44,6 +52,12 @@ ARGUMENTS = [
                           description='take time from /clock'),
     DeclareLaunchArgument('record', default_value='false', choices=BOOLEAN,
                           description='start recorder_node too'),
+    DeclareLaunchArgument('session', default_value='false', choices=BOOLEAN,
+                          description='start session_node and recorder_node too'),
+    DeclareLaunchArgument('session_file', default_value='',
+                          description="their parameters; empty: the station file's sections"),
+    DeclareLaunchArgument('console', default_value='false', choices=BOOLEAN,
+                          description="serve the evaluator's page too, http://localhost:8600/"),
 ]
 REMAPPINGS = [('/tf', 'tf'), ('/tf_static', 'tf_static')]
 
@@ -78,7 +92,9 @@ def _arguments(context: LaunchContext, executable: str) -> list[str]:
 def _nodes(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     respawn = context.launch_configurations['use_respawn'] == 'true'
     out: list[LaunchDescriptionEntity] = []
-    for executable, name in nodes_in(context.launch_configurations['params_file']):
+    session = context.launch_configurations['session'] == 'true'
+    for executable, name in nodes_in(context.launch_configurations['params_file'],
+                                     parts_needed=not session):
         # The composed station holds several nodes: giving it one name would rename them all.
         naming = {} if executable == 'sim_station' else {'name': name}
         out.append(Node(
@@ -89,16 +105,47 @@ def _nodes(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     return out
 
 
+def _session(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    """Return recorder, session node and page, as `arena station --session` starts them."""
+    given = context.launch_configurations
+    if given['session'] != 'true':
+        return []
+    files = [Path(given['params_file']), *map(Path, _given(context, 'session_file').values())]
+    nodes = nodes_in(files[0], parts_needed=False)
+    found = session_processes(
+        Path(tempfile.mkdtemp(prefix='arena-station-')), files,
+        SessionOptions(robot_type=_given(context, 'robot_type').get('robot_type')),
+        ('--log-level', given['log_level']), simulated=('sim_station', 'sim_station') in nodes,
+        fake=given['use_fake_hardware'] == 'true')
+    clock = ['-p', f"use_sim_time:={given['use_sim_time']}"]
+    return [Node(package=PACKAGE, executable=one.executable, name=one.name, output='screen',
+                 namespace=LaunchConfiguration('namespace'), sigterm_timeout='30',
+                 arguments=['--ros-args', *one.arguments, *clock],
+                 respawn=given['use_respawn'] == 'true',
+                 respawn_delay=float(given['respawn_delay'])) for one in found]
+
+
+def _page(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    command = [sys.executable, '-m', 'arena_robot.cli.main', 'console', '--wait', '120']
+    namespace = _given(context, 'namespace').get('namespace')
+    return [ExecuteProcess(cmd=[*command, *(['--namespace', namespace] if namespace else [])],
+                           name='console', output='screen')]
+
+
 def generate_launch_description() -> LaunchDescription:
-    """Return the arguments, the station's nodes and the recorder."""
+    """Return the arguments, the station's nodes, the session's, and the page."""
     return LaunchDescription([
         *ARGUMENTS,
         SetLaunchConfiguration('use_fake_hardware', 'true',
                                condition=IfCondition(LaunchConfiguration('use_mock_hardware'))),
         OpaqueFunction(function=_nodes),
+        OpaqueFunction(function=_session),
+        OpaqueFunction(function=_page, condition=IfCondition(LaunchConfiguration('console'))),
         # A bag is finished on SIGINT, which may take longer than launch's own five seconds.
         Node(package=PACKAGE, executable='recorder_node', name='recorder_node',
              namespace=LaunchConfiguration('namespace'), output='screen', sigterm_timeout='30',
              parameters=[{'use_sim_time': LaunchConfiguration('use_sim_time')}],
-             condition=IfCondition(LaunchConfiguration('record'))),
+             condition=IfCondition(PythonExpression([
+                 "'", LaunchConfiguration('record'), "' == 'true' and '",
+                 LaunchConfiguration('session'), "' == 'false'"]))),
     ])

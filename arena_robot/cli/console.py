@@ -25,6 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--port', type=int, default=8600, help='0 uses a free one')
     parser.add_argument('--token', default='', help='token in the link (default: random)')
     parser.add_argument('--namespace', default='', help='namespace of the station')
+    parser.add_argument('--wait', type=float, metavar='S',
+                        help='seconds to wait for the session node (default 5, with --sim 60)')
     parser.add_argument('--sim', action='store_true',
                         help='start a simulated station with recorder and session node as well')
     parser.add_argument('--policies', type=Path, metavar='FILE',
@@ -49,8 +51,8 @@ def run(args: argparse.Namespace) -> int:
             stack.enter_context(SimulatedStation(
                 args.policies, args.data, task=args.task, seed=args.seed,
                 max_steps=args.max_steps, namespace=args.namespace))
-        desk = stack.enter_context(RemoteDesk(namespace=args.namespace,
-                                                 patience_s=60.0 if args.sim else 5.0))
+        wait_s = args.wait or (60.0 if args.sim else 5.0)
+        desk = stack.enter_context(RemoteDesk(namespace=args.namespace, patience_s=wait_s))
         desk.watch_views()
         server = stack.enter_context(ConsoleServer(desk, args.host, args.port, args.token))
         print(f"the evaluator's page: {server.url}", flush=True)

@@ -31,6 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--take-over', action='store_true',
                         help='take control from whoever has it')
     parser.add_argument('--namespace', default='', help='namespace of the station')
+    parser.add_argument('--wait', type=float, metavar='S',
+                        help='seconds to wait for the session node (default 5, with --sim 60)')
     parser.add_argument('--sim', action='store_true',
                         help='start a simulated station with recorder and session node as well')
     parser.add_argument('--policies', type=Path, metavar='FILE',
@@ -52,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
             stack.enter_context(SimulatedStation(
                 args.policies, args.data, task=args.task, seed=args.seed,
                 max_steps=args.max_steps, namespace=args.namespace))
-        desk = stack.enter_context(RemoteDesk(namespace=args.namespace,
-                                                 patience_s=60.0 if args.sim else 5.0))
+        wait_s = args.wait or (60.0 if args.sim else 5.0)
+        desk = stack.enter_context(RemoteDesk(namespace=args.namespace, patience_s=wait_s))
         terminal = Terminal(desk)
         if args.watch:
             return terminal.watch()

@@ -1,25 +1,51 @@
 """
 Start a station: the simulated one, or the parts that a parameter file describes.
 
-The same nodes and parameter files as launch/station.launch.py, without ROS's `launch`. Ctrl-C ends
-all nodes.
+With --session it starts everything that an evaluator needs: the parts, the recorder and the
+session node; with --console the evaluator's page too. The same nodes and parameter files as
+launch/station.launch.py, without ROS's `launch`. Ctrl-C ends all of them.
 
-    arena station --sim                          the simulated station
-    arena station --sim --speed 3 --task ...     three times as fast; publishes /clock
-    arena station --config my_lab.yaml           one process per node, started again if it dies
+    arena station --sim                               the simulated station
+    arena station --sim --session --console           everything for sessions, and the page
+    arena station --config my_lab.yaml --session      a lab's station; `arena session` in another
+                                                      terminal runs a session
+    arena station --config my_lab.yaml                the parts alone, one process per node
+    arena station --sim --speed 3 --task lift_cube    three times as fast; publishes /clock
 """
 
 import argparse
 import signal
 import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.safety.robots import ROBOTS
 
+if TYPE_CHECKING:
+    from arena_robot.nodes.supervisor import Startable
+
 VERB = 'station'
 HELP = 'start the nodes of a station, simulated or real'
 SIM_CONFIG = 'stations/sim.yaml'
+FIND_S = 120.0
+# A recorder finishes its bag.
+END_S = 20.0
+
+
+@dataclass(frozen=True)
+class PageProcess:
+    """The evaluator's page as a process of the station."""
+
+    arguments: tuple[str, ...]
+    name: str = 'console'
+
+    def command(self) -> list[str]:
+        """Return the command line."""
+        return [sys.executable, '-m', 'arena_robot.cli.main', 'console', *self.arguments]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +63,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='simulated parts instead of those in the file')
     parser.add_argument('--no-respawn', action='store_true', help='do not restart nodes')
     parser.add_argument('--log-level', default='info', help='of the nodes: debug, info, warn …')
+    parser.add_argument('--session', action='store_true',
+                        help='start the session node and the recorder too')
+    parser.add_argument('--session-config', type=Path, metavar='FILE',
+                        help='with --session: their parameters (default: their sections of the '
+                             'station file)')
+    parser.add_argument('--policies', type=Path, metavar='FILE',
+                        help='with --session: YAML file with the pool, without a server')
+    parser.add_argument('--data', type=Path, metavar='DIR',
+                        help='with --session: where sessions are kept (default: ~/arena)')
+    parser.add_argument('--max-steps', type=int, help='with --session: length of a rollout')
+    parser.add_argument('--console', action='store_true',
+                        help="with --session: serve the evaluator's page too")
+    parser.add_argument('--host', help='with --console: address to listen on')
+    parser.add_argument('--port', type=int, help='with --console: port of the page')
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,21 +85,87 @@ def run(args: argparse.Namespace) -> int:
     path = args.config or default_config()
     if not path.is_file():
         raise ConfigError(f'no station file {path}')
-    nodes = nodes_in(path)
-    simulated = nodes[0][0] == 'sim_station'
-    if args.sim and not simulated:
-        raise ConfigError(f'{path} describes no sim_station; leave out --sim or --config')
+    nodes = nodes_in(path, parts_needed=not args.session)
+    simulated = [executable for executable, _ in nodes] == ['sim_station']
+    check_options(args, path, simulated)
+    if args.session:
+        return run_with_session(args, path, nodes, simulated)
     shared = ros_arguments(args, path)
     if simulated:
         return run_sim(shared, sim_parameters(args))
-    if args.speed is not None or args.task or args.seed is not None:
+    return supervise(parts(args, nodes, shared), not args.no_respawn)
+
+
+def check_options(args: argparse.Namespace, path: Path, simulated: bool) -> None:
+    """Raise ConfigError for options that do not go together."""
+    if args.sim and not simulated:
+        raise ConfigError(f'{path} describes no sim_station; leave out --sim or --config')
+    if not simulated and (args.speed is not None or args.task or args.seed is not None):
         raise ConfigError(f'--speed, --task and --seed are for a simulated station, {path} '
                           'describes a real one')
-    if args.robot_type:
+    if not simulated and args.robot_type:
         raise ConfigError(f'--robot-type is for a simulated station, {path} names its robot')
-    if args.fake:
-        shared += ['-p', 'use_fake_hardware:=true']
-    return supervise(nodes, shared, not args.no_respawn)
+    for owner, names in (('session', ('session_config', 'policies', 'data', 'max_steps',
+                                      'console')), ('console', ('host', 'port'))):
+        given = [n for n in names
+                 if getattr(args, n) is not None and getattr(args, n) is not False]
+        if given and not getattr(args, owner):
+            raise ConfigError(f"--{given[0].replace('_', '-')} needs --{owner}")
+    if args.session and args.speed not in (None, 1.0):
+        raise ConfigError('--session runs in real time; `arena demo` runs sessions faster than '
+                          'that: leave out --speed')
+
+
+def run_with_session(args: argparse.Namespace, path: Path, nodes: Sequence[tuple[str, str]],
+                     simulated: bool) -> int:
+    """Run the parts, recorder, session node and with ``--console`` the page."""
+    from arena_robot.nodes.session_processes import SessionOptions, session_processes
+    from arena_robot.nodes.supervisor import namespace_words
+    for file in (args.session_config, args.policies):
+        if file is not None and not file.is_file():
+            raise ConfigError(f'no file {file}')
+    files = [path, *([args.session_config] if args.session_config else [])]
+    options = SessionOptions(args.policies, args.data, args.max_steps, args.robot_type)
+    words = ('--log-level', args.log_level, *namespace_words(args.namespace))
+    with tempfile.TemporaryDirectory(prefix='arena-station-') as folder:
+        found: list[Startable] = [*session_processes(Path(folder), files, options, words,
+                                                     simulated, args.fake)]
+        found[:0] = sim_process(args, path, Path(folder)) if simulated else parts(
+            args, nodes, ros_arguments(args, path))
+        if args.console:
+            found.append(PageProcess(page_words(args)))
+        print(f"starting {', '.join(one.name for one in found)}", flush=True)
+        if not args.console:
+            where = f' --namespace {args.namespace}' if args.namespace else ''
+            print(f'run a session in another terminal: arena session{where}   or open the page: '
+                  f'arena console{where}', flush=True)
+        return supervise(found, not args.no_respawn, END_S)
+
+
+def sim_process(args: argparse.Namespace, path: Path, folder: Path) -> 'list[Startable]':
+    """Return the simulated station as a process; a person's errors when the scene is reset."""
+    from arena_robot.nodes.simulation.simulated_station import AS_A_PERSON
+    from arena_robot.nodes.supervisor import NodeProcess, write_parameters
+    base = write_parameters(folder / 'sim_base.yaml', {'sim_station': AS_A_PERSON})
+    said = write_parameters(folder / 'sim_options.yaml', {'sim_station': sim_parameters(args)})
+    return [NodeProcess('sim_station', 'sim_station', (
+        '--params-file', str(base), *ros_arguments(args, path), '--params-file', str(said)))]
+
+
+def parts(args: argparse.Namespace, nodes: Sequence[tuple[str, str]],
+          shared: Sequence[str]) -> 'list[Startable]':
+    """Return one process for each part of a real station."""
+    from arena_robot.nodes.supervisor import NodeProcess
+    fake = ['-p', 'use_fake_hardware:=true'] if args.fake else []
+    return [NodeProcess(executable, name, (*shared, *fake)) for executable, name in nodes]
+
+
+def page_words(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the arguments of `arena console`; it waits for the session node to start."""
+    given = {'--namespace': args.namespace or None, '--host': args.host, '--port': args.port,
+             '--wait': FIND_S}
+    return tuple(str(word) for name, value in given.items() if value is not None
+                 for word in (name, value))
 
 
 def run_sim(shared: list[str], parameters: dict[str, object]) -> int:
@@ -74,11 +180,11 @@ def run_sim(shared: list[str], parameters: dict[str, object]) -> int:
         overrides.unlink()
 
 
-def supervise(nodes: list[tuple[str, str]], shared: list[str], respawn: bool) -> int:
-    """Run one process per node until SIGINT or SIGTERM."""
-    from arena_robot.nodes.supervisor import NodeProcess, Supervisor
-    supervisor = Supervisor([NodeProcess(executable, name, tuple(shared))
-                             for executable, name in nodes], respawn)
+def supervise(processes: 'Sequence[Startable]', respawn: bool,
+              end_s: float | None = None) -> int:
+    """Run the processes until SIGINT or SIGTERM."""
+    from arena_robot.nodes.supervisor import INTERRUPT_S, Supervisor
+    supervisor = Supervisor(processes, respawn, interrupt_s=end_s or INTERRUPT_S)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: supervisor.stopped.set())
     return supervisor.run()
@@ -86,10 +192,9 @@ def supervise(nodes: list[tuple[str, str]], shared: list[str], respawn: bool) ->
 
 def ros_arguments(args: argparse.Namespace, path: Path) -> list[str]:
     """Return the ROS arguments that all nodes share."""
-    out = ['--params-file', str(path), '--log-level', args.log_level]
-    if args.namespace:
-        out += ['-r', f"__ns:=/{args.namespace.strip('/')}"]
-    return out
+    from arena_robot.nodes.supervisor import namespace_words
+    return ['--params-file', str(path), '--log-level', args.log_level,
+            *namespace_words(args.namespace)]
 
 
 def sim_parameters(args: argparse.Namespace) -> dict[str, object]:

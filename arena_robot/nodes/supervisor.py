@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import yaml
 
@@ -38,12 +39,29 @@ class NodeProcess:
                 *rename, *self.arguments]
 
 
-def nodes_in(path: str | Path) -> list[tuple[str, str]]:
+class Startable(Protocol):
+    """A process of a station: its name in messages, and its command line."""
+
+    @property
+    def name(self) -> str:
+        """Return the name in messages."""
+
+    def command(self) -> list[str]:
+        """Return the command line."""
+
+
+def namespace_words(namespace: str) -> tuple[str, ...]:
+    """Return the ROS arguments that put a node into a namespace."""
+    return ('-r', f"__ns:=/{namespace.strip('/')}") if namespace else ()
+
+
+def nodes_in(path: str | Path, parts_needed: bool = True) -> list[tuple[str, str]]:
     """
-    Return (executable, node name) of every node that a parameter file describes.
+    Return (executable, node name) of every part that a parameter file describes.
 
     A ``sim_station`` includes all parts. The file may also have sections of other nodes, such as
-    recorder_node. Raises ConfigError for a bad file or name.
+    recorder_node. Raises ConfigError for a bad file or name, and when ``parts_needed`` but no
+    part is there.
     """
     found = []
     for key, section in read_yaml(path).items():
@@ -59,38 +77,48 @@ def nodes_in(path: str | Path) -> list[tuple[str, str]]:
                               f"{', '.join(STATION_NODES)}, and cameras as <name>{CAMERA_SUFFIX}")
     if any(executable == 'sim_station' for executable, _ in found):
         return [('sim_station', 'sim_station')]
-    if not found:
+    if not found and parts_needed:
         raise ConfigError(f'{path} describes no node; keys are like /**/arm_node:')
     return found
 
 
+def write_parameters(path: Path, values: Mapping[str, Mapping[str, object]]) -> Path:
+    """Write parameters by node name to a file for ``--params-file``, and return its path."""
+    content = {f'/**/{node}': {'ros__parameters': dict(parameters)}
+               for node, parameters in values.items()}
+    path.write_text(yaml.safe_dump(content), encoding='utf-8')
+    return path
+
+
 def overrides_file(values: Mapping[str, Mapping[str, object]]) -> Path:
     """
-    Write parameters by node name to a file for ``--params-file``, and return its path.
+    Write parameters by node name to a new temporary file, and return its path.
 
     On the command line itself, ``-p node:name:=value`` does not reach a node in a namespace.
     """
-    content = {f'/**/{node}': {'ros__parameters': dict(parameters)}
-               for node, parameters in values.items()}
-    with tempfile.NamedTemporaryFile('w', prefix='arena_station_', suffix='.yaml',
+    with tempfile.NamedTemporaryFile(prefix='arena_station_', suffix='.yaml',
                                      delete=False) as file:
-        yaml.safe_dump(content, file)
-    return Path(file.name)
+        return write_parameters(Path(file.name), values)
 
 
 @dataclass
 class Supervisor:
-    """Runs processes, restarts a process that exits, and ends all together."""
+    """
+    Runs processes, restarts a process that exits, and ends all together.
 
-    processes: Sequence[NodeProcess]
+    ``interrupt_s`` is how long they may take to end: a recorder finishes its bag.
+    """
+
+    processes: Sequence[Startable]
     respawn: bool = True
     respawn_delay_s: float = 2.0
+    interrupt_s: float = INTERRUPT_S
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> int:
         """Run until :attr:`stopped` is set or all have ended; return the first bad exit code."""
         running = {node: self._start(node) for node in self.processes}
-        due: dict[NodeProcess, float] = {}
+        due: dict[Startable, float] = {}
         worst = 0
         try:
             while not self.stopped.wait(0.05) and (running or due):
@@ -110,11 +138,11 @@ class Supervisor:
                     del due[node]
                     running[node] = self._start(node)
         finally:
-            end_all(list(running.values()), INTERRUPT_S, TERMINATE_S)
+            end_all(list(running.values()), self.interrupt_s, TERMINATE_S)
         return 0 if self.stopped.is_set() else worst
 
     @staticmethod
-    def _start(node: NodeProcess) -> Process:
+    def _start(node: Startable) -> Process:
         process = Process(node.name, node.command())
         process.start()
         return process

@@ -1,5 +1,6 @@
 """What evaluators see and press, and the script that stands in for one."""
 
+import dataclasses
 import json
 
 import pytest
@@ -11,8 +12,9 @@ from arena_robot.core.errors import Conflict, SessionError
 from arena_robot.core.verdict import Verdict
 from arena_robot.session.arena.sealed_tokens import SealedTokens
 from arena_robot.session.evaluator.checks import check_slot
-from arena_robot.session.evaluator.desk import HINTS
+from arena_robot.session.evaluator.desk import HINTS, Button
 from arena_robot.session.evaluator.scripted import Script, Scripted
+from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 
 
@@ -48,6 +50,45 @@ def test_a_script_goes_on_from_where_it_finds_the_session(station, desk):
     go(station.conductor, State.SCORING_A)
     end = Scripted(desk, Script('ada', TASK, lambda: 0.5)).run()
     assert (end.state, end.verdict.preference) == (State.DONE, 'TIE')
+
+
+def test_a_script_does_not_type_the_task_twice_while_policies_are_assigned(desk, monkeypatch):
+    typed, late_ones, real = [], [], desk.open_session
+    seen = desk.state
+
+    def open_session(*words, **more):
+        typed.append(words)
+        real(*words, **more)
+
+    def late():
+        """Show the step before the assignment once more, as a message that is late does."""
+        state = seen()
+        if state.state is State.ASSIGNED and len(late_ones) < 3:
+            late_ones.append(state)
+            return dataclasses.replace(state, state=State.TASK_ENTERED)
+        return state
+    monkeypatch.setattr(desk, 'open_session', open_session)
+    monkeypatch.setattr(desk, 'state', late)
+    assert Scripted(desk, Script('ada', TASK, lambda: 0.5)).run().state is State.DONE
+    assert len(typed) == 1
+
+
+def test_a_script_repeats_the_checks_of_a_station_that_is_starting(desk, monkeypatch):
+    seen, pressed, real = desk.state, [], desk.press
+
+    def starting():
+        state = seen()
+        bad = state.state is State.PREFLIGHT and pressed.count(Button.CHECK) < 3
+        return dataclasses.replace(state, checks=(Check('arm', False, 'no state yet'),)) \
+            if bad else state
+
+    def press(button, text=''):
+        pressed.append(button)
+        return real(button, text)
+    monkeypatch.setattr(desk, 'press', press)
+    monkeypatch.setattr(desk, 'state', starting)
+    assert Scripted(desk, Script('ada', TASK, lambda: 0.5)).run().state is State.DONE
+    assert pressed.count(Button.CHECK) == 3
 
 
 def test_a_stuck_script_says_where(desk, monkeypatch):

@@ -94,8 +94,8 @@ class RemoteDesk:
             if not self._changed.wait_for(lambda: self._state is not None,
                                           self._patience_s):
                 self.close()
-                raise NotConnected(f"no session node '{self._session}' answers; start one with "
-                                   '`arena station`, in the same ROS domain and namespace')
+                raise NotConnected(f"no session node '{self._session}' answers; start one in this "
+                                   'ROS domain and namespace: `arena station --session`')
 
     def close(self) -> None:
         """Release control and close ROS."""

@@ -92,16 +92,16 @@ def make_arena(v: SessionParams, clock: Clock) -> LocalArena | RemoteArena:
         if not v.arena_file:
             raise ConfigError('a local arena needs arena_file: a YAML file with the policies')
         seed = v.arena_seed
-        config = load(LocalArenaConfig, v.arena_file)
+        config = load(LocalArenaConfig, Path(v.arena_file).expanduser())
         return LocalArena(config, reach, folder, clock,
                           SystemRandom() if seed < 0 else Random(seed))
     if not v.token_file:
         raise ConfigError(f'the arena at {v.arena} needs token_file')
     try:
-        token = Path(v.token_file).read_text(encoding='utf-8').strip()
+        token = Path(v.token_file).expanduser().read_text(encoding='utf-8').strip()
     except OSError as error:
         raise ConfigError(f'cannot read token_file {v.token_file}: {error}') from error
-    ca = Path(v.server_ca) if v.server_ca else None
+    ca = Path(v.server_ca).expanduser() if v.server_ca else None
     address = ServerAddress(v.arena, token, v.server_tls, ca)
     # The server's clock is compared with this machine's clock, not with simulated time.
     return RemoteArena(address, SystemClock(), tokens=SealedTokens(folder))

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-import yaml
 from typing_extensions import Self
 
-from arena_robot.nodes.supervisor import NodeProcess, Supervisor
+from arena_robot.nodes.session_processes import DATA, SessionOptions, session_processes
+from arena_robot.nodes.supervisor import (
+    NodeProcess,
+    Supervisor,
+    namespace_words,
+    write_parameters,
+)
 
-EXAMPLE_POOL = {'policies': [
-    {'name': 'random-walk', 'address': 'example:random_walk'},
-    {'name': 'frozen', 'address': 'example:frozen'},
-]}
 AS_A_PERSON = {'restore_mm': 3.0, 'restore_deg': 2.0}
 
 
@@ -32,7 +33,7 @@ class SimulatedStation:
                  namespace: str = '', record: bool = True,
                  sim: Mapping[str, object] | None = None) -> None:
         self._policies = policies
-        self._data = data or Path('~/arena').expanduser()
+        self._data = data or DATA.expanduser()
         self._namespace = namespace
         self._record = record
         self._sim = {**AS_A_PERSON, 'task': task, 'seed': seed, **(sim or {})}
@@ -68,25 +69,9 @@ class SimulatedStation:
 
     def processes(self, folder: Path) -> list[NodeProcess]:
         """Return the processes, after writing the parameter files into ``folder``."""
-        pool = self._policies
-        if pool is None:
-            pool = folder / 'policies.yaml'
-            pool.write_text(yaml.safe_dump(EXAMPLE_POOL), encoding='utf-8')
-        session = {'arena_file': str(pool), 'data_dir': str(self._data), 'scene': 'sim_station',
-                   'max_steps': self._max_steps, 'min_free_gb': 1.0,
-                   'recorder': 'recorder_node' if self._record else ''}
-        recorder = {'output_dir': str(self._data / 'sessions'), 'min_free_disk': 1.0}
-        found = [self._node('sim_station', self._sim, folder)]
-        if self._record:
-            found.append(self._node('recorder_node', recorder, folder))
-        return [*found, self._node('session_node', session, folder)]
-
-    def _node(self, name: str, values: Mapping[str, object], folder: Path) -> NodeProcess:
-        given = {key: value for key, value in values.items() if value is not None}
-        path = folder / f'{name}.yaml'
-        path.write_text(yaml.safe_dump({f'/**/{name}': {'ros__parameters': given}}),
-                        encoding='utf-8')
-        words = ['--params-file', str(path), '--log-level', 'warn']
-        if self._namespace:
-            words += ['-r', f"__ns:=/{self._namespace.strip('/')}"]
-        return NodeProcess(name, name, tuple(words))
+        words = ('--log-level', 'warn', *namespace_words(self._namespace))
+        options = SessionOptions(self._policies, self._data, self._max_steps, record=self._record)
+        given = {key: value for key, value in self._sim.items() if value is not None}
+        sim = write_parameters(folder / 'sim_station.yaml', {'sim_station': given})
+        station = NodeProcess('sim_station', 'sim_station', ('--params-file', str(sim), *words))
+        return [station, *session_processes(folder, (), options, words, simulated=True)]

@@ -14,6 +14,9 @@ log = logging.getLogger(__name__)
 
 EPSILON = 0.02
 WAIT_S = 120.0
+# An assignment by a server takes less than this.
+ASSIGN_S = 5
+READY_TRIES = 30
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ class Scripted:
         desk, script = self._desk, self._script
         if seen.state is State.IDLE:
             desk.press(Button.CHECK)
-        elif seen.state in (State.PREFLIGHT, State.TASK_ENTERED):
+        elif seen.state is State.PREFLIGHT or self._stays(seen):
+            self._make_ready()
             desk.open_session(script.evaluator, script.instruction, repeat=True)
         elif seen.state is State.ASSIGNED:
             desk.press(Button.PHOTOGRAPH)
@@ -91,6 +95,25 @@ class Scripted:
         self._desk.judge(Verdict(
             preference=Preference.TIE if abs(a - b) < EPSILON else better,
             explanation=f'the oracle saw A at {100 * a:.0f} and B at {100 * b:.0f} of 100'))
+
+    def _make_ready(self) -> None:
+        """Repeat the checks while they fail: a station that was just started needs some time."""
+        seen = self._desk.state()
+        for _ in range(READY_TRIES):
+            if seen.ready or seen.state is not State.PREFLIGHT:
+                return
+            self._desk.press(Button.CHECK)
+            seen = self._desk.wait_change(seen, 1.0)
+
+    def _stays(self, seen: DeskState) -> bool:
+        """Return whether a session with a task gets no policies by itself, as after a restart."""
+        if seen.state is not State.TASK_ENTERED:
+            return False
+        for _ in range(ASSIGN_S):
+            seen = self._desk.wait_change(seen, 1.0)
+            if seen.state is not State.TASK_ENTERED:
+                return False
+        return True
 
     def _settle(self, before: DeskState) -> None:
         """Wait until the state has changed; it may arrive after the answer."""

@@ -1,0 +1,110 @@
+"""The processes that an evaluator needs beside the parts: session node and recorder."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from arena_robot.core.config import read_yaml
+from arena_robot.core.errors import ConfigError
+from arena_robot.nodes.supervisor import NodeProcess, write_parameters
+
+EXAMPLE_POOL = {'policies': [
+    {'name': 'random-walk', 'address': 'example:random_walk'},
+    {'name': 'frozen', 'address': 'example:frozen'},
+]}
+DATA = Path('~/arena')
+SMALL_DISK_GB = 1.0
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """
+    What the command line says about sessions; None where it says nothing.
+
+    ``policies`` is the pool file of a station without a server, ``data`` the folder of results.
+    """
+
+    policies: Path | None = None
+    data: Path | None = None
+    max_steps: int | None = None
+    robot_type: str | None = None
+    record: bool = True
+
+
+def session_processes(folder: Path, files: Sequence[Path], options: SessionOptions,
+                      words: Sequence[str] = (), simulated: bool = False,
+                      fake: bool = False) -> list[NodeProcess]:
+    """
+    Return recorder and session node, after writing their parameter files into ``folder``.
+
+    ``files`` are the parameter files of the station, ``words`` further ROS arguments. Without
+    other settings a simulated station has two example policies. Raises ConfigError when a real
+    station's files say nothing about the session node.
+    """
+    given = {name: section(files, name) for name in ('session_node', 'recorder_node')}
+    if not simulated and not given['session_node']:
+        raise ConfigError(f"{', '.join(map(str, files))} has no section '/**/session_node': copy "
+                          'it from config/session.yaml, or give that file with --session-config')
+    data = options.data or Path(str(given['session_node'].get('data_dir', DATA)))
+    defaults: dict[str, dict[str, object]] = {
+        'session_node': {}, 'recorder_node': {'output_dir': str(data / 'sessions')}}
+    if simulated:
+        defaults['session_node'] = {'arena_file': str(example_pool(folder)),
+                                    'scene': 'sim_station', 'min_free_gb': SMALL_DISK_GB}
+        defaults['recorder_node'] |= {'min_free_disk': SMALL_DISK_GB}
+    said = _said(files, options, fake)
+    made = {name: _arguments(folder, name, defaults[name], files, said[name])
+            for name in defaults}
+    names = ['recorder_node', 'session_node'] if options.record else ['session_node']
+    return [NodeProcess(name, name, (*made[name], *words)) for name in names]
+
+
+def _said(files: Sequence[Path], options: SessionOptions,
+          fake: bool) -> dict[str, dict[str, object]]:
+    """Return the parameters by node that the command line overrides."""
+    session = {'arena_file': _text(options.policies), 'data_dir': _text(options.data),
+               'max_steps': options.max_steps, 'robot_type': options.robot_type,
+               'arena': 'local' if options.policies else None,
+               'backend': 'sim' if fake else None,
+               'recorder': None if options.record else ''}
+    recorder = {'output_dir': _text(options.data and options.data / 'sessions')}
+    clock = {'use_sim_time': True} if section(files, 'sim_station').get('publish_clock') else {}
+    return {'session_node': {**_given(session), **clock},
+            'recorder_node': {**_given(recorder), **clock}}
+
+
+def _arguments(folder: Path, name: str, defaults: Mapping[str, object], files: Sequence[Path],
+               said: Mapping[str, object]) -> list[str]:
+    """Return the parameter files of a node: defaults, the station's, the command line's."""
+    before = write_parameters(folder / f'{name}_defaults.yaml', {name: defaults})
+    after = write_parameters(folder / f'{name}_options.yaml', {name: said})
+    order = [before, *files, after]
+    return [word for path in order for word in ('--params-file', str(path))]
+
+
+def section(files: Sequence[Path], name: str) -> dict[str, Any]:
+    """Return what parameter files say about a node; a later file overrides an earlier one."""
+    found: dict[str, Any] = {}
+    for path in files:
+        for key, values in read_yaml(path).items():
+            if str(key).rsplit('/', 1)[-1] == name and isinstance(values, Mapping):
+                found |= values.get('ros__parameters') or {}
+    return found
+
+
+def example_pool(folder: Path) -> Path:
+    """Write the pool of two example policies into ``folder`` and return its file."""
+    path = folder / 'policies.yaml'
+    path.write_text(yaml.safe_dump(EXAMPLE_POOL), encoding='utf-8')
+    return path
+
+
+def _given(values: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

@@ -1,0 +1,58 @@
+"""`arena station`: options that need each other, and what is started."""
+
+import pytest
+
+from arena_robot.cli import station
+from arena_robot.cli.main import main
+from arena_robot.nodes.supervisor import write_parameters
+
+
+@pytest.mark.parametrize(('words', 'said'), [
+    (('--console',), '--console needs --session'),
+    (('--data', 'd'), '--data needs --session'),
+    (('--max-steps', '9'), '--max-steps needs --session'),
+    (('--session', '--port', '0'), '--port needs --console'),
+    (('--session', '--speed', '3'), '--session runs in real time'),
+    (('--session', '--policies', 'no_such_file'), 'no file no_such_file'),
+    (('--session', '--session-config', 'no_such_file'), 'no file no_such_file'),
+])
+def test_options_that_do_not_go_together(words, said, capsys):
+    assert main(['station', *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_real_station_without_settings_of_its_session(tmp_path, capsys):
+    lab = write_parameters(tmp_path / 'lab.yaml', {'arm_node': {}})
+    assert main(['station', '--config', str(lab), '--session']) == 2
+    assert 'config/session.yaml' in capsys.readouterr().err
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Return the processes that would be started."""
+    found = []
+    monkeypatch.setattr(station, 'supervise',
+                        lambda processes, *_: found.extend(processes) or 0)
+    return found
+
+
+def test_one_verb_starts_everything_of_the_simulated_station(started, capsys):
+    assert main(['station', '--sim', '--session', '--console', '--port', '0',
+                 '--namespace', 'left']) == 0
+    assert [one.name for one in started] == ['sim_station', 'recorder_node', 'session_node',
+                                             'console']
+    assert all('__ns:=/left' in ' '.join(one.command()) for one in started[:3])
+    assert {'--namespace', 'left', '--port', '0'} <= set(started[3].command())
+    assert 'starting sim_station, recorder_node' in capsys.readouterr().out
+
+
+def test_one_verb_starts_everything_of_a_lab(started, tmp_path, capsys):
+    lab = write_parameters(tmp_path / 'lab.yaml', {
+        'arm_node': {}, 'gripper_node': {}, 'wrist_camera': {},
+        'session_node': {'arena_file': 'pool.yaml'}})
+    assert main(['station', '--config', str(lab), '--session', '--fake']) == 0
+    assert [one.name for one in started] == ['arm_node', 'gripper_node', 'wrist_camera',
+                                             'recorder_node', 'session_node']
+    fake = ['use_fake_hardware:=true' in one.command() for one in started]
+    assert fake == [True, True, True, False, False]
+    assert 'run a session in another terminal: arena session ' in capsys.readouterr().out
