@@ -27,11 +27,12 @@ from arena_robot.core.verdict import (
     asked_at,
     from_plain,
     need_fields,
-    only,
     to_plain,
 )
 from arena_robot.nodes.session.messages import (
     desk_state,
+    draft_request,
+    drafted_words,
     feedback_message,
     state_message,
     verdict_of,
@@ -73,9 +74,8 @@ class WiredDesk(InProcessDesk):
     def judge(self, verdict):
         super().judge(verdict_of(feedback_message(verdict)))
 
-    def draft(self, verdict, instruction=''):
-        for slot in ('', *Slot):
-            super().draft(only(verdict_of(feedback_message(verdict)), slot), instruction)
+    def draft(self, words):
+        super().draft(drafted_words(draft_request(words)))
 
     def views(self):
         return ()
@@ -175,6 +175,10 @@ class Walk:
         for one in asked_at(asked, slot):
             if one.slot is slot:
                 assert draft[one.name] == to_plain(SAID)[one.name], one.name
+                self.post('draft', **({'slot': slot.value} if slot else {}), **{one.key: ''
+                          if one.kind is not Kind.SHARE else None})
+                draft = self.page.get('/api/state').json()['draft']
+                assert draft[one.name] == to_plain(Verdict())[one.name], one.name
 
 
 @pytest.fixture

@@ -17,8 +17,6 @@ from arena_robot.core.verdict import (
     VerdictField,
     asked_at,
     from_plain,
-    said,
-    with_said,
 )
 from arena_robot.session.evaluator.checks import EXAMPLES, instruction_problem, is_repeat
 from arena_robot.session.evaluator.desk import RUBRIC, Button, Desk, DeskState
@@ -91,7 +89,7 @@ class Terminal:
             self._ask('Fix that, then press Enter to check again')
             desk.press(Button.CHECK)
         elif seen.state in (State.PREFLIGHT, State.TASK_ENTERED):
-            self._task(evaluator, instruction, seen.draft_instruction or seen.instruction)
+            self._task(evaluator, instruction, seen.draft_instruction)
         elif seen.state is State.ASSIGNED:
             self._ask('Step back, then press Enter')
             desk.press(Button.PHOTOGRAPH)
@@ -162,8 +160,7 @@ class Terminal:
         self._roll(Slot.B)
 
     def _judge(self, seen: DeskState) -> None:
-        before = with_said(seen.verdict, said(seen.draft))
-        self._desk.judge(self._verdict(asked_at(Asked.JUDGE), before))
+        self._desk.judge(self._verdict(asked_at(Asked.JUDGE), seen.draft))
 
     def _verdict(self, fields: Iterable[VerdictField], before: Verdict | None = None) -> Verdict:
         """Ask for every field; Enter keeps what was said ``before``."""

@@ -231,12 +231,6 @@ def scored(slot: Slot, progress: float, notes: str = '') -> Verdict:
     return Verdict(**words)
 
 
-def said(verdict: Verdict) -> dict[str, Plain]:
-    """Return the fields that were said as JSON values; ``valid`` only when it is false."""
-    start = to_plain(Verdict())
-    return {name: value for name, value in to_plain(verdict).items() if value != start[name]}
-
-
 def from_plain(data: Mapping[str, Any]) -> Verdict:
     """
     Return the verdict that :func:`to_plain` wrote.
@@ -246,13 +240,6 @@ def from_plain(data: Mapping[str, Any]) -> Verdict:
     """
     return Verdict(**{one.name: one.parse(data[one.name]) for one in FIELDS
                       if data.get(one.name) is not None})
-
-
-def only(verdict: Verdict, slot: str) -> Verdict:
-    """Return what is said of one slot; of the pair when ``slot`` is empty. ``valid`` is true."""
-    here = {one.name for one in FIELDS if (one.slot.value if one.slot else '') == slot}
-    return from_plain({name: value for name, value in to_plain(verdict).items()
-                       if name in here - {'valid'}})
 
 
 def with_said(verdict: Verdict, changes: Mapping[str, Any]) -> Verdict:

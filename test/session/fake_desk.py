@@ -55,8 +55,8 @@ class InProcessDesk:
     def judge(self, verdict):
         self.access.commands(self.token).judge(verdict)
 
-    def draft(self, verdict, instruction=''):
-        self.access.commands(self.token).draft(verdict, instruction)
+    def draft(self, words):
+        self.access.commands(self.token).draft(words)
 
     def submit(self):
         self.access.commands(self.token).submit()

@@ -7,7 +7,6 @@ from pathlib import Path
 from test_conductor import Station, go
 
 from arena_robot.core.episode import Slot
-from arena_robot.core.verdict import Verdict
 from arena_robot.session.protocol.states import State
 
 RUNNING = {State.RUNNING_A: State.START_PHOTOGRAPHED, State.RUNNING_B: State.RESET}
@@ -33,7 +32,7 @@ def main(folder, state):
     station.hall.at = {3: conductor.stop}
     go(conductor, state)
     if state in (State.PREFERENCE, State.REVIEW, State.SCORING_A, State.SCORING_B, State.RESET):
-        conductor.draft(Verdict(explanation='B was fas', notes='the cable was in the way'))
+        conductor.draft({'explanation': 'B was fas', 'notes': 'the cable was in the way'})
     say()
 
 

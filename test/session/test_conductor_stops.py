@@ -14,7 +14,7 @@ from arena_robot.core.errors import (
     RecordingError,
     SessionError,
 )
-from arena_robot.core.verdict import Verdict, scored
+from arena_robot.core.verdict import scored
 from arena_robot.session.evaluator.control import Control
 from arena_robot.session.protocol import conductor as conductor_module
 from arena_robot.session.protocol.states import State
@@ -132,7 +132,7 @@ def test_a_session_that_the_arena_cancelled_is_aborted_here(tmp_path):
 def test_buttons_in_the_wrong_place(tmp_path):
     conductor = Station(tmp_path).conductor
     for press in (lambda: conductor.enter_task('ada', TASK), conductor.photograph,
-                  conductor.submit, lambda: conductor.draft(Verdict(notes='x')),
+                  conductor.submit, lambda: conductor.draft({'notes': 'x'}),
                   lambda: conductor.run(Slot.A)):
         with pytest.raises(SessionError, match='check the station'):
             press()

@@ -106,11 +106,15 @@ def test_a_session_may_be_opened_without_a_check_of_its_own(desk):
 
 def test_drafts_come_back_as_they_were_typed(station, desk):
     go(station.conductor, State.PREFERENCE)
-    draft = Verdict(progress_b=0.3, preference=Preference.A, explanation='A was fas',
-                    notes='cable')
-    desk.draft(draft)
-    desk.draft(Verdict())
-    assert desk.state().draft == draft
+    said = desk.state().verdict
+    desk.draft({'progress_b': 0.3, 'preference': 'A', 'explanation': 'A was fas',
+                'notes': 'cable'})
+    desk.draft({})
+    assert desk.state().draft == dataclasses.replace(
+        said, progress_b=0.3, preference=Preference.A, explanation='A was fas', notes='cable')
+    desk.draft({'progress_b': None, 'preference': None, 'notes': ''})
+    assert desk.state().draft == dataclasses.replace(said, progress_b=None,
+                                                     explanation='A was fas')
 
 
 def test_bad_words_are_named(station, desk):

@@ -3,9 +3,9 @@ import json
 import pytest
 
 from arena_robot.core.clock import ManualClock
-from arena_robot.core.episode import Preference, Slot
+from arena_robot.core.episode import Slot
 from arena_robot.core.errors import SessionError
-from arena_robot.core.verdict import Verdict, scored
+from arena_robot.core.verdict import scored
 from arena_robot.session.base import Assignment, Reveal, commitment
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import SessionStore
@@ -104,9 +104,9 @@ def test_enums_in_the_summary_are_words(store):
     session.started(Slot.A)
     session.recovered('restarted')
     session.score(Slot.A, scored(Slot.A, 1.0))
-    session.draft(Verdict(preference=Preference.A))
+    session.draft({'preference': 'A', 'notes': ''})
     session.write_summary()
     data = json.loads((session.folder / 'session.json').read_text())
     assert data['slots']['A']['end'] == 'interrupted'
-    assert data['draft'] == {'preference': 'A'}
+    assert data['draft'] == {'preference': 'A', 'notes': ''}
     session.close()

@@ -143,16 +143,17 @@ def test_every_command_reaches_the_desk(web, desk):
         ('press', {'button': 'abort', 'text': 'broken'}), ('start', {'slot': 'B'}),
         ('score', {'slot': 'A', 'progress': 75, 'notes': 'slow'}),
         ('judge', {'preference': 'TIE', 'explanation': 'the same', 'notes': ''}),
-        ('draft', {'explanation': 'the sa'}), ('draft', {'slot': 'B', 'progress': 10}),
-        ('submit', {})]
+        ('draft', {'explanation': 'the sa'}),
+        ('draft', {'slot': 'B', 'progress': 10, 'notes': ''}),
+        ('draft', {'evaluator': 'ada', 'instruction': ''}), ('submit', {})]
     for path, words in calls:
         assert web.post(f'/api/{path}', json=words, headers=mine).status_code == 200, path
     assert desk.log == [
         ('open_session', 'ada', 'close it', True), ('press', 'abort', 'broken'),
         ('start', Slot.B), ('score', Slot.A, Verdict(progress_a=0.75, notes_a='slow')),
         ('judge', Verdict(preference=Preference.TIE, explanation='the same')),
-        ('draft', Verdict(explanation='the sa'), ''),
-        ('draft', Verdict(progress_b=0.1), ''), ('submit',)]
+        ('draft', {'explanation': 'the sa'}), ('draft', {'progress_b': 0.1, 'notes_b': ''}),
+        ('draft', {'evaluator': 'ada', 'instruction': ''}), ('submit',)]
 
 
 @pytest.mark.parametrize(('path', 'words'), [

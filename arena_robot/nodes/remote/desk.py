@@ -3,7 +3,7 @@
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -26,14 +26,14 @@ from arena_msgs.srv import (
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import NotConnected, SessionError
 from arena_robot.core.observation import ROLES, view
-from arena_robot.core.verdict import Verdict, only, said
+from arena_robot.core.verdict import Plain, Verdict
 from arena_robot.nodes import qos
 from arena_robot.nodes.action_client import ThreadedActionClient
 from arena_robot.nodes.calls import ServiceClients, send_goal
 from arena_robot.nodes.camera.params import STYLES
 from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.listener import Listening
-from arena_robot.nodes.session.messages import desk_state, feedback_message
+from arena_robot.nodes.session.messages import desk_state, draft_request, feedback_message
 from arena_robot.nodes.spin import Spin
 from arena_robot.session.evaluator.desk import Button, DeskState, RunView, always
 
@@ -229,13 +229,11 @@ class RemoteDesk:
         """Keep what is said of the pair."""
         self._feedback(verdict)
 
-    def draft(self, verdict: Verdict, instruction: str = '') -> None:
-        """Store the draft texts."""
-        for slot in Slot:
-            if said(only(verdict, slot.value)):
-                self._feedback(verdict, slot=slot.value, draft=True)
-        if instruction or said(only(verdict, '')):
-            self._feedback(verdict, instruction=instruction, draft=True)
+    def draft(self, words: Mapping[str, Plain]) -> None:
+        """Store what was typed and is not final, also what was cleared."""
+        request = draft_request(words)
+        request.control = self._token
+        self._call('submit_feedback', request)
 
     def submit(self) -> None:
         """Submit the session."""
@@ -251,9 +249,9 @@ class RemoteDesk:
             if not self._changed.wait_for(seen, QUICK_S):
                 raise SessionError('the session node has not published its new state; try again')
 
-    def _feedback(self, verdict: Verdict, **words: Any) -> None:
+    def _feedback(self, verdict: Verdict, slot: str = '') -> None:
         self._call('submit_feedback', SubmitFeedback.Request(
-            control=self._token, feedback=feedback_message(verdict), **words))
+            control=self._token, feedback=feedback_message(verdict), slot=slot))
 
     def _call(self, name: str, request: Any, timeout_s: float = QUICK_S) -> Any:
         reply = self._services.call(name, request, timeout_s)

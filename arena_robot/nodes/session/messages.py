@@ -9,10 +9,19 @@ from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
 
 from arena_msgs import msg as arena
+from arena_msgs.srv import SubmitFeedback
 from arena_robot.core.action import Chunk, Clamp
 from arena_robot.core.episode import Episode, Slot, Step
 from arena_robot.core.observation import Observation
-from arena_robot.core.verdict import FIELDS, Kind, Verdict, from_plain, need_fields, to_plain
+from arena_robot.core.verdict import (
+    FIELDS,
+    Kind,
+    Plain,
+    Verdict,
+    from_plain,
+    need_fields,
+    to_plain,
+)
 from arena_robot.nodes.convert import doubles, header, stamp_of, time_of
 from arena_robot.session.arena.blind import coarse
 from arena_robot.session.evaluator.desk import DeskState, SlotView
@@ -140,6 +149,21 @@ def verdict_of(message: arena.Feedback) -> Verdict:
     shares = {one.name: _or_none(round(words[one.name], SHARE_DIGITS)) for one in FIELDS
               if one.kind is Kind.SHARE}
     return from_plain({**words, **shares})
+
+
+def draft_request(words: Mapping[str, Plain]) -> SubmitFeedback.Request:
+    """Return the request that stores what was typed, by the names of its fields."""
+    texts = {name: str(words[name] or '') for name in ('evaluator', 'instruction')
+             if name in words}
+    return SubmitFeedback.Request(feedback=feedback_message(from_plain(words)), draft=True,
+                                  fields=list(words), **texts)
+
+
+def drafted_words(request: SubmitFeedback.Request) -> dict[str, Plain]:
+    """Return what was typed, by the names of its fields, as a request says it."""
+    words = {**to_plain(verdict_of(request.feedback)), 'evaluator': request.evaluator,
+             'instruction': request.instruction}
+    return {name: words.get(name) for name in request.fields}
 
 
 def _or_nan(value: float | None) -> float:

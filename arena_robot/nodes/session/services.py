@@ -24,10 +24,9 @@ from arena_msgs.srv import (
 )
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import ArenaError, SessionError
-from arena_robot.core.verdict import only
 from arena_robot.nodes import qos
 from arena_robot.nodes.session.audience import RosAudience
-from arena_robot.nodes.session.messages import state_message, verdict_of
+from arena_robot.nodes.session.messages import drafted_words, state_message, verdict_of
 from arena_robot.session.arena.blind import coarse
 from arena_robot.session.evaluator.access import EvaluatorAccess
 from arena_robot.session.evaluator.checks import check_slot
@@ -72,7 +71,7 @@ class SessionServices:
         self._meant(request.feedback.session_id)
         verdict, conductor = verdict_of(request.feedback), self._access.commands(request.control)
         if request.draft:
-            conductor.draft(only(verdict, request.slot), request.instruction)
+            conductor.draft(drafted_words(request))
             return 'kept'
         if request.slot:
             conductor.score(check_slot(request.slot), verdict)

@@ -1,13 +1,26 @@
 """Checks of the evaluator's input: instruction, progress, explanation, reason."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import DataError, SessionError
-from arena_robot.core.verdict import FIELDS, Asked, Kind, Plain, Verdict, VerdictField, asked_at
+from arena_robot.core.verdict import (
+    FIELDS,
+    Asked,
+    Kind,
+    Plain,
+    Verdict,
+    VerdictField,
+    asked_at,
+    from_plain,
+)
+from arena_robot.session.protocol.states import State
 
 MAX_INSTRUCTION = 300
+DRAFTED = ('evaluator', 'instruction', *(one.name for one in FIELDS if one.kind is not Kind.FLAG))
+BEFORE_THE_PAIR = {'evaluator': (State.PREFLIGHT,),
+                   'instruction': (State.PREFLIGHT, State.TASK_ENTERED)}
 EXAMPLES = (
     'put the red cube in the bowl',
     'close the top drawer',
@@ -64,10 +77,25 @@ def check_said(verdict: Verdict, asked: Asked, slot: Slot | None = None) -> dict
     return {one.key: _checked(one, getattr(verdict, one.name)) for one in asked_at(asked, slot)}
 
 
-def check_range(verdict: Verdict) -> None:
-    """Raise SessionError when a field is out of range; missing ones are fine."""
-    for one in FIELDS:
-        _in_range(one, getattr(verdict, one.name))
+def check_draft(words: Mapping[str, Plain], state: State) -> dict[str, Plain]:
+    """
+    Return what was typed by its names, of :data:`DRAFTED`.
+
+    Raises SessionError for another name, for a value that its field cannot hold, and for the
+    evaluator or the instruction once they are final.
+    """
+    for name in words:
+        if name not in DRAFTED:
+            raise SessionError(f"a draft has no '{name}'; it has {', '.join(DRAFTED)}")
+        if state not in BEFORE_THE_PAIR.get(name, (state,)):
+            raise SessionError(f"the {name} cannot be changed in '{state.value}'")
+    try:
+        verdict = from_plain(words)
+        for one in FIELDS:
+            one.check(getattr(verdict, one.name))
+    except DataError as error:
+        raise SessionError(str(error)) from error
+    return dict(words)
 
 
 def _checked(one: VerdictField, value: object) -> Plain:
@@ -79,13 +107,6 @@ def _checked(one: VerdictField, value: object) -> Plain:
     if (one.required and not one.is_said(text)) or one.min_chars > len(str(text)):
         raise SessionError(_still_needed(one, text))
     return one.plain(text)
-
-
-def _in_range(one: VerdictField, value: object) -> None:
-    try:
-        one.check(value)
-    except DataError as error:
-        raise SessionError(str(error)) from error
 
 
 def _still_needed(one: VerdictField, value: object) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from arena_robot.core.episode import Slot
-from arena_robot.core.verdict import Verdict
+from arena_robot.core.verdict import Plain, Verdict, with_said
 from arena_robot.session.loop.match import ViewMatch, moved_cameras
 from arena_robot.session.ports import Check
 from arena_robot.session.protocol.record import SessionRecord
@@ -62,7 +62,12 @@ class SlotView:
 
 @dataclass(frozen=True)
 class DeskState:
-    """The state of a session for display; without policy names before the reveal."""
+    """
+    The state of a session for display; without policy names before the reveal.
+
+    ``draft`` and ``draft_instruction`` are what a form shows: what was typed since, also when it
+    was cleared, and otherwise what was said.
+    """
 
     state: State = State.IDLE
     session_id: str = ''
@@ -157,8 +162,12 @@ class Desk(Protocol):
     def judge(self, verdict: Verdict) -> None:
         """Store the fields of ``verdict`` about the pair: preference, explanation, and others."""
 
-    def draft(self, verdict: Verdict, instruction: str = '') -> None:
-        """Store a draft; fields that ``verdict`` does not have stay unchanged."""
+    def draft(self, words: Mapping[str, Plain]) -> None:
+        """
+        Store what was typed, by the names of :data:`checks.DRAFTED`; others stay unchanged.
+
+        '' and None are stored too: a text that was cleared, a choice that was taken back.
+        """
 
     def submit(self) -> None:
         """Submit the session; it cannot be changed afterwards."""
@@ -194,10 +203,15 @@ def shown(record: SessionRecord, control: str = '', doing: str = '', problem: st
                      for c in record.checks),
         slots=tuple(_slot(record, slot) for slot in Slot), matches=matches, match=match,
         moved_cameras=moved_cameras(views), reset_confirmed=record.reset_confirmed,
-        verdict=record.verdict, draft=record.draft, draft_instruction=record.draft_instruction,
+        verdict=record.verdict, draft=with_said(record.verdict, record.draft),
+        draft_instruction=_first(record.draft_instruction, record.prompt),
         missing=record.missing(), waiting=waiting,
         policy_a=reveal.policy_a if reveal else '', policy_b=reveal.policy_b if reveal else '',
         verified=bool(record.verified))
+
+
+def _first(typed: str | None, otherwise: str) -> str:
+    return otherwise if typed is None else typed
 
 
 def _slot(record: SessionRecord, slot: Slot) -> SlotView:

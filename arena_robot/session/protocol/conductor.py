@@ -7,13 +7,13 @@ ArenaError that says what to do, and the session's state does not change.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import ArenaError, Conflict, RecordingError, ServerError, SessionError
-from arena_robot.core.verdict import Verdict
+from arena_robot.core.verdict import Plain, Verdict
 from arena_robot.session.base import Arena
 from arena_robot.session.loop.match import ViewMatch, overall
 from arena_robot.session.loop.preflight import preflight
@@ -187,9 +187,9 @@ class Conductor:
         """Store the verdict on the pair."""
         return self._said(lambda session: session.judge(verdict))
 
-    def draft(self, verdict: Verdict, instruction: str = '') -> SessionRecord:
-        """Store a draft."""
-        return self._said(lambda session: session.draft(verdict, instruction))
+    def draft(self, words: Mapping[str, Plain]) -> SessionRecord:
+        """Store what was typed and is not final."""
+        return self._said(lambda session: session.draft(words))
 
     def invalidate(self, reason: str) -> SessionRecord:
         """Mark the session as not counting, with the reason."""

@@ -6,11 +6,11 @@ from typing import Any
 
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import SessionError
-from arena_robot.core.verdict import Asked, Plain, Verdict, missing, said
+from arena_robot.core.verdict import Asked, Plain, Verdict, missing
 from arena_robot.session.base import Assignment, Reveal
 from arena_robot.session.evaluator.checks import (
+    check_draft,
     check_instruction,
-    check_range,
     check_reason,
     check_said,
 )
@@ -113,12 +113,16 @@ class Session:
         """Store the verdict on the pair, with its mandatory explanation."""
         return self._keep(Move.PREFERRED, **check_said(verdict, Asked.JUDGE))
 
-    def draft(self, verdict: Verdict, instruction: str = '') -> SessionRecord:
-        """Store a draft; fields that ``verdict`` does not have stay unchanged."""
-        check_range(verdict)
-        words: dict[str, Plain] = {'instruction': instruction} if instruction else {}
-        words |= said(verdict)
-        return self._keep(Move.DRAFTED, **words) if words else self._record
+    def draft(self, words: Mapping[str, Plain]) -> SessionRecord:
+        """
+        Store what was typed, by the names of :data:`checks.DRAFTED`; others stay unchanged.
+
+        '' and None are stored too: a text that was cleared, a choice that was taken back.
+        """
+        with self._lock:
+            next_state(self.state, Move.DRAFTED)
+            kept = check_draft(words, self.state)
+            return self._keep(Move.DRAFTED, **kept) if kept else self._record
 
     def invalidate(self, reason: str) -> SessionRecord:
         """Mark the comparison as not counting, with the reason; continues with the review."""

@@ -12,7 +12,16 @@ from typing import Any
 
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import DataError, SessionError
-from arena_robot.core.verdict import Asked, Verdict, asked_at, missing, with_said
+from arena_robot.core.verdict import (
+    NAMES,
+    Asked,
+    Plain,
+    Verdict,
+    asked_at,
+    from_plain,
+    missing,
+    with_said,
+)
 from arena_robot.records.session_file import SessionSlot
 from arena_robot.session.base import Reveal, commitment
 from arena_robot.session.protocol.journal import Entry
@@ -25,7 +34,8 @@ class SessionRecord:
     The record of a session.
 
     ``matches`` are scene match scores 0 to 1 by view and ``match`` their verdict;
-    ``delivered`` are the parts the arena has; ``draft`` is what was typed and is not yet final.
+    ``delivered`` are the parts the arena has; ``draft`` are the verdict's fields that were typed
+    and are not yet final, also those that were cleared; ``draft_instruction`` is None before.
     ``verified`` is whether the reveal matches the commitment, None before.
     """
 
@@ -45,8 +55,8 @@ class SessionRecord:
     match: float | None = None
     reset_confirmed: bool = False
     verdict: Verdict = field(default_factory=Verdict)
-    draft: Verdict = field(default_factory=Verdict)
-    draft_instruction: str = ''
+    draft: Mapping[str, Plain] = field(default_factory=dict)
+    draft_instruction: str | None = None
     delivered: tuple[str, ...] = ()
     reveal: Reveal | None = None
     verified: bool | None = None
@@ -160,19 +170,30 @@ def _preferred(record: SessionRecord, entry: Entry) -> dict[str, Any]:
 def _said(record: SessionRecord, entry: Entry, asked: Asked,
           slot: Slot | None = None) -> dict[str, Any]:
     """Return the change by an entry that holds the fields asked for at one moment."""
-    words = {one.name: entry.data[one.key] for one in asked_at(asked, slot)
+    fields = asked_at(asked, slot)
+    words = {one.name: entry.data[one.key] for one in fields
              if one.required or one.key in entry.data}
-    return {'verdict': with_said(record.verdict, words), **_NO_DRAFT, 'notice': ''}
+    return {'verdict': with_said(record.verdict, words), 'notice': '',
+            'draft': _without(record.draft, (one.name for one in fields))}
 
 
 def _drafted(record: SessionRecord, entry: Entry) -> dict[str, Any]:
-    return {'draft': with_said(record.draft, entry.data),
-            'draft_instruction': str(entry.data.get('instruction', record.draft_instruction))}
+    typed = {name: value for name, value in entry.data.items() if name in NAMES}
+    from_plain(typed)   # an entry that cannot be read is named here
+    return {'draft': {**record.draft, **typed},
+            'evaluator': str(entry.data.get('evaluator', record.evaluator)),
+            'draft_instruction': entry.data.get('instruction', record.draft_instruction)}
+
+
+def _without(draft: Mapping[str, Plain], final: Iterable[str]) -> dict[str, Plain]:
+    gone = set(final)
+    return {name: value for name, value in draft.items() if name not in gone}
 
 
 def _invalidated(record: SessionRecord, entry: Entry) -> dict[str, Any]:
     words = {'valid': False, 'invalid_reason': str(entry.data['reason'])}
-    return {'verdict': with_said(record.verdict, words), **_NO_DRAFT, 'notice': ''}
+    return {'verdict': with_said(record.verdict, words), 'notice': '',
+            'draft': _without(record.draft, words)}
 
 
 def _revalidated(record: SessionRecord, entry: Entry) -> dict[str, Any]:
@@ -197,13 +218,13 @@ def _running(record: SessionRecord) -> Slot:
     return slot
 
 
-_NO_DRAFT: Mapping[str, Any] = {'draft': Verdict(), 'draft_instruction': ''}
 _CHANGES: Mapping[Move, Any] = {
     Move.CHECKED: lambda r, e: {'station': str(e.data['station']),
                                 'evaluator': str(e.data.get('evaluator', r.evaluator)),
                                 'checks': tuple(e.data['checks'])},
     Move.TASK: lambda r, e: {'evaluator': str(e.data['evaluator']),
-                             'prompt': str(e.data['prompt']), **_NO_DRAFT, 'notice': ''},
+                             'prompt': str(e.data['prompt']), 'draft_instruction': None,
+                             'notice': ''},
     Move.ASSIGNED: lambda r, e: {'session_id': str(e.data['session_id']),
                                  'commitment': str(e.data['commitment'])},
     Move.PHOTOGRAPHED: lambda r, e: {'views': tuple(e.data['views']), 'notice': ''},

@@ -13,7 +13,6 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.files import move, sync_folder
 from arena_robot.core.iso_time import to_iso
-from arena_robot.core.verdict import said
 from arena_robot.records.session_file import SessionFile, Source, write_session
 from arena_robot.session.protocol.journal import JOURNAL, Journal, read_journal
 from arena_robot.session.protocol.machine import Session
@@ -112,7 +111,7 @@ def session_file(record: SessionRecord) -> SessionFile:
         record.prompt, to_iso(record.created_ns), to_iso(record.updated_ns), record.commitment,
         record.reveal, record.verified,
         {slot.value: one for slot, one in record.slots.items()}, record.verdict, record.checks,
-        record.views, record.matches, record.match, record.reset_confirmed, said(record.draft),
+        record.views, record.matches, record.match, record.reset_confirmed, record.draft,
         record.delivered, record.notice)
 
 

@@ -24,7 +24,15 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, Conflict, DataError
-from arena_robot.core.verdict import FIELDS, Asked, Kind, Verdict, VerdictField, asked_at
+from arena_robot.core.verdict import (
+    FIELDS,
+    Asked,
+    Kind,
+    Verdict,
+    VerdictField,
+    asked_at,
+    to_plain,
+)
 from arena_robot.session.evaluator.checks import EXAMPLES, instruction_problem, is_repeat
 from arena_robot.session.evaluator.control import Control
 from arena_robot.session.evaluator.desk import RUBRIC, Desk, DeskState
@@ -209,8 +217,12 @@ def _typing(app: FastAPI, console: Console) -> None:
     @app.post('/api/draft')
     def draft(request: Request, words: dict[str, Any]) -> dict[str, Any]:
         slot = _slot(words) if words.get('slot') else None
-        fields = [one for one in FIELDS if one.slot is slot]
-        console.command(request).draft(_verdict(words, fields), str(words.get('instruction', '')))
+        fields = [one for one in FIELDS if one.slot is slot and one.key in words]
+        verdict = to_plain(_verdict(words, fields))
+        texts = {name: str(words[name] or '') for name in ('evaluator', 'instruction')
+                 if name in words}
+        console.command(request).draft({**{one.name: verdict[one.name] for one in fields},
+                                        **texts})
         return {}
 
 

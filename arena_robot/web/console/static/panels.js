@@ -51,7 +51,7 @@ function task(state, use) {
   const who = el('input', {type: 'text', id: 'evaluator', autocomplete: 'name',
     value: state.evaluator || localStorage.getItem('arena-evaluator') || ''});
   const what = el('input', {type: 'text', id: 'instruction', autocomplete: 'off',
-    maxlength: 300, value: state.draft_instruction || state.instruction});
+    maxlength: 300, value: state.draft_instruction});
   const hint = el('p', {class: 'hint', id: 'instruction-hint'});
   let repeat = false;
   const look = async () => {
@@ -63,7 +63,7 @@ function task(state, use) {
   };
   const typed = settled(() => {
     look().catch(() => {});
-    if (what.value) post('draft', {instruction: what.value}).catch(() => {});
+    post('draft', {instruction: what.value}).catch(() => {});
   });
   what.addEventListener('input', typed);
   what.addEventListener('keydown', (event) => {

@@ -79,13 +79,9 @@ function fieldsAt(use, asked, slot = null) {
   return use.options.fields.filter((one) => one.asked === asked && one.slot === slot);
 }
 
-// What was said or typed so far: the draft where there is one.
+// What was typed so far, also when it was cleared, and otherwise what was said.
 function typed(state, fields) {
-  return Object.fromEntries(fields.map((one) => {
-    const draft = state.draft[one.name];
-    const isSaid = draft !== null && draft !== '';
-    return [one.name, isSaid ? draft : state.verdict[one.name]];
-  }));
+  return Object.fromEntries(fields.map((one) => [one.name, state.draft[one.name]]));
 }
 
 // One input per field. `words` returns what they hold; `changed` is called after each change.
