@@ -61,6 +61,12 @@ def test_a_walk_goes_from_file_to_connected_file(name, table):
         assert not broken, f'{name}: {broken} neither import each other nor name the same thing'
 
 
+def test_the_frame_walks_to_the_call_of_the_policy():
+    [table] = [table for name, table in WALKS if name == 'frame to policy']
+    last, _ = steps(table)[-1]
+    assert 'self._policy.infer(observation, episode)' in (PACKAGE / last).read_text()
+
+
 def test_walks_that_are_not_connected_are_found():
     assert linked('policy/grpc/client.py', 'policy/grpc/wire.py')
     assert not linked('policy/grpc/wire.py', 'ranking/elo.py')

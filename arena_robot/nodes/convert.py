@@ -1,6 +1,7 @@
 """
 Conversion between ROS messages and core types; functions without state.
 
+Images are converted where they are sent (camera/node.py) and received (remote/camera.py).
 Numbers go into messages as ``array.array`` or numpy arrays, because rclpy converts anything else
 element by element.
 """
@@ -23,15 +24,12 @@ from arena_robot.core.observation import (
     ArmState,
     Floats,
     GripperState,
-    Image,
     ObjectStatus,
-    Pixels,
     RobotMode,
 )
 from arena_robot.safety.kinematics import rpy_of
 
 KNUCKLE_CLOSED = 0.7929
-ENCODINGS = {'rgb8': (0, 1, 2), 'bgr8': (2, 1, 0), 'bgra8': (2, 1, 0)}
 _SECOND_NS = 1_000_000_000
 
 
@@ -189,32 +187,6 @@ def action_message(action: Action, stamp_ns: int, frame_id: str,
     """Return the message for a policy action."""
     return arena.PolicyAction(header=header(stamp_ns, frame_id), command_id=command_id,
                               action_space=action.space.value, values=doubles(action.values))
-
-
-def image_message(pixels: Pixels, stamp_ns: int, frame_id: str, encoding: str) -> sensor.Image:
-    """Return an Image of (H, W, 3) RGB pixels in one of ENCODINGS."""
-    height, width = pixels.shape[:2]
-    if encoding != 'rgb8':
-        pixels = pixels[:, :, ENCODINGS[encoding]]
-    if encoding == 'bgra8':
-        pixels = np.dstack([pixels, np.full((height, width), 255, np.uint8)])
-    out = sensor.Image(header=header(stamp_ns, frame_id), height=height, width=width,
-                       encoding=encoding, step=width * pixels.shape[2])
-    out.data = array('B', pixels.tobytes())
-    return out
-
-
-def image(message: sensor.Image) -> Image:
-    """Return (H, W, 3) RGB pixels of an rgb8, bgr8 or bgra8 Image; ValueError otherwise."""
-    if message.encoding not in ENCODINGS:
-        raise ValueError(f"image encoding '{message.encoding}'."
-                         f'{nearest(message.encoding, ENCODINGS)}')
-    channels = 4 if message.encoding == 'bgra8' else 3
-    rows = np.frombuffer(message.data, np.uint8).reshape(message.height, message.step)
-    pixels = rows[:, :message.width * channels].reshape(message.height, message.width, channels)
-    if message.encoding != 'rgb8':
-        pixels = np.ascontiguousarray(pixels[:, :, ENCODINGS[message.encoding]])
-    return Image(pixels, stamp_of(message.header.stamp))
 
 
 def camera_info_message(info: CameraInfo, stamp_ns: int, frame_id: str) -> sensor.CameraInfo:

@@ -18,7 +18,7 @@ import PIL.Image
 from arena_robot.core.action import Chunk
 from arena_robot.core.errors import PolicyRefused
 from arena_robot.core.observation import Image, Observation, Pixels, view
-from arena_robot.policy.base import Policy, PolicySpec
+from arena_robot.policy.base import Closable, Policy, PolicySpec
 
 MIDDLE = (288, 512)   # height, width of the reference's first step
 MARGIN = 1.3          # how far above the target's bandwidth a reduced image must stay
@@ -113,3 +113,8 @@ class Resizing:
     def reset(self, episode: str = '') -> None:
         """Pass on."""
         self._policy.reset(episode)
+
+    def close(self) -> None:
+        """Close the inner policy, if it holds something."""
+        if isinstance(self._policy, Closable):
+            self._policy.close()

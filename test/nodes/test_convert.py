@@ -11,6 +11,9 @@ from arena_robot.core.camera import CameraInfo
 from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import ArmState, GripperState, ObjectStatus, RobotMode
 from arena_robot.nodes import convert
+from arena_robot.nodes.camera.node import image_message
+from arena_robot.nodes.camera.params import ENCODINGS
+from arena_robot.nodes.remote.camera import read_image
 from arena_robot.safety.robots import FR3, PANDA
 
 NAMES = PANDA.joint_names()
@@ -68,24 +71,24 @@ def test_a_policy_action_survives():
         convert.action(PolicyAction(action_space='joint_positions'))
 
 
-@pytest.mark.parametrize('encoding', convert.ENCODINGS)
+@pytest.mark.parametrize('encoding', ENCODINGS)
 def test_an_image_survives_in_every_encoding(encoding):
     pixels = np.random.default_rng(2).integers(0, 256, (6, 8, 3), np.uint8)
-    message = convert.image_message(pixels, 11, 'eye', encoding)
+    message = image_message(pixels, 11, 'eye', encoding)
     assert message.step == len(message.data) // 6
-    back = convert.image(message)
+    back = read_image(message)
     assert np.array_equal(back.pixels, pixels)
     assert back.stamp_ns == 11
 
 
 def test_an_image_with_padded_rows_is_read():
-    message = convert.image_message(np.full((2, 2, 3), 7, np.uint8), 0, '', 'rgb8')
+    message = image_message(np.full((2, 2, 3), 7, np.uint8), 0, '', 'rgb8')
     message.step = 8
     message.data = bytes([7] * 6 + [0] * 2) * 2
-    assert np.array_equal(convert.image(message).pixels, np.full((2, 2, 3), 7))
+    assert np.array_equal(read_image(message).pixels, np.full((2, 2, 3), 7))
     message.encoding = 'mono8'
     with pytest.raises(ValueError, match='mono8'):
-        convert.image(message)
+        read_image(message)
 
 
 def test_camera_geometry_survives():

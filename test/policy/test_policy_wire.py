@@ -14,7 +14,7 @@ from arena_robot.core.jpeg import to_jpeg
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.contract import check_actions, check_chunk, check_observation
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.pictures import from_announced_jpeg
+from arena_robot.policy.grpc.wire import from_announced_jpeg
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
 SPECS = st.builds(

@@ -123,3 +123,12 @@ def test_channel_flips_and_crops_are_resized_like_copies():
     view_of_it = pixels[10:-10, 5:-5, ::-1]
     assert np.array_equal(fast(view_of_it, 64, 64), fast(view_of_it.copy(), 64, 64))
     assert np.array_equal(exact(view_of_it, 64, 64), exact(view_of_it.copy(), 64, 64))
+
+
+def test_closing_it_closes_the_inner_policy():
+    closed = []
+    inner = Noted()
+    Resizing(inner).close()    # holds nothing
+    inner.close = lambda: closed.append(True)
+    Resizing(inner).close()
+    assert closed == [True]

@@ -4,12 +4,15 @@ import dataclasses
 
 import numpy as np
 import pytest
-from fake_station import FakeArm, LoopClock
+from fake_station import FakeArm, FakeCamera, FakeGripper, FakePolicy, FakeSafety, LoopClock, Sink
 
-from arena_robot.core.errors import DriverError, ReadTimeout
+from arena_robot.core.action import ActionSpace, Chunk
+from arena_robot.core.episode import EndReason, Slot
+from arena_robot.core.errors import DriverError, PolicyUnavailable, ReadTimeout
 from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.robot_motions import RobotMotions
+from arena_robot.session.loop.rollout import RolloutRequest
 from arena_robot.session.ports import SessionConfig
 
 
@@ -30,6 +33,36 @@ def motions(speeds):
     arm = BrakingArm(clock, speeds)
     config = SessionConfig(StationInfo('bench', 'panda'))
     return RobotMotions(Parts(arm, None, {}), None, clock, config), arm
+
+
+@pytest.mark.parametrize('raised', [PolicyUnavailable('azure-fast at 10.0.0.7'),
+                                    RuntimeError('azure-fast: CUDA')])
+def test_nothing_that_a_policy_raises_is_shown_or_logged(raised, caplog):
+    clock = LoopClock()
+    parts = Parts(FakeArm(clock), FakeGripper(clock), {'left': FakeCamera(clock)})
+    stage = RobotMotions(parts, FakeSafety(), clock, SessionConfig(StationInfo('bench', 'panda')))
+    policy = FakePolicy(clock)
+
+    def fail(*args):
+        raise raised
+    policy.infer = policy.reset = fail
+    with caplog.at_level('DEBUG'):
+        episode = stage.run(RolloutRequest('s1', Slot.A, 'close it'), policy, Sink())
+    assert episode.end is EndReason.POLICY_ERROR
+    assert episode.detail.startswith('the policy of slot A ')
+    assert caplog.text
+    assert 'azure' not in caplog.text
+
+
+def test_a_chunk_that_cannot_be_executed_does_not_tell_its_shape():
+    clock = LoopClock()
+    parts = Parts(FakeArm(clock), FakeGripper(clock), {'left': FakeCamera(clock)})
+    stage = RobotMotions(parts, FakeSafety(), clock, SessionConfig(StationInfo('bench', 'panda')))
+    policy = FakePolicy(clock)
+    policy.infer = lambda *args: Chunk(np.zeros((2, 3), np.float32), ActionSpace.JOINT_POSITION)
+    episode = stage.run(RolloutRequest('s1', Slot.A, 'close it'), policy, Sink())
+    assert episode.detail == ('the policy of slot A answered with something that cannot be '
+                              'executed')
 
 
 def test_rest_is_what_the_arm_measures():

@@ -20,7 +20,7 @@ from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import EYES, Pixels
 from arena_robot.drivers.base import Camera, Part
 from arena_robot.nodes import backends, convert, diagnostics, qos
-from arena_robot.nodes.camera.params import STYLES, CameraParams
+from arena_robot.nodes.camera.params import ENCODINGS, STYLES, CameraParams
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
 
@@ -120,13 +120,26 @@ class CameraNode(PartNode[CameraParams]):
         eye.geometry.header.stamp = convert.time_of(stamp_ns)
         eye.info.publish(eye.geometry)
         if eye.image.get_subscription_count():
-            eye.image.publish(convert.image_message(pixels, stamp_ns, eye.frame_id,
-                                                    self.params.encoding))
+            eye.image.publish(image_message(pixels, stamp_ns, eye.frame_id,
+                                            self.params.encoding))
 
     def _publish_jpeg(self, eye: Eye, pixels: Pixels, stamp_ns: int) -> None:
         if eye.compressed.get_subscription_count():
             eye.compressed.publish(jpeg_message(pixels, stamp_ns, eye.frame_id,
                                                 self.params.jpeg_quality))
+
+
+def image_message(pixels: Pixels, stamp_ns: int, frame_id: str, encoding: str) -> ImageMessage:
+    """Return (H, W, 3) RGB pixels as an Image in one of ENCODINGS."""
+    height, width = pixels.shape[:2]
+    if encoding != 'rgb8':
+        pixels = pixels[:, :, ENCODINGS[encoding]]
+    if encoding == 'bgra8':
+        pixels = np.dstack([pixels, np.full((height, width), 255, np.uint8)])
+    out = ImageMessage(header=convert.header(stamp_ns, frame_id), height=height, width=width,
+                       encoding=encoding, step=width * pixels.shape[2])
+    out.data = array('B', pixels.tobytes())
+    return out
 
 
 def jpeg_message(pixels: Pixels, stamp_ns: int, frame_id: str, quality: int) -> CompressedImage:

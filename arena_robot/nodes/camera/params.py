@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from arena_robot.core.jpeg import QUALITY
 from arena_robot.core.observation import ROLES
-from arena_robot.nodes import convert
 from arena_robot.nodes.parameters import param
 from arena_robot.nodes.part_params import PartParams
 
+# Position of red, green and blue in a pixel of an Image message.
+ENCODINGS = {'rgb8': (0, 1, 2), 'bgr8': (2, 1, 0), 'bgra8': (2, 1, 0)}
 STYLES = {
     'zed5': ('~/{eye}/color/rect/image', '~/{eye}/color/rect/camera_info',
              '{name}_{eye}_camera_frame_optical'),
@@ -28,7 +29,7 @@ class CameraParams(PartParams):
     pub_frame_rate: float = param(15.0, 'frames published', 0.1, 120.0, unit='Hz')
     width: int = param(0, 'published width; 0: size of the camera', 0, 4096, unit='px')
     height: int = param(0, 'published height; 0: size of the camera', 0, 4096, unit='px')
-    encoding: str = param('rgb8', 'pixel format', choices=tuple(convert.ENCODINGS))
+    encoding: str = param('rgb8', 'pixel format', choices=tuple(ENCODINGS))
     jpeg_quality: int = param(
         QUALITY, 'quality of …/compressed, encoded only while it has subscribers', 1, 100)
     topic_style: str = param(

@@ -9,11 +9,12 @@ from sensor_msgs.msg import CameraInfo as CameraInfoMessage
 from sensor_msgs.msg import Image as ImageMessage
 
 from arena_robot.core.camera import CameraInfo
+from arena_robot.core.config import nearest
 from arena_robot.core.observation import EYES, Image
 from arena_robot.drivers.arrivals import Arrivals
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.nodes import convert
-from arena_robot.nodes.camera.params import STYLES
+from arena_robot.nodes.camera.params import ENCODINGS, STYLES
 from arena_robot.nodes.remote.part import Newest, RemotePart
 
 
@@ -70,7 +71,7 @@ class RemoteCamera(RemotePart):
         return keep
 
     def _receiver(self, eye: str) -> Callable[[ImageMessage], None]:
-        return lambda message: self._on_image(eye, convert.image(message))
+        return lambda message: self._on_image(eye, read_image(message))
 
     def _on_image(self, eye: str, image: Image) -> None:
         """Pair the eyes by stamp; an unpaired image counts as dropped."""
@@ -88,6 +89,19 @@ class RemoteCamera(RemotePart):
                                 self._sequence, self._dropped)
             self._arrivals.note(image.stamp_ns, self._clock.now_ns())
         self._newest.put(frame)
+
+
+def read_image(message: ImageMessage) -> Image:
+    """Return (H, W, 3) RGB pixels of an rgb8, bgr8 or bgra8 Image; ValueError otherwise."""
+    if message.encoding not in ENCODINGS:
+        raise ValueError(f"image encoding '{message.encoding}'."
+                         f'{nearest(message.encoding, ENCODINGS)}')
+    channels = 4 if message.encoding == 'bgra8' else 3
+    rows = np.frombuffer(message.data, np.uint8).reshape(message.height, message.step)
+    pixels = rows[:, :message.width * channels].reshape(message.height, message.width, channels)
+    if message.encoding != 'rgb8':
+        pixels = np.ascontiguousarray(pixels[:, :, ENCODINGS[message.encoding]])
+    return Image(pixels, convert.stamp_of(message.header.stamp))
 
 
 def _other(eye: str) -> str:

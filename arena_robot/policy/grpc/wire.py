@@ -1,17 +1,22 @@
-"""Core words to ``arena.policy.v1`` messages and back."""
+"""
+Core types to ``arena.policy.v1`` messages and back.
 
+Nothing larger than the limit is ever decoded.
+"""
+
+import io
 from collections.abc import Callable
 
 import numpy as np
+import PIL.Image
 from google.protobuf.message import DecodeError
 
 from arena_robot.core.action import ActionSpace, Chunk, handled
-from arena_robot.core.errors import BadReply, PolicyRefused
-from arena_robot.core.jpeg import to_jpeg
+from arena_robot.core.errors import BadReply, DataError, PolicyRefused
+from arena_robot.core.jpeg import from_jpeg, to_jpeg
 from arena_robot.core.observation import ArmState, GripperState, Image, Observation, Pixels
-from arena_robot.policy.base import GRIPPER, PROTOCOL_VERSION, PolicySpec
+from arena_robot.policy.base import GRIPPER, MAX_SIDE, PROTOCOL_VERSION, PolicySpec
 from arena_robot.policy.contract import check_actions, check_spec
-from arena_robot.policy.pictures import from_announced_jpeg, from_rgb8
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
 # The numbers of arena_policy.proto's enum, which must be those of the table.
@@ -22,8 +27,6 @@ SPACES = handled({
 SPACE_OF = {number: space for space, number in SPACES.items()}
 RESIZES = {'fast': pb.RESIZE_FAST, 'exact': pb.RESIZE_EXACT}
 RESIZE_OF = {number: name for name, number in RESIZES.items()}
-DECODERS: dict[int, Callable[[bytes, int, int], Pixels]] = {
-    pb.ENCODING_RGB8: from_rgb8, pb.ENCODING_JPEG: from_announced_jpeg}
 MAX_IMAGES = 6
 
 
@@ -107,6 +110,43 @@ def _image_from_wire(message: pb.Image) -> Image:
         raise PolicyRefused(f"image '{message.view}' has unknown encoding {message.encoding}; "
                             'send ENCODING_RGB8 or ENCODING_JPEG')
     return Image(decode(message.data, message.height, message.width), message.stamp_ns)
+
+
+def from_announced_jpeg(data: bytes, height: int, width: int) -> Pixels:
+    """Return (height, width, 3) RGB; raises PolicyRefused when the bytes say otherwise."""
+    _check_sides(height, width)
+    try:
+        with PIL.Image.open(io.BytesIO(data), formats=('JPEG',)) as header:
+            found = header.size
+    except (OSError, ValueError, PIL.Image.DecompressionBombError) as error:
+        raise PolicyRefused(f'an image is not a JPEG that can be read: {error}') from error
+    if found != (width, height):
+        raise PolicyRefused(f'a JPEG was announced as {height}x{width} (height x width) and is '
+                            f'{found[1]}x{found[0]}')
+    try:
+        return from_jpeg(data)
+    except DataError as error:
+        raise PolicyRefused('an image is not a JPEG that can be read') from error
+
+
+def from_rgb8(data: bytes, height: int, width: int) -> Pixels:
+    """Return (height, width, 3) RGB; raises PolicyRefused when the length does not fit."""
+    _check_sides(height, width)
+    if len(data) != height * width * 3:
+        raise PolicyRefused(f'a raw image of {height}x{width} (height x width) needs '
+                            f'{height * width * 3} bytes, found {len(data)}')
+    out: Pixels = np.frombuffer(data, np.uint8).reshape(height, width, 3).copy()
+    return out
+
+
+def _check_sides(height: int, width: int) -> None:
+    """Raise PolicyRefused unless both sides are 1 to MAX_SIDE pixels."""
+    if not (1 <= height <= MAX_SIDE and 1 <= width <= MAX_SIDE):
+        raise PolicyRefused(f'image sides must be 1 to {MAX_SIDE} pixels, found {height}x{width}')
+
+
+DECODERS: dict[int, Callable[[bytes, int, int], Pixels]] = {
+    pb.ENCODING_RGB8: from_rgb8, pb.ENCODING_JPEG: from_announced_jpeg}
 
 
 def partial_observation(stamp_ns: int, q: np.ndarray, pose: np.ndarray, gripper: float,

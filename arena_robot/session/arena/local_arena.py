@@ -5,6 +5,7 @@ For stations without a server. The pair of an open session is stored sealed (see
 :mod:`arena_robot.session.arena.seal`), so that it survives a restart without being readable.
 """
 
+import contextlib
 import json
 import threading
 import uuid
@@ -19,8 +20,7 @@ from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import ConfigError, Conflict, ServerError
 from arena_robot.core.files import write_text
 from arena_robot.core.verdict import Verdict, from_plain, to_plain
-from arena_robot.policy.base import Policy
-from arena_robot.session.arena.blind import BlindPolicy
+from arena_robot.policy.base import Closable, Policy
 from arena_robot.session.arena.seal import read_key, seal, unseal
 from arena_robot.session.base import Assignment, Reveal, StationInfo, commitment
 
@@ -67,7 +67,7 @@ class LocalArena:
         self._folder = folder
         self._clock = clock
         self._rng = rng
-        self._policies: dict[tuple[str, Slot], BlindPolicy] = {}
+        self._policies: dict[tuple[str, Slot], Policy] = {}
         self._lock = threading.RLock()
 
     def assign(self, station: StationInfo, evaluator: str, prompt: str) -> Assignment:
@@ -155,7 +155,7 @@ class LocalArena:
     def _draw(self, entries: tuple[PolicyEntry, ...]) -> PolicyEntry:
         return self._rng.choices(entries, [entry.weight for entry in entries])[0]
 
-    def _connected(self, entry: PolicyEntry, slot: Slot) -> BlindPolicy:
+    def _connected(self, entry: PolicyEntry, slot: Slot) -> Policy:
         policy: Policy | None = None
         try:
             policy = self._connect(entry)
@@ -164,13 +164,14 @@ class LocalArena:
         if policy is None:
             raise ServerError(f'the policy of slot {slot.value} cannot be reached; '
                               'abort the session and start another')
-        return BlindPolicy(policy, slot, self._clock)
+        return policy
 
     def _release(self, session_id: str) -> None:
         for slot in Slot:
             policy = self._policies.pop((session_id, slot), None)
-            if policy is not None:
-                policy.close()
+            if isinstance(policy, Closable):
+                with contextlib.suppress(Exception):    # its text may name the policy
+                    policy.close()
 
     def _entry(self, name: str) -> PolicyEntry:
         for entry in self._config.policies:

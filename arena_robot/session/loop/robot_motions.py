@@ -14,7 +14,7 @@ from arena_robot.core.episode import EndReason, Episode
 from arena_robot.core.errors import DriverError, SessionError
 from arena_robot.core.observation import Pixels
 from arena_robot.policy.base import Policy
-from arena_robot.session.arena.blind import BlindPolicy
+from arena_robot.session.arena.blind import blinded
 from arena_robot.session.loop.match import Mask, ViewMatch, compare_views
 from arena_robot.session.loop.parts import Parts, move_to_reset
 from arena_robot.session.loop.photos import keep_photos, read_photos
@@ -122,14 +122,14 @@ class RobotMotions:
         Yield a rollout that :meth:`stop` can end; no other motion can start meanwhile.
 
         Raises SessionError when :meth:`stop` was called since ``stops`` was read. Errors of the
-        policy keep their kind and lose their text; see :class:`BlindPolicy`.
+        policy keep their class and lose their text; see :func:`blinded`.
         """
         config = self._config.rollout
         if max_steps:
             config = replace(config, max_steps=min(max_steps, config.max_steps))
         with self._alone(f'{job.slot.value} is running'):
-            blind = BlindPolicy(policy, job.slot, self._clock)
-            rollout = Rollout(job, self.parts, blind, self._safety, self._clock, sink, config)
+            rollout = Rollout(job, self.parts, policy, self._safety, self._clock, sink, config,
+                              shown_error=lambda error: blinded(error, job.slot))
             self._rollout = rollout    # from here on a stop ends the rollout itself
             try:
                 if stops not in (None, self._stops):

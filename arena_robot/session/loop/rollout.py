@@ -7,6 +7,7 @@ safety layer. In every case the arm is stopped and the steps so far are kept.
 
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -74,17 +75,23 @@ class _Stopped(Exception):
 
 
 class Rollout:
-    """One episode; :meth:`run` it once, :meth:`stop` it from any thread."""
+    """
+    One episode; :meth:`run` it once, :meth:`stop` it from any thread.
+
+    ``shown_error`` returns what may be shown of an error of the policy; None shows it as it is.
+    """
 
     def __init__(self, job: RolloutRequest, parts: Parts, policy: Policy,
                  safety: CommandFilter, clock: Clock,
-                 sink: StepSink, config: RolloutConfig = RolloutConfig()) -> None:
+                 sink: StepSink, config: RolloutConfig = RolloutConfig(),
+                 shown_error: Callable[[Exception], Exception] | None = None) -> None:
         self.job = job
         self._parts = parts
         self._safety = safety
         self._clock = clock
         self._sink = sink
         self._config = config
+        self._shown_error = shown_error
         self._executor = ChunkExecutor(policy, timeout_s=config.inference_timeout_s)
         self._wanted: tuple[EndReason, str] | None = None
         self._gate = threading.Lock()
@@ -189,10 +196,14 @@ class Rollout:
             tick.loop_s, tick.late_s, coarse(taken.inference_s)), seen)
 
     def _next_action(self, seen: Observation) -> ChunkStep:
+        problem: Exception | None = None
         try:
             taken = self._executor.step(seen, self.job.token)
-        finally:
-            self._go_on()
+        except Exception as error:
+            problem = self._shown_error(error) if self._shown_error else error
+        self._go_on()
+        if problem is not None:
+            raise problem   # here, so that the original error is not stored as its context
         if taken.chunk_index >= self._chunks:
             self._chunks = taken.chunk_index + 1
             self._sink.chunk(taken.chunk_index, taken.asked_at, taken.chunk)
