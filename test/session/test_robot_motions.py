@@ -1,6 +1,7 @@
 """What a session does with the robot beside rollouts: the confirmation that the arm is at rest."""
 
 import dataclasses
+import threading
 
 import numpy as np
 import pytest
@@ -85,3 +86,24 @@ def test_an_arm_that_is_silent_is_not_at_rest():
     arm.wait_state = wait_state
     with pytest.raises(ReadTimeout):
         stage.wait_rest()
+
+
+def test_stops_that_wait_for_an_arm_that_hangs_take_one_thread():
+    stage, arm = motions([0.0])
+    asked, answers = threading.Semaphore(0), threading.Event()
+
+    def hang():
+        asked.release()
+        assert answers.wait(10.0)
+    arm.stop = hang
+    before = threading.active_count()
+    stops = [stage.begin_stop() for _ in range(20)]
+    rests = [stage.begin_rest() for _ in range(20)]
+    assert asked.acquire(timeout=10.0)
+    assert stage.stops == 40
+    assert threading.active_count() == before + 1
+    assert not any(one.done() for one in (*stops, *rests))
+    answers.set()
+    assert {one.result(10.0) for one in (*stops, *rests)} == {None}
+    assert asked.acquire(blocking=False), 'a stop that came later is sent again'
+    assert not asked.acquire(blocking=False)

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
@@ -24,7 +24,9 @@ from arena_msgs.srv import (
 )
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import ArenaError, SessionError
+from arena_robot.core.joined_call import done, then
 from arena_robot.nodes import qos
+from arena_robot.nodes.answers import answering, create_deferred_service
 from arena_robot.nodes.session.audience import RosAudience
 from arena_robot.nodes.session.messages import drafted_words, state_message, verdict_of
 from arena_robot.session.arena.blind import coarse
@@ -52,8 +54,9 @@ class SessionServices:
                 (SessionCommand, 'command', self._command),
                 (TakeControl, 'take_control', self._take),
                 (Trigger, 'confirm_scene_reset', self._confirm),
-                (Trigger, 'e_stop', self._stop), (Trigger, 'abort', self._abort)):
+                (Trigger, 'abort', self._abort)):
             node.create_service(kind, f'~/{name}', answering(name, work), callback_group=group)
+        create_deferred_service(node, Trigger, 'e_stop', self._stop, group)
         node.create_service(ListSessions, '~/list_sessions', self._list, callback_group=group)
         self._heard_s = 0.0
         qos.subscription(node, Empty, '~/watching', self._on_watching, qos.STREAM)
@@ -104,10 +107,8 @@ class SessionServices:
     def _confirm(self, request: Trigger.Request, _: Any) -> str:
         return self._access.press('', Button.CONFIRM_RESET)
 
-    def _stop(self, request: Trigger.Request, _: Any) -> str:
-        self._conductor.stop()
-        self._conductor.motions.wait_rest()
-        return 'the arm is at rest'
+    def _stop(self) -> 'Future[str]':
+        return then(self._conductor.motions.begin_rest(), lambda: done('the arm is at rest'))
 
     def _abort(self, request: Trigger.Request, _: Any) -> str:
         self._conductor.abort()
@@ -142,8 +143,8 @@ class SessionServices:
         return GoalResponse.ACCEPT
 
     def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
-        # At once, without waiting for the rollout's thread.
-        self._conductor.stop()
+        # Without waiting: neither for the arm nor for the rollout's thread.
+        self._conductor.motions.begin_stop().add_done_callback(_log_error)
         return CancelResponse.ACCEPT
 
     def _run(self, handle: ServerGoalHandle) -> RunEpisode.Result:
@@ -189,24 +190,13 @@ class SessionServices:
                 log.error('the arm could not be stopped: %s', error)
 
 
+def _log_error(stopped: 'Future[None]') -> None:
+    error = stopped.exception()
+    if error is not None:
+        log.error('the arm could not be stopped: %s', error)
+
+
 def _fill(result: RunEpisode.Result, episode: Episode) -> None:
     result.end_reason, result.detail = episode.end.value, episode.detail
     result.steps = episode.steps
     result.duration_s = (episode.ended_ns - episode.started_ns) * 1e-9
-
-
-def answering(name: str, work: Callable[[Any, Any], str]) -> Callable[[Any, Any], Any]:
-    """Return a service callback that answers with the message of ``work``, or of its error."""
-    def serve(request: Any, response: Any) -> Any:
-        try:
-            response.message = work(request, response)
-            response.success = True
-        except (ArenaError, ValueError, OSError) as error:
-            response.success, response.message = False, str(error)
-            log.info('%s: %s', name, error)
-        except Exception:
-            # Always answer, so that a caller does not wait for ever.
-            log.exception('%s failed', name)
-            response.success, response.message = False, f'{name} failed; see the log'
-        return response
-    return serve

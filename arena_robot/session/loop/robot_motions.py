@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import EndReason, Episode
 from arena_robot.core.errors import DriverError, SessionError
+from arena_robot.core.joined_call import JoinedCall, then
 from arena_robot.core.observation import Pixels
 from arena_robot.policy.base import Policy
 from arena_robot.session.arena.blind import blinded
@@ -43,6 +45,8 @@ class RobotMotions:
         self._stopped = threading.Event()
         self._stops = 0
         self._rollout: Rollout | None = None
+        self._arm_stop = JoinedCall('stop', self._stop_arm)
+        self._rest = JoinedCall('rest', self.wait_rest)
         self._start: dict[str, Pixels] = {}
         self.doing = ''
 
@@ -64,13 +68,25 @@ class RobotMotions:
 
     def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
         """Stop the arm now; a running rollout ends with ``reason``."""
+        self.begin_stop(reason, detail).result()
+
+    def begin_stop(self, reason: EndReason = EndReason.STOPPED,
+                   detail: str = '') -> 'Future[None]':
+        """
+        Stop the arm now, without waiting; the future is done once the arm has answered.
+
+        However many calls wait for an arm that does not answer, they take one thread.
+        """
         self._stops += 1
         self._stopped.set()
         rollout = self._rollout
         if rollout is not None:
-            rollout.stop(reason, detail)
-        else:
-            self.parts.arm.stop()
+            rollout.end(reason, detail)
+        return self._arm_stop.ask()
+
+    def begin_rest(self) -> 'Future[None]':
+        """Stop the arm now, without waiting; the future is done once it is measured at rest."""
+        return then(self.begin_stop(), self._rest.ask)
 
     def wait_rest(self, timeout_s: float = REST_S) -> None:
         """Return once the arm's measured speed shows rest; DriverError when it does not."""
@@ -142,6 +158,13 @@ class RobotMotions:
         """Run a policy to its end; see :meth:`Rollout.run`."""
         with self.rollout(job, policy, sink) as rollout:
             return rollout.run()
+
+    def _stop_arm(self) -> None:
+        rollout = self._rollout
+        if rollout is not None:
+            rollout.stop_arm()
+        else:
+            self.parts.arm.stop()
 
     def _refuse_stopped(self) -> None:
         if self._stopped.is_set():

@@ -111,12 +111,18 @@ class Rollout:
 
     def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
         """Stop the arm now and end the episode; the first reason counts."""
+        self.end(reason, detail)
+        self.stop_arm()
+
+    def end(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
+        """End the episode without waiting for the arm; no further step is begun."""
+        self._wanted = self._wanted or (reason, detail)
+        self._executor.cancel()
+
+    def stop_arm(self) -> None:
+        """Stop the arm after the step under way; after :meth:`end` none follows."""
         with self._gate:
-            self._wanted = self._wanted or (reason, detail)
-            try:
-                self._parts.arm.stop()
-            finally:
-                self._executor.cancel()
+            self._parts.arm.stop()
 
     def run(self) -> Episode:
         """Run until the episode ends; return how it ended, also after an error."""
