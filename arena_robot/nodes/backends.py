@@ -6,7 +6,6 @@ others as ``<backend>.<argument>``, or ``driver.<argument>`` where the backend i
 ``module:Class``. Simulation and replay have their own constructors here.
 """
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from typing_extensions import Self
 
 from arena_robot.core.errors import ConfigError
+from arena_robot.drivers.arguments import CLOCK, arguments
 from arena_robot.drivers.base import Part
 from arena_robot.drivers.table import driver, require_part
 from arena_robot.nodes.arm.params import ArmParams
@@ -25,7 +25,9 @@ from arena_robot.nodes.parameters import (
     by_name,
     declare,
     declare_one,
+    is_set,
     param,
+    set_value,
 )
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.part_params import PartParams
@@ -69,19 +71,19 @@ def _plain(node: AnyPartNode, kind: str, found: type[Any], backend: str) -> Make
     """Return a function that calls the constructor of ``found`` with parameters by name."""
     given, wanted = by_name(node.params), dict[str, Any]()
     prefix = 'driver' if ':' in backend else backend
-    for name, argument in inspect.signature(found).parameters.items():
-        if name == 'clock':
-            wanted[name] = node.timeline.part
-        elif name in given:
-            wanted[name] = given[name]
-        elif argument.default is not inspect.Parameter.empty and argument.default is not None:
-            default = argument.default
-            wanted[name] = declare_one(node, Param(
-                f'{prefix}.{name}', tuple(default) if isinstance(default, list) else default,
-                Meaning(f'{name} of {found.__name__}')))
-        elif argument.default is inspect.Parameter.empty:
-            raise ConfigError(f'{found.__name__} needs {name}, and {node.get_name()} has no such '
-                              'parameter')
+    for one in arguments(found):
+        name = f'{prefix}.{one.name}'
+        if one.name == CLOCK:
+            wanted[CLOCK] = node.timeline.part
+        elif one.name in given:
+            wanted[one.name] = given[one.name]
+        elif one.default is not None or is_set(node, name):
+            wanted[one.name] = declare_one(node, Param(
+                name, set_value(node, name) if one.default is None else one.default,
+                Meaning(f'{one.name} of {found.__name__}')))
+        elif one.required:
+            raise ConfigError(f'{found.__name__} needs {one.name}: set the parameter {name} of '
+                              f'{node.get_name()}')
 
     def make() -> Part:
         made: Part = found(**wanted)

@@ -138,6 +138,17 @@ def refuse_unknown(node: Node) -> None:
                               f'{nearest(name, set(known) - set(_ALWAYS))}')
 
 
+def is_set(node: Node, name: str) -> bool:
+    """Tell whether a parameter file or an argument of the process sets ``name``."""
+    return name in node._parameter_overrides
+
+
+def set_value(node: Node, name: str) -> Value:
+    """Return what a parameter file or an argument of the process sets ``name`` to."""
+    value = node._parameter_overrides[name].value
+    return cast(Value, tuple(value) if isinstance(value, list | array) else value)
+
+
 def declare_one(node: Node, param: Param) -> Value:
     """Declare one parameter and return its value; raises ConfigError as `declare` does."""
     where = f'{node.get_fully_qualified_name()}: {param.name}'

@@ -8,6 +8,7 @@ from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
 from arena_robot.core.errors import ConfigError
+from arena_robot.drivers.conformance.rigs import driver_rig
 from arena_robot.nodes.gripper.node import GripperNode
 from arena_robot.nodes.spin import Spin
 from arena_robot.nodes.supervisor import overrides_file
@@ -31,6 +32,17 @@ class LabGripper(Opened):
 
 class Handless(Opened):
     def __init__(self, clock): pass
+
+class Loose(LabGripper):
+    def __init__(self, clock, com_port, **more): super().__init__(clock, com_port)
+
+class Odd(LabGripper):
+    def __init__(self, clock, com_port, table={'a': 1}): super().__init__(clock, com_port)
+
+class Needy(LabGripper):
+    def __init__(self, clock, com_port, stroke_mm, note=None, marks=[1.0, 2.0]):
+        super().__init__(clock, com_port, stroke_mm)
+        self.note, self.marks = note, marks
 """
 
 
@@ -72,6 +84,40 @@ def test_what_a_driver_lacks_is_said_before_anything_opens(lab):
         gripper_node({'backend': 'lab_grippers:Handless'})
     with pytest.raises(ConfigError, match=r"gripper_node: no gripper backend 'lap'. Did you mean"):
         gripper_node({'backend': 'lap'})
+
+
+def by_check(values, backend):
+    """Return the driver as `arena driver check` makes it."""
+    with driver_rig('gripper', backend, {'com_port': '/dev/lab', **values}) as rig:
+        return rig.part
+
+
+def by_node(values, backend):
+    return gripper_node({'backend': backend, 'driver': values} if values
+                        else {'backend': backend})
+
+
+BOTH = pytest.mark.parametrize('made', [by_check, by_node])
+
+
+@BOTH
+@pytest.mark.parametrize(('backend', 'values', 'words'), [
+    ('lab_grippers:Loose', {}, r'Loose takes \*\*more, which no parameter can set'),
+    ('lab_grippers:Odd', {}, r"Odd: table=\{'a': 1\} cannot be a parameter; a default is None"),
+    ('lab_grippers:Needy', {}, 'Needy needs stroke_mm: '),
+    ('lab_grippers:LabGripper', {'stroke_mm': 'wide'}, 'stroke_mm must be a float, found str')])
+def test_check_and_node_refuse_the_same_drivers_with_the_same_words(lab, made, backend, values,
+                                                                    words):
+    with pytest.raises(ConfigError, match=words):
+        made(values, backend)
+
+
+@BOTH
+def test_check_and_node_make_the_same_driver(lab, made):
+    part = made({'stroke_mm': 140.0, 'note': 'left bench', 'marks': [3, 4]}, 'lab_grippers:Needy')
+    assert (part.stroke_mm, part.note, part.marks) == (140.0, 'left bench', (3.0, 4.0))
+    part = made({'stroke_mm': 140.0}, 'lab_grippers:Needy')
+    assert (part.note, part.marks) in ((None, (1.0, 2.0)), (None, [1.0, 2.0]))
 
 
 def test_a_part_that_is_simulated_alone_is_in_the_time_of_its_world():

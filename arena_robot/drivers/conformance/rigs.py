@@ -1,6 +1,5 @@
 """A rig around the driver that a backend names, with the parameters that were given."""
 
-import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
@@ -9,6 +8,7 @@ from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import EYES, ROLES, RobotMode, view
+from arena_robot.drivers.arguments import CLOCK, arguments, check_names, fitted
 from arena_robot.drivers.base import Arm, Camera, Gripper, Part
 from arena_robot.drivers.conformance.arm import MOTIONS as ARM_MOTIONS
 from arena_robot.drivers.conformance.gripper import MOTIONS as GRIPPER_MOTIONS
@@ -53,20 +53,18 @@ def _rig(kind: str, part: Part, clock: Clock, **options: Any) -> AnyRig:
 
 
 def _made(found: type[Any], values: dict[str, Any], clock: Clock) -> Part:
-    known = inspect.signature(found).parameters
-    takes_any = any(one.kind is one.VAR_KEYWORD for one in known.values())
-    for name in values:
-        if name not in known and not takes_any:
-            raise ConfigError(f"{found.__name__} has no parameter '{name}'.{nearest(name, known)}")
-    if 'clock' in known:
-        values = {'clock': clock, **values}
-    missing = [name for name, one in known.items() if name not in values
-               and one.default is one.empty and one.kind not in (one.VAR_KEYWORD,
-                                                                 one.VAR_POSITIONAL)]
+    """Return the part as a node makes it. Raises ConfigError."""
+    check_names(found, values)
+    known = arguments(found)
+    if any(one.name == CLOCK for one in known):
+        values = {CLOCK: clock, **values}
+    missing = [one.name for one in known if one.required and one.name not in values]
     if missing:
         raise ConfigError(f'{found.__name__} needs {", ".join(missing)}: give each as '
                           '--param NAME=VALUE')
-    return cast(Part, found(**values))
+    return cast(Part, found(**{
+        one.name: values[one.name] if one.name == CLOCK else fitted(found, one, values[one.name])
+        for one in known if one.name in values}))
 
 
 def _known(values: Mapping[str, Any], names: tuple[str, ...], backend: str) -> None:

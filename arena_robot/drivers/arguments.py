@@ -1,0 +1,85 @@
+"""The arguments of a driver's constructor, each of which a node offers as a parameter."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from arena_robot.core.config import nearest
+from arena_robot.core.errors import ConfigError
+
+SCALARS = (bool, int, float, str)
+CLOCK = 'clock'
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument; ``default`` is None where it has none, or where None is its default."""
+
+    name: str
+    required: bool
+    default: Any = None
+
+
+def arguments(found: type[Any]) -> tuple[Argument, ...]:
+    """
+    Return the arguments of a driver's constructor.
+
+    Raises ConfigError for one that a parameter cannot set: ``*args``, ``**kwargs``, an argument
+    without a name, and a default that is neither None, a bool, int, float or str, nor a list of
+    one of these.
+    """
+    try:
+        known = inspect.signature(found).parameters
+    except ValueError as error:
+        raise ConfigError(f'{found.__name__}: its arguments cannot be read: {error}') from error
+    return tuple(_argument(found, one) for one in known.values())
+
+
+def check_names(found: type[Any], given: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a name that is no argument of ``found``, with the nearest one."""
+    known = [one.name for one in arguments(found)]
+    for name in given:
+        if name not in known:
+            raise ConfigError(f"{found.__name__} has no parameter '{name}'.{nearest(name, known)}")
+
+
+def fitted(found: type[Any], argument: Argument, value: Any) -> Any:
+    """
+    Return ``value`` as a node would pass it on: 1 as 1.0 and a list as a tuple where meant.
+
+    Raises ConfigError when it has another type than the argument's default.
+    """
+    if argument.default is None:
+        return tuple(value) if isinstance(value, list) else value
+    if isinstance(argument.default, tuple):
+        items = tuple(value) if isinstance(value, list | tuple) else (value,)
+        kinds = {type(one) for one in argument.default}
+        return tuple(_scalar(found, argument.name, kind, item) for item in items
+                     for kind in kinds or {type(item)})
+    return _scalar(found, argument.name, type(argument.default), value)
+
+
+def _argument(found: type[Any], one: inspect.Parameter) -> Argument:
+    if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD, one.POSITIONAL_ONLY):
+        raise ConfigError(f'{found.__name__} takes {str(one).split("=")[0]}, which no parameter '
+                          'can set; give each argument of its constructor a name')
+    if one.default is one.empty:
+        return Argument(one.name, required=True)
+    default = tuple(one.default) if isinstance(one.default, list) else one.default
+    items = default if isinstance(default, tuple) else (default,)
+    alike = len({type(item) for item in items}) <= 1
+    if one.name == CLOCK or default is None or (
+            alike and all(type(item) in SCALARS for item in items)):
+        return Argument(one.name, required=False, default=default)
+    raise ConfigError(f'{found.__name__}: {one.name}={one.default!r:.60} cannot be a parameter; '
+                      'a default is None, a bool, int, float or str, or a list of one of these')
+
+
+def _scalar(found: type[Any], name: str, kind: type, value: Any) -> Any:
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        raise ConfigError(f'{found.__name__}: {name} must be a {kind.__name__}, found '
+                          f'{type(value).__name__} {value!r:.60}')
+    return value
