@@ -61,13 +61,14 @@ def run(args: argparse.Namespace) -> int:
 def _roboarena(args: argparse.Namespace, groups: 'Sequence[list[ExportSource]]',
                output: Path) -> list[Path]:
     from arena_robot.cli.progress_bar import ProgressBar
-    from arena_robot.recording.formats.roboarena import write_rollouts
-    from arena_robot.records.roboarena_dump import session_folder, write_session
+    from arena_robot.recording.formats.roboarena import unfinished, write_rollouts
+    from arena_robot.records.roboarena_dump import add_session, session_folder
 
-    with ProgressBar() as bar:
-        def finish(done: int, made: 'tuple[RoboArenaSession, dict[str, str]]') -> None:
-            write_session(output, *made)
+    with ProgressBar() as bar, unfinished(output) as work:
+        def finish(done: int, made: 'tuple[RoboArenaSession, dict[str, str], Path]') -> None:
+            add_session(output, *made)
             bar.show(done, len(groups), made[0].session_id)
 
-        made = workers(args).map(functools.partial(write_rollouts, output=output), groups, finish)
-    return [session_folder(output, session.session_id) for session, _ in made]
+        made = workers(args).map(
+            functools.partial(write_rollouts, output=output, work=work), groups, finish)
+    return [session_folder(output, session.session_id) for session, *_ in made]

@@ -68,6 +68,10 @@ class RoboArenaSession:
         """The first instruction of its rollouts."""
         return next((r.prompt for r in self.rollouts if r.prompt), '')
 
+    def policies(self) -> dict[str, str]:
+        """Return the names of the pair by slot."""
+        return dict(zip(SLOTS, (self.policy_a, self.policy_b), strict=True))
+
     def slots(self) -> dict[str, RoboArenaRollout]:
         """Return the rollout of each slot; the last scored one where a policy ran often."""
         found: dict[str, RoboArenaRollout] = {}

@@ -18,7 +18,7 @@ import yaml
 
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError, DataError
-from arena_robot.core.files import write_text
+from arena_robot.core.files import move, write_text
 from arena_robot.records.roboarena import (
     SLOTS,
     RoboArenaData,
@@ -69,10 +69,17 @@ def session_folder(dump: Path, session_id: str) -> Path:
     return dump / SESSIONS_FOLDER / session_id
 
 
-def write_session(dump: Path, session: RoboArenaSession, spaces: Mapping[str, str]) -> None:
-    """Write a session's metadata into its folder; ``spaces`` are action spaces by policy."""
+def add_session(dump: Path, session: RoboArenaSession, spaces: Mapping[str, str],
+                files: Path) -> Path:
+    """
+    Move a session's folder ``files`` into the dump, with its metadata, and return where it is.
+
+    ``spaces`` are action spaces by policy. Raises DataError when the dump has the session.
+    """
     folder = session_folder(dump, session.session_id)
-    write_text(folder / SESSION_GLOB.removeprefix('*/'), _yaml({
+    if folder.exists():
+        raise DataError(f'{folder} exists already; exports do not overwrite')
+    write_text(files / SESSION_GLOB.removeprefix('*/'), _yaml({
         'session_id': session.session_id, 'evaluation_type': session.evaluation_type,
         'valid': session.valid, 'language_instruction': session.prompt,
         'preference': session.preference.value if session.preference else None,
@@ -80,8 +87,12 @@ def write_session(dump: Path, session: RoboArenaSession, spaces: Mapping[str, st
         'evaluation_location': session.institution,
         'session_creation_timestamp': session.created,
         'session_completion_timestamp': session.completed,
-        'policies': {r.letter: _policy(r) for r in session.rollouts}}))
+        'policies': {slot: {'policy_name': name} for slot, name in session.policies().items()}
+        | {r.letter: _policy(r) for r in session.rollouts}}))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    move(files, folder)
     _count(dump, spaces)
+    return folder
 
 
 def _policy(rollout: RoboArenaRollout) -> dict[str, Any]:
@@ -108,7 +119,13 @@ def _session(path: Path) -> RoboArenaSession:
         'policy': p.get('policy_name'), 'letter': letter,
         'instruction': data.get('language_instruction'), 'duration_steps': p.get('duration'),
         'partial_success': p.get('partial_success'), 'binary_success': p.get('binary_success'),
-    }, session) for letter, p in sorted(policies.items(), key=lambda item: str(item[0]))])
+    }, session) for letter, p in sorted(policies.items(), key=lambda item: str(item[0]))
+        if _ran(p)])
+
+
+def _ran(policy: object) -> bool:
+    """Tell whether a policy's mapping says more than its name."""
+    return isinstance(policy, dict) and bool(set(policy) - {'policy_name'})
 
 
 def _count(dump: Path, spaces: Mapping[str, str]) -> None:
@@ -117,7 +134,8 @@ def _count(dump: Path, spaces: Mapping[str, str]) -> None:
     known = read_yaml(path).get('policy_index', {}) if path.exists() else {}
     index = {**known, **{name: {'action_space': space} for name, space in spaces.items()}}
     sessions = sorted((dump / SESSIONS_FOLDER).glob(SESSION_GLOB))
-    rollouts = sum(len(read_yaml(p).get('policies') or {}) for p in sessions)
+    rollouts = sum(_ran(policy) for p in sessions
+                   for policy in (read_yaml(p).get('policies') or {}).values())
     write_text(path, _yaml({
         'total_sessions': len(sessions), 'total_policy_episodes': rollouts,
         'policy_index': dict(sorted(index.items()))}))

@@ -98,6 +98,25 @@ def test_a_roboarena_dump_comes_back_as_the_same_session(session, maker, tmp_pat
     assert main(['export', str(session), '--format', 'roboarena', '--output', str(dump)]) == 2
 
 
+def test_a_dump_with_one_slot_names_both_policies_and_comes_back(session, tmp_path, capsys):
+    one = tmp_path / ID
+    shutil.copytree(session, one)
+    shutil.rmtree(one / 'B')
+    dump, again = tmp_path / 'dump', tmp_path / 'again'
+    assert main(['export', str(one), '--format', 'roboarena', '--output', str(dump)]) == 0
+    about = yaml.safe_load((dump / 'global_metadata.yaml').read_text())
+    assert (about['total_sessions'], about['total_policy_episodes']) == (1, 1)
+    found, = read_dump(dump).sessions
+    assert (found.policy_a, found.policy_b) == ('first_policy', 'second')
+    assert [r.letter for r in found.rollouts] == ['A']
+    capsys.readouterr()
+    assert main(['import', str(dump), '--output', str(again)]) == 0
+    assert '1 sessions, 1 with a valid verdict, 1 rollouts' in capsys.readouterr().out
+    back = read_session(again / ID)
+    assert (back.reveal.policy_a, back.reveal.policy_b) == ('first_policy', 'second')
+    assert back.progress('B') is None
+
+
 def lerobot_rows(root, info, episode):
     """Return the rows of an episode, after a look at its table and its videos."""
     path = info['data_path'].format(chunk_index=episode['data/chunk_index'],

@@ -49,3 +49,25 @@ def test_export_with_two_jobs(layout, pristine, tmp_path, capsys):
     assert {k: v for k, v in first.items() if not k.endswith('.mp4')} == {
         k: v for k, v in second.items() if not k.endswith('.mp4')}
     assert '4 episodes exported' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('jobs', ['1', '2'])
+def test_an_export_that_fails_leaves_no_half_written_session(jobs, pristine, tmp_path, capsys):
+    places = []
+    for name in ('whole', 'broken'):
+        shutil.copytree(pristine, tmp_path / name / 'A')
+        places.append(str(tmp_path / name))
+    shutil.copytree(pristine, tmp_path / 'broken' / 'B')
+    for file in (tmp_path / 'broken' / 'B').glob('*.mcap'):
+        file.write_bytes(file.read_bytes()[:1000])
+    for file in (*(tmp_path / 'broken' / 'B').glob('*.npz'),
+                 *(tmp_path / 'broken' / 'B').glob('*.mp4')):
+        file.unlink()
+    output = tmp_path / 'dump'
+    assert main(['export', *places, '--format', 'roboarena', '--output', str(output),
+                 '--jobs', jobs]) != 0
+    sessions = output / 'evaluation_sessions'
+    assert all((one / 'metadata.yaml').exists() for one in sessions.glob('*'))
+    assert not (sessions / 'broken').exists()
+    assert {one.name for one in output.iterdir()} <= {'evaluation_sessions',
+                                                      'global_metadata.yaml'}

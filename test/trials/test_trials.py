@@ -1,6 +1,8 @@
 """Trials: one is repeatable, many are the same wherever they are run."""
 
+import ctypes
 import importlib.util
+import os
 
 import pytest
 from scipy.stats import binomtest
@@ -10,7 +12,7 @@ if importlib.util.find_spec('mujoco') is None:
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.parallel import Workers
-from arena_robot.trials.run import run_all, run_here
+from arena_robot.trials.run import printing_elsewhere, run_all, run_here
 from arena_robot.trials.trial import Course, Trial, wilson
 
 
@@ -74,3 +76,15 @@ def test_a_served_policy_can_be_rated():
 def test_a_cluster_finds_what_one_process_finds(dask):
     trials = [Trial('vision', 'lift_cube', seed, 16) for seed in range(3)]
     assert run_all(trials, Workers(cluster=dask)) == run_all(trials, Workers())
+
+
+def test_what_policies_and_c_libraries_print_is_no_result(capfd):
+    libc = ctypes.CDLL(None)
+    with printing_elsewhere():
+        print('from Python')
+        os.write(1, b'from a system call\n')
+        libc.puts(b'from C')
+    print('{"a": 1}')
+    out, err = capfd.readouterr()
+    assert out == '{"a": 1}\n'
+    assert sorted(err.splitlines()) == ['from C', 'from Python', 'from a system call']

@@ -7,7 +7,10 @@ The npz has one dictionary per step (``cartesian_position``, ``joint_position``,
 288.
 """
 
+import contextlib
 import re
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +25,28 @@ from arena_robot.records.roboarena_dump import session_folder
 SIZE = (512, 288)
 
 
-def write_rollouts(sources: list[ExportSource], output: Path
-                   ) -> tuple[RoboArenaSession, dict[str, str]]:
-    """
-    Write the files of a session's rollouts; return what ``write_session`` takes to finish it.
+@contextlib.contextmanager
+def unfinished(output: Path) -> Iterator[Path]:
+    """Yield a folder in ``output`` for sessions that are not whole; it is removed at the end."""
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output, prefix='.unfinished-') as folder:
+        yield Path(folder)
 
-    Sessions may be written at the same time, but finished one after the other only.
+
+def write_rollouts(sources: list[ExportSource], output: Path, work: Path
+                   ) -> tuple[RoboArenaSession, dict[str, str], Path]:
+    """
+    Write the files of a session's rollouts below ``work``; return what ``add_session`` takes.
+
+    Sessions may be written at the same time, but added to the dump one after the other only.
+    Raises DataError when the dump in ``output`` has the session.
     """
     session = sources[0].session
-    folder = session_folder(output, session.session_id)
-    if folder.exists():
-        raise DataError(f'{folder} exists already; exports do not overwrite')
-    folder.mkdir(parents=True)
+    found = session_folder(output, session.session_id)
+    if found.exists():
+        raise DataError(f'{found} exists already; exports do not overwrite')
+    folder = work / session.session_id
+    folder.mkdir()
     rollouts, spaces = [], {}
     for source in sources:
         with EpisodeExport(source) as episode:
@@ -47,7 +60,7 @@ def write_rollouts(sources: list[ExportSource], output: Path
         session.session_id, _file_name(session.policy('A')), _file_name(session.policy('B')),
         session.verdict.valid, session.verdict.preference, session.station, session.evaluator,
         session.created, session.updated, session.verdict.explanation,
-        rollouts=tuple(rollouts)), spaces
+        rollouts=tuple(rollouts)), spaces, folder
 
 
 def _write_episode(episode: EpisodeExport, folder: Path, name: str) -> None:
