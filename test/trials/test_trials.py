@@ -3,6 +3,7 @@
 import ctypes
 import importlib.util
 import os
+import sys
 
 import pytest
 from scipy.stats import binomtest
@@ -81,10 +82,10 @@ def test_a_cluster_finds_what_one_process_finds(dask):
 def test_what_policies_and_c_libraries_print_is_no_result(capfd):
     libc = ctypes.CDLL(None)
     with printing_elsewhere():
-        print('from Python')
+        sys.stdout.write('from Python\n')
         os.write(1, b'from a system call\n')
         libc.puts(b'from C')
-    print('{"a": 1}')
+    sys.stdout.write('{"a": 1}\n')
     out, err = capfd.readouterr()
     assert out == '{"a": 1}\n'
     assert sorted(err.splitlines()) == ['from C', 'from Python', 'from a system call']
