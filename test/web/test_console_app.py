@@ -76,7 +76,7 @@ def seated(web):
 def test_the_page_and_its_files(web):
     assert 'STOP' in web.get('/').text
     for name in ('console.css', 'console.js', 'panels.js', 'verdict.js', 'buttons.js', 'views.js',
-                 'api.js', 'dom.js', 'stop.js', 'deliberate.js'):
+                 'api.js', 'dom.js', 'stop.js', 'deliberate.js', 'line.js'):
         assert web.get(f'/static/{name}').status_code == 200
     assert web.get('/static/../console_app.py').status_code == 404
 

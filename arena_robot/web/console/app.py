@@ -2,17 +2,14 @@
 Evaluator console: web app for a :class:`arena_robot.session.evaluator.desk.Desk`.
 
 Serves three static files and a small JSON interface. Watching needs no control; commands need
-control, which one browser has at a time. STOP needs no control. The arm is stopped when the page
-in control is closed or cannot be reached while the arm moves.
+control, which one browser has at a time. STOP needs no control (see :mod:`.stop_line`). The arm is
+stopped when the page in control is closed or cannot be reached while the arm moves.
 """
 
-import asyncio
 import dataclasses
-import hmac
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -38,19 +35,17 @@ from arena_robot.session.evaluator.control import Control
 from arena_robot.session.evaluator.desk import RUBRIC, Desk, DeskState
 from arena_robot.session.loop.match import AMBER_FROM, GREEN_FROM
 from arena_robot.session.protocol.states import State
+from arena_robot.web.console.guard import ConsoleGuard
+from arena_robot.web.console.stop_line import add_stop
 
 log = logging.getLogger(__name__)
 
 PAGES = Path(__file__).parent / 'static'
 LOCAL = ('localhost', '127.0.0.1', '[::1]', '::1')
-COOKIE = 'arena_console'
 SEAT = 'X-Seat'
 NAME = 'web page'
 LONGEST_WAIT_S = 15.0
 ATTENDED_S = 5.0
-STOP_THREADS = 16
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Console:
@@ -109,10 +104,10 @@ def create_app(desk: Desk, token: str = '', hosts: tuple[str, ...] = LOCAL) -> F
     """
     app = FastAPI(title='arena console', docs_url=None, redoc_url=None, openapi_url=None)
     console = Console(desk)
+    app.add_middleware(ConsoleGuard, token=token)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
-    if token:
-        app.middleware('http')(_guard(token))
     app.exception_handler(ArenaError)(_told)
+    add_stop(app, desk)
     _watching(app, console)
     _picturing(app, desk)
     _commanding(app, console)
@@ -151,13 +146,6 @@ def _watching(app: FastAPI, console: Console) -> None:
     def instruction(text: str) -> dict[str, Any]:
         earlier = [one.instruction for one in desk.today() if one.state is State.DONE]
         return {'problem': instruction_problem(text), 'repeat': is_repeat(text, earlier)}
-
-    threads = ThreadPoolExecutor(STOP_THREADS, 'stop')    # STOP waits for no other request
-
-    @app.post('/api/stop')
-    async def stop() -> dict[str, Any]:
-        await asyncio.get_running_loop().run_in_executor(threads, desk.stop)
-        return {'at_rest': True}
 
 
 def _picturing(app: FastAPI, desk: Desk) -> None:
@@ -269,20 +257,3 @@ def _verdict(words: dict[str, Any], fields: Iterable[VerdictField]) -> Verdict:
 async def _told(request: Request, error: Exception) -> JSONResponse:
     code = 409 if isinstance(error, Conflict) else 400
     return JSONResponse({'detail': str(error)}, code)
-
-
-def _guard(token: str) -> Callable[[Request, Handler], Awaitable[Response]]:
-    def same(given: str | None) -> bool:
-        return given is not None and hmac.compare_digest(given.encode(), token.encode())
-
-    async def guard(request: Request, go_on: Handler) -> Response:
-        bearer = request.headers.get('Authorization', '').removeprefix('Bearer ')
-        given = request.query_params.get('token')
-        if not (same(request.cookies.get(COOKIE)) or same(bearer) or same(given)):
-            return JSONResponse({'detail': 'open the page with the link that the console printed '
-                                           'at its start: it holds the token'}, 401)
-        response = await go_on(request)
-        if same(given):
-            response.set_cookie(COOKIE, token, httponly=True, samesite='strict')
-        return response
-    return guard

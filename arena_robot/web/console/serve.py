@@ -32,7 +32,7 @@ class ConsoleServer:
         hosts = (*LOCAL, host, *names) if local or names else ('*',)
         config = uvicorn.Config(create_app(desk, self._token, hosts), host=host, port=port,
                                 log_level='warning', timeout_graceful_shutdown=3,
-                                server_header=False)
+                                server_header=False, ws='websockets-sansio', ws_max_size=4096)
         self._server = uvicorn.Server(config)
         self._thread: threading.Thread | None = None
 

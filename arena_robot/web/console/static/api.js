@@ -32,8 +32,9 @@ export async function sit(takeOver) {
 export const press = (button, text = '') => post('press', {button, text});
 
 // Asks the station to stop the arm; resolves once the arm's own measurement shows rest.
-export async function stopArm(timeoutMs = 3000) {
-  const told = await answer(await fetch('/api/stop', {
+// `name` is that of the press: the station stops once for it, by whichever way it comes first.
+export async function stopByRequest(name, timeoutMs = 3000) {
+  const told = await answer(await fetch(`/api/stop?press=${name}`, {
     method: 'POST', signal: AbortSignal.timeout(timeoutMs), priority: 'high', cache: 'no-store',
   }));
   if (!told.at_rest) throw new Error('the station does not tell whether the arm is at rest');

@@ -1,7 +1,10 @@
 // STOP: says at once that it was pressed, and shows when the arm has confirmed that it is at rest.
 
-import {stopArm} from './api.js';
+// It goes out by a request and by the line (line.js), whichever is first.
+
+import {stopByRequest} from './api.js';
 import {byId, el} from './dom.js';
+import {buildLine, stopByLine} from './line.js';
 
 const CONFIRM_MS = 500;
 const AGAIN_MS = 500;
@@ -16,6 +19,7 @@ let sending = 0;
 // `moving` tells whether the arm moves, or may move because its state is not known.
 export function buildStop(moving) {
   isMoving = moving;
+  buildLine(shown);
   const button = byId('stop');
   let downMs = -Infinity;
   button.addEventListener('pointerdown', () => { downMs = performance.now(); stop(); });
@@ -30,6 +34,10 @@ export function buildStop(moving) {
   }).observe(button.parentElement);
   for (const change of ['resize', 'scroll']) visualViewport.addEventListener(change, follow);
   if (sessionStorage.getItem(PENDING)) stop();
+}
+
+function shown(isUp) {
+  byId('line').hidden = isUp;
 }
 
 export async function stop() {
@@ -47,7 +55,7 @@ async function send(of) {
   sending += 1;
   while (since === of) {
     try {
-      await stopArm();
+      await stopByBoth();
       if (since === of) confirmed();
     } catch (error) {
       alarm(of, error.message);
@@ -55,6 +63,16 @@ async function send(of) {
     }
   }
   sending -= 1;
+}
+
+async function stopByBoth() {
+  const name = `${Date.now()}-${Math.random()}`;
+  const [line, request] = [stopByLine(name), stopByRequest(name)];
+  try {
+    await Promise.any([request, line]);
+  } catch (error) {
+    throw error.errors[0];
+  }
 }
 
 // What was confirmed is no longer said once the arm moves again.

@@ -1,0 +1,116 @@
+"""Which pages may use the console, and the line for STOP: a WebSocket beside the requests."""
+
+import json
+import threading
+
+import httpx
+import pytest
+from console_rig import WAIT_S, Station
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from arena_robot.core.errors import SessionError
+from arena_robot.web.console.serve import ConsoleServer
+
+
+@pytest.fixture
+def station():
+    station = Station()
+    yield station
+    station.rest.set()
+
+
+@pytest.fixture
+def url(station):
+    with ConsoleServer(station, port=0) as server:
+        yield server.url
+
+
+def line(url, **more):
+    return connect(f'{url.replace("http", "ws", 1)}api/stop_line', open_timeout=WAIT_S, **more)
+
+
+def ask(line, words):
+    line.send(json.dumps(words))
+    return json.loads(line.recv(WAIT_S))
+
+
+@pytest.mark.parametrize('origin', ['http://evil.example', 'null', 'http://localhost:1'])
+def test_a_page_of_another_origin_is_refused(url, station, origin):
+    for path in ('stop', 'sit', 'open', 'press', 'start', 'submit', 'score', 'judge', 'draft'):
+        answer = httpx.post(f'{url}api/{path}', headers={'Origin': origin}, json={})
+        assert answer.status_code == 403, path
+        assert 'open the console itself' in answer.json()['detail']
+    assert httpx.get(f'{url}api/state', headers={'Origin': origin}).status_code == 403
+    with pytest.raises(InvalidStatus), line(url, origin=origin):
+        pass
+    assert station.stops == 0
+
+
+def test_the_consoles_own_page_and_programs_are_not(url, station):
+    own = url.rstrip('/')
+    for headers in ({'Origin': own}, {}):
+        assert httpx.post(f'{url}api/stop', headers=headers).json() == {'at_rest': True}
+    with line(url, origin=own) as one, line(url) as other:
+        assert ask(one, {'stop': 'x'}) == ask(other, {'stop': 'x'}) == {
+            'stop': 'x', 'at_rest': True}
+    assert station.stops == 3
+
+
+def test_the_line_needs_the_token(station):
+    with ConsoleServer(station, port=0, token='sesame') as server:
+        url = server.url.split('?')[0]
+        for headers in ({}, {'Cookie': 'arena_console=wrong'}):
+            with pytest.raises(InvalidStatus), line(url, additional_headers=headers):
+                pass
+        with line(url, additional_headers={'Cookie': 'arena_console=sesame'}) as one:
+            assert ask(one, {'stop': 'a'})['at_rest']
+
+
+@pytest.mark.parametrize('path', ['', 'api/state', 'static/console.js', 'api/frame/left_left'])
+def test_a_page_loads_only_the_consoles_own_files(url, path):
+    headers = httpx.get(url + path).headers
+    rules = headers['content-security-policy']
+    host = url.split('/')[2]
+    for rule in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'",
+                 f"connect-src 'self' ws://{host} wss://{host}"):
+        assert rule in rules
+    assert 'unsafe' not in rules
+    assert headers['x-frame-options'] == 'DENY'
+    assert headers['x-content-type-options'] == 'nosniff'
+    assert headers['referrer-policy'] == 'same-origin', 'the link holds the token'
+
+
+def test_one_press_by_both_ways_stops_once(url, station):
+    with line(url) as one:
+        station.rest.clear()
+        one.send(json.dumps({'stop': 'p1'}))
+        answers = []
+        request = threading.Thread(target=lambda: answers.append(
+            httpx.post(f'{url}api/stop', params={'press': 'p1'}, timeout=WAIT_S).json()))
+        request.start()
+        assert ask(one, {'ping': 7}) == {'ping': 7}, 'the line waits for the arm'
+        station.rest.set()
+        assert json.loads(one.recv(WAIT_S)) == {'stop': 'p1', 'at_rest': True}
+        request.join()
+        assert (answers, station.stops) == ([{'at_rest': True}], 1)
+        assert ask(one, {'stop': 'p2'})['at_rest']
+        assert station.stops == 2
+
+
+def test_a_refusal_comes_by_the_line(url, station):
+    station.silent = SessionError('the arm node does not answer')
+    with line(url) as one:
+        assert ask(one, {'stop': 'p1'}) == {
+            'stop': 'p1', 'at_rest': False, 'detail': 'the arm node does not answer'}
+        station.silent = None
+        assert ask(one, {'stop': 'p2'})['at_rest']
+
+
+@pytest.mark.parametrize('text', ['x', '[]', '"stop"', '1'])
+def test_what_is_no_message_closes_the_line(url, station, text):
+    with line(url) as one:
+        one.send(text)
+        with pytest.raises(ConnectionClosed, match='expected'):
+            one.recv(WAIT_S)
+    assert httpx.post(f'{url}api/stop').json() == {'at_rest': True}
