@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / 'arena_robot'
-ROW = {'core': 1, 'records': 2, 'ranking': 2, 'safety': 2, 'drivers': 3, 'policy': 3,
+ROW = {'core': 1, 'records': 2, 'models': 2, 'ranking': 2, 'safety': 2, 'drivers': 3, 'policy': 3,
        'recording': 3, 'audit': 3, 'skills': 3, 'session': 4, 'server': 4, 'reports': 4,
        'nodes': 5, 'web': 5, 'trials': 5, 'demo': 6, 'cli': 7}
 HOMES = {

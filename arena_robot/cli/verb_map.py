@@ -13,7 +13,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ('Recorded episodes', ('episode', 'replay', 'export', 'import')),
     ('Drivers and policies: their authors', ('driver', 'policy')),
     ('The arena: its maintainers', ('server', 'admin', 'results')),
-    ('Results: everybody', ('rank', 'rank-eval', 'vote', 'game', 'audit', 'skill')),
+    ('Results: everybody', ('rank', 'rank-eval', 'vote', 'game', 'audit', 'judge', 'skill')),
     ('Simulation', ('sim', 'simulate-pool')),
 )
 OTHERS = 'More'

@@ -20,6 +20,10 @@ A message says what was requested, what was found and what to do; the cause is k
     │   ├── PolicyTimeout            'policy_timeout'
     │   ├── PolicyRefused            'policy_refused'     the server said no, with a reason
     │   └── BadReply                 'policy_bad_reply'   wrong shape, NaN, wrong protocol
+    ├── ModelError                   'model'              a model's server failed
+    │   ├── ModelUnavailable         'model_unavailable'  no usable answer after all attempts
+    │   ├── ModelBadReply            'model_bad_reply'    an answer that does not fit the protocol
+    │   └── BudgetSpent              'budget_spent'       one more call could exceed the budget
     ├── SessionError                 'session'            a step that the protocol does not allow
     ├── RecordingError               'recording'          a bag cannot be written or read
     ├── ProcessFailed                'process_failed'     a program did not start, or ended
@@ -118,6 +122,30 @@ class BadReply(PolicyError):
     """The reply does not match the protocol or the policy's own spec."""
 
     code = 'policy_bad_reply'
+
+
+class ModelError(ArenaError):
+    """A model's server failed."""
+
+    code = 'model'
+
+
+class ModelUnavailable(ModelError):
+    """No usable answer came after all attempts."""
+
+    code = 'model_unavailable'
+
+
+class ModelBadReply(ModelError):
+    """The answer does not fit the protocol, or what was asked for."""
+
+    code = 'model_bad_reply'
+
+
+class BudgetSpent(ModelError):
+    """One more call could cost more than the budget has left."""
+
+    code = 'budget_spent'
 
 
 class SessionError(ArenaError):

@@ -141,6 +141,11 @@ class SimStation:
         with self.world.ticked:
             return self.task.done(self.truth)
 
+    def potential(self) -> float:
+        """Return how far the present state is, 0 to 1; unlike progress it falls when undone."""
+        with self.world.ticked:
+            return float(self.task.potential(self.truth))
+
     def save(self) -> SavedState:
         """Return the present state, to be restored later."""
         world = self.world
@@ -185,6 +190,7 @@ class SimStation:
         self.world.rebind()
         self.world.settle(SETTLE_S)
         self._task = instance
+        instance.potential(self.truth)
 
     def _disturb(self, rng: np.random.Generator, moved_m: float, turned_rad: float) -> None:
         data = self.world.data

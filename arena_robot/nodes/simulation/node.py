@@ -80,6 +80,7 @@ class SimStationNode(Listening):
 
     def _offer(self) -> None:
         self._progress = qos.publisher(self, Float64, '~/progress')
+        self._potential = qos.publisher(self, Float64, '~/potential')
         self._success = qos.publisher(self, Bool, '~/success')
         self._words = qos.publisher(self, String, '~/instruction', qos.LATCHED)
         self._reports = qos.publisher(self, DiagnosticArray, '/diagnostics')
@@ -131,6 +132,7 @@ class SimStationNode(Listening):
 
     def _publish_progress(self) -> None:
         self._progress.publish(Float64(data=float(self.station.progress())))
+        self._potential.publish(Float64(data=self.station.potential()))
         self._success.publish(Bool(data=bool(self.station.succeeded())))
 
     def _report(self) -> None:

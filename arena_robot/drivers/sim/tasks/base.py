@@ -71,6 +71,13 @@ class Task(Protocol):
     def stage(self, truth: SceneTruth) -> float:
         """Return the progress of the present state, 0 to below 1; called every 20 ms."""
 
+    def potential(self, truth: SceneTruth) -> float:
+        """
+        Return how far the present state is: 0 at reset, 1 when done, without jumps in between.
+
+        It falls when work is undone. First called at reset, then whenever somebody asks.
+        """
+
     def done(self, truth: SceneTruth) -> bool:
         """Return whether the task is done now."""
 

@@ -11,6 +11,7 @@ from arena_robot.drivers.sim.tasks.base import ExpertHands, Place, Setup
 from arena_robot.drivers.sim.tasks.layout import Layout, choose, colours
 from arena_robot.drivers.sim.tasks.oracle import Approach, share
 from arena_robot.drivers.sim.tasks.pick import HALF, scatter
+from arena_robot.drivers.sim.tasks.potential import present
 from arena_robot.drivers.sim.truth import SceneTruth
 
 _NARROW = 0.52   # gripper position whose fingers fit behind the drawer's bar
@@ -62,6 +63,10 @@ class OpenDrawer(_DrawerTask):
         held = 0.4 if truth.grasped('drawer_handle') else reach
         return max(held, 0.4 + 0.55 * travel if travel > 0.05 else 0.0)
 
+    def potential(self, truth: SceneTruth) -> float:
+        """The stage, which falls when the joint moves back."""
+        return present(self.done(truth), self.stage(truth))
+
     def done(self, truth: SceneTruth) -> bool:
         """Ten centimetres open."""
         return truth.joint('drawer_slide') > 0.10
@@ -96,6 +101,10 @@ class CloseDrawer(_DrawerTask):
         reach = 0.3 * self._reach(truth.distance('drawer_handle'))
         travel = share(self.start - truth.joint('drawer_slide'), self.start)
         return max(reach, 0.3 + 0.65 * travel if travel > 0.03 else 0.0)
+
+    def potential(self, truth: SceneTruth) -> float:
+        """The stage, which falls when the joint moves back."""
+        return present(self.done(truth), self.stage(truth))
 
     def done(self, truth: SceneTruth) -> bool:
         """Within 8 mm of shut."""
@@ -134,6 +143,10 @@ class CloseBox:
         reach = 0.3 * self._reach(truth.distance('box_cover'))
         angle = share(LidBox.OPEN_RAD - truth.joint('box_lid'), LidBox.OPEN_RAD)
         return max(reach, 0.3 + 0.65 * angle if angle > 0.03 else 0.0)
+
+    def potential(self, truth: SceneTruth) -> float:
+        """The stage, which falls when the joint moves back."""
+        return present(self.done(truth), self.stage(truth))
 
     def done(self, truth: SceneTruth) -> bool:
         """The lid is within 5 degrees of shut."""
@@ -184,6 +197,10 @@ class PressButton:
         self._pressed = self._pressed or pushed >= 1.0
         reach = 0.5 * self._reach(truth.distance('button'))
         return max(reach, 0.5 + 0.45 * pushed if pushed > 0.1 else 0.0)
+
+    def potential(self, truth: SceneTruth) -> float:
+        """The stage; a press cannot be undone."""
+        return present(self.done(truth), self.stage(truth))
 
     def done(self, truth: SceneTruth) -> bool:
         """The button was pressed."""

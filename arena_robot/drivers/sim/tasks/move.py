@@ -10,6 +10,7 @@ from arena_robot.drivers.sim.tasks.base import ExpertHands, Place, Setup
 from arena_robot.drivers.sim.tasks.layout import Layout, choose, colours
 from arena_robot.drivers.sim.tasks.oracle import Approach, apart, share
 from arena_robot.drivers.sim.tasks.pick import scatter
+from arena_robot.drivers.sim.tasks.potential import held, present
 from arena_robot.drivers.sim.truth import SceneTruth
 from arena_robot.drivers.sim.vessels import Bottle, Cup
 
@@ -47,6 +48,10 @@ class SlideBook:
         way = self._way(apart(truth.position('book'), truth.position('zone')))
         reach = 0.2 * self._reach(truth.distance('book'))
         return max(reach, 0.2 + 0.75 * way if way > 0.03 else 0.0)
+
+    def potential(self, truth: SceneTruth) -> float:
+        """The stage, which falls when the book is pushed back."""
+        return present(self.done(truth), self.stage(truth))
 
     def done(self, truth: SceneTruth) -> bool:
         """Its middle is within 3 cm of the square's."""
@@ -90,6 +95,10 @@ class KnockOver:
         reach = 0.5 * self._reach(truth.distance('bottle'))
         tilt = share(1.0 - truth.upright('bottle'), 0.6)
         return max(reach, 0.5 + 0.45 * tilt if tilt > 0.02 else 0.0)
+
+    def potential(self, truth: SceneTruth) -> float:
+        """The stage, which falls when the bottle stands up again."""
+        return present(self.done(truth), self.stage(truth))
 
     def done(self, truth: SceneTruth) -> bool:
         """It lies."""
@@ -144,6 +153,14 @@ class WipeTable:
             return 0.15 * self._reach(truth.distance('sponge'))
         return 0.3 + 0.65 * len(self._wiped) / len(self.spots)
 
+    def potential(self, truth: SceneTruth) -> float:
+        """The share of spots wiped, which cannot be undone; before that reach and grasp."""
+        self.stage(truth)
+        wiped = len(self._wiped) / len(self.spots)
+        reach = self._reach(truth.distance('sponge'))
+        start = 0.3 if held(truth, 'sponge', SPONGE[2]) else 0.15 * reach
+        return present(self.done(truth), wiped + (1.0 - wiped) * start)
+
     def done(self, truth: SceneTruth) -> bool:
         """No spot is left."""
         return len(self._wiped) == len(self.spots)
@@ -184,6 +201,11 @@ class StayStill:
         if not self._moved:
             self._longest_s = truth.now_s - self._since_s
         return 0.95 * share(self._longest_s, 5.0)
+
+    def potential(self, truth: SceneTruth) -> float:
+        """The share of five seconds kept still; 0 for good once the arm moved."""
+        stage = self.stage(truth)
+        return 0.0 if self._moved else present(self.done(truth), stage)
 
     def done(self, truth: SceneTruth) -> bool:
         """Five seconds passed without leaving a 3 cm ball."""

@@ -8,6 +8,7 @@ from arena_robot.drivers.sim.props import Block
 from arena_robot.drivers.sim.tasks.base import ExpertHands, Place, Setup
 from arena_robot.drivers.sim.tasks.layout import Layout, choose, colours
 from arena_robot.drivers.sim.tasks.oracle import Approach, Carry, apart, share
+from arena_robot.drivers.sim.tasks.potential import CarryPotential, held, present
 from arena_robot.drivers.sim.truth import SceneTruth
 from arena_robot.drivers.sim.vessels import Bowl, Cup, Plate
 
@@ -43,6 +44,13 @@ class LiftCube:
             return 0.2 * reach
         return 0.4 + 0.5 * share(truth.position(self.target)[2] - HALF, 0.1)
 
+    def potential(self, truth: SceneTruth) -> float:
+        """The stage, with a grasp that does not flicker."""
+        reach = self._reach(truth.distance(self.target))
+        height = share(truth.position(self.target)[2] - HALF, 0.1)
+        holds = held(truth, self.target, HALF)
+        return present(self.done(truth), 0.4 + 0.5 * height if holds else 0.2 * reach)
+
     def done(self, truth: SceneTruth) -> bool:
         """Held 10 cm above the table."""
         return bool(truth.position(self.target)[2] > HALF + 0.10 and truth.grasped(self.target))
@@ -62,6 +70,7 @@ class CubeInBowl:
         layout = Layout(rng)
         self.target = f'{names[0]}_cube'
         self._carry = Carry(self.target, HALF)
+        self._present = CarryPotential(self.target, HALF, 0.065)
         bowl = Place(*layout.spot(0.09), 0.0)
         self.setup = Setup(
             choose(rng, f'put the {names[0]} cube in the bowl',
@@ -73,6 +82,10 @@ class CubeInBowl:
     def stage(self, truth: SceneTruth) -> float:
         """The carry to the bowl."""
         return self._carry.stage(truth, truth.position('bowl'))
+
+    def potential(self, truth: SceneTruth) -> float:
+        """The carry to the bowl."""
+        return present(self.done(truth), self._present(truth, truth.position('bowl')))
 
     def done(self, truth: SceneTruth) -> bool:
         """Resting inside the bowl."""
@@ -96,6 +109,7 @@ class CupOnPlate:
         colour, other = colours(rng, 2)
         layout = Layout(rng)
         self._carry = Carry('cup', 0.0)
+        self._present = CarryPotential('cup', 0.0, 0.06)
         self.setup = Setup(
             choose(rng, 'put the cup on the plate', f'place the {colour} mug on the plate',
                    'set the mug down on the plate'),
@@ -107,6 +121,10 @@ class CupOnPlate:
     def stage(self, truth: SceneTruth) -> float:
         """The carry to the plate."""
         return self._carry.stage(truth, truth.position('plate'))
+
+    def potential(self, truth: SceneTruth) -> float:
+        """The carry to the plate."""
+        return present(self.done(truth), self._present(truth, truth.position('plate')))
 
     def done(self, truth: SceneTruth) -> bool:
         """Standing upright on the plate."""

@@ -10,6 +10,7 @@ from arena_robot.drivers.sim.tasks.base import ExpertHands, Place, Setup
 from arena_robot.drivers.sim.tasks.layout import Layout, choose, colours
 from arena_robot.drivers.sim.tasks.oracle import Approach, Carry, apart, share
 from arena_robot.drivers.sim.tasks.pick import HALF, scatter
+from arena_robot.drivers.sim.tasks.potential import CarryPotential, held, present
 from arena_robot.drivers.sim.truth import SceneTruth
 from arena_robot.drivers.sim.vessels import Cup, Tray
 
@@ -25,6 +26,7 @@ class StackBlocks:
         top, base, other = colours(rng, 3)
         self.top, self.base = f'{top}_cube', f'{base}_cube'
         self._carry = Carry(self.top, HALF)
+        self._present = CarryPotential(self.top, HALF, 0.022)
         names = [f'{name}_cube' for name in (top, base, other)]
         self.setup = Setup(
             choose(rng, f'stack the {top} cube on the {base} cube',
@@ -35,6 +37,10 @@ class StackBlocks:
     def stage(self, truth: SceneTruth) -> float:
         """The carry to the other cube."""
         return self._carry.stage(truth, truth.position(self.base))
+
+    def potential(self, truth: SceneTruth) -> float:
+        """The carry to the other cube."""
+        return present(self.done(truth), self._present(truth, truth.position(self.base)))
 
     def done(self, truth: SceneTruth) -> bool:
         """Standing on the other cube."""
@@ -63,6 +69,7 @@ class SortCubes:
         cubes = [f'{colour}_cube' for colour in self.colours]
         places |= scatter(rng, layout, cubes)
         self._carries = {cube: Carry(cube, HALF) for cube in cubes}
+        self._present = {cube: CarryPotential(cube, HALF, 0.05) for cube in cubes}
         a, b = self.colours
         self.setup = Setup(
             choose(rng, 'sort the cubes onto the trays of the same colour',
@@ -75,6 +82,13 @@ class SortCubes:
         return sum(1.0 if self._sorted(truth, colour) else
                    self._carries[f'{colour}_cube'].stage(truth, truth.position(f'{colour}_tray'))
                    for colour in self.colours) / 2
+
+    def potential(self, truth: SceneTruth) -> float:
+        """Half for each sorted cube, and half the carry of the other that is farthest on."""
+        rest = [self._present[f'{colour}_cube'](truth, truth.position(f'{colour}_tray'))
+                for colour in self.colours if not self._sorted(truth, colour)]
+        sorted_ = len(self.colours) - len(rest)
+        return present(not rest, (sorted_ + max(rest, default=0.0)) / len(self.colours))
 
     def done(self, truth: SceneTruth) -> bool:
         """Both are sorted."""
@@ -122,6 +136,16 @@ class FindCube:
         lifted = share(truth.position('cup')[2] - 0.085, 0.06)
         aside = share(apart(truth.position('cup'), truth.position('cube')), 0.09)
         return 0.4 + 0.3 * lifted + 0.25 * lifted * aside
+
+    def potential(self, truth: SceneTruth) -> float:
+        """The stage, with a grasp that does not flicker; a cup let go aside counts 0.3."""
+        cup = truth.position('cup')
+        aside = share(apart(cup, truth.position('cube')), 0.09)
+        lifted = share(cup[2] - 0.085, 0.06)
+        reach = self._reach(truth.distance('cup'))
+        holds = held(truth, 'cup', 0.085)
+        return present(self.done(truth), 0.4 + 0.3 * lifted + 0.25 * lifted * aside if holds
+                       else 0.2 * reach + 0.3 * aside)
 
     def done(self, truth: SceneTruth) -> bool:
         """The cup is away from the cube, which stayed on the table."""

@@ -1,0 +1,1 @@
+"""Dense progress of episodes: judges, OPD metrics, and a benchmark for judges."""

@@ -1,0 +1,155 @@
+"""
+Metrics over many episodes: all, successes alone, failures alone, with intervals.
+
+Intervals are percentiles of a bootstrap over sessions: the episodes of a session are drawn
+together, because they share scene and evaluator. Fingerprints compare the failures of policies
+within a task, as the paper's figure 5: z-scores over the policies' means (population standard
+deviation), CRA and STR negated so that more is better, none below ``MIN_FAILURES`` failures, 0
+where all policies are alike.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from arena_robot.audit.opd import QUARTERS
+from arena_robot.core.errors import ConfigError
+from arena_robot.core.observation import Floats
+
+MIN_FAILURES = 3
+DRAWS = 1000
+FINGERPRINT = ('mp', 'ppl', 'cra', 'str')
+QUALITY = ('ppl', 'cra', 'str')
+_NEGATED = {'cra', 'str'}
+
+
+@dataclass(frozen=True)
+class Audited:
+    """One audited episode; ``metrics`` None or missing is undefined or refused."""
+
+    name: str
+    session: str
+    policy: str
+    task: str
+    success: bool | None
+    metrics: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over ``count`` episodes, standard deviation (n - 1), 95 % interval; NaN: none."""
+
+    mean: float
+    sd: float
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True)
+class PolicySummary:
+    """
+    A policy's metrics on a task (empty: all tasks).
+
+    ``reached`` are the shares of episodes that reached each quarter; ``successes`` and
+    ``failures`` are means over those alone.
+    """
+
+    policy: str
+    task: str
+    episodes: int
+    labelled: int
+    reached: Mapping[str, Mean]
+    overall: Mapping[str, Mean]
+    successes: Mapping[str, Mean]
+    failures: Mapping[str, Mean]
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """z-scores of a policy's failures on a task; None is too few failures, or undefined."""
+
+    policy: str
+    task: str
+    failures: int
+    z: Mapping[str, float | None]
+
+
+def summaries(episodes: Sequence[Audited], by_task: bool = False, seed: int = 0,
+              draws: int = DRAWS) -> list[PolicySummary]:
+    """Return a summary per policy, or per policy and task, by name."""
+    keys = sorted({(e.policy, e.task if by_task else '') for e in episodes})
+    return [_summary(policy, task, [e for e in episodes if e.policy == policy
+                                    and task in ('', e.task)], seed, draws)
+            for policy, task in keys]
+
+
+def fingerprints(episodes: Sequence[Audited], at_least: int = MIN_FAILURES) -> list[Fingerprint]:
+    """Return the failure fingerprints of all policies on all tasks."""
+    if at_least < 1:
+        raise ConfigError(f'a fingerprint needs at least 1 failure, found {at_least}')
+    found = []
+    for task in sorted({e.task for e in episodes}):
+        failed = {policy: [e for e in episodes if e.task == task and e.policy == policy
+                           and e.success is False]
+                  for policy in sorted({e.policy for e in episodes if e.task == task})}
+        scores = {metric: _z({policy: _values(rows, metric) for policy, rows in failed.items()
+                              if len(rows) >= at_least}, metric) for metric in FINGERPRINT}
+        found += [Fingerprint(policy, task, len(rows), {
+            metric: scores[metric].get(policy) for metric in FINGERPRINT})
+            for policy, rows in failed.items()]
+    return found
+
+
+def _z(values: Mapping[str, Floats], metric: str) -> dict[str, float]:
+    means = {policy: float(v.mean()) * (-1.0 if metric in _NEGATED else 1.0)
+             for policy, v in values.items() if len(v)}
+    if not means:
+        return {}
+    all_of = np.array(list(means.values()))
+    sd = float(all_of.std())
+    return {policy: (mean - float(all_of.mean())) / sd if sd > 1e-12 else 0.0
+            for policy, mean in means.items()}
+
+
+def _summary(policy: str, task: str, rows: Sequence[Audited], seed: int, draws: int
+             ) -> PolicySummary:
+    done = [e for e in rows if e.success is True]
+    failed = [e for e in rows if e.success is False]
+    metrics = sorted({m for e in rows for m in e.metrics})
+
+    def means(chosen: Sequence[Audited], names: Sequence[str]) -> dict[str, Mean]:
+        return {m: _mean([(e.session, v) for e in chosen
+                          if (v := e.metrics.get(m)) is not None], seed, draws) for m in names}
+
+    peaks = [(e.session, v) for e in rows if (v := e.metrics.get('mp')) is not None]
+    reached = {f'{q:.0%}'[:-1]: _mean([(s, float(v >= q)) for s, v in peaks], seed, draws)
+               for q in QUARTERS}
+    return PolicySummary(policy, task, len(rows), len(done) + len(failed), reached,
+                         means(rows, metrics), means(done, metrics), means(failed, metrics))
+
+
+def _mean(values: Sequence[tuple[str, float]], seed: int, draws: int) -> Mean:
+    """Return the mean of (session, value) with a bootstrap over sessions."""
+    nan = float('nan')
+    if not values:
+        return Mean(nan, nan, nan, nan, 0)
+    sessions = sorted({session for session, _ in values})
+    sums, counts = np.zeros(len(sessions)), np.zeros(len(sessions))
+    index = {session: k for k, session in enumerate(sessions)}
+    for session, value in values:
+        sums[index[session]] += value
+        counts[index[session]] += 1
+    numbers = np.array([value for _, value in values])
+    low = high = nan
+    if len(sessions) > 1:
+        drawn = np.random.default_rng(seed).integers(len(sessions), size=(draws, len(sessions)))
+        low, high = np.quantile(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1),
+                                [0.025, 0.975]).tolist()
+    sd = float(numbers.std(ddof=1)) if len(numbers) > 1 else nan
+    return Mean(float(numbers.mean()), sd, low, high, len(numbers))
+
+
+def _values(rows: Sequence[Audited], metric: str) -> Floats:
+    return np.array([v for e in rows if (v := e.metrics.get(metric)) is not None])

@@ -1,0 +1,51 @@
+"""Table of judges by name; installed packages add theirs in the entry point group."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from arena_robot.audit.base import Judge
+from arena_robot.core.errors import ConfigError
+from arena_robot.core.extensions import Table
+from arena_robot.core.protocols import broken_members
+
+DEFAULT = 'local'
+JudgeMaker = Callable[..., Judge]
+
+
+def _checked(found: object, name: str) -> JudgeMaker:
+    if not callable(found):
+        raise ConfigError(f"the judge '{name}' cannot be called to make one, found {found!r}")
+    return found
+
+
+JUDGES: Table[JudgeMaker] = Table('judge', 'arena_robot.judges', {
+    'local': 'arena_robot.audit.local.judge:LocalJudge',
+    'oracle': 'arena_robot.audit.simple:OracleJudge',
+    'recorded': 'arena_robot.audit.simple:RecordedJudge',
+    'elapsed': 'arena_robot.audit.simple:ElapsedTime',
+    'start_distance': 'arena_robot.audit.simple:StartDistance',
+    'goal_distance': 'arena_robot.audit.simple:GoalDistance',
+}, _checked)
+
+
+def make_judge(name: str, settings: Mapping[str, Any] | None = None) -> Judge:
+    """
+    Return the judge called ``name``, or ``module:Class``, made with its ``settings``.
+
+    Raises ConfigError for an unknown name or setting, and for what keeps no Judge's protocol.
+    """
+    maker, given = JUDGES.find(name), dict(settings or {})
+    known = list(inspect.signature(maker).parameters)
+    for word in given:
+        if word not in known:
+            raise ConfigError(f"the judge '{name}' has no setting '{word}'; it has "
+                              f'{", ".join(known) or "none"}')
+    try:
+        judge = maker(**given)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"the judge '{name}' cannot be made: {error}") from error
+    if broken := broken_members(judge, Judge):
+        raise ConfigError(f"the judge '{name}' does not keep the protocol Judge of "
+                          f'arena_robot.audit.base; it lacks {", ".join(broken)}')
+    return judge

@@ -1,0 +1,194 @@
+"""
+OPD metrics (outcome, process, diagnosis) of progress traces, many at once.
+
+From "A Dense Evaluation Paradigm for Fine-Grained Robotic Auditing" (PRM-as-a-Judge), equations 9
+to 16. A trace is Φ_0 … Φ_T in [0, 1], d_t = Φ_t - Φ_{t-1}, M_t = max_{k<=t} Φ_k, TV = Σ|d_t|::
+
+    MP   max Φ_t
+    MC   largest quarter q with MP >= q
+    PPL  Φ_T [Φ_T - Φ_0]+ / (TV + δ)
+    CRA  1/(T+1) Σ_{t>=0} (M_t - Φ_t)
+    STR  1/T Σ_{t>=1} 1(|d_t| < ε); undefined for T = 0
+
+That is the convention ``paper``. The authors' public tools compute other numbers under the same
+names, and published tables come from them. They put Φ = 0 before the trace and divide by its
+number of values, N = T + 1:
+
+``v1``
+    PPL = Φ_T² / TV, CRA = 1/N Σ, STR = 1/N Σ; a trace without variation has PPL 0.
+``v1.5``
+    PPL = MP² / TV at most 1, CRA = 1/N Σ / MP, STR as v1. Also DRR, the share of the largest fall
+    that was recovered later (undefined without a fall); FNS = .5 MP + .3 (MP >= .75) +
+    .2 (MP >= .5) of failures; SQS = .5 PPL + .3 (1 - CRA) + .2 (1 - STR) of successes. A success
+    is what its label says, without a label MP >= .99.
+
+All are shares; undefined is NaN here and null in files.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_robot.core.config import nearest
+from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.core.observation import Floats
+
+QUARTERS = (0.25, 0.5, 0.75, 1.0)
+EPSILON, DELTA = 0.005, 1e-8
+OVERFLOW = 1e-4
+SUCCESS_MP = 0.99
+_FLAT, _DRR_EPSILON, _FALL = 1e-9, 1e-6, 1e-12
+METRICS = ('mp', 'mc', 'ppl', 'cra', 'str')
+EXTRA_METRICS = ('drr', 'fns', 'sqs')
+
+
+@dataclass(frozen=True)
+class Convention:
+    """One published way to count; ``from_zero``: the traces begin with a 0 of their own."""
+
+    name: str
+    from_zero: bool
+    peak_based: bool = False
+
+
+CONVENTIONS: Mapping[str, Convention] = MappingProxyType({c.name: c for c in (
+    Convention('paper', False), Convention('v1', True), Convention('v1.5', True, True))})
+
+
+def convention(name: str) -> Convention:
+    """Return a convention by name; ConfigError lists the known ones."""
+    if name not in CONVENTIONS:
+        raise ConfigError(f"no convention '{name}' of the OPD metrics."
+                          f'{nearest(name, CONVENTIONS)}')
+    return CONVENTIONS[name]
+
+
+@dataclass(frozen=True)
+class OpdTable:
+    """
+    The metrics of n traces, (n,) each; NaN is undefined.
+
+    ``steps`` is T, ``reached`` (n, 4) the quarters reached, ``clipped`` the number of values that
+    were outside [0, 1] by at most 1e-4. ``drr``, ``fns`` and ``sqs`` belong to ``v1.5`` alone.
+    """
+
+    convention: str
+    epsilon: float
+    delta: float
+    steps: NDArray[np.int64]
+    mp: Floats
+    mc: Floats
+    reached: NDArray[np.bool_]
+    ppl: Floats
+    cra: Floats
+    stagnation: Floats
+    drr: Floats
+    fns: Floats
+    sqs: Floats
+    clipped: NDArray[np.int64]
+
+    def values(self, metric: str) -> Floats:
+        """Return the (n,) values of a metric by name."""
+        return {'mp': self.mp, 'mc': self.mc, 'ppl': self.ppl, 'cra': self.cra,
+                'str': self.stagnation, 'drr': self.drr, 'fns': self.fns, 'sqs': self.sqs}[metric]
+
+
+def measure(traces: Sequence[Floats], rule: Convention = CONVENTIONS['paper'],
+            epsilon: float = EPSILON, delta: float = DELTA,
+            success: Sequence[bool | None] | None = None,
+            names: Sequence[str] | None = None) -> OpdTable:
+    """
+    Return the metrics of ``traces``, (T+1,) each.
+
+    ``success`` are the labels, None for none. DataError names a trace that is empty, not finite,
+    or outside [0, 1] by more than 1e-4; ConfigError for an ``epsilon`` or ``delta`` <= 0.
+    """
+    for word, value in (('epsilon', epsilon), ('delta', delta)):
+        if not 0.0 < value < np.inf:
+            raise ConfigError(f'{word} must be a number above 0, found {value}')
+    given, lengths, clipped = _padded(traces, names)
+    labels = list(success) if success is not None else [None] * len(given)
+    if len(labels) != len(given):
+        raise DataError(f'{len(given)} traces have {len(labels)} labels')
+    numbers = _numbers(given, lengths, rule, epsilon, delta)
+    mp, reached = numbers['mp'], numbers['mp'][:, None] >= np.array(QUARTERS)
+    extra = _extra(given, reached, numbers, labels) if rule.peak_based else {
+        name: np.full(len(given), np.nan) for name in EXTRA_METRICS}
+    return OpdTable(rule.name, epsilon, delta, lengths - 1, mp, reached.sum(axis=1) / 4, reached,
+                    numbers['ppl'], numbers['cra'], numbers['str'], **extra, clipped=clipped)
+
+
+def _numbers(given: Floats, lengths: NDArray[np.int64], rule: Convention, epsilon: float,
+             delta: float) -> dict[str, Floats]:
+    phi = np.pad(given, ((0, 0), (1, 0))) if rule.from_zero else given
+    ends = lengths if rule.from_zero else lengths - 1
+    steps = np.abs(np.diff(phi, axis=1))
+    variation = steps.sum(axis=1)
+    mp, first, last = given.max(axis=1), phi[:, 0], phi[:, -1]
+    peaks = np.maximum.accumulate(phi, axis=1)
+    peaks -= phi
+    inside = np.arange(phi.shape[1]) <= ends[:, None]
+    regret = np.where(inside, peaks, 0.0).sum(axis=1)
+    still = ((steps < epsilon) & inside[:, 1:]).sum(axis=1)
+    with np.errstate(divide='ignore', invalid='ignore'):
+        stagnant = np.where(ends > 0, still / ends, np.nan)
+        if not rule.from_zero:
+            return {'mp': mp, 'ppl': last * np.maximum(last - first, 0.0) / (variation + delta),
+                    'cra': regret / (ends + 1), 'str': stagnant}
+        top = mp if rule.peak_based else last
+        ppl = np.where(variation > _FLAT, top / variation * top, 0.0)
+        if not rule.peak_based:
+            return {'mp': mp, 'ppl': ppl, 'cra': regret / ends, 'str': stagnant}
+        return {'mp': mp, 'ppl': np.clip(ppl, 0.0, 1.0), 'str': stagnant,
+                'cra': np.where(mp > 0.0, regret / ends / mp, 0.0)}
+
+
+def _extra(given: Floats, reached: NDArray[np.bool_], numbers: Mapping[str, Floats],
+           labels: Sequence[bool | None]) -> dict[str, Floats]:
+    mp = numbers['mp']
+    falls = np.maximum.accumulate(given, axis=1) - given
+    rows, trough = np.arange(len(given)), falls.argmax(axis=1)
+    later = np.maximum.accumulate(given[:, ::-1], axis=1)[:, ::-1]
+    recovered, fall = later[rows, trough] - given[rows, trough], falls[rows, trough]
+    drr = np.where(fall > _FALL, np.minimum(
+        1.0, (recovered + _DRR_EPSILON) / (fall + _DRR_EPSILON)), np.nan)
+    done = np.array([bool(top >= SUCCESS_MP) if label is None else label
+                     for label, top in zip(labels, mp, strict=True)], bool)
+    fns = 0.5 * mp + 0.3 * reached[:, 2] + 0.2 * reached[:, 1]
+    sqs = 0.5 * numbers['ppl'] + 0.3 * (1 - numbers['cra']) + 0.2 * (1 - numbers['str'])
+    return {'drr': drr, 'fns': np.where(done, np.nan, fns),
+            'sqs': np.where(done, np.clip(sqs, 0.0, 1.0), np.nan)}
+
+
+def _padded(traces: Sequence[Floats], names: Sequence[str] | None
+            ) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
+    """Return (n, L) with the last value repeated, (n,) lengths and (n,) numbers of clipped."""
+    if not len(traces):
+        empty = np.zeros(0, np.int64)
+        return np.zeros((0, 1)), empty, empty
+    lengths = np.array([len(trace) for trace in traces], np.int64)
+    if not lengths.all():
+        raise DataError(f'{_named(names, int(lengths.argmin()))} has no values')
+    flat = np.concatenate([np.asarray(trace, np.float64) for trace in traces])
+    if flat.ndim != 1:
+        raise DataError('a trace is a list of numbers')
+    owner = np.repeat(np.arange(len(traces)), lengths)
+    bad = ~((flat >= -OVERFLOW) & (flat <= 1.0 + OVERFLOW))
+    if bad.any():
+        at = int(bad.argmax())
+        row = int(owner[at])
+        raise DataError(f'{_named(names, row)} has the value {flat[at]} at position '
+                        f'{at - int(lengths[:row].sum())}; progress is a number from 0 to 1')
+    over = (flat < 0.0) | (flat > 1.0)
+    clipped = np.bincount(owner[over], minlength=len(traces)).astype(np.int64)
+    flat = np.clip(flat, 0.0, 1.0)
+    column = np.arange(lengths.max())
+    index = np.minimum(column, lengths[:, None] - 1) + (np.cumsum(lengths) - lengths)[:, None]
+    return flat[index], lengths, clipped
+
+
+def _named(names: Sequence[str] | None, row: int) -> str:
+    return f"the episode '{names[row]}'" if names is not None else f'trace {row}'

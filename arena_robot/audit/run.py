@@ -1,0 +1,113 @@
+"""Audit of one clip: a judge's trace, the metrics that it supports, and a cache of traces."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from arena_robot.audit.base import Judge, Trace, TraceStatus, refusals
+from arena_robot.audit.opd import DELTA, EPSILON, EXTRA_METRICS, METRICS, convention, measure
+from arena_robot.audit.trace_file import number
+from arena_robot.core.clip import Clip
+from arena_robot.core.files import write_json
+from arena_robot.records.audit_file import EpisodeAudit
+
+CACHE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """How the metrics are counted; ``epsilon`` None is the convention's 0.005."""
+
+    convention: str = 'paper'
+    epsilon: float | None = None
+    delta: float = DELTA
+
+
+@dataclass(frozen=True)
+class TraceCache:
+    """
+    Traces by the content of what was judged: frames, times, instruction, references, judge.
+
+    ``identity`` names the judge with everything that its answers depend on. Invalid traces are
+    not kept: they are tried again.
+    """
+
+    folder: Path
+    identity: str
+    hits: list[str] = field(default_factory=list, compare=False)
+
+    def progress(self, judge: Judge, clip: Clip) -> Trace:
+        """Return the trace from the cache, or ask the judge and keep what it says."""
+        path = self.folder / f'{_key(self.identity, clip)}.json'
+        if (found := _read(path, clip)) is not None:
+            self.hits.append(clip.name)
+            return found
+        trace = judge.progress(clip)
+        if trace.valid:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_json(path, {
+                'version': CACHE_VERSION, 'phi': trace.phi.tolist(), 'model': trace.model,
+                'detail': trace.detail, 'mode': trace.mode, 'clipped': trace.clipped,
+                'calibrated': trace.calibrated, 'raw_phi': trace.raw_phi.tolist(),
+                'raw': list(trace.raw)})
+        return trace
+
+
+def audit_clip(judge: Judge, clip: Clip, settings: AuditSettings | None = None,
+               success: bool | None = None, cache: TraceCache | None = None) -> EpisodeAudit:
+    """Return the audit of a clip; a trace that is invalid has no metrics."""
+    settings = settings or AuditSettings()
+    trace = cache.progress(judge, clip) if cache else judge.progress(clip)
+    return audit_trace(judge, clip, trace, settings, success)
+
+
+def audit_trace(judge: Judge, clip: Clip, trace: Trace, settings: AuditSettings,
+                success: bool | None = None) -> EpisodeAudit:
+    """Return the audit of a trace that a judge gave of a clip."""
+    epsilon = EPSILON if settings.epsilon is None else settings.epsilon
+    rule = convention(settings.convention)
+    metrics: dict[str, float | None] = {}
+    refused = refusals(judge.capabilities, trace) if trace.valid else {}
+    if trace.valid:
+        table = measure([trace.phi], rule, epsilon, settings.delta, [success], [clip.name])
+        wanted = (*METRICS, *(EXTRA_METRICS if rule.peak_based else ()))
+        metrics = {m: None if m in refused else number(table.values(m)[0]) for m in wanted}
+        refused = {m: why for m, why in refused.items() if m in wanted}
+    return EpisodeAudit(
+        clip.name, judge.name, trace.model, trace.status.value, rule.name, epsilon,
+        settings.delta, clip.instruction, trace.detail, trace.mode, trace.calibrated,
+        clip.interval_s, tuple(clip.frames), trace.clipped, success,
+        tuple(np.round(clip.times_s, 6).tolist()), tuple(trace.phi.tolist()), metrics, refused,
+        trace.raw)
+
+
+def _key(identity: str, clip: Clip) -> str:
+    made = hashlib.sha256(json.dumps([
+        CACHE_VERSION, identity, clip.instruction, clip.name if clip.potential is None else '',
+        np.round(clip.times_s, 6).tolist()]).encode())
+    for pictures in (clip.frames, clip.start, clip.goal):
+        for view, value in pictures.items():
+            made.update(view.encode())
+            for picture in value if isinstance(value, list | tuple) else [value]:
+                made.update(str(picture.shape).encode())
+                made.update(np.ascontiguousarray(picture))
+    if clip.potential is not None:
+        made.update(np.ascontiguousarray(clip.potential))
+    return made.hexdigest()
+
+
+def _read(path: Path, clip: Clip) -> Trace | None:
+    """Return a cached trace; None when there is none, or it cannot be read."""
+    try:
+        data = json.loads(path.read_text(encoding='utf-8'))
+        phi = np.array(data['phi'], np.float64)
+        if data['version'] != CACHE_VERSION or phi.shape != (len(clip),):
+            return None
+        return Trace(phi, clip.times_s, str(data['model']), TraceStatus.OK, str(data['detail']),
+                     str(data['mode']), int(data['clipped']), bool(data['calibrated']),
+                     clip.interval_s, np.array(data['raw_phi'], np.float64), tuple(data['raw']))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

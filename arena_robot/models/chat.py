@@ -1,0 +1,266 @@
+"""
+Client for OpenAI-compatible chat endpoints, with texts and pictures.
+
+Address, model and key come from the configuration or from ``ARENA_MODEL_URL``, ``ARENA_MODEL`` and
+``ARENA_MODEL_KEY``. The key is in no message, log, cache or transcript. Answers are cached by the
+content of the request; a budget stops before it is exceeded; ``dry_run`` sends nothing.
+"""
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from arena_robot.core.errors import BudgetSpent, ConfigError, ModelBadReply, ModelError
+from arena_robot.core.files import write_json
+from arena_robot.models.http import HttpCaller, HttpSettings, Secret
+from arena_robot.models.json_reply import parse_json
+from arena_robot.models.messages import ChatMessage, in_a_transcript, on_the_wire, token_bound
+
+URL, MODEL, KEY = 'ARENA_MODEL_URL', 'ARENA_MODEL', 'ARENA_MODEL_KEY'
+CACHE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class ChatSettings:
+    """
+    An endpoint and how it is used.
+
+    ``base_url`` ends before ``/chat/completions``. Prices are per million tokens; ``budget`` is in
+    their currency, None is without a limit. ``cache`` and ``transcript`` are a folder and a file,
+    empty for none. ``schema_output`` asks for JSON-schema output until the server refuses it.
+    """
+
+    base_url: str = ''
+    model: str = ''
+    key_variable: str = KEY
+    temperature: float = 0.0
+    max_tokens: int = 1024
+    price_in: float = 0.0
+    price_out: float = 0.0
+    budget: float | None = None
+    cache: str = ''
+    transcript: str = ''
+    schema_output: bool = True
+    dry_run: bool = False
+    http: HttpSettings = field(default_factory=HttpSettings)
+
+    def __post_init__(self) -> None:
+        if self.budget is not None and not (self.price_in > 0.0 or self.price_out > 0.0):
+            raise ConfigError('a budget needs prices: price_in and price_out per million tokens')
+        if self.max_tokens < 1:
+            raise ConfigError(f'max_tokens must be at least 1, found {self.max_tokens}')
+
+    def address(self) -> tuple[str, str]:
+        """Return address and model, from the environment where they are not set."""
+        url, model = self.base_url or os.environ.get(URL, ''), self.model or os.environ.get(
+            MODEL, '')
+        if not url or not model:
+            raise ConfigError(f'no chat endpoint: set base_url and model, or {URL} and {MODEL}')
+        return url, model
+
+
+@dataclass(frozen=True)
+class ChatReply:
+    """An answer with its tokens and cost; ``counted`` is False where tokens are an estimate."""
+
+    text: str
+    model: str
+    tokens_in: int
+    tokens_out: int
+    cost: float
+    cached: bool = False
+    counted: bool = True
+
+
+@dataclass
+class Usage:
+    """What a client used so far."""
+
+    calls: int = 0
+    cached: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float = 0.0
+    held: float = 0.0
+
+
+class ChatClient:
+    """Asks one model; may be used by several threads."""
+
+    def __init__(self, settings: ChatSettings | None = None,
+                 transport: httpx.BaseTransport | None = None) -> None:
+        self.settings = settings or ChatSettings()
+        self.url, self.model = self.settings.address()
+        self._key = Secret(os.environ.get(self.settings.key_variable, ''))
+        self.http = HttpCaller(self.url, self._key, self.settings.http, transport)
+        self.usage = Usage()
+        self._schema_output = self.settings.schema_output
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close the connections; can be called twice."""
+        self.http.close()
+
+    @property
+    def identity(self) -> str:
+        """What the answers depend on besides the messages."""
+        s = self.settings
+        return f'{self.url} {self.model} t={s.temperature:g} n={s.max_tokens}'
+
+    def cost_bound(self, messages: Sequence[ChatMessage]) -> float:
+        """Return what a call can cost at most, by a cautious estimate of its tokens."""
+        return self._price(token_bound(messages), self.settings.max_tokens)
+
+    def ask(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any] | None = None,
+            attempt: int = 0) -> ChatReply:
+        """
+        Return the answer to ``messages``; ``attempt`` above 0 asks the same anew.
+
+        Raises BudgetSpent before a call that could exceed the budget, ModelBadReply when the
+        answer is cut, refused or no chat completion, ModelUnavailable and ModelError.
+        """
+        path = self._cache_path(messages, schema, attempt)
+        if path is not None and (found := _cached(path)) is not None:
+            with self._lock:
+                self.usage.cached += 1
+            return found
+        bound = self.cost_bound(messages)
+        self._reserve(bound)
+        try:
+            reply = self._send(messages, schema)
+        finally:
+            with self._lock:
+                self.usage.held -= bound
+        self._note(messages, reply)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, {'version': CACHE_VERSION, 'text': reply.text, 'model': reply.model,
+                              'tokens_in': reply.tokens_in, 'tokens_out': reply.tokens_out})
+        return reply
+
+    def ask_json(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any],
+                 attempts: int = 3) -> tuple[Any, ChatReply]:
+        """Return the JSON of the answer that fits ``schema``; asks again when it does not."""
+        last: ModelBadReply | None = None
+        for attempt in range(attempts):
+            try:
+                reply = self.ask(messages, schema, attempt)
+                return parse_json(reply.text, schema), reply
+            except ModelBadReply as error:
+                last = error
+        raise ModelBadReply(f'{self.model} gave no fitting answer in {attempts} attempts; the '
+                            f'last: {last}') from last
+
+    def _reserve(self, bound: float) -> None:
+        budget = self.settings.budget
+        if self.settings.dry_run:
+            raise ModelError(f'dry run: nothing is sent; the call would cost at most {bound:.4f}')
+        with self._lock:
+            spent = self.usage.cost + self.usage.held
+            if budget is not None and spent + bound > budget:
+                raise BudgetSpent(f'{spent:.4f} of {budget:g} are spent, and the next call could '
+                                  f'cost {bound:.4f}; raise the budget to go on')
+            self.usage.held += bound
+
+    def _send(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any] | None
+              ) -> ChatReply:
+        asked = {'model': self.model, 'messages': on_the_wire(messages),
+                 'temperature': self.settings.temperature, 'max_tokens': self.settings.max_tokens}
+        body: bytes | None = None
+        if schema is not None and self._schema_output:
+            try:
+                body = self.http.call('POST', '/chat/completions', json={
+                    **asked, 'response_format': {'type': 'json_schema', 'json_schema': {
+                        'name': 'reply', 'strict': True, 'schema': dict(schema)}}})
+            except ModelError as error:
+                if 'HTTP 400' not in str(error) and 'HTTP 422' not in str(error):
+                    raise
+                self._schema_output = False
+        if body is None:
+            body = self.http.call('POST', '/chat/completions', json=asked)
+        used = tokens_of(body)
+        tokens_in, tokens_out = used or (token_bound(messages), self.settings.max_tokens)
+        cost = self._price(tokens_in, tokens_out)
+        with self._lock:    # also for an answer that cannot be used: it is paid for
+            self.usage.calls += 1
+            self.usage.tokens_in += tokens_in
+            self.usage.tokens_out += tokens_out
+            self.usage.cost += cost
+        return ChatReply(completion(body), self.model, tokens_in, tokens_out, cost,
+                         counted=used is not None)
+
+    def _price(self, tokens_in: int, tokens_out: int) -> float:
+        s = self.settings
+        return (tokens_in * s.price_in + tokens_out * s.price_out) / 1e6
+
+    def _cache_path(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any] | None,
+                    attempt: int) -> Path | None:
+        if not self.settings.cache:
+            return None
+        key = json.dumps([CACHE_VERSION, self.identity, in_a_transcript(messages), schema,
+                          attempt], sort_keys=True)
+        return Path(self.settings.cache).expanduser() / (
+            hashlib.sha256(key.encode()).hexdigest() + '.json')
+
+    def _note(self, messages: Sequence[ChatMessage], reply: ChatReply) -> None:
+        if not self.settings.transcript:
+            return
+        line = json.dumps({
+            'time_s': round(time.time(), 3), 'model': self.model, 'url': self.url,
+            'messages': in_a_transcript(messages), 'reply': reply.text, 'cost': reply.cost,
+            'tokens_in': reply.tokens_in, 'tokens_out': reply.tokens_out}, ensure_ascii=False)
+        path = Path(self.settings.transcript).expanduser()
+        with self._lock, path.open('a', encoding='utf-8') as out:
+            out.write(self._key.shown(line) + '\n')
+
+
+def completion(body: bytes) -> str:
+    """Return the text of an answer; ModelBadReply when it is cut, refused or no completion."""
+    try:
+        data = json.loads(body)
+        choice = data['choices'][0]
+        message, why = choice['message'], choice.get('finish_reason')
+        if not isinstance(message, dict):
+            raise TypeError('the message is not an object')
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelBadReply(f'the answer is no chat completion: {error!r}') from error
+    if message.get('refusal'):
+        raise ModelBadReply(f"the model refused: {str(message['refusal'])[:200]}")
+    if why in ('length', 'content_filter'):
+        raise ModelBadReply(f'the answer was cut off ({why})')
+    text = message.get('content')
+    if not isinstance(text, str) or not text.strip():
+        raise ModelBadReply('the answer has no text')
+    return text
+
+
+def tokens_of(body: bytes) -> tuple[int, int] | None:
+    """Return (tokens in, tokens out) of an answer, None where it does not say."""
+    try:
+        usage = json.loads(body)['usage']
+        tokens_in, tokens_out = usage['prompt_tokens'], usage['completion_tokens']
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    for count in (tokens_in, tokens_out):
+        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            return None
+    return tokens_in, tokens_out
+
+
+def _cached(path: Path) -> ChatReply | None:
+    try:
+        data = json.loads(path.read_text(encoding='utf-8'))
+        if data['version'] != CACHE_VERSION:
+            return None
+        return ChatReply(str(data['text']), str(data['model']), int(data['tokens_in']),
+                         int(data['tokens_out']), 0.0, cached=True)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,89 @@
+"""``audit/<judge>.json`` in an episode's folder: what a judge said of it, and the OPD metrics."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from arena_robot.core.config import build
+from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.core.files import write_json
+
+FOLDER = 'audit'
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class EpisodeAudit:
+    """
+    One judge's audit of one episode; numbers are shares, an undefined metric is None.
+
+    ``phi`` at ``times_s`` is empty when ``status`` is not ``ok``; ``detail`` says why.
+    ``metrics`` are counted by ``convention`` with ``epsilon`` and ``delta``; those in ``refused``
+    are not supported by the judge, for the reason given, and None. ``model`` and ``mode`` name
+    the judge's model and way, ``clipped`` the values that were outside [0, 1].
+    """
+
+    name: str
+    judge: str
+    model: str
+    status: str
+    convention: str
+    epsilon: float
+    delta: float
+    instruction: str = ''
+    detail: str = ''
+    mode: str = ''
+    calibrated: bool = True
+    interval_s: float | None = None
+    views: tuple[str, ...] = ()
+    clipped: int = 0
+    success: bool | None = None
+    times_s: tuple[float, ...] = ()
+    phi: tuple[float, ...] = ()
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    raw: tuple[str, ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        """Whether there is a trace."""
+        return self.status == 'ok'
+
+
+def write_audit(folder: Path, audit: EpisodeAudit) -> Path:
+    """Write an audit into the folder of its episode; return the file."""
+    path = folder / FOLDER / f'{audit.judge}.json'
+    path.parent.mkdir(exist_ok=True)
+    write_json(path, audit_to_json(audit))
+    return path
+
+
+def read_audit(path: Path) -> EpisodeAudit:
+    """Return an audit; DataError when the file is none."""
+    try:
+        return audit_from_json(json.loads(path.read_text(encoding='utf-8')), str(path))
+    except (OSError, ValueError) as error:
+        raise DataError(f'{path} is no audit: {error}') from error
+
+
+def audits_of(folder: Path) -> list[Path]:
+    """Return the audit files of an episode, by judge."""
+    return sorted((folder / FOLDER).glob('*.json'))
+
+
+def audit_to_json(audit: EpisodeAudit) -> dict[str, Any]:
+    """Return an audit for JSON."""
+    return {'version': VERSION, **dataclasses.asdict(audit)}
+
+
+def audit_from_json(data: Any, where: str) -> EpisodeAudit:
+    """Return an audit from JSON; DataError when it is none."""
+    if not isinstance(data, dict) or data.get('version') != VERSION:
+        raise DataError(f'{where} is no audit of version {VERSION}')
+    try:
+        return build(EpisodeAudit, {k: v for k, v in data.items() if k != 'version'}, where)
+    except ConfigError as error:
+        raise DataError(f'{where} is no audit: {error}') from error

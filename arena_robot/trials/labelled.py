@@ -1,0 +1,88 @@
+"""Episodes of the simulated station with the known progress of every frame."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from arena_robot.core.errors import DriverError
+from arena_robot.core.jpeg import to_jpeg
+from arena_robot.core.observation import ROLES
+from arena_robot.drivers.sim.expert import PERIOD_S
+from arena_robot.drivers.sim.station import SimStation
+from arena_robot.drivers.sim.tasks import TASKS
+from arena_robot.records.labelled_clip import SUFFIX, ClipSource, LabelledClip, write_clip
+from arena_robot.trials.faulty_expert import KINDS, script
+
+log = logging.getLogger(__name__)
+
+SIZE = (256, 144)
+EVERY = 3
+MAX_STEPS = 400
+QUALITY = 88
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One episode to make: a task's seed, done in one of the ways of ``KINDS``."""
+
+    task: str
+    seed: int
+    kind: str
+
+    @property
+    def name(self) -> str:
+        """Name of the episode, unique among all."""
+        return f'{self.task}-{self.seed:04d}-{self.kind}'
+
+
+def recordings(tasks: Sequence[str], seeds: Sequence[int]) -> list[Recording]:
+    """Return one episode per task and seed; the ways are spread evenly over both."""
+    return [Recording(task, seed, KINDS[(seed + 3 * number) % len(KINDS)])
+            for seed in seeds for number, task in enumerate(tasks)]
+
+
+def all_tasks() -> list[str]:
+    """Return the names of the package's own tasks."""
+    return list(TASKS.built_in)
+
+
+def record(recording: Recording, station: SimStation | None = None) -> LabelledClip:
+    """Run an episode, on a new station when none is given, with a frame every 0.2 s."""
+    if station is None:
+        with SimStation.make(recording.task, recording.seed, size=SIZE, rate_hz=5.0,
+                             eyes=('left',)) as made:
+            return record(recording, made)
+    station.reset(recording.task, recording.seed)
+    phi: list[float] = []
+    pictures: dict[str, list[bytes]] = {role: [] for role in ROLES}
+
+    def look() -> None:
+        phi.append(station.potential())
+        for role in ROLES:
+            pictures[role].append(to_jpeg(station.cameras[role].frame(5.0).left.pixels, QUALITY))
+
+    try:
+        look()
+        for step, _ in enumerate(script(station, recording.kind, recording.seed), 1):
+            station.step(PERIOD_S)
+            if step % EVERY == 0:
+                look()
+            if step >= MAX_STEPS:
+                break
+    except DriverError as error:
+        log.info('%s ended early: %s', recording.name, error)
+    times_s = np.arange(len(phi)) * EVERY * PERIOD_S
+    return LabelledClip(
+        ClipSource(recording.name, station.instruction, recording.task, recording.seed,
+                   recording.kind, station.succeeded()), times_s, np.array(phi), pictures)
+
+
+def record_to(folder: Path, recording: Recording) -> Path:
+    """Run an episode and write its clip into ``folder``, unless it is there already."""
+    path = folder / f'{recording.name}{SUFFIX}'
+    if not path.exists():
+        write_clip(path, record(recording))
+    return path

@@ -1,0 +1,260 @@
+"""OPD metrics: the paper's worked examples, three conventions, axioms and the noise bound."""
+
+import json
+import math
+import time
+
+import numpy as np
+import pytest
+
+from arena_robot.audit.noise import static_noise, threshold
+from arena_robot.audit.opd import CONVENTIONS, QUARTERS, convention, measure
+from arena_robot.cli.main import main
+from arena_robot.core.errors import ConfigError, DataError
+
+hypothesis = pytest.importorskip('hypothesis', reason='hypothesis is missing: run make setup')
+st = hypothesis.strategies
+settings = hypothesis.settings(max_examples=80, deadline=None)
+TRACES = st.lists(st.floats(0, 1), min_size=1, max_size=40)
+PAPER = CONVENTIONS['paper']
+
+
+def one(phi, name='paper', **options):
+    table = measure([np.array(phi, float)], CONVENTIONS[name], **options)
+    return {m: float(table.values(m)[0]) for m in (
+        'mp', 'mc', 'ppl', 'cra', 'str', 'drr', 'fns', 'sqs')}
+
+
+def by_the_formula(phi, epsilon=0.005, delta=1e-8):
+    """Equations 9 to 16, term by term."""
+    last = len(phi) - 1
+    steps = [phi[t] - phi[t - 1] for t in range(1, last + 1)]
+    regret = [max(phi[:t + 1]) - phi[t] for t in range(last + 1)]
+    return {'mp': max(phi),
+            'mc': max(q for q in (0, .25, .5, .75, 1) if any(p >= q for p in phi)),
+            'ppl': phi[-1] * max(phi[-1] - phi[0], 0) / (sum(map(abs, steps)) + delta),
+            'cra': sum(regret) / (last + 1),
+            'str': sum(abs(d) < epsilon for d in steps) / last if last else math.nan}
+
+
+def test_examples_of_the_paper():
+    # Lemma A.9: one fall to 0, recovered or not.
+    assert one([0, 1, 0, 0, 0])['cra'] == 3 / 5
+    assert one([0, 1, 0, 1, 1])['cra'] == 1 / 5
+    # Remark A.6: an early stop gets no more than its final progress.
+    assert one([0, 0.01, 0.01, 0.01])['ppl'] <= 0.01
+    # Monotone: the ratio is 1, regret 0.
+    up = one([0.0, 0.25, 0.5, 1.0])
+    assert up['ppl'] == pytest.approx(1.0, abs=1e-7)
+    assert up['cra'] == 0.0
+    assert up['mc'] == 1.0
+
+
+def test_a_published_trace_of_v1():
+    # A published row by row table in percent: what the authors' tool says after each value.
+    values = [.067, .133, .231, .25, .385, .462, .462, .538, .857, .75, .875, .75, .733, .75]
+    table = {7: (46.2, 46.2, 0.0, 14.29), 10: (85.7, 58.35, 1.07, 10.0),
+             11: (87.5, 70.31, 0.97, 9.09), 13: (87.5, 43.65, 2.88, 7.69),
+             14: (87.5, 45.07, 3.56, 7.14)}
+    for count, row in table.items():
+        found = one(values[:count], 'v1')
+        assert [round(100 * found[m], 2) for m in ('mp', 'ppl', 'cra', 'str')] == list(row)
+
+
+def test_conventions_differ_where_they_were_published_differently():
+    phi = [0.25, 0.75, 0.5]
+    assert one(phi)['ppl'] == pytest.approx(0.5 * 0.25 / 0.75)
+    assert one(phi, 'v1')['ppl'] == 0.25            # 0.5² / (0.25 + 0.5 + 0.25)
+    assert one(phi, 'v1.5')['ppl'] == 0.5625        # 0.75² / 1
+    assert one(phi)['cra'] == one(phi, 'v1')['cra'] == pytest.approx(0.25 / 3)
+    assert one(phi, 'v1.5')['cra'] == pytest.approx(0.25 / 3 / 0.75)
+    assert one([0.5], 'v1')['str'] == 0.0
+    assert math.isnan(one([0.5])['str'])
+    still = one([0.0, 0.0], 'v1')
+    assert (still['ppl'], still['cra'], still['str']) == (0.0, 0.0, 1.0)
+    assert one([0.0, 0.0], 'v1.5')['cra'] == 0.0
+
+
+def test_scores_of_v15():
+    found = one([0.5, 1.0, 0.5, 0.75], 'v1.5')
+    assert found['drr'] == pytest.approx(0.5, abs=1e-5)
+    assert math.isnan(found['fns'])
+    ppl, cra, still = 1 / 1.75, 0.75 / 4, 0.0
+    assert found['sqs'] == pytest.approx(0.5 * ppl + 0.3 * (1 - cra) + 0.2 * (1 - still))
+    failed = one([0.5, 0.8], 'v1.5')
+    assert failed['fns'] == pytest.approx(0.4 + 0.3 + 0.2)
+    assert math.isnan(failed['drr'])
+    assert math.isnan(failed['sqs'])
+    assert not math.isnan(one([0.5, 0.8], 'v1.5', success=[True])['sqs'])
+    assert math.isnan(one([0.5, 0.8], 'v1', success=[True])['sqs'])
+
+
+def test_quarters_are_compared_directly():
+    for k, quarter in enumerate(QUARTERS):
+        assert one([quarter])['mc'] == quarter
+        assert one([np.nextafter(quarter, 0)])['mc'] == k / 4
+
+
+def test_stagnation_is_strict():
+    assert one([0.0, 0.25, 0.5], epsilon=0.25)['str'] == 0.0
+    assert one([0.0, 0.25, 0.5], epsilon=np.nextafter(0.25, 1))['str'] == 1.0
+
+
+@settings
+@hypothesis.given(st.lists(TRACES, min_size=1, max_size=6))
+def test_vectorised_is_the_formula(traces):
+    table = measure([np.array(t) for t in traces])
+    for row, phi in enumerate(traces):
+        for metric, value in by_the_formula(phi).items():
+            found = float(table.values(metric)[row])
+            assert found == pytest.approx(value, abs=1e-12, nan_ok=True), metric
+
+
+@settings
+@hypothesis.given(TRACES, st.sampled_from(sorted(CONVENTIONS)))
+def test_ranges(phi, name):
+    found = one(phi, name)
+    for metric in ('mp', 'mc', 'ppl', 'cra', 'str'):
+        assert math.isnan(found[metric]) or 0.0 <= found[metric] <= 1.0 + 1e-12
+    assert found['mc'] <= found['mp']
+
+
+@settings
+@hypothesis.given(TRACES)
+def test_additivity_and_monotone_characterisation(phi):
+    # Axiom 1: differences of a potential add up over any split.
+    steps = np.diff(phi)
+    assert steps.sum() == pytest.approx(phi[-1] - phi[0], abs=1e-12)
+    assert (one(phi)['cra'] == 0.0) == bool((steps >= 0).all())
+    up = sorted(phi)
+    assert one(up)['cra'] == 0.0
+    if up[-1] - up[0] > 1e-3:
+        assert one(up)['ppl'] == pytest.approx(up[-1], rel=1e-4)
+
+
+@settings
+@hypothesis.given(TRACES, st.data())
+def test_refinement_and_order(phi, data):
+    at = data.draw(st.integers(0, len(phi)))
+    more = [*phi[:at], data.draw(st.floats(0, 1)), *phi[at:]]
+    assert one(more)['mp'] >= one(phi)['mp']
+    above = [min(1.0, p + data.draw(st.floats(0, 0.3))) for p in phi]
+    assert one(above)['mc'] >= one(phi)['mc']
+
+
+@settings
+@hypothesis.given(TRACES, st.floats(0, 0.1), st.integers(0, 2**32 - 1))
+def test_bounded_noise(phi, sigma, seed):
+    phi = np.array(phi)
+    noise = np.random.default_rng(seed).uniform(-sigma, sigma, len(phi))
+    seen = np.clip(phi + noise, 0, 1)
+    moved = float(np.abs(seen - phi).max())
+    true, noisy = one(phi), one(seen)
+    assert abs(true['mp'] - noisy['mp']) <= moved + 1e-12
+    assert abs(true['cra'] - noisy['cra']) <= 2 * moved + 1e-12
+    # Milestones keep when every value is farther from every boundary, 1 included.
+    if all(abs(p - b) > moved for p in phi for b in QUARTERS):
+        assert true['mc'] == noisy['mc']
+
+
+def test_the_noise_bound_needs_the_boundary_at_one():
+    # With internal boundaries alone, as lemma A.3 is printed, this pair would have to agree.
+    true, noisy = [0.995], [1.0]
+    assert all(abs(0.995 - b) > 0.005 for b in QUARTERS[:3])
+    assert (one(true)['mc'], one(noisy)['mc']) == (0.75, 1.0)
+
+
+@pytest.mark.parametrize(('phi', 'words'), [
+    ([], 'no values'), ([0.5, float('nan')], 'nan'), ([float('inf')], 'inf'),
+    ([0.5, 1.01], '1.01'), ([-0.01], '-0.01')])
+def test_bad_values_are_errors(phi, words):
+    with pytest.raises(DataError, match=words):
+        measure([np.array([0.5]), np.array(phi)], PAPER, names=['good', 'bad'])
+    with pytest.raises(DataError, match="'bad'"):
+        measure([np.array([0.5]), np.array(phi)], PAPER, names=['good', 'bad'])
+
+
+def test_a_small_overflow_is_clipped_and_counted():
+    table = measure([np.array([-1e-5, 0.5, 1.00005])])
+    assert table.mp[0] == 1.0
+    assert table.clipped.tolist() == [2]
+
+
+def test_settings_are_checked():
+    for options in ({'epsilon': 0.0}, {'delta': 0.0}, {'epsilon': math.nan}):
+        with pytest.raises(ConfigError):
+            measure([np.array([0.5])], **options)
+    with pytest.raises(ConfigError, match='paper, v1'):
+        convention('v2')
+    assert measure([]).mp.shape == (0,)
+
+
+def test_epsilon_from_static_clips():
+    # 1 - α/2 = .995 has the quantile 2.5758293; √2 · 0.02 · 2.5758293.
+    assert threshold(0.02) == pytest.approx(0.0728554, abs=1e-7)
+    assert threshold(0.0) == 1e-6
+    rng = np.random.default_rng(3)
+    noise = static_noise([level + rng.normal(0, 0.02, 400) for level in (0.1, 0.5, 0.8)])
+    assert noise.sigma == pytest.approx(0.02, rel=0.05)
+    assert abs(noise.neighbours) < 0.1
+    fresh = np.diff(rng.normal(0, 0.02, 100_000))
+    assert np.mean(np.abs(fresh) < noise.epsilon) == pytest.approx(0.99, abs=0.003)
+    with pytest.raises(DataError):
+        static_noise([np.array([0.1, 0.2])])
+
+
+def write(path, episodes):
+    path.write_text(json.dumps({'episodes': episodes}))
+    return str(path)
+
+
+def test_command(tmp_path, capsys):
+    path = write(tmp_path / 'a.json', [
+        {'name': 'up', 'phi': [0, 0.3, 0.8], 'success': True},
+        {'name': 'one', 'phi': [0.5], 'success': None}])
+    assert main(['audit', '--trace', path, '--convention', 'paper', '--json']) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == {'convention': 'paper', 'episodes': [
+        {'name': 'up', 'steps': 2, 'mp': 0.8, 'mc': 0.75,
+         'mc_at': {'25': 1, '50': 1, '75': 1, '100': 0},
+         'ppl': pytest.approx(0.8 * 0.8 / (0.8 + 1e-8), abs=1e-15), 'cra': 0.0, 'str': 0.0},
+        {'name': 'one', 'steps': 0, 'mp': 0.5, 'mc': 0.5,
+         'mc_at': {'25': 1, '50': 1, '75': 0, '100': 0}, 'ppl': 0.0, 'cra': 0.0, 'str': None}]}
+    assert main(['audit', '--trace', path, '--epsilon', '0.4', '--json']) == 0
+    assert json.loads(capsys.readouterr().out)['episodes'][0]['str'] == 0.5
+    assert main(['audit', '--trace', path, '--convention', 'v1.5']) == 0
+    assert 'SQS' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('episode', [
+    {'name': 'broken', 'phi': []}, {'name': 'broken', 'phi': [0.1, float('nan')]},
+    {'name': 'broken', 'phi': [0.1, 1.5]}, {'name': 'broken', 'phi': ['0.5']},
+    {'name': 'broken', 'phi': [True]}, {'name': 'broken', 'phi': None},
+    {'name': 'broken', 'phi': [0.1, None]}, {'name': 'broken', 'phi': [0.1], 'success': 'yes'},
+    {'name': 'broken', 'phi': [0.1], 'speed': 1}, {'name': 'broken', 'phi': [10**400]},
+    {'name': 'broken'}, {'name': 'broken', 'phi': {'0': 1}}])
+def test_an_invalid_episode_is_named_and_ends_the_call(tmp_path, capsys, episode):
+    path = write(tmp_path / 'a.json', [{'name': 'good', 'phi': [0.5]}, episode])
+    assert main(['audit', '--trace', path, '--json']) == 2
+    out, err = capsys.readouterr()
+    assert out == ''
+    assert 'broken' in err
+    assert 'good' not in err
+
+
+def test_noise_command(tmp_path, capsys):
+    path = write(tmp_path / 'a.json', [{'name': 'still', 'phi': [0.5, 0.52, 0.48, 0.51]}])
+    assert main(['judge', 'noise', path, '--json']) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found['epsilon'] == pytest.approx(threshold(found['sigma']))
+
+
+def test_many_episodes_are_fast():
+    traces = list(np.random.default_rng(0).random((10_000, 301)))
+    measure(traces[:10])
+    spent = []
+    for _ in range(3):
+        start = time.process_time()
+        measure(traces)
+        spent.append(time.process_time() - start)
+    assert min(spent) <= 0.5
