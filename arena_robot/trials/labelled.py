@@ -25,7 +25,7 @@ QUALITY = 88
 
 
 @dataclass(frozen=True)
-class Recording:
+class LabelledEpisode:
     """One episode to make: a task's seed, done in one of the ways of ``KINDS``."""
 
     task: str
@@ -38,9 +38,9 @@ class Recording:
         return f'{self.task}-{self.seed:04d}-{self.kind}'
 
 
-def recordings(tasks: Sequence[str], seeds: Sequence[int]) -> list[Recording]:
+def labelled_episodes(tasks: Sequence[str], seeds: Sequence[int]) -> list[LabelledEpisode]:
     """Return one episode per task and seed; the ways are spread evenly over both."""
-    return [Recording(task, seed, KINDS[(seed + 3 * number) % len(KINDS)])
+    return [LabelledEpisode(task, seed, KINDS[(seed + 3 * number) % len(KINDS)])
             for seed in seeds for number, task in enumerate(tasks)]
 
 
@@ -49,13 +49,13 @@ def all_tasks() -> list[str]:
     return list(TASKS.built_in)
 
 
-def record(recording: Recording, station: SimStation | None = None) -> LabelledClip:
+def record(episode: LabelledEpisode, station: SimStation | None = None) -> LabelledClip:
     """Run an episode, on a new station when none is given, with a frame every 0.2 s."""
     if station is None:
-        with SimStation.make(recording.task, recording.seed, size=SIZE, rate_hz=5.0,
+        with SimStation.make(episode.task, episode.seed, size=SIZE, rate_hz=5.0,
                              eyes=('left',)) as made:
-            return record(recording, made)
-    station.reset(recording.task, recording.seed)
+            return record(episode, made)
+    station.reset(episode.task, episode.seed)
     phi: list[float] = []
     pictures: dict[str, list[bytes]] = {role: [] for role in ROLES}
 
@@ -66,23 +66,23 @@ def record(recording: Recording, station: SimStation | None = None) -> LabelledC
 
     try:
         look()
-        for step, _ in enumerate(script(station, recording.kind, recording.seed), 1):
+        for step, _ in enumerate(script(station, episode.kind, episode.seed), 1):
             station.step(PERIOD_S)
             if step % EVERY == 0:
                 look()
             if step >= MAX_STEPS:
                 break
     except DriverError as error:
-        log.info('%s ended early: %s', recording.name, error)
+        log.info('%s ended early: %s', episode.name, error)
     times_s = np.arange(len(phi)) * EVERY * PERIOD_S
     return LabelledClip(
-        ClipSource(recording.name, station.instruction, recording.task, recording.seed,
-                   recording.kind, station.succeeded()), times_s, np.array(phi), pictures)
+        ClipSource(episode.name, station.instruction, episode.task, episode.seed,
+                   episode.kind, bool(station.succeeded())), times_s, np.array(phi), pictures)
 
 
-def record_to(folder: Path, recording: Recording) -> Path:
+def record_to(folder: Path, episode: LabelledEpisode) -> Path:
     """Run an episode and write its clip into ``folder``, unless it is there already."""
-    path = folder / f'{recording.name}{SUFFIX}'
+    path = folder / f'{episode.name}{SUFFIX}'
     if not path.exists():
-        write_clip(path, record(recording))
+        write_clip(path, record(episode))
     return path
