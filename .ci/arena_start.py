@@ -1,5 +1,5 @@
 """
-Start-up code of the environment's Python: finds ROS 2, arena_msgs and this checkout.
+Start-up code of the environment's Python: finds ROS 2, arena_msgs, tf2_msgs, this checkout.
 
 `make setup` copies this file into ``.venv`` and adds a ``.pth`` line that imports it before the
 start-up file of the ROS wheels, which restarts Python once with a new ``LD_LIBRARY_PATH``. Another
@@ -12,7 +12,7 @@ import sys
 from importlib.machinery import ModuleSpec, PathFinder
 
 ROOT = os.path.dirname(sys.prefix)
-MESSAGES = os.path.join(ROOT, 'install', 'arena_msgs')
+MESSAGES = [os.path.join(ROOT, 'install', name) for name in ('arena_msgs', 'tf2_msgs')]
 PACKAGES = os.path.join('lib', f'python{sys.version_info[0]}.{sys.version_info[1]}',
                         'site-packages')
 RESTARTED = '_ROS_WHEELS_BOOTSTRAP_COMPLETE'
@@ -49,17 +49,17 @@ def activate() -> None:
                and os.path.exists(os.path.join(prefix, 'share', 'rclpy', 'package.xml'))]
     if foreign:
         leave_out(foreign)
-    own = [os.path.join(ROOT, 'install', 'arena_robot'), MESSAGES, sys.prefix]
+    own = [os.path.join(ROOT, 'install', 'arena_robot'), *MESSAGES, sys.prefix]
     others = [part for part in parts('AMENT_PREFIX_PATH') if part not in own]
     os.environ['AMENT_PREFIX_PATH'] = os.pathsep.join([*others, *own])
     os.environ['ROS_DISTRO'] = 'jazzy'
-    wanted = [os.path.join(MESSAGES, 'lib'), os.path.join(sys.prefix, 'lib')]
+    wanted = [os.path.join(prefix, 'lib') for prefix in (*MESSAGES, sys.prefix)]
     found = parts('LD_LIBRARY_PATH')
     if any(folder not in found for folder in wanted):
         os.environ['LD_LIBRARY_PATH'] = os.pathsep.join(
             [*wanted, *(folder for folder in found if folder not in wanted)])
         os.environ.pop(RESTARTED, None)
-    sys.path.append(os.path.join(MESSAGES, PACKAGES))
+    sys.path += [os.path.join(prefix, PACKAGES) for prefix in MESSAGES]
     sys.meta_path.append(Checkout)
 
 

@@ -29,6 +29,7 @@ SITE = VENV / 'lib' / f'python{VERSION}' / 'site-packages'
 STAMPS = VENV / 'stamps'
 WHEELS = ('requirements-ros.txt', 'requirements.txt', 'requirements-dev.txt')
 BENCH = 'requirements-bench.txt'
+TF = '.ci/tf2_msgs'
 PACKAGE_FILES = ('setup.py', 'setup.cfg', 'package.xml', 'resource', 'launch', 'config',
                  'arena_robot/__init__.py', 'arena_robot/nodes')
 
@@ -133,7 +134,7 @@ def build(*packages: str) -> None:
         **os.environ, 'AMENT_PREFIX_PATH': str(VENV), 'CMAKE_PREFIX_PATH': str(VENV),
         'PATH': os.pathsep.join((str(VENV / 'bin'), os.environ.get('PATH', os.defpath))),
         'PYTHONPATH': '', 'COLCON_LOG_LEVEL': '40'}
-    run([PYTHON, VENV / 'bin' / 'colcon', 'build', '--base-paths', '.', 'arena_msgs',
+    run([PYTHON, VENV / 'bin' / 'colcon', 'build', '--base-paths', '.', 'arena_msgs', TF,
          '--packages-select', *packages, '--event-handlers', 'console_direct+', '--cmake-args',
          '-DBUILD_TESTING=OFF', '-DCMAKE_BUILD_TYPE=Release', f'-DPython3_EXECUTABLE={PYTHON}',
          f'-DPYTHON_INSTALL_DIR=lib/python{VERSION}/site-packages'],
@@ -174,14 +175,14 @@ def compile_used() -> None:
 def steps() -> list[tuple[str, str, str, Callable[[], None]]]:
     """Return title, stamp, dependencies and function of every step, in order."""
     wheels = digest(files(*WHEELS))
-    messages = digest(files('arena_msgs', 'requirements-ros.txt'), pin('numpy'))
+    messages = digest(files('arena_msgs', TF, 'requirements-ros.txt'), pin('numpy'))
     package = digest(files(*PACKAGE_FILES), messages)
     return [
         ('Virtual environment', 'venv', digest(()), make_venv),
         ('ROS 2 and other wheels', 'wheels', wheels, install_ros_and_the_rest),
         ('Pictures of the simulation (EGL)', 'egl', digest((), pin('mujoco')),
          lambda: system_parts.need_egl(PYTHON)),
-        ('Build of arena_msgs', 'arena_msgs', messages, lambda: build('arena_msgs')),
+        ('Build of arena_msgs', 'arena_msgs', messages, lambda: build('arena_msgs', 'tf2_msgs')),
         ('Build of arena_robot', 'arena_robot', package, build_robot),
         ('The arena command', 'command', digest(files('.ci/arena_start.py'), package, ARENA),
          install_start_up),
