@@ -16,6 +16,11 @@ class Failed(Exception):
     """A step cannot be done; the message says what to do."""
 
 
+def redraws() -> bool:
+    """Return whether a line of the output can be drawn again."""
+    return sys.stdout.isatty() and os.environ.get('TERM', '') != 'dumb'
+
+
 def say(text: str) -> None:
     """Print one line of progress."""
     print(f'setup: {text}', flush=True)
@@ -32,7 +37,7 @@ def last_line(log: Path) -> str:
 def watch(process: 'subprocess.Popen[bytes]', log: Path) -> int:
     """Wait for ``process``; on a terminal show time and last log line, else a line a minute."""
     started = shown = time.monotonic()
-    live = sys.stdout.isatty()
+    live = redraws()
     while True:
         try:
             return process.wait(timeout=0.5)
@@ -56,7 +61,7 @@ def run(command: Sequence[object], name: str,
                                    stderr=subprocess.STDOUT, cwd=LOGS.parent.parent,
                                    env=dict(environment or os.environ))
         code = watch(process, log)
-    if sys.stdout.isatty():
+    if redraws():
         print('\r\x1b[K', end='', flush=True)
     if code:
         with open(log, encoding='utf-8', errors='replace') as stream:

@@ -73,16 +73,16 @@ complete -F _arena arena"""
 def zsh(words: Tree) -> str:
     """Return the script for zsh; also loads from a folder in fpath as ``_arena``."""
     cases = '\n'.join(
-        f"            '{' '.join(typed)}') words=({' '.join(_described(then))}) ;;"
+        f"            '{' '.join(typed)}') offers=({' '.join(_described(then))}) ;;"
         for typed, (_, then) in sorted(words.items()) if typed)
+    # `words` and `CURRENT` are zsh's own: the line that is typed, and the place of the cursor.
     return f"""#compdef arena
 # Completion of arena for zsh.
 _arena() {{
     local typed='' word longer
-    local -a words_typed words
-    words_typed=("${{(@)words[2,CURRENT-1]}}")
-    words=({' '.join(_described(words[()][1]))})
-    for word in $words_typed; do
+    local -a offers
+    offers=({' '.join(_described(words[()][1]))})
+    for word in "${{(@)words[2,CURRENT-1]}}"; do
         [[ $word == -* ]] && break
         longer="${{typed:+$typed }}$word"
         case "$longer" in
@@ -91,7 +91,7 @@ _arena() {{
         esac
         typed=$longer
     done
-    _describe 'arena' words || _files
+    _describe 'arena' offers || _files
 }}
 if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _arena "$@"; else compdef _arena arena; fi"""
 

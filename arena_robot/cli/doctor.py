@@ -34,6 +34,7 @@ def run(args: argparse.Namespace) -> int:
     """Run every check; return 1 when one failed."""
     from arena_robot.cli.doctor_checks import all_checks
     from arena_robot.core.errors import ConfigError
+    from arena_robot.core.terminal import colours
     try:
         ports = [int(word) for word in args.ports.split(',') if word]
     except ValueError as error:
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([vars(one) for one in found], indent=2, default=str))
     else:
-        colour = sys.stdout.isatty()
+        colour = colours(sys.stdout)
         for one in found:
             mark = ('\033[32m✓\033[0m' if one.ok else '\033[31m✗\033[0m') if colour else \
                 ('ok  ' if one.ok else 'FAIL')

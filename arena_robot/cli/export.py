@@ -2,7 +2,8 @@
 Write episodes in other data formats: DROID, RoboArena, LeRobot.
 
 droid: trajectory.h5 and MP4s, one folder per episode. roboarena: the tree of RoboArena's data
-dumps. lerobot: one LeRobotDataset v3.0 with all episodes. Policies are named A and B until the
+dumps. lerobot: one LeRobotDataset v3.0 with all episodes, or one for each action space in a folder
+with its name. Policies are named A and B until the
 session's session.json contains the reveal. --jobs and --cluster are for droid and roboarena: a
 LeRobotDataset grows episode by episode.
 """
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         written = _roboarena(args, groups, output)
     else:
         from arena_robot.recording.formats.lerobot import export_lerobot
-        written = [export_lerobot(found, output)]
+        written = export_lerobot(found, output)
     for folder in written:
         print(folder)
     print(f'{len(found)} episodes exported as {args.format}')

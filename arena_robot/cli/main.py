@@ -9,8 +9,10 @@ from types import ModuleType
 
 import arena_robot
 from arena_robot import cli
+from arena_robot.cli.parsing import VerbParser
 from arena_robot.cli.verb_map import MapParser
-from arena_robot.core.errors import ArenaError, ConfigError, DataError
+from arena_robot.core.errors import ArenaError, ConfigError, DataError, UnknownMethod
+from arena_robot.core.terminal import plain_children
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -22,13 +24,13 @@ def verbs() -> list[ModuleType]:
     return sorted((m for m in found if 'VERB' in vars(m)), key=lambda m: m.VERB)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> MapParser:
     """Return the parser of the whole command."""
     top = MapParser(prog='arena', description=arena_robot.__doc__)
     top.modules = verbs()
     top.add_argument('--version', action='version', version=f'arena {arena_robot.__version__}')
     groups = {(): top.add_subparsers(title='verbs', metavar='VERB', required=True,
-                                      parser_class=argparse.ArgumentParser)}
+                                     parser_class=VerbParser)}
     for module in top.modules:
         words = tuple(module.VERB.split())
         for end in range(1, len(words)):
@@ -47,9 +49,10 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``arena`` with ``argv`` (default: the process's own) and return the exit code."""
     args = parser().parse_args(argv)
+    plain_children()
     try:
         return int(args.run(args))
-    except (ConfigError, DataError) as error:
+    except (ConfigError, DataError, UnknownMethod) as error:
         print(f'arena: {error}', file=sys.stderr)
         return USAGE
     except ArenaError as error:

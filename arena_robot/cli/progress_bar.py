@@ -6,6 +6,8 @@ from types import TracebackType
 
 from typing_extensions import Self
 
+from arena_robot.core.terminal import redraws
+
 _WIDTH = 32
 
 
@@ -21,7 +23,7 @@ class ProgressBar:
     def show(self, done: int, total: int, label: str) -> None:
         """Draw the bar, unless it is too early, too soon again, or not on a terminal."""
         now = time.monotonic()
-        if now - self._start < self._delay_s or not sys.stderr.isatty():
+        if now - self._start < self._delay_s or not redraws(sys.stderr):
             return
         if now - self._shown < self._every_s and done < total:
             return

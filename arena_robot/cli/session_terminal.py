@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from arena_robot.cli.session_text import bar, match_lines, review_lines, state_lines
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, DataError
+from arena_robot.core.terminal import redraws
 from arena_robot.core.verdict import (
     Asked,
     Kind,
@@ -211,7 +212,7 @@ class Terminal:
     def _tell(self, seen: DeskState) -> None:
         run = self._desk.running() if seen.state.running else None
         if run is not None:
-            if not sys.stdout.isatty():
+            if not redraws(sys.stdout):
                 return
             print(f'\r{bar(run)}', end='', flush=True)
             return

@@ -1,14 +1,15 @@
 """Help text of `arena --help`: the verbs, grouped by user."""
 
-import argparse
 import textwrap
 from collections.abc import Sequence
 from types import ModuleType
 
+from arena_robot.cli.parsing import VerbParser
+
 WIDTH = 98
 COLUMN = 20
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ('First steps', ('demo', 'doctor', 'completion')),
+    ('First steps', ('demo', 'doctor', 'help', 'completion')),
     ('At a station: evaluators and lab engineers', ('station', 'session', 'console')),
     ('Recorded episodes', ('episode', 'replay', 'export', 'import')),
     ('Drivers and policies: their authors', ('driver', 'policy')),
@@ -19,7 +20,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 OTHERS = 'More'
 
 
-class MapParser(argparse.ArgumentParser):
+class MapParser(VerbParser):
     """A parser whose help lists the verbs by group; ``modules`` are the verbs' modules."""
 
     modules: Sequence[ModuleType] = ()

@@ -9,6 +9,7 @@ A message says what was requested, what was found and what to do; the cause is k
     ├── ConfigError                  'config'             a file, key or parameter is wrong
     ├── DataError                    'data'               recorded or imported data is wrong
     ├── RankingError                 'ranking'            the data do not determine a ranking
+    │   ├── UnknownMethod            'unknown_method'
     │   └── NotConverged             'not_converged'
     ├── SafetyError                  'safety'             a command or state is not acceptable
     ├── DriverError                  'driver'             a robot part failed
@@ -56,6 +57,12 @@ class RankingError(ArenaError):
     """The comparisons do not determine the requested ranking."""
 
     code = 'ranking'
+
+
+class UnknownMethod(RankingError):
+    """No ranking method or voting rule has that name, or it does not take that option."""
+
+    code = 'unknown_method'
 
 
 class NotConverged(RankingError):

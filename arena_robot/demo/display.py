@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
+from arena_robot.core.terminal import colours, redraws
+
 PERIOD_S = 0.2
 BAR = 20
 DIM, BOLD, GREEN, RED, BLUE, PLAIN = (f'\033[{n}m' for n in (2, 1, 32, 31, 36, 0))
@@ -23,7 +25,8 @@ class Display:
     def __init__(self, out: TextIO | None = None,
                  block: Callable[[], Sequence[str]] = list) -> None:
         self._out = out or sys.stdout
-        self.live = self._out.isatty()
+        self.live = redraws(self._out)
+        self._coloured = colours(self._out)
         self._block = block
         self._shown = 0
         self._lock = threading.Lock()
@@ -60,7 +63,7 @@ class Display:
 
     def colour(self, code: str, text: str) -> str:
         """Return ``text`` in a colour, if colours are used."""
-        return f'{code}{text}{PLAIN}' if self.live else text
+        return f'{code}{text}{PLAIN}' if self._coloured else text
 
     def _draw_on(self) -> None:
         while not self._over.wait(PERIOD_S):

@@ -18,6 +18,7 @@ from arena_robot.reports.tournament_records import Record, read_record
 
 METHOD = 'bt'
 REPLICATES, SEED, LEVEL = 1000, 0, 0.95
+REPORT = 'report'
 TITLE = 'A tournament on a simulated DROID station'
 
 
@@ -81,13 +82,18 @@ def gap(comparisons: Comparisons, standings: Standings, better: str, worse: str)
                float(high))
 
 
+def report_page(folder: Path) -> Path:
+    """Return the page of the HTML report, written or not."""
+    return folder / REPORT / 'index.html'
+
+
 def report(folder: Path, outcome: DemoOutcome, entries: Sequence[PoolMember],
            facts: Sequence[tuple[str, str]]) -> Path:
     """Write the HTML report and return its page."""
     return write_report(TournamentReport(
         TITLE, outcome.records, outcome.comparisons, outcome.standings,
         METHODS.find(outcome.standings.method).unit, outcome.gap,
-        {entry.name: entry.about for entry in entries}, facts), folder / 'report')
+        {entry.name: entry.about for entry in entries}, facts), folder / REPORT)
 
 
 def tell(display: Display, outcome: DemoOutcome) -> None:

@@ -46,6 +46,7 @@ class Demo:
         self._progress = ProgressText(None, options.sessions)
         self._display = self._progress.display
         self._clock = Stopwatch()
+        self._played = 0
 
     def run(self) -> int:
         """Run to the end; 0 when every session is complete and without problems."""
@@ -146,6 +147,7 @@ class Demo:
             if end is None:
                 end = self._session(plan, index, tournament, went_before=index == last)
             plan.named(index, end.session_id, done=True)
+            self._played += 1
             write_plan(self._folder, plan)
             self._progress.ended(end)
             log.info('session %d: %s, %s', index + 1, end.session_id, plan.jobs[index].task)
@@ -183,7 +185,10 @@ class Demo:
         usage.look()
         took = self._clock.seconds
         found = outcomes.gather(self._folder, plan, entries, videos.wrong_with)
-        page = outcomes.report(self._folder, found, entries, self._facts(plan, usage, took))
+        page = outcomes.report_page(self._folder)
+        # The figures of a report are those of the run that played its sessions.
+        if self._played or not page.exists():
+            outcomes.report(self._folder, found, entries, self._facts(plan, usage, took))
         self._progress.step_done()
         self._display.close()
         outcomes.tell(self._display, found)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from arena_robot.core.errors import ConfigError, RankingError
+from arena_robot.core.errors import ConfigError, RankingError, UnknownMethod
 from arena_robot.core.extensions import Table
 from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking.base import Comparisons, Method, Standings, standings
@@ -95,20 +95,20 @@ METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_met
         lambda **options: TaskModel(TaskOptions(**options), partial=True), _SOLVING,
         'task from verdicts and scores', seeded=True, needs_scores=True, on_site=True,
         measured=True),
-}, _checked, RankingError)
+}, _checked, UnknownMethod)
 
 
 def method(name: str, **options: Any) -> Method:
     """
     Return the method called ``name`` with its options.
 
-    :raises RankingError: the name or an option is unknown.
+    :raises UnknownMethod: the name or an option is unknown.
     """
     row = METHODS.find(name)
     try:
         return row.make(**options)
     except TypeError as error:
-        raise RankingError(f"method '{name}' does not take {options}: {error}") from error
+        raise UnknownMethod(f"method '{name}' does not take {options}: {error}") from error
 
 
 def rank(comparisons: Comparisons, method_name: str = 'bt', *, intervals: int = 0, seed: int = 0,

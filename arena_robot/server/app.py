@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, count
 from typing import Any, TypeVar
 
 import grpc
@@ -120,10 +121,16 @@ class ArenaServer:
         self._housekeeping.soon()
 
     def first_token(self, name: str = 'maintainer', institution: str = 'local') -> str | None:
-        """Return a maintainer's token on a server without accounts, None on any other."""
-        if self.accounts.count() > 0:
+        """
+        Return a maintainer's token on a server without a maintainer, None on any other.
+
+        Imported evaluations bring accounts of evaluators, one of them perhaps called ``name``.
+        """
+        if self.accounts.names_with(Role.MAINTAINER):
             return None
-        account = self.accounts.add_account(name, institution, list(_PEOPLE))
+        taken = self.accounts.names()
+        free = next(n for n in chain([name], (f'{name}-{k}' for k in count(2))) if n not in taken)
+        account = self.accounts.add_account(free, institution, list(_PEOPLE))
         return self.accounts.issue(account)
 
     def _chores(self) -> dict[str, tuple[float, Callable[[], object]]]:

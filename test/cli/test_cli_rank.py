@@ -135,9 +135,9 @@ def test_rank_eval_has_the_agreed_form(tables, capsys, tmp_path):
 
 
 @pytest.mark.parametrize(('words', 'said', 'code'), [
-    (('rank', '--method', 'beauty'), "no ranking method 'beauty'", 1),
+    (('rank', '--method', 'beauty'), "no ranking method 'beauty'. Did you mean 'bt'?", 2),
     (('rank', '--option', 'k'), 'is not KEY=VALUE', 2),
-    (('rank', '--option', 'k=3'), "'bt' does not take", 1),
+    (('rank', '--option', 'k=3'), "'bt' does not take", 2),
     (('rank', '--method', 'task_partial'), 'no comparison has one', 1),
     (('rank', '--method', 'progress'), 'no scored rollout of amber, blue', 1),
     (('rank', '--policies', 'amber'), 'rank 1 policy', 1),

@@ -1,5 +1,6 @@
 """Completions are scripts that the shells can load, and they know every verb."""
 
+import re
 import shutil
 import subprocess
 
@@ -39,6 +40,41 @@ def test_bash_completes_verbs_options_and_choices(words):
     assert '--sessions' in completed(script, 'demo', '--keep', '--s')
     assert completed(script, 'completion', 'f') == ['fish']
     assert completed(script, 'no-such-verb', '--zz') == []
+
+
+STUBS = r"""
+compdef() { }
+_files() { }
+_describe() { print -l -- ${${(P)2}%%:*} }
+"""
+
+
+def offered(script, folder, *typed):
+    """What zsh offers after ``typed``, by the two variables that its completion gives a script."""
+    path = folder / '_arena'
+    path.write_text(f'{STUBS}\n{script}\n', encoding='utf-8')
+    line = ' '.join(f"'{word}'" for word in ('arena', *typed))
+    done = subprocess.run(
+        ['zsh', '-f', '-c', f'source {path}; words=({line}); CURRENT={len(typed) + 1}; _arena'],
+        capture_output=True, text=True, timeout=30, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which('zsh') is None, reason='zsh is not installed')
+def test_zsh_completes_verbs_below_verbs_and_options(words, tmp_path):
+    script = completion.zsh(words)
+    assert {'demo', 'policy', 'rank'} <= set(offered(script, tmp_path, ''))
+    assert {'serve', 'check', 'list'} <= set(offered(script, tmp_path, 'policy', ''))
+    assert '--sessions' in offered(script, tmp_path, 'demo', '--keep', '--s')
+    assert '--protocol' in offered(script, tmp_path, 'policy', 'serve', '--')
+    assert 'fish' in offered(script, tmp_path, 'completion', '')
+
+
+def test_no_script_hides_what_its_shell_gives_it(words):
+    """In zsh the line is in `words` and `CURRENT`: a local of that name would be empty."""
+    declared = re.findall(r'local (?:-a )?([^\n]+)', completion.zsh(words))
+    names = {name.split('=')[0] for line in declared for name in line.split()}
+    assert not names & {'words', 'CURRENT'}
 
 
 @pytest.mark.parametrize(('shell', 'check'), [('zsh', ['-n']), ('fish', ['--no-execute'])])

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,12 +17,13 @@ from arena_robot.core.errors import ConfigError, DataError, ProcessFailed
 from arena_robot.core.process import Process, birth
 from arena_robot.core.verdict import Verdict
 from arena_robot.demo import display as shown
-from arena_robot.demo import pool, tournament
+from arena_robot.demo import outcome, pool, tournament
 from arena_robot.demo.options import DemoOptions
 from arena_robot.demo.plan import Plan, Ports, SessionPlan, grown, new_plan, read_plan, write_plan
 from arena_robot.demo.processes import FILE, Processes
 from arena_robot.demo.progress_text import LiveStatus, ProgressText
 from arena_robot.demo.resource_usage import ResourceUsage, cpu_seconds
+from arena_robot.demo.run import Demo
 from arena_robot.policy.connect import SERVERS
 from arena_robot.policy.loading import load_policy, parse_kwargs
 from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView
@@ -253,3 +255,29 @@ def test_a_session_that_was_not_submitted_is_not_waited_for(tmp_path):
 
 def test_a_wish_is_fine_as_it_comes():
     DemoOptions(12, TASKS, 3.0, os.curdir, 1, 150, 'examples').check()
+
+
+def test_a_run_that_only_shows_the_site_keeps_the_reports_figures(tmp_path, monkeypatch):
+    written = []
+
+    def report(folder, *_):
+        written.append(folder)
+        page = outcome.report_page(folder)
+        page.parent.mkdir(exist_ok=True)
+        page.touch()
+
+    monkeypatch.setattr(outcome, 'gather', lambda *_: SimpleNamespace(records=(), problems=()))
+    monkeypatch.setattr(outcome, 'tell', lambda *_: None)
+    monkeypatch.setattr(outcome, 'report', report)
+    usage = SimpleNamespace(look=lambda: None, peak_bytes=0, cpu_s={})
+    options = DemoOptions(1, TASKS, 3.0, tmp_path, 1, 10, 'still')
+
+    def ended(played):
+        demo = Demo(options)
+        demo._played = played
+        demo._end(new_plan(TASKS, 1, 1, 'still'), (), usage, SimpleNamespace(site=''), None,
+                  SimpleNamespace(wrong_with=None, lossy=set()))
+        return len(written)
+    assert [ended(1), ended(0), ended(0), ended(2)] == [1, 1, 1, 2]
+    outcome.report_page(tmp_path).unlink()
+    assert ended(0) == 3

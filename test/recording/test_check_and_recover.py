@@ -1,5 +1,6 @@
 """Sound episodes pass; every kind of damage is named; what can be saved is saved."""
 
+import dataclasses
 import json
 import shutil
 
@@ -11,6 +12,7 @@ from arena_robot.recording.bag import metadata
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.recover import cut_off, is_complete, recover, underived
 from arena_robot.recording.bag.writer import BagWriter
+from arena_robot.recording.episode import sample
 from arena_robot.recording.episode.check import CheckLimits, FindingLevel, check
 from arena_robot.recording.episode.derive import derive
 from arena_robot.recording.episode.folders import episodes
@@ -51,6 +53,26 @@ def test_a_sound_episode_passes_with_all_its_files(episode):
     assert {f.what for f in report.findings} >= {
         'bag', 'topics', 'steps', 'episode info', 'chunks', 'losses', 'arm rate', 'decoding',
         'stamps', 'journal', 'episode.json', 'steps.npz', 'wrist.mp4', 'pictures wrist_left'}
+
+
+def test_an_eye_that_is_not_used_is_no_warning_and_one_that_is_used_is(pristine, folders,
+                                                                       tmp_path, monkeypatch):
+    monkeypatch.setattr(sample, 'VIEWS', ('left_left', 'wrist_left'))
+    maker = sample.SampleMaker(sample.SampleEpisode(), folders)
+    folder = tmp_path / 'A'
+    with BagWriter(folder, {'slot': 'A'}) as out:
+        topics = maker.topics()
+        spare = topics[sample.image_topic('left_left')]
+        for topic in (*topics.values(),
+                      dataclasses.replace(spare, name=sample.image_topic('left_right'))):
+            out.add_topic(topic)
+        for message in maker.messages():
+            out.write(message)
+    assert {f.what for f in check(folder).findings if f.what.startswith('rate')} == {
+        'rate left_left', 'rate wrist_left'}
+    silent = rewrite(pristine, tmp_path / 'B', lambda m: None if (
+        m.topic == sample.image_topic('wrist_left')) else m)
+    assert 'rate wrist_left' in warnings(check(silent))
 
 
 def test_lost_messages_are_seen_in_the_senders_count(pristine, tmp_path):

@@ -166,6 +166,19 @@ def test_a_lerobot_dataset_is_whole_and_consistent(session, maker, tmp_path):
         export_lerobot(sources(session), root)
 
 
+def test_episodes_of_two_action_spaces_become_a_dataset_each(folders, pristine, tmp_path, capsys):
+    folder, out = tmp_path / ID, tmp_path / 'out'
+    shutil.copytree(pristine, folder / 'A')
+    SampleMaker(SampleEpisode(slot='B', steps=20, space='joint_velocity'),
+                folders).write(folder / 'B')
+    assert main(['export', str(folder), '--format', 'lerobot', '--output', str(out)]) == 0
+    assert str(out / 'joint_velocity') in capsys.readouterr().out
+    for space, frames in (('joint_position', 30), ('joint_velocity', 20)):
+        info = json.loads((out / space / 'meta/info.json').read_text())
+        assert (info['action_space'], info['total_frames'], info['total_episodes']) == (
+            space, frames, 1)
+
+
 def test_before_the_reveal_only_the_letters_are_exported(session, tmp_path):
     secret = tmp_path / ID
     shutil.copytree(session, secret)

@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 from roboarena_tables import both
 
+from arena_robot.cli.main import main
+from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import DataError
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.rollouts import arena_tables
 from arena_robot.records.roboarena_csv import read_tables
+from arena_robot.server.app import ArenaServer
+from arena_robot.server.base import Role
+from arena_robot.server.config import ServerConfig
 from arena_robot.server.results import Results
 from arena_robot.server.roboarena_csv import export_tables, import_tables
 
@@ -63,6 +68,19 @@ def test_a_wrong_table_changes_nothing(database, clock, tmp_path, sessions, epis
     assert Results(database).comparisons() == []
     with pytest.raises(DataError, match='cannot be read'):
         import_tables(database, clock, tmp_path / 'nowhere')
+
+
+def test_evaluations_imported_before_the_first_start_leave_room_for_a_maintainer(tmp_path, capsys):
+    folder = tmp_path / 'data'
+    tables = write(tmp_path, SESSIONS.replace('nyu,ada', 'nyu,maintainer'))
+    assert main(['import', str(tables), '--output', str(tmp_path / 'out'), '--server-data',
+                 str(folder)]) == 0
+    config = ServerConfig(data=folder, port=0, site_port=-1, probe_period_s=3600.0)
+    with ArenaServer(config, SystemClock(), lambda a: '', lambda a: '') as server:
+        token = server.first_token()
+        assert token
+        assert Role.MAINTAINER in server.accounts.caller(token).roles
+        assert server.first_token() is None
 
 
 @both

@@ -174,15 +174,17 @@ def _numbers(tracks: EpisodeTracks, summary: EpisodeFile,
     yield _arm_rate(tracks, limits)
     rate = summary.control.nominal_hz
     for name, view in summary.views.items():
+        if not len(tracks.views[name].stamps) and name not in tracks.steps.views:
+            continue    # a topic that was never in use, such as the right eye of a mono station
         good = (view.rate_hz or 0.0) >= limits.min_camera_share * rate
-        yield _warn(good and (view.max_gap_s or 0.0) <= limits.max_camera_gap_s,
-                    f'rate {name}', f'{view.rate_hz} Hz, longest gap {view.max_gap_s} s, '
+        yield _warn(good and (view.max_gap_s or 0.0) <= limits.max_camera_gap_s, f'rate {name}',
+                    f'{view.rate_hz or 0.0:.2f} Hz, longest gap {view.max_gap_s} s, '
                     f'{view.missing} frames missing (wanted {rate:g} Hz, gaps up to '
                     f'{limits.max_camera_gap_s} s)')
     error = summary.control.period_error_s
     if error:
         yield _warn(error.p99 <= limits.max_period_error_p99_s, 'control rate',
-                    f'{summary.control.mean_hz} Hz of {rate:g}, tick error p50 '
+                    f'{summary.control.mean_hz or 0.0:.2f} Hz of {rate:g}, tick error p50 '
                     f'{1e3 * error.p50:.1f} ms, p99 {1e3 * error.p99:.1f} ms, '
                     f'{summary.control.missed_ticks} missed')
     for spread, name, most in (

@@ -48,6 +48,7 @@ class SampleEpisode:
     prompt: str = 'put the red square into the bowl'
     start_ns: int = 1_790_000_000_000_000_000
     chunk_length: int = 8
+    space: str = 'joint_position'
 
 
 class SampleMaker:
@@ -126,7 +127,7 @@ class SampleMaker:
     def _chunk(self, k: int, stamp: int) -> dict[str, Any]:
         length = self.sample.chunk_length
         return {'header': header(stamp, _BASE), 'slot': self.sample.slot, 'step': k,
-                'chunk_index': k // length, 'action_space': 'joint_position', 'width': 8,
+                'chunk_index': k // length, 'action_space': self.sample.space, 'width': 8,
                 'actions': np.concatenate([self._action(k + j) for j in range(length)])}
 
     def _step(self, k: int, stamp: int, seen: int) -> dict[str, Any]:
@@ -136,7 +137,7 @@ class SampleMaker:
                 'image_views': list(VIEWS), 'image_stamps': [_time(seen)] * len(VIEWS),
                 'arm_stamp': _time(self.state_stamp(stamp)), 'gripper_stamp': _time(stamp),
                 'observation_age_s': (stamp - seen) * 1e-9, 'skew_s': (stamp - seen) * 1e-9,
-                'action_space': 'joint_position', 'requested': action,
+                'action_space': self.sample.space, 'requested': action,
                 'chunk_index': k // length, 'chunk_step': k % length, 'q_sent': action[:7],
                 'gripper_sent': action[7], 'loop_s': TICK_NS * 1e-9 if k else 0.0,
                 'inference_s': 0.0 if k % length else 0.05,

@@ -3,7 +3,7 @@ Export to LeRobotDataset v3.0: parquet tables, one video per view and episode, `
 
 ``timestamp`` is the nominal time that the format requires (frame over 15); the recorded time of
 each step is in ``true_timestamp``. ``action`` is the policy's request, so a dataset has one action
-space only.
+space only: episodes of several make a dataset each.
 """
 
 import json
@@ -33,23 +33,35 @@ DATA = 'data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet'
 VIDEO = 'videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4'
 
 
-def export_lerobot(sources: Sequence[ExportSource], output: Path) -> Path:
+def export_lerobot(sources: Sequence[ExportSource], output: Path) -> list[Path]:
     """
-    Write all ``sources`` as the episodes of one dataset in ``output`` and return it.
+    Write ``sources`` as one dataset in ``output``, or as one for each action space below it.
 
-    Raises DataError when they differ in action space or views, or ``output`` is not empty.
+    Returns the folders of the datasets. Raises DataError when episodes of a dataset differ in
+    views, or ``output`` is not empty.
     """
+    by_space: dict[str, list[ExportSource]] = {}
+    for source in sources:
+        with EpisodeExport(source) as episode:
+            by_space.setdefault(episode.tracks.steps.space, []).append(source)
+    if len(by_space) < 2:
+        return [_dataset(sources, output)]
+    new_folder(output)
+    return [_dataset(some, output / space) for space, some in by_space.items()]
+
+
+def _dataset(sources: Sequence[ExportSource], output: Path) -> Path:
     root = new_folder(output)
     tables: list[dict[str, Any]] = []
     episodes: list[dict[str, Any]] = []
     tasks: list[str] = []
     shapes: dict[str, tuple[int, int]] = {}
     samples: dict[str, list[Pixels]] = {}
-    spaces: set[str] = set()
-    total = 0
+    space, total = '', 0
     for number, source in enumerate(sources):
         with EpisodeExport(source) as episode:
-            _agree(episode, spaces, shapes, number)
+            _agree(episode, shapes, number)
+            space = episode.tracks.steps.space
             if episode.prompt not in tasks:
                 tasks.append(episode.prompt)
             table = _table(episode, number, total, tasks.index(episode.prompt))
@@ -58,7 +70,6 @@ def export_lerobot(sources: Sequence[ExportSource], output: Path) -> Path:
         _write(root / DATA.format(chunk_index=0, file_index=number), pa.table(_columns(table)))
         total += len(table['index'])
         tables.append(table)
-    space = spaces.pop()
     _write(root / 'meta/episodes/chunk-000/file-000.parquet', pa.Table.from_pylist(episodes))
     _write(root / 'meta/tasks.parquet', _tasks(tasks))
     _json(root / 'meta/stats.json', {**_stats(tables), **_picture_stats(samples)})
@@ -66,11 +77,7 @@ def export_lerobot(sources: Sequence[ExportSource], output: Path) -> Path:
     return root
 
 
-def _agree(episode: EpisodeExport, spaces: set[str], shapes: dict[str, Any], number: int) -> None:
-    spaces.add(episode.tracks.steps.space)
-    if len(spaces) > 1:
-        raise DataError(f"a dataset holds one action space, found {', '.join(sorted(spaces))}: "
-                        'export these episodes one by one')
+def _agree(episode: EpisodeExport, shapes: dict[str, Any], number: int) -> None:
     keys = {_key(v) for v in episode.views()}
     if number and keys != set(shapes):
         raise DataError(f"all episodes of a dataset show the same views; {episode.source.folder} "

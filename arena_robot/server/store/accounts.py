@@ -91,11 +91,10 @@ class Accounts:
                 raise Unauthorised('this token has expired; ask the maintainer for a new one')
             return _holder(connection, row)
 
-    def count(self) -> int:
-        """Return how many accounts there are."""
+    def names(self) -> set[str]:
+        """Return the names of all accounts."""
         with self._database.read() as connection:
-            return int(connection.execute(
-                sa.select(sa.func.count()).select_from(accounts)).scalar_one())
+            return set(connection.execute(sa.select(accounts.c.name)).scalars())
 
     def names_with(self, role: Role) -> list[str]:
         """Return the names of the accounts that have a role."""

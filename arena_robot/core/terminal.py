@@ -1,0 +1,20 @@
+"""What may be written to a terminal: colours, and lines that are drawn again."""
+
+import os
+from typing import TextIO
+
+
+def redraws(out: TextIO) -> bool:
+    """Return whether lines on ``out`` can be drawn again: a terminal, and not a dumb one."""
+    return out.isatty() and os.environ.get('TERM', '') != 'dumb'
+
+
+def colours(out: TextIO) -> bool:
+    """Return whether ``out`` takes colours; the variable ``NO_COLOR`` turns them off."""
+    return redraws(out) and not os.environ.get('NO_COLOR')
+
+
+def plain_children() -> None:
+    """Tell programs started from here, and ROS's log, when no colours are wanted."""
+    if os.environ.get('NO_COLOR') or os.environ.get('TERM', '') == 'dumb':
+        os.environ.setdefault('RCUTILS_COLORIZED_OUTPUT', '0')
