@@ -53,4 +53,4 @@ def create_deferred_service(node: Node, kind: Any, name: str, begin: Callable[[]
         begin().add_done_callback(lambda done: answer(request, header, done))
 
     # rclpy sends what a callback returns; here that is the request, and the answer comes later.
-    service.send_response = send_later
+    service.send_response = send_later  # type: ignore[method-assign,assignment]

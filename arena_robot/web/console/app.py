@@ -207,10 +207,10 @@ def _typing(app: FastAPI, console: Console) -> None:
         slot = _slot(words) if words.get('slot') else None
         fields = [one for one in FIELDS if one.slot is slot and one.key in words]
         verdict = to_plain(_verdict(words, fields))
-        texts = {name: str(words[name] or '') for name in ('evaluator', 'instruction')
-                 if name in words}
-        console.command(request).draft({**{one.name: verdict[one.name] for one in fields},
-                                        **texts})
+        typed = {one.name: verdict[one.name] for one in fields}
+        typed |= {name: str(words[name] or '') for name in ('evaluator', 'instruction')
+                  if name in words}
+        console.command(request).draft(typed)
         return {}
 
 
