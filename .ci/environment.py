@@ -172,6 +172,16 @@ def compile_used() -> None:
     run([PYTHON, '-c', code], 'compile', environment={**os.environ, 'PYTHONDONTWRITEBYTECODE': ''})
 
 
+def browser() -> bool:
+    """Have a browser for the tests; what fails is said and tried again the next time."""
+    try:
+        return step('Browser for the tests', 'browser', digest((), *system_parts.BROWSERS),
+                    system_parts.need_browser)
+    except Failed as failure:
+        say(f'{failure}\nsetup: tests in a browser are skipped until then')
+        return False
+
+
 def steps() -> list[tuple[str, str, str, Callable[[], None]]]:
     """Return title, stamp, dependencies and function of every step, in order."""
     wheels = digest(files(*WHEELS))
@@ -216,8 +226,7 @@ def main() -> int:
                 done.append(step('Peers to compare with', 'bench', digest(files(BENCH)),
                                  lambda: install_wheels('-r', BENCH)))
             if args.test:
-                done.append(step('Browser for the tests', 'browser',
-                                 digest((), *system_parts.BROWSER), system_parts.want_browser))
+                done.append(browser())
     except Failed as failure:
         print(f'setup: {failure}', file=sys.stderr)
         return 1

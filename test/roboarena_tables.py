@@ -17,3 +17,11 @@ needs_whole = pytest.mark.skipif(
     'the same is tested on the sample in test/data')
 both = pytest.mark.parametrize('tables', [
     SAMPLE, pytest.param(WHOLE, marks=needs_whole)], ids=['sample', 'whole'])
+
+
+def load(database, folder: Path):
+    """Insert the tables of a folder into a server's database, as `arena import` does."""
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.records.roboarena_csv import read_folder
+    from arena_robot.server.store.evaluations import insert_evaluations
+    return insert_evaluations(database, SystemClock(), read_folder(folder).sessions)

@@ -20,7 +20,7 @@ from arena_robot.core.verdict import (
     from_plain,
 )
 from arena_robot.session.evaluator.checks import EXAMPLES, instruction_problem, is_repeat
-from arena_robot.session.evaluator.desk import RUBRIC, Button, Desk, DeskState
+from arena_robot.session.evaluator.desk import NOT_AT_REST, RUBRIC, Button, Desk, DeskState
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.states import State
 
@@ -123,6 +123,12 @@ class Terminal:
             return
         self._desk.open_session(evaluator, instruction, repeat)
 
+    def _stop(self) -> None:
+        try:
+            self._desk.stop()
+        except ArenaError as error:
+            print(f'\n  ! {NOT_AT_REST} ({error})')
+
     def _roll(self, slot: Slot) -> None:
         self._desk.start(slot)
         self._attend()
@@ -133,7 +139,7 @@ class Terminal:
             while state.state.running:
                 key = read(0.1)
                 if key in STOP_KEYS:
-                    self._desk.stop()
+                    self._stop()
                 elif key in DONE_KEYS:
                     self._desk.press(Button.DONE)
                 self._tell(state)

@@ -7,7 +7,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import Conflict, Unauthorised
 from arena_robot.core.pair import Reveal
-from arena_robot.core.verdict import MAX_TEXT_CHARS, Verdict, check_verdict
+from arena_robot.core.verdict import MAX_TEXT_CHARS, Verdict, check_verdict, is_same
 from arena_robot.server.base import Caller, Role, SessionState
 from arena_robot.server.store import sessions as store
 from arena_robot.server.store.accounts import account_name
@@ -69,7 +69,7 @@ class SessionLifecycle:
         with self._database.write() as connection:
             session = store.load(connection, session_id, lock=True)
             if session.state is SessionState.DONE:
-                if session.verdict != verdict:
+                if not is_same(session.verdict, verdict):
                     raise Conflict(f'session {session_id} has another verdict already')
                 return
             session = store.running(connection, session_id)

@@ -14,7 +14,7 @@ from test_conductor import TASK, Station
 from arena_robot.cli.session_terminal import Terminal
 from arena_robot.cli.session_text import bar
 from arena_robot.core.episode import Slot
-from arena_robot.core.errors import StaleData
+from arena_robot.core.errors import SessionError, StaleData
 from arena_robot.core.verdict import Asked, asked_at
 from arena_robot.session.evaluator.desk import RunView
 from arena_robot.session.protocol.states import State
@@ -88,6 +88,27 @@ def test_a_session_by_keys_and_lines(desk, typed, capsys):
     for words in ("'fifty' is not a number", 'choose A, TIE or B', 'matches the commitment',
                   '100  green', 'Keep a hand near STOP'):
         assert words in said
+
+
+def test_a_stop_without_a_confirmation_says_to_use_the_hardware_stop(desk, typed, capsys):
+    evaluator = typed(LINES)
+    presses, start, stop, failed = iter('td'), desk.start, desk.stop, []
+
+    def started(slot):
+        start(slot)
+        evaluator.press(next(presses))
+
+    def stopped():
+        if not failed:
+            failed.append(1)
+            evaluator.press('t')
+            raise SessionError('session_node/e_stop did not answer within 10 s')
+        stop()
+    desk.start, desk.stop = started, stopped
+    assert Terminal(desk).lead('ada', '') == 0
+    assert [slot.end for slot in desk.state().slots] == ['stopped', 'done']
+    assert ('! The arm has not confirmed that it is at rest. Use the hardware stop. '
+            '(session_node/e_stop did not answer within 10 s)') in capsys.readouterr().out
 
 
 def test_leaving_leaves_the_session_as_it_is(desk, typed, capsys):

@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from roboarena_tables import both
+from roboarena_tables import both, load
 
 rclpy = pytest.importorskip('rclpy', reason='rclpy is missing: run make setup')
 pytest.importorskip('arena_msgs', reason='arena_msgs is missing: run make setup')
@@ -20,7 +20,6 @@ from arena_robot.nodes import qos  # noqa: E402
 from arena_robot.nodes.ranking.node import RankingNode  # noqa: E402
 from arena_robot.nodes.ranking.sources import SiteSource, source  # noqa: E402
 from arena_robot.nodes.spin import Spin  # noqa: E402
-from arena_robot.server.roboarena_csv import import_tables  # noqa: E402
 from arena_robot.server.store.database import Database, alembic_config  # noqa: E402
 
 
@@ -151,7 +150,7 @@ def test_tables_database_and_site_give_the_same_verdicts(tables, tmp_path):
 
     config = ServerConfig(data=tmp_path, port=0, probe_period_s=3600.0)
     with ArenaServer(config, SystemClock(), lambda a: '', lambda a: '') as server:
-        import_tables(server.database, SystemClock(), tables)
+        load(server.database, tables)
         with SiteServer(server, '127.0.0.1', 0) as web:
             over = SiteSource(web.address)
             found = [source(str(tables)), source(f'sqlite:///{tmp_path}/arena.db'), over]

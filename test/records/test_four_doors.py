@@ -5,13 +5,11 @@ import json
 import re
 
 import pytest
-from roboarena_tables import both
+from roboarena_tables import both, load
 
 from arena_robot.cli.main import main
-from arena_robot.core.clock import SystemClock
 from arena_robot.records.roboarena_csv import read_folder
 from arena_robot.server.results import Results
-from arena_robot.server.roboarena_csv import import_tables
 from arena_robot.server.store.database import Database
 
 SESSIONS = """session_uuid,institution,evaluator,created,completed,valid,preference,policy_a,\
@@ -98,18 +96,11 @@ def import_into_server(folder, out, capsys):
         return len(Results(database).comparisons()), refused_in(capsys.readouterr().err)
 
 
-def server(folder, out, capsys):
-    out.mkdir()
-    with Database(f'sqlite:///{out}/arena.db') as database:
-        done = import_tables(database, SystemClock(), folder)
-        return len(Results(database).comparisons()), list(done.refused)
-
-
 def refused_in(text):
     return re.findall('^arena: refused: (.*)$', text, re.M)
 
 
-DOORS = [rank, rank_eval, import_, import_into_server, server]
+DOORS = [rank, rank_eval, import_, import_into_server]
 
 
 @pytest.fixture
@@ -130,7 +121,7 @@ def test_every_door_counts_and_refuses_the_same_rows(door, nasty, tmp_path, caps
 
 def test_the_verdicts_are_the_same_ones_from_table_and_database(nasty, tmp_path):
     with Database(f'sqlite:///{tmp_path}/arena.db') as database:
-        import_tables(database, SystemClock(), nasty)
+        load(database, nasty)
         stored = Results(database).comparisons()
     read = read_folder(nasty).comparisons()
 
@@ -145,7 +136,7 @@ def test_a_policy_against_itself_in_an_old_database_empties_no_leaderboard(nasty
 
     from arena_robot.server.store.schema import sessions
     with Database(f'sqlite:///{tmp_path}/arena.db') as database:
-        import_tables(database, SystemClock(), nasty)
+        load(database, nasty)
         with database.write() as connection:
             connection.execute(sa.update(sessions).where(sessions.c.id == 's5').values(
                 preference='A', policy_b_id=sessions.c.policy_a_id))

@@ -2,7 +2,7 @@ import csv
 
 import numpy as np
 import pytest
-from roboarena_tables import both
+from roboarena_tables import both, load
 
 from arena_robot.cli.main import main
 from arena_robot.core.clock import SystemClock
@@ -15,7 +15,7 @@ from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import Role
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.results import Results
-from arena_robot.server.roboarena_csv import export_tables, import_tables
+from arena_robot.server.roboarena_csv import export_tables
 
 SESSIONS = """session_uuid,institution,evaluator,created,valid,preference,policy_a,policy_b,\
 feedback_text
@@ -39,9 +39,9 @@ def write(folder, sessions=SESSIONS, episodes=EPISODES):
 
 
 def test_tables_come_in_once_and_go_out_again(database, clock, tmp_path):
-    first = import_tables(database, clock, write(tmp_path))
+    first = load(database, write(tmp_path))
     assert (first.sessions, first.episodes, first.policies, first.known) == (3, 4, 3, 0)
-    again = import_tables(database, clock, tmp_path)
+    again = load(database, tmp_path)
     assert (again.sessions, again.known) == (0, 3)
     verdicts = Results(database).comparisons()
     assert [(v.a, v.b, v.preference.value, v.progress_a, v.institution) for v in verdicts][:1] == [
@@ -64,10 +64,10 @@ def test_tables_come_in_once_and_go_out_again(database, clock, tmp_path):
 ])
 def test_a_wrong_table_changes_nothing(database, clock, tmp_path, sessions, episodes, words):
     with pytest.raises(DataError, match=words):
-        import_tables(database, clock, write(tmp_path, sessions, episodes))
+        load(database, write(tmp_path, sessions, episodes))
     assert Results(database).comparisons() == []
     with pytest.raises(DataError, match='cannot be read'):
-        import_tables(database, clock, tmp_path / 'nowhere')
+        load(database, tmp_path / 'nowhere')
 
 
 def test_evaluations_imported_before_the_first_start_leave_room_for_a_maintainer(tmp_path, capsys):
@@ -85,7 +85,7 @@ def test_evaluations_imported_before_the_first_start_leave_room_for_a_maintainer
 
 @both
 def test_the_real_evaluations_come_through_unchanged(tables, database, clock, tmp_path):
-    import_tables(database, clock, tables)
+    load(database, tables)
     export_tables(database, tmp_path / 'out')
     verdicts = Results(database).comparisons()
     with (tables / 'sessions.csv').open(newline='') as file:

@@ -7,7 +7,7 @@ import time
 
 import httpx
 import pytest
-from roboarena_tables import SAMPLE, WHOLE, needs_whole
+from roboarena_tables import SAMPLE, WHOLE, load, needs_whole
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Preference, Slot
@@ -18,7 +18,6 @@ from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.files import FileId
 from arena_robot.server.matching import Request
-from arena_robot.server.roboarena_csv import import_tables
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.web.site.serve import SiteServer
 
@@ -205,7 +204,7 @@ def test_the_real_evaluations_are_ranked_within_five_seconds(tables, better, wor
     started = time.process_time()  # the server computes in this process
     config = ServerConfig(data=tmp_path, port=0, probe_period_s=3600.0)
     with ArenaServer(config, SystemClock(), lambda a: '', lambda a: '') as server:
-        import_tables(server.database, SystemClock(), tables)
+        load(server.database, tables)
         with SiteServer(server, '127.0.0.1', 0) as web:
             page = httpx.get(web.address, timeout=20.0).text
     assert time.process_time() - started < 5.0

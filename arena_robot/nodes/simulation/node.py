@@ -1,7 +1,7 @@
 """sim_station: a whole DROID station in one process, all nodes with one simulated world."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -29,11 +29,18 @@ from arena_robot.nodes.simulation.params import SimParams
 from arena_robot.nodes.spin import Spin, run_with
 from arena_robot.nodes.timeline import SameTime, ShiftedTime, Timeline
 
+MakeParts = Callable[['SimStationNode'], Sequence[PartNode[PartParams]]]
+
 
 class SimStationNode(Listening):
-    """Node of the simulated world: scenes, saved starts, the oracle's progress, and ``/clock``."""
+    """
+    Node of the simulated world: scenes, saved starts, the oracle's progress, and ``/clock``.
 
-    def __init__(self, name: str = 'sim_station', **options: Any) -> None:
+    ``make_parts`` gets the node, once its world is made, and returns the nodes of its parts.
+    """
+
+    def __init__(self, name: str = 'sim_station', *, make_parts: MakeParts,
+                 **options: Any) -> None:
         super().__init__(name, **options)
         self.params = declare(self, SimParams())
         refuse_unknown(self)
@@ -48,7 +55,7 @@ class SimStationNode(Listening):
             rate_hz=v.camera_rate, epoch_ns=SystemClock().now_ns(), beauty=v.beauty)
         world = self.station.world
         self.timeline = self._timeline()
-        self.parts: list[PartNode[PartParams]] = []
+        self.parts = tuple(make_parts(self))
         self._saved: SavedState | None = None
         self._restores = 0
         self._offer()
@@ -155,22 +162,26 @@ class SimStationNode(Listening):
             self._ticks.publish(ClockMessage(clock=convert.time_of(now_ns)))
 
 
-def compose(spin: Spin) -> SimStationNode:
-    """Build the station and the nodes of its parts, start time, and spin them all."""
-    owner = SimStationNode(context=spin.context)
-    station, timeline = owner.station, owner.timeline
+def part_nodes(owner: SimStationNode) -> Sequence[PartNode[PartParams]]:
+    """Return the nodes of a simulated station's parts, in its process and its time."""
+    station, timeline, context = owner.station, owner.timeline, owner.context
     robot = [Parameter('robot_type', value=owner.params.robot_type)]
-    arm = ArmNode(make_part=lambda: station.arm, timeline=timeline, context=spin.context,
+    arm = ArmNode(make_part=lambda: station.arm, timeline=timeline, context=context,
                   parameter_overrides=robot)
     station.world.arm.command_timeout_s = arm.params.command_timeout
-    owner.parts = [arm, GripperNode(make_part=lambda: station.gripper, timeline=timeline,
-                                    context=spin.context)]
-    for role, camera in station.cameras.items():
-        overrides = [Parameter('role', value=role),
-                     Parameter('pub_frame_rate', value=owner.params.camera_rate)]
-        owner.parts.append(CameraNode(
-            f'{role}_camera', make_part=lambda camera=camera: camera, timeline=timeline,
-            context=spin.context, parameter_overrides=overrides))
+    gripper = GripperNode(make_part=lambda: station.gripper, timeline=timeline, context=context)
+    cameras = [CameraNode(
+        f'{role}_camera', make_part=lambda camera=camera: camera, timeline=timeline,
+        context=context, parameter_overrides=[
+            Parameter('role', value=role),
+            Parameter('pub_frame_rate', value=owner.params.camera_rate)])
+        for role, camera in station.cameras.items()]
+    return [arm, gripper, *cameras]
+
+
+def compose(spin: Spin) -> SimStationNode:
+    """Build the station and the nodes of its parts, start time, and spin them all."""
+    owner = SimStationNode(make_parts=part_nodes, context=spin.context)
     owner.run()
     for part in owner.parts:
         if part.params.autostart:

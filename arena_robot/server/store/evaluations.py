@@ -27,13 +27,12 @@ OWNER = 'imported'
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import added; ``refused`` says of each row that was left out where and why."""
+    """What an import added, and how many of its sessions were ``known``."""
 
     sessions: int
     episodes: int
     policies: int
     known: int
-    refused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

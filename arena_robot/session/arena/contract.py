@@ -80,6 +80,18 @@ class ArenaContract:
         assert reveal.policy_a != reveal.policy_b
         assert {reveal.policy_a, reveal.policy_b} <= set(self.names())
 
+    def test_a_verdict_that_version_0_1_has_sent_is_the_same(self) -> None:
+        arena = self.arena()
+        pair = self._assign(arena)
+        for slot in Slot:
+            arena.upload(pair.session_id, _episode(pair, slot), self.folder(slot))
+        now = dataclasses.replace(VERDICT, notes_a='slow', notes_b='fast', notes='a cable')
+        arena.feedback(pair.session_id, dataclasses.replace(
+            VERDICT, notes='A: slow\nB: fast\na cable'))
+        arena.feedback(pair.session_id, now)
+        other = dataclasses.replace(now, notes_b='faster')
+        refused(Conflict, lambda: arena.feedback(pair.session_id, other))
+
     def test_an_assignment_tells_no_name(self) -> None:
         pair = self._assign(self.arena())
         for name in self.names():

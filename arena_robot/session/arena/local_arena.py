@@ -19,7 +19,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import ConfigError, Conflict, ServerError
 from arena_robot.core.files import write_text
-from arena_robot.core.verdict import Verdict, from_plain, to_plain
+from arena_robot.core.verdict import Verdict, from_plain, is_same, to_plain
 from arena_robot.policy.base import Closable, Policy
 from arena_robot.session.arena.seal import read_key, seal, unseal
 from arena_robot.session.base import Assignment, Reveal, StationInfo, commitment
@@ -118,7 +118,7 @@ class LocalArena:
             record = self._read(session_id)
             if record['status'] == 'aborted':
                 raise Conflict(f'session {session_id} was aborted; it takes no verdict')
-            if 'feedback' in record and _stored(record['feedback']) != verdict:
+            if 'feedback' in record and not is_same(_stored(record['feedback']), verdict):
                 raise Conflict(f'session {session_id} already has another verdict')
             self._write({**record, 'status': 'judged', 'feedback': to_plain(verdict)})
 

@@ -32,6 +32,7 @@ HINTS = {
     State.DONE: 'Thank you. This session is complete.',
     State.ABORTED: 'This session was ended without a verdict.',
 }
+NOT_AT_REST = 'The arm has not confirmed that it is at rest. Use the hardware stop.'
 RUBRIC = ((0, 'nothing useful'), (25, 'first sub-goal, such as reached'),
           (50, 'half of it, such as grasped'), (75, 'nearly all, small fault'), (100, 'all of it'))
 

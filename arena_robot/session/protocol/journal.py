@@ -18,7 +18,7 @@ from typing_extensions import Self
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DataError, SessionError
-from arena_robot.core.files import sync_folder
+from arena_robot.core.files import move, sync_folder
 
 JOURNAL = 'journal.jsonl'
 
@@ -94,6 +94,11 @@ class Journal:
                                'free some disk space and try again') from error
         self.entries.append(entry)
         return entry
+
+    def move_folder(self, home: Path) -> None:
+        """Rename the folder of the file to ``home``; the journal stays open."""
+        move(self.path.parent, home)
+        self.path = home / self.path.name
 
     def close(self) -> None:
         """Close the file; can be called twice."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ArenaError
-from arena_robot.core.files import move, sync_folder
+from arena_robot.core.files import sync_folder
 from arena_robot.core.iso_time import to_iso
 from arena_robot.records.session_file import SessionFile, Source, write_session
 from arena_robot.session.protocol.journal import JOURNAL, Journal, read_journal
@@ -40,9 +40,7 @@ class KeptSession(Session):
         """Rename a pending folder to the session's id, once it has one."""
         folder = self.folder
         if folder.name.startswith(PENDING) and self.record.session_id:
-            home = folder.with_name(self.record.session_id)
-            move(folder, home)
-            self._journal.path = home / JOURNAL
+            self._journal.move_folder(folder.with_name(self.record.session_id))
 
     def write_summary(self) -> None:
         """Write ``session.json`` from the record, atomically."""
