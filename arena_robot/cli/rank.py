@@ -2,9 +2,9 @@
 Rank the policies of a table of A/B sessions.
 
 Counted are the sessions that are valid and have a preference; invalid rows are left out and listed
-on standard error. Without --policies every policy that can be compared is ranked, and the others
-are named in the diagnostics. Intervals are bootstrap intervals by session; --intervals 0 omits
-them.
+on standard error. Without --policies every policy is ranked that the method can place, and the
+others are named in the diagnostics. --cluster-by says what counts as one observation in the
+intervals; --intervals 0 omits them.
 
   arena rank --sessions sessions.csv --method davidson
   arena rank --sessions sessions.csv --episodes episodes.csv --method task_partial --json
@@ -36,6 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--intervals', type=int, default=200, metavar='N',
                         help='bootstrap replicates, 0 for none (default 200)')
     parser.add_argument('--level', type=float, default=0.95, help='of intervals (default 0.95)')
+    parser.add_argument('--cluster-by', default='auto', metavar='WHAT',
+                        choices=('auto', 'session', 'evaluator', 'institution'),
+                        help='what counts as one observation in intervals: session, evaluator or '
+                             'institution (default: evaluator where 10 or more are known, else '
+                             'session)')
     parser.add_argument('--pair', metavar='A,B',
                         help='also test which of two policies is better')
     parser.add_argument('--evaluators', action='store_true',
@@ -68,10 +73,11 @@ def read_table_arguments(args: argparse.Namespace) -> 'RoboArenaData':
 def run(args: argparse.Namespace) -> int:
     """Rank, draw, print."""
     import dataclasses
+    from functools import partial
 
     from arena_robot.core.errors import ConfigError
     from arena_robot.ranking.as_json import as_json
-    from arena_robot.ranking.methods import METHODS, method, placeable, rank
+    from arena_robot.ranking.methods import METHODS, method, placeable, rank, rank_comparable
     from arena_robot.ranking.rollouts import arena_tables
 
     if not 0 < args.level < 1 or args.intervals < 0:
@@ -81,13 +87,15 @@ def run(args: argparse.Namespace) -> int:
     method(args.method, **options)
     data = read_table_arguments(args)
     comparisons = arena_tables(data.comparisons(), policies=policy_names(args)).comparisons
-    left_out: list[str] = []
-    if not args.policies:
-        kept, others = placeable(comparisons, args.method)
-        if len(kept) >= 2:      # otherwise the method itself says best what is missing
-            comparisons, left_out = comparisons.only(kept), others
-    result = rank(comparisons, args.method, intervals=args.intervals, seed=args.seed,
-                  level=args.level, workers=workers(args), **options)
+    # Where no two can be compared, or it was asked for these, the method says what is missing.
+    placed = not args.policies and len(placeable(comparisons, args.method)[0]) >= 2
+    ask = partial(rank_comparable if placed else rank, comparisons, args.method,
+                  intervals=args.intervals, seed=args.seed, level=args.level,
+                  cluster=args.cluster_by, workers=workers(args), **options)
+    result, left_out = ask(), []
+    if isinstance(result, tuple):
+        result, left_out = result
+        comparisons = comparisons.only(result.items)
     if left_out:
         told = f"left out, not comparable with the others: {', '.join(left_out)}"
         diagnostics = dataclasses.replace(result.diagnostics,
@@ -155,17 +163,19 @@ def _extra_lines(report: dict[str, Any]) -> list[str]:
 def table(result: Any) -> str:
     """Return the standings as text."""
     import numpy as np
+
+    from arena_robot.ranking.wording import interval_words, is_few, rank_words
     width = max([len('policy'), *(len(name) for name in result.items)])
     wide = result.rank_low is not None
-    lines = [f"rank  {'policy':{width}}  {'score':>9}  {'low':>9}  {'high':>9}  {'solve':>6}"
+    lines = [f"rank  {'policy':{width}}  {'score':>9}  {'interval':>18}  {'solve':>6}"
              f"  {'n':>5}" + ('  ranks' if wide else '')]
     for k in result.order:
-        low, high = ((f'{x:9.3f}' if np.isfinite(x) else ' ' * 8 + '-')
-                     for x in (result.low[k], result.high[k]))
+        words = interval_words(float(result.low[k]), float(result.high[k]), is_few(result, k),
+                               '.3f')
         tied = '=' if (result.ranks == result.ranks[k]).sum() > 1 else ' '
         line = (f'{result.ranks[k]:>3}{tied}  {result.items[k]:{width}}  {result.scores[k]:9.3f}'
-                f'  {low}  {high}  {result.solve[k]:6.3f}  {result.counts[k]:>5}')
-        lines.append(line + (f'  {result.rank_low[k]}-{result.rank_high[k]}' if wide else ''))
+                f'  {words:>18}  {result.solve[k]:6.3f}  {result.counts[k]:>5}')
+        lines.append(line + (f'  {rank_words(result, k, "-")}' if wide else ''))
     told = result.diagnostics
     lines.append(f'{result.method}: ' + ('converged' if told.converged else 'NOT converged')
                  + f' after {told.iterations} iterations'

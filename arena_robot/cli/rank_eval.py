@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     arena = arena_tables(counted, scored, policy_names(args))
     left_out: list[str] = []
     if not args.policies:
-        kept, left_out = placeable(arena.comparisons, 'bt')
+        kept, left_out = placeable(arena.comparisons, 'bt', exact=True)
         if len(kept) < 2:
             raise RankingError(f'{args.sessions}: no two policies can be compared')
         arena = arena_tables(counted, scored, kept)

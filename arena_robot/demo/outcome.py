@@ -4,15 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from arena_robot.core.errors import DataError, RankingError
+from arena_robot.core.errors import DataError
 from arena_robot.demo.display import BOLD, DIM, GREEN, RED, Display
 from arena_robot.demo.plan import Plan
 from arena_robot.demo.pool import PoolMember
 from arena_robot.ranking.base import Comparisons, Standings
-from arena_robot.ranking.methods import METHODS, RIDGE, method, rank
-from arena_robot.ranking.uncertainty import bootstrap
+from arena_robot.ranking.interval_kind import difference
+from arena_robot.ranking.methods import METHODS, rank_comparable
+from arena_robot.ranking.wording import interval_words, is_few
 from arena_robot.reports.tournament import Gap, TournamentReport, mean_progress, write_report
 from arena_robot.reports.tournament_records import Record, read_record
 
@@ -57,29 +56,19 @@ def gather(folder: Path, plan: Plan, entries: Sequence[PoolMember],
     comparisons = Comparisons.from_words([r.comparison() for r in records])
     standings = ranked(comparisons)
     return DemoOutcome(tuple(records), comparisons, standings,
-                   gap(comparisons, standings, entries[0].name, entries[-1].name),
+                   gap(comparisons, entries[0].name, entries[-1].name),
                    tuple(problems))
 
 
 def ranked(comparisons: Comparisons) -> Standings:
-    """Return standings by Bradley–Terry, or by mean progress if not all pairs are connected."""
-    try:
-        return rank(comparisons, METHOD, intervals=REPLICATES, seed=SEED, level=LEVEL, l2=RIDGE)
-    except RankingError:
-        return rank(comparisons, 'progress', intervals=REPLICATES, seed=SEED, level=LEVEL)
+    """Return standings by Bradley–Terry; a prior holds what few sessions do not determine."""
+    return rank_comparable(comparisons, METHOD, intervals=REPLICATES, seed=SEED, level=LEVEL)[0]
 
 
-def gap(comparisons: Comparisons, standings: Standings, better: str, worse: str) -> Gap | None:
-    """Return how much ``better`` is better, with its bootstrap interval; None when unknown."""
-    names = standings.items
-    if standings.method != METHOD or better not in names or worse not in names:
-        return None
-    draws = bootstrap(method(METHOD, l2=RIDGE), comparisons, REPLICATES, seed=SEED)
-    i, j = names.index(better), names.index(worse)
-    low, high = np.quantile(draws.scores[:, i] - draws.scores[:, j],
-                            [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Gap(better, worse, float(standings.scores[i] - standings.scores[j]), float(low),
-               float(high))
+def gap(comparisons: Comparisons, better: str, worse: str) -> Gap | None:
+    """Return how much ``better`` is better, with its interval; None with too few sessions."""
+    found = difference(comparisons, better, worse, level=LEVEL)
+    return None if found is None else Gap(better, worse, *found)
 
 
 def report_page(folder: Path) -> Path:
@@ -105,9 +94,10 @@ def tell(display: Display, outcome: DemoOutcome) -> None:
     display.line(f'\n  {show(BOLD, "rank")}  {show(BOLD, title)}')
     for k in found.order:
         name = found.items[k]
-        interval = f'{found.low[k]:+6.2f} … {found.high[k]:+5.2f}'
+        interval = interval_words(float(found.low[k]), float(found.high[k]), is_few(found, k),
+                                  '+.2f', ' … ')
         display.line(f'  {found.ranks[k]:>4}  {name:<{width}}  {found.scores[k]:+6.2f}  '
-                     f'{interval}  {100 * means.get(name, float("nan")):>7.0f}  '
+                     f'{interval:<15}  {100 * means.get(name, float("nan")):>7.0f}  '
                      f'{found.counts[k]:>8}')
     unit = METHODS.find(found.method).unit
     display.line(show(DIM, f'        score: {unit}; progress: mean, 0 to 100'))
@@ -115,6 +105,6 @@ def tell(display: Display, outcome: DemoOutcome) -> None:
         g = outcome.gap
         word = show(GREEN, 'clear') if g.clear else show(RED, 'not clear yet')
         display.line(f'\n  {g.better} against {g.worse}: {g.score:+.2f}, 95 % interval '
-                     f'{g.low:+.2f} … {g.high:+.2f}: {word}')
+                     f'{interval_words(g.low, g.high, False, "+.2f", " … ")}: {word}')
     for problem in outcome.problems:
         display.line(f"  {show(RED, '✗')} {problem}")

@@ -16,6 +16,7 @@ Ints = NDArray[np.int64]
 
 OUTCOME = {Preference.A: 1.0, Preference.TIE: 0.5, Preference.B: 0.0}
 TIE_TOLERANCE = 1e-9
+CLUSTERS = ('session', 'evaluator', 'institution')
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,23 @@ class Comparisons:
         return dataclasses.replace(kept, items=tuple(items), first=_frozen(place[kept.first]),
                                    second=_frozen(place[kept.second]))
 
+    def clusters(self, by: str) -> Ints:
+        """
+        Return (M,) which comparisons hang together: by 'session', 'evaluator' or 'institution'.
+
+        A comparison whose evaluator or institution is not known is a cluster of its session.
+
+        :raises RankingError: ``by`` is none of these.
+        """
+        if by not in CLUSTERS:
+            raise RankingError(f"cannot cluster by '{by}'; known: {', '.join(CLUSTERS)}")
+        if by == 'session':
+            return self.session
+        names, code = (self.evaluators, self.evaluator) if by == 'evaluator' else (
+            self.institutions, self.institution)
+        known = np.array([bool(name) for name in names], dtype=bool)[code]
+        return np.where(known, code, len(names) + self.session)
+
     def appearances(self) -> Ints:
         """Return (n,) the number of comparisons with a positive weight each policy is in."""
         used = self.weight > 0
@@ -164,7 +182,9 @@ class Standings:
     ``counts`` (n,) comparisons of each. ``solve`` (n,) is the ability as a probability: of solving
     a task, or of beating a policy drawn from the pool.
     ``rank_low``, ``rank_high`` (n,) and ``p_better`` (n, n), the probability that the row's policy
-    is better than the column's, come with intervals.
+    is better than the column's, come with intervals; ``_joint`` ranges hold for all policies at
+    once. ``too_few`` (n,) marks the policies of which the data are too few to tell anything: their
+    ``low`` and ``high`` are NaN. An end that the data do not bound is infinite.
     """
 
     method: str
@@ -179,6 +199,9 @@ class Standings:
     rank_low: Ints | None = None
     rank_high: Ints | None = None
     p_better: Floats | None = None
+    rank_low_joint: Ints | None = None
+    rank_high_joint: Ints | None = None
+    too_few: NDArray[np.bool_] | None = None
 
     @property
     def order(self) -> list[int]:
@@ -188,12 +211,17 @@ class Standings:
 
 @dataclass(frozen=True)
 class Fit:
-    """Result of a method without intervals; arrays as in Standings."""
+    """
+    Result of a method without intervals; arrays as in Standings.
+
+    ``ridge`` (n,) is the strength of the prior that held each ability, 0 where none was needed.
+    """
 
     scores: Floats
     solve: Floats
     diagnostics: Diagnostics
     covariance: Floats | None = None
+    ridge: Floats | None = None
 
 
 class Method(Protocol):

@@ -72,10 +72,11 @@ def _step_davidson(counts: PairCounts, tables: Floats, theta: Floats, log_kappa:
     share, signs = win + tie / 2, incidence(counts)
     slope = (tables[:, :, 2] + tables[:, :, 1] / 2 - total * share) @ signs - l2 * theta
     border = (total * tie * (0.5 - share)) @ signs
-    corner = (total * tie * (1 - tie)).sum(axis=1)
+    corner = (total * tie * (1 - tie)).sum(axis=1) + l2
     both = _solve(counts, total * (win + tie / 4 - share ** 2),
                   np.stack([slope, border], axis=2), l2)
-    last = ties - (total * tie).sum(axis=1) - (border * both[:, :, 0]).sum(axis=1)
+    pull = l2 * np.where(ties > 0, log_kappa, 0.0) if l2 > 0 else 0.0
+    last = ties - (total * tie).sum(axis=1) - pull - (border * both[:, :, 0]).sum(axis=1)
     bend = corner - (border * both[:, :, 1]).sum(axis=1)
     last = np.where(ties > 0, last / np.maximum(bend, 1e-300), 0.0)
     return both[:, :, 0] - both[:, :, 1] * last[:, None], last

@@ -9,8 +9,8 @@ order of the two policies does not matter. With w_ij the wins of i over j (ties 
     ∂ℓ/∂θ_i   = Σ_j (w_ij - n_ij p_ij) - λ θ_i
     -∂²ℓ      = Laplacian of the weights n_ij p_ij (1 - p_ij), + λ I
 
-The abilities are centred: Σ θ = 0. ℓ is concave, and its maximum is finite and unique when
-everyone is reached from everyone by wins and ties (Ford 1957); otherwise the fit raises an error.
+ℓ is concave, and its maximum is finite and unique when everyone is reached from everyone by wins
+and ties (Ford 1957); otherwise a prior holds the abilities (:mod:`held`).
 """
 
 from dataclasses import dataclass
@@ -23,11 +23,13 @@ from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, Floats
 from arena_robot.ranking.counts import (
     PairCounts,
     count_pairs,
+    is_connected,
     require_connected,
     require_finite,
     shrunk_warnings,
     vote_warnings,
 )
+from arena_robot.ranking.held import Moments, fit_held
 from arena_robot.ranking.laplacian import centred_covariance, climb, scatter, solve_laplacian
 
 TOLERANCE = 1e-10
@@ -37,28 +39,63 @@ CERTAIN = 30.0
 
 @dataclass(frozen=True)
 class BradleyTerry:
-    """The method: ``l2`` is λ, in units of comparisons; 0 is the exact maximum likelihood."""
+    """
+    The method: ``l2`` is λ, in units of comparisons.
 
-    l2: float = 0.0
+    None is the exact maximum likelihood where it is finite, else the prior of :mod:`held`; 0 is
+    the exact maximum or an error.
+    """
+
+    l2: float | None = None
 
     def __call__(self, comparisons: Comparisons) -> Fit:
         """
         Fit comparisons.
 
-        :raises RankingError: they cannot order the policies, or have no finite maximum.
+        :raises RankingError: there are none, or with ``l2`` they cannot order the policies.
         :raises NotConverged: Newton did not converge.
         """
-        counts = count_pairs(comparisons)
-        return fit_counts(counts, self.l2, vote_warnings(comparisons))
+        counts, told = count_pairs(comparisons), vote_warnings(comparisons)
+        if self.l2 is None:
+            return fit_held(counts, BradleyTerryModel(), told)
+        return fit_counts(counts, self.l2, told)
+
+
+class BradleyTerryModel:
+    """The likelihood, as :mod:`held` needs it."""
+
+    def is_finite(self, counts: PairCounts) -> bool:
+        """Tell whether everyone is reached from everyone by wins and ties."""
+        return is_connected(counts)
+
+    def fit(self, counts: PairCounts, l2: float) -> Fit:
+        """Return the maximum with a ridge, or the exact one."""
+        return maximum(counts, l2)
+
+    def moments(self, fit: Fit) -> Moments:
+        """Return mean and variance of an outcome by the difference of abilities."""
+        def of(d: Floats) -> tuple[Floats, Floats]:
+            p = expit(d)
+            return p, p * (1 - p)
+        return of
+
+    def share(self, fit: Fit, theta: Floats) -> Floats:
+        """Return (n,) the probability to beat another policy of the pool."""
+        return expected_share(theta)
 
 
 def fit_counts(counts: PairCounts, l2: float = 0.0, warnings: tuple[str, ...] = ()) -> Fit:
-    """Fit sufficient counts; see :class:`BradleyTerry`."""
+    """Fit sufficient counts with the ridge ``l2``; without one the maximum must be finite."""
     if l2 > 0:
         require_connected(counts)
         warnings = (*warnings, *shrunk_warnings(counts))
     else:
         require_finite(counts)
+    return maximum(counts, l2, warnings)
+
+
+def maximum(counts: PairCounts, l2: float, warnings: tuple[str, ...] = ()) -> Fit:
+    """Return the maximum of ℓ, which must be finite; see :func:`fit_counts`."""
     wins, total = counts.wins + counts.ties / 2, counts.total
     theta = np.zeros(counts.n)
     value = log_likelihood(theta, counts, l2)

@@ -92,15 +92,22 @@ def groups(counts: PairCounts, *, beaten: bool = False) -> list[list[str]]:
     against": exactly where the maximum of the likelihood is finite (Ford's condition). Without
     it, a group is connected by any comparison.
     """
+    label = labels(counts, beaten=beaten)
+    found = [[counts.items[k] for k in np.flatnonzero(label == g)]
+             for g in range(int(label.max(initial=-1)) + 1)]
+    return sorted(found, key=lambda group: -len(group))
+
+
+def labels(counts: PairCounts, *, beaten: bool) -> Ints:
+    """Return (n,) the number of each policy's group; see :func:`groups`."""
     down = counts.wins + counts.ties > 0
     up = counts.losses + counts.ties > 0
     rows = np.concatenate([counts.low[down], counts.high[up]])
     columns = np.concatenate([counts.high[down], counts.low[up]])
     graph = csr_array((np.ones(len(rows)), (rows, columns)), shape=(counts.n, counts.n))
-    number, label = connected_components(graph, directed=True,
-                                         connection='strong' if beaten else 'weak')
-    found = [[counts.items[k] for k in np.flatnonzero(label == g)] for g in range(number)]
-    return sorted(found, key=lambda group: -len(group))
+    _, label = connected_components(graph, directed=True,
+                                    connection='strong' if beaten else 'weak')
+    return np.asarray(label, dtype=np.int64)
 
 
 def require_connected(counts: PairCounts) -> None:
@@ -110,12 +117,7 @@ def require_connected(counts: PairCounts) -> None:
     :raises RankingError: fewer than two policies, no comparisons, or groups that were never
     compared.
     """
-    if counts.n < 2:
-        raise RankingError(f'asked to rank {counts.n} policy ({named(counts.items)}); '
-                           'a ranking needs at least two')
-    if len(counts.low) == 0:
-        raise RankingError(f'asked to rank {named(counts.items)}; found no comparison between '
-                           'them; collect some, or check the policies and the valid column')
+    require_comparisons(counts)
     if len(counts.low) == counts.n * (counts.n - 1) // 2:
         return
     found = groups(counts)
@@ -123,6 +125,25 @@ def require_connected(counts: PairCounts) -> None:
         raise RankingError(
             f'{counts.n} policies fall into {len(found)} groups that were never compared '
             f'with each other: {listed(found)}; rank a group alone or compare across the groups')
+
+
+def require_comparisons(counts: PairCounts) -> None:
+    """
+    Raise RankingError without two policies and a comparison.
+
+    :raises RankingError: fewer than two policies, or no comparisons.
+    """
+    if counts.n < 2:
+        raise RankingError(f'asked to rank {counts.n} policy ({named(counts.items)}); '
+                           'a ranking needs at least two')
+    if len(counts.low) == 0:
+        raise RankingError(f'asked to rank {named(counts.items)}; found no comparison between '
+                           'them; collect some, or check the policies and the valid column')
+
+
+def is_connected(counts: PairCounts) -> bool:
+    """Tell whether every policy is reached from every other by wins and ties."""
+    return not one_way(counts)
 
 
 def require_finite(counts: PairCounts) -> None:

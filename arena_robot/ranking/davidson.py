@@ -13,8 +13,9 @@ a ∈ {1, ½, 0} the outcome, s = P(i wins) + P(tie)/2 and t = P(tie):
     ∂ℓ/∂log κ = Σ [tie] - t      -∂²ℓ/∂(log κ)² = t (1 - t)
                                  -∂²ℓ/∂d ∂log κ = t (½ - s)
 
-Without a single tie κ is 0 and the model is Bradley–Terry; with nothing but ties κ is infinite,
-all abilities are equal, and the fit raises an error.
+Without a single tie κ is 0 and the model is Bradley–Terry. Where abilities or κ have no finite
+maximum (:mod:`davidson_existence`), also with nothing but ties, a prior holds them (:mod:`held`).
+A ridge λ takes λ/2 (Σ θ² + (log κ)²) from ℓ.
 """
 
 from dataclasses import dataclass
@@ -27,12 +28,14 @@ from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, Floats
 from arena_robot.ranking.counts import (
     PairCounts,
     count_pairs,
+    is_connected,
     require_connected,
     require_finite,
     shrunk_warnings,
     vote_warnings,
 )
 from arena_robot.ranking.davidson_existence import has_finite_maximum
+from arena_robot.ranking.held import Moments, fit_held
 from arena_robot.ranking.laplacian import (
     centred_covariance,
     climb,
@@ -47,38 +50,79 @@ MAX_ITERATIONS = 100
 
 @dataclass(frozen=True)
 class Davidson:
-    """The method: ``l2`` is the ridge λ on the abilities; 0 is the exact maximum likelihood."""
+    """
+    The method: ``l2`` is the ridge λ on the abilities and on log κ.
 
-    l2: float = 0.0
+    None is the exact maximum likelihood where it is finite, else the prior of :mod:`held`; 0 is
+    the exact maximum or an error.
+    """
+
+    l2: float | None = None
 
     def __call__(self, comparisons: Comparisons) -> Fit:
         """
         Fit comparisons; ``diagnostics.details['kappa']`` is κ.
 
-        :raises RankingError: they cannot order the policies, have no finite maximum, or all tie.
+        :raises RankingError: there are none, or with ``l2`` they cannot order the policies.
         :raises NotConverged: Newton did not converge.
         """
-        return fit_counts(count_pairs(comparisons), self.l2, vote_warnings(comparisons))
+        counts, told = count_pairs(comparisons), vote_warnings(comparisons)
+        if self.l2 is None:
+            return fit_held(counts, DavidsonModel(), told)
+        return fit_counts(counts, self.l2, told)
+
+
+class DavidsonModel:
+    """The likelihood, as :mod:`held` needs it."""
+
+    def is_finite(self, counts: PairCounts) -> bool:
+        """Tell whether abilities and κ have a finite maximum; exact."""
+        return is_connected(counts) and (not counts.ties.any() or has_finite_maximum(counts))
+
+    def fit(self, counts: PairCounts, l2: float) -> Fit:
+        """Return the maximum with a ridge, or the exact one."""
+        return maximum(counts, l2)
+
+    def moments(self, fit: Fit) -> Moments:
+        """Return mean and variance of an outcome by the difference of abilities."""
+        kappa = float(fit.diagnostics.details['kappa'])
+
+        def of(d: Floats) -> tuple[Floats, Floats]:
+            win, tie, _ = outcome_probabilities(d, kappa)
+            mean = win + tie / 2
+            return mean, win + tie / 4 - mean ** 2
+        return of
+
+    def share(self, fit: Fit, theta: Floats) -> Floats:
+        """Return (n,) the probability to beat another policy of the pool."""
+        return expected_share(theta, float(fit.diagnostics.details['kappa']))
 
 
 def fit_counts(counts: PairCounts, l2: float = 0.0, warnings: tuple[str, ...] = ()) -> Fit:
-    """Fit sufficient counts; see :class:`Davidson`."""
+    """Fit sufficient counts with the ridge ``l2``; without one the maximum must be finite."""
     ties, total = float(counts.ties.sum()), float(counts.total.sum())
-    if ties == 0:
-        fit = bradley_terry.fit_counts(counts, l2, (*warnings, 'no ties: kappa is 0'))
-        return Fit(fit.scores, fit.solve, _told(fit.diagnostics, counts, 0.0), fit.covariance)
     if l2 > 0:
         require_connected(counts)
         warnings = (*warnings, *shrunk_warnings(counts))
     else:
         require_finite(counts)
-    if ties < total and l2 == 0 and not has_finite_maximum(counts):
-        raise RankingError('no finite maximum: wins and ties let abilities and kappa grow '
-                           'together; use l2 > 0, or collect more comparisons')
+        if 0 < ties < total and not has_finite_maximum(counts):
+            raise RankingError('no finite maximum: wins and ties let abilities and kappa grow '
+                               'together; leave l2 out, or collect more comparisons')
     if ties == total:
         raise RankingError(f'all {total:g} verdicts are ties, so the policies cannot be '
                            'ordered; collect comparisons with a preference')
-    point = np.append(np.zeros(counts.n), np.log(2 * ties / (total - ties)))
+    return maximum(counts, l2, warnings)
+
+
+def maximum(counts: PairCounts, l2: float, warnings: tuple[str, ...] = ()) -> Fit:
+    """Return the maximum of ℓ, which must be finite; see :func:`fit_counts`."""
+    ties, total = float(counts.ties.sum()), float(counts.total.sum())
+    if ties == 0:
+        fit = bradley_terry.maximum(counts, l2, (*warnings, 'no ties: kappa is 0'))
+        return Fit(fit.scores, fit.solve, _told(fit.diagnostics, counts, 0.0), fit.covariance)
+    first = 0.0 if ties == total else float(np.log(2 * ties / (total - ties)))
+    point = np.append(np.zeros(counts.n), first)
     value = log_likelihood(point, counts, l2)
     iteration, size = 0, np.inf
     while size >= TOLERANCE:
@@ -110,7 +154,7 @@ def log_likelihood(point: Floats, counts: PairCounts, l2: float = 0.0) -> float:
     far = np.abs(d)
     log_z = far / 2 + np.log1p(np.exp(log_kappa - far / 2) + np.exp(-far))
     return float((counts.wins - counts.losses) @ d / 2 + log_kappa * counts.ties.sum()
-                 - counts.total @ log_z - l2 / 2 * theta @ theta)
+                 - counts.total @ log_z - l2 / 2 * point @ point)
 
 
 def gradient(point: Floats, counts: PairCounts, l2: float = 0.0) -> Floats:
@@ -118,7 +162,7 @@ def gradient(point: Floats, counts: PairCounts, l2: float = 0.0) -> Floats:
     share, tie = _chances(point, counts)
     surplus = counts.wins + counts.ties / 2 - counts.total * share
     return np.append(scatter(counts, surplus) - l2 * point[:-1],
-                     counts.ties.sum() - counts.total @ tie)
+                     counts.ties.sum() - counts.total @ tie - l2 * point[-1])
 
 
 def _chances(point: Floats, counts: PairCounts) -> tuple[Floats, Floats]:
@@ -129,23 +173,23 @@ def _chances(point: Floats, counts: PairCounts) -> tuple[Floats, Floats]:
     return win + tie / 2, tie
 
 
-def _curvature(point: Floats, counts: PairCounts) -> tuple[Floats, Floats, float]:
+def _curvature(point: Floats, counts: PairCounts, l2: float) -> tuple[Floats, Floats, float]:
     share, tie = _chances(point, counts)
     total = counts.total
     return (total * (share - tie / 4 - share ** 2), scatter(counts, total * tie * (0.5 - share)),
-            float(total @ (tie * (1 - tie))))
+            float(total @ (tie * (1 - tie))) + l2)
 
 
 def information(point: Floats, counts: PairCounts, l2: float = 0.0) -> Floats:
     """Return (n+1, n+1) minus the second derivative of ℓ by (θ, log κ)."""
-    weight, border, corner = _curvature(point, counts)
+    weight, border, corner = _curvature(point, counts, l2)
     block = dense_laplacian(counts, weight) + l2 * np.eye(counts.n)
     return np.block([[block, border[:, None]], [border[None, :], np.array([[corner]])]])
 
 
 def newton_step(point: Floats, counts: PairCounts, l2: float) -> Floats:
     """Return the Newton step in (θ, log κ), the abilities eliminated through their Laplacian."""
-    weight, border, corner = _curvature(point, counts)
+    weight, border, corner = _curvature(point, counts, l2)
     slope = gradient(point, counts, l2)
     ahead, across = solve_laplacian(counts, weight, np.column_stack([slope[:-1], border]), l2).T
     last = (slope[-1] - border @ ahead) / (corner - border @ across)
@@ -153,7 +197,7 @@ def newton_step(point: Floats, counts: PairCounts, l2: float) -> Floats:
 
 
 def _covariance(point: Floats, counts: PairCounts, l2: float) -> Floats | None:
-    weight, border, corner = _curvature(point, counts)
+    weight, border, corner = _curvature(point, counts, l2)
     inverse = centred_covariance(counts, weight, l2)
     if inverse is None:
         return None

@@ -18,11 +18,10 @@ from arena_robot.core.errors import RankingError
 from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking import quality
 from arena_robot.ranking.base import Comparisons, Floats, Method
-from arena_robot.ranking.methods import shrunk
 from arena_robot.ranking.rollouts import ArenaTables, Rollouts
 
 MEASURES = ('pearson', 'spearman', 'kendall', 'mmrv', 'accuracy')
-# The measures of one repeat, None where nothing could be fitted, and whether a ridge was needed.
+# The measures of one repeat, None where nothing could be fitted, and whether a prior was needed.
 _Row = tuple[tuple[float, ...] | None, bool]
 
 
@@ -31,7 +30,7 @@ class Scored:
     """
     Measures of one method over repeats: (repeats,) arrays, NaN where it could not rank.
 
-    ``rescued`` repeats had no finite maximum and were fitted with a small ridge.
+    ``rescued`` repeats had no finite maximum and were held by a prior.
     """
 
     values: Mapping[str, Floats]
@@ -103,7 +102,7 @@ def _held_out(arena: ArenaTables, method: Method, leak_free: bool, sessions: np.
     comparisons = arena.comparisons
     inside = np.isin(comparisons.session, sessions)
     goal = reference(arena.rollouts, comparisons.n, sessions if leak_free else None)
-    scores, helped = fit_or_shrink(method, comparisons.take(inside))
+    scores, helped = fit_or_none(method, comparisons.take(inside))
     if scores is None:
         return None, helped
     return (*against(scores, goal), quality.accuracy(scores, comparisons.take(~inside))), helped
@@ -123,14 +122,13 @@ def against(scores: Floats, goal: Floats) -> tuple[float, float, float, float]:
             quality.kendall(scores, goal), quality.mmrv(scores, goal))
 
 
-def fit_or_shrink(method: Method, comparisons: Comparisons) -> tuple[Floats | None, bool]:
-    """Return the scores and whether a small ridge was needed, or None if that fails too."""
-    for attempt, fitter in enumerate((method, shrunk(method))):
-        try:
-            return fitter(comparisons).scores, attempt > 0
-        except RankingError:
-            continue
-    return None, False
+def fit_or_none(method: Method, comparisons: Comparisons) -> tuple[Floats | None, bool]:
+    """Return the scores, None where they cannot be fitted, and whether a prior was needed."""
+    try:
+        fit = method(comparisons)
+    except RankingError:
+        return None, False
+    return fit.scores, fit.ridge is not None and bool(fit.ridge.any())
 
 
 def redraws(arena: ArenaTables, methods: Mapping[str, Method], count: int = 100, *, seed: int = 0,
@@ -143,7 +141,7 @@ def redraws(arena: ArenaTables, methods: Mapping[str, Method], count: int = 100,
 
 
 def _redrawn(method: Method, goal: Floats, comparisons: Comparisons) -> _Row:
-    scores, helped = fit_or_shrink(method, comparisons)
+    scores, helped = fit_or_none(method, comparisons)
     return (None if scores is None else against(scores, goal)), helped
 
 

@@ -1,7 +1,7 @@
 """Table of the pairwise ranking methods by name, and :func:`rank`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,14 @@ from arena_robot.core.extensions import Table
 from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking.base import Comparisons, Method, Standings, standings
 from arena_robot.ranking.bradley_terry import BradleyTerry
-from arena_robot.ranking.counts import count_pairs, groups
+from arena_robot.ranking.counts import count_pairs, groups, require_connected
 from arena_robot.ranking.davidson import Davidson
 from arena_robot.ranking.elo import Elo
+from arena_robot.ranking.interval_kind import IntervalPlan, with_intervals
 from arena_robot.ranking.progress import Progress, ProgressGls
 from arena_robot.ranking.robust import RobustBradleyTerry
 from arena_robot.ranking.task_em import TaskModel
 from arena_robot.ranking.task_state import TaskOptions
-from arena_robot.ranking.uncertainty import bootstrap, with_draws
-
-RIDGE = 0.1
 
 
 @dataclass(frozen=True)
@@ -29,8 +27,9 @@ class RankingMethod:
     Everything known about a method; a method of another package is one of these too.
 
     ``make`` gets the options and returns the method. ``seeded``: it takes the option ``seed``.
-    ``exact``: an exact maximum-likelihood fit, which needs wins or ties in both directions, and
-    takes a ridge as the option ``l2``. ``needs_scores``: it uses progress scores; with
+    ``held``: a prior holds the abilities where the exact maximum of the likelihood is infinite;
+    the option ``l2`` is a ridge instead. ``spread`` is how much abilities typically differ between
+    policies, in ``unit``; None: as the scores do. ``needs_scores``: it uses progress scores; with
     ``scores_only`` nothing else. ``on_site``: the leaderboard offers it. ``measured``:
     ``arena rank-eval`` measures it by default.
     """
@@ -39,7 +38,8 @@ class RankingMethod:
     unit: str
     description: str
     seeded: bool = False
-    exact: bool = False
+    held: bool = False
+    spread: float | None = None
     needs_scores: bool = False
     scores_only: bool = False
     on_site: bool = False
@@ -70,14 +70,14 @@ METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_met
         lambda **options: Elo(orders=0, **options), _ELO, 'Elo, in the order of the sessions',
         seeded=True),
     'bt': RankingMethod(
-        BradleyTerry, _WINNING, 'Bradley–Terry; a tie is half a win', exact=True, on_site=True,
-        measured=True),
+        BradleyTerry, _WINNING, 'Bradley–Terry; a tie is half a win', held=True, spread=1.0,
+        on_site=True, measured=True),
     'davidson': RankingMethod(
-        Davidson, _WINNING, 'Bradley–Terry with ties (Davidson)', exact=True, on_site=True,
-        measured=True),
+        Davidson, _WINNING, 'Bradley–Terry with ties (Davidson)', held=True, spread=1.0,
+        on_site=True, measured=True),
     'bt_robust': RankingMethod(
-        RobustBradleyTerry, _WINNING, 'Bradley–Terry with an error rate per evaluator',
-        on_site=True),
+        RobustBradleyTerry, _WINNING, 'Bradley–Terry that no evaluator can push far', held=True,
+        spread=1.0, on_site=True),
     'task': RankingMethod(
         _task(), _SOLVING, 'mixture over latent kinds of task', seeded=True, on_site=True,
         measured=True),
@@ -112,33 +112,39 @@ def method(name: str, **options: Any) -> Method:
 
 
 def rank(comparisons: Comparisons, method_name: str = 'bt', *, intervals: int = 0, seed: int = 0,
-         level: float = 0.95, workers: Workers = HERE,
-         **options: Any) -> Standings:
+         level: float = 0.95, cluster: str = 'auto', apart: bool = False,
+         workers: Workers = HERE, **options: Any) -> Standings:
     """
     Rank the policies of ``comparisons``.
 
-    ``intervals`` > 0 is the number of bootstrap replicates by session behind the intervals at
-    ``level``, the rank intervals and ``p_better``; ``workers`` refit them. ``seed`` determines
-    all random draws; ``options`` go to the method.
+    ``intervals`` > 0 is the number of bootstrap replicates behind intervals at ``level``, rank
+    intervals and ``p_better``; ``workers`` refit them. ``cluster`` says what hangs together, see
+    :mod:`interval_kind`. ``apart`` ranks groups that were never compared, held by the prior, where
+    the method has one. ``seed`` determines all random draws; ``options`` go to the method.
 
     :raises RankingError: the comparisons cannot order the policies, or the method is unknown.
     """
-    if METHODS.find(method_name).seeded:
+    row = METHODS.find(method_name)
+    if row.seeded:
         options = {'seed': seed, **options}
     fitter = method(method_name, **options)
-    result = standings(method_name, comparisons, fitter(comparisons))
+    if row.held and not apart and len(comparisons):
+        require_connected(count_pairs(comparisons))
+    fit = fitter(comparisons)
+    result = standings(method_name, comparisons, fit)
     if intervals <= 0:
         return result
-    draws = bootstrap(fitter, comparisons, intervals, seed=seed, workers=workers)
-    return with_draws(result, draws, level)
+    plan = IntervalPlan(intervals, seed, level, cluster, row.spread, workers)
+    return with_intervals(result, comparisons, fitter, fit, plan)
 
 
-def placeable(comparisons: Comparisons, method_name: str) -> tuple[list[str], list[str]]:
+def placeable(comparisons: Comparisons, method_name: str, *, exact: bool = False,
+              ) -> tuple[list[str], list[str]]:
     """
     Return the largest set of policies that the method can rank together, and the others.
 
-    Exact maximum-likelihood methods need wins or ties in both directions, the others a chain of
-    comparisons; methods on progress alone need scores only.
+    That is a chain of comparisons; with ``exact`` one of wins or ties in both directions, so that
+    the maximum of the likelihood is finite. Methods on progress alone need scores only.
     """
     row = METHODS.find(method_name)
     if row.scores_only:
@@ -148,43 +154,30 @@ def placeable(comparisons: Comparisons, method_name: str) -> tuple[list[str], li
             scored |= set(policy[np.isfinite(score)].tolist())
         kept = {comparisons.items[k] for k in scored}
     else:
-        found = groups(count_pairs(comparisons), beaten=row.exact)
+        found = groups(count_pairs(comparisons), beaten=exact)
         kept = set(found[0]) if found else set()
     return ([name for name in comparisons.items if name in kept],
             [name for name in comparisons.items if name not in kept])
 
 
 def rank_comparable(comparisons: Comparisons, method_name: str = 'bt', *, intervals: int = 0,
-                    seed: int = 0, **options: Any) -> tuple[Standings, list[str]]:
+                    seed: int = 0, cluster: str = 'auto', level: float = 0.95,
+                    workers: Workers = HERE, **options: Any) -> tuple[Standings, list[str]]:
     """
     Rank the policies that can be ranked together; return the standings and the other names.
 
-    A policy that won or lost everything has no finite maximum-likelihood strength: Bradley–Terry
-    and Davidson then take a ridge of RIDGE comparisons, with a warning.
+    Nobody is left out by Bradley–Terry and Davidson: a prior holds what the data do not determine.
+    Other methods need a chain of comparisons, or scores.
 
     :raises RankingError: no two policies can be compared, or the method is unknown.
     """
     method(method_name)
-    kept, left_out = placeable(comparisons, method_name)
-    warnings: tuple[str, ...] = ()
-    if METHODS.find(method_name).exact and 'l2' not in options:
-        chained, apart = placeable(comparisons, 'elo')
-        if one_sided := [name for name in chained if name not in kept]:
-            kept, left_out, options = chained, apart, {**options, 'l2': RIDGE}
-            warnings = (f'{", ".join(one_sided)}: won or lost everything against the others so '
-                        f'far; strengths are held by a ridge of {RIDGE:g} comparisons',)
-    if len(kept) < 2:
+    held = METHODS.find(method_name).held and options.get('l2') is None
+    kept, left_out = (list(comparisons.items), []) if held else placeable(
+        comparisons, method_name, exact=METHODS.find(method_name).held)
+    if len(kept) < 2 or not len(comparisons):
         raise RankingError(f'no two of {comparisons.n} policies can be compared by '
                            f'{method_name} yet; {len(comparisons)} verdicts count so far')
-    found = rank(comparisons.only(kept), method_name, intervals=intervals, seed=seed, **options)
-    if warnings:
-        found = replace(found, diagnostics=replace(
-            found.diagnostics, warnings=(*found.diagnostics.warnings, *warnings)))
+    found = rank(comparisons.only(kept), method_name, intervals=intervals, seed=seed, level=level,
+                 cluster=cluster, apart=True, workers=workers, **options)
     return found, left_out
-
-
-def shrunk(fitter: Method) -> Method:
-    """Return the method with a ridge where its exact maximum may be infinite, else itself."""
-    if isinstance(fitter, BradleyTerry | Davidson | RobustBradleyTerry) and fitter.l2 == 0:
-        return replace(fitter, l2=RIDGE)
-    return fitter

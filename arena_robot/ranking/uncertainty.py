@@ -22,6 +22,8 @@ from arena_robot.ranking.batched import batched_fit
 from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.counts import PairCounts, count_pairs, outcome_cells
 from arena_robot.ranking.davidson import Davidson
+from arena_robot.ranking.held import established
+from arena_robot.ranking.spread import Spread
 
 CELLS_AT_ONCE = 4_000_000
 
@@ -78,15 +80,18 @@ def _replicate(method: Method, comparisons: Comparisons, seed: int) -> Floats | 
 def _bootstrap_counts(method: BradleyTerry | Davidson, comparisons: Comparisons, replicates: int,
                       rng: np.random.Generator) -> Draws:
     fit, counts = method(comparisons), count_pairs(comparisons)
+    own = method.l2 is not None
+    anchor = np.ones(counts.n, bool) if own else established(counts)
+    l2 = float(method.l2 or 0.0 if fit.ridge is None else fit.ridge.max())
     kappa = fit.diagnostics.details.get('kappa', 0.0)
     rows = 0 if _one_each(comparisons) else len(comparisons)
     size = max(1, CELLS_AT_ONCE // max(rows, counts.n ** 2, 3 * len(counts.low)))
     parts, rescued = [], 0
     for start in range(0, replicates, size):
         tables = resampled_counts(comparisons, counts, min(size, replicates - start), rng)
-        scores, lost = batched_fit(counts, tables, fit.scores, method.l2,
+        scores, lost = batched_fit(counts, tables, fit.scores, l2,
                                    float(np.log(kappa)) if kappa > 0 else None)
-        parts.append(scores)
+        parts.append(scores - scores[:, anchor].mean(axis=1, keepdims=True))
         rescued += lost
     return Draws(np.concatenate(parts), rescued=rescued)
 
@@ -123,32 +128,47 @@ def _one_each(comparisons: Comparisons) -> bool:
     return bool(np.all(np.diff(session) > 0)) or len(np.unique(session)) == len(session)
 
 
-def with_draws(standings: Standings, draws: Draws, level: float = 0.95) -> Standings:
-    """Return the standings with percentile intervals, rank intervals and p(row better column)."""
-    tail = [(1 - level) / 2, (1 + level) / 2]
-    low, high = np.quantile(draws.scores, tail, axis=0)
+def draws_spread(draws: Draws, clusters: int) -> Spread:
+    """Return the variances of the replicates, enlarged for few clusters."""
+    covariance = np.atleast_2d(np.cov(draws.scores.T)) * clusters / max(clusters - 1, 1)
+    return Spread.of(covariance, clusters - 1.0)
+
+
+def with_quantiles(standings: Standings, draws: Draws, level: float = 0.95) -> Standings:
+    """
+    Return the standings with percentile intervals and rank intervals.
+
+    A replicate that could not be ranked counts as below and above all others, so that it widens
+    the interval. Ends that are infinite, or missing, stay so.
+    """
+    n = draws.scores.shape[1]
+    tail = (1 - level) / 2
+    lost = np.full((draws.failed, n), np.inf)
+    low = np.quantile(np.vstack([-lost, draws.scores]), tail, axis=0, method='inverted_cdf')
+    high = np.quantile(np.vstack([draws.scores, lost]), 1 - tail, axis=0, method='inverted_cdf')
     ranks = np.array([competition_ranks(row) for row in draws.scores])
-    best, worst = np.quantile(ranks, tail, axis=0, method='inverted_cdf')
-    warnings = standings.diagnostics.warnings
-    if draws.failed:
-        warnings += (f'{draws.failed} bootstrap replicates could not be ranked and are left out',)
-    if draws.rescued:
-        warnings += (f'{draws.rescued} bootstrap replicates have no finite maximum: intervals '
-                     'reach further than shown',)
-    told = dataclasses.replace(standings.diagnostics, warnings=warnings)
+    best = np.quantile(np.vstack([np.ones((draws.failed, n)), ranks]), tail, axis=0,
+                       method='inverted_cdf')
+    worst = np.quantile(np.vstack([ranks, np.full((draws.failed, n), n)]), 1 - tail, axis=0,
+                        method='inverted_cdf')
+    few = standings.too_few if standings.too_few is not None else np.zeros(n, bool)
     return dataclasses.replace(
-        standings, low=low, high=high, rank_low=best.astype(np.int64),
-        rank_high=worst.astype(np.int64), p_better=p_better(draws.scores), diagnostics=told)
+        standings, low=np.where(np.isfinite(standings.low), low, standings.low),
+        high=np.where(np.isfinite(standings.high), high, standings.high),
+        rank_low=np.where(few, 1, best).astype(np.int64),
+        rank_high=np.where(few, n, worst).astype(np.int64))
 
 
-def p_better(scores: Floats) -> Floats:
-    """Return (n, n) the share of draws (R, n) in which row scores above column, equals half."""
-    n = scores.shape[1]
-    result = np.full((n, n), 0.5)
-    for i in range(n):
-        ahead = scores[:, [i]] - scores
-        result[i] = ((ahead > 0).mean(axis=0) + (ahead >= 0).mean(axis=0)) / 2
-    return result
+def draws_told(draws: Draws) -> tuple[str, ...]:
+    """Return what readers must know about replicates that could not be fitted as they are."""
+    said: tuple[str, ...] = ()
+    if draws.failed:
+        said += (f'{draws.failed} bootstrap replicates could not be ranked; they widen the '
+                 'intervals',)
+    if draws.rescued:
+        said += (f'{draws.rescued} bootstrap replicates have no finite maximum: intervals '
+                 'reach further than shown',)
+    return said
 
 
 def analytic(standings: Standings, fit: Fit, level: float = 0.95) -> Standings:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from arena_robot.core.errors import DataError
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.counts import count_pairs
+from arena_robot.ranking.wording import TOO_FEW, is_few
 
 INK, LINE, BAND = '#22303c', '#2a6f97', '#a9cbe0'
 COLOURS = ('#2a6f97', '#c1666b', '#4c956c', '#d4a017', '#6d597a', '#5c677d', '#e07a5f', '#118ab2')
@@ -21,21 +22,43 @@ def plot_standings(standings: Standings, path: Path | str, unit: str = 'score') 
     """
     Draw each policy's score with its interval, best on top.
 
+    An interval without an end on one side has an arrow there; a policy with too few comparisons
+    has an empty circle and no interval.
+
     :raises DataError: the path does not end in .png or .svg.
     """
     order = standings.order[::-1]
     figure, axes = _figure(6.4, 1.2 + 0.36 * len(order))
     rows = np.arange(len(order))
     scores = standings.scores[order]
-    low, high = standings.low[order], standings.high[order]
-    known = np.isfinite(low) & np.isfinite(high)
-    axes.hlines(rows[known], low[known], high[known], color=BAND, linewidth=6, zorder=1)
-    axes.plot(scores, rows, 'o', color=LINE, zorder=2)
+    few = np.array([is_few(standings, k) for k in order], dtype=bool)
+    _bands(axes, rows, standings.low[order], standings.high[order])
+    axes.plot(scores[~few], rows[~few], 'o', color=LINE, zorder=2)
+    axes.plot(scores[few], rows[few], 'o', color=LINE, markerfacecolor='none', zorder=2)
+    for row, score in zip(rows[few], scores[few], strict=True):
+        axes.annotate(TOO_FEW, (score, row), (8, 0), textcoords='offset points', va='center',
+                      fontsize=7, color=INK)
     labels = [f'{standings.ranks[k]}.  {standings.items[k]}' for k in order]
     axes.set_yticks(rows, labels)
     axes.set_xlabel(f'{standings.method}: {unit}')
     axes.grid(axis='x', alpha=0.3)
     _save(figure, path)
+
+
+def _bands(axes: Axes, rows: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    """Draw the intervals; an end that the data do not bound fades out in an arrow."""
+    ends = np.concatenate([low[np.isfinite(low)], high[np.isfinite(high)]])
+    reach = 0.15 * float(np.ptp(ends)) + 0.5 if len(ends) else 1.0
+    for row, left, right in zip(rows, low, high, strict=True):
+        if np.isnan(left) or np.isnan(right):
+            continue
+        start = left if np.isfinite(left) else min(ends) - reach
+        stop = right if np.isfinite(right) else max(ends) + reach
+        axes.hlines(row, start, stop, color=BAND, linewidth=6, zorder=1)
+        if not np.isfinite(right):
+            axes.plot(stop, row, '>', color=BAND, markersize=10, zorder=1)
+        if not np.isfinite(left):
+            axes.plot(start, row, '<', color=BAND, markersize=10, zorder=1)
 
 
 def plot_win_matrix(comparisons: Comparisons, standings: Standings, path: Path | str) -> None:

@@ -15,6 +15,7 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.counts import count_pairs
+from arena_robot.ranking.wording import interval_words, shown
 from arena_robot.reports.ranking_plots import plot_standings, plot_win_matrix
 from arena_robot.reports.tournament_records import Record, RolloutRow
 
@@ -32,6 +33,11 @@ class Gap:
     score: float
     low: float
     high: float
+
+    @property
+    def words(self) -> str:
+        """The interval in words; one end may be infinite."""
+        return interval_words(self.low, self.high, False, '+.2f', ' … ')
 
     @property
     def clear(self) -> bool:
@@ -92,18 +98,9 @@ def _environment() -> jinja2.Environment:
 
 def _rows(tournament: TournamentReport) -> list[dict[str, Any]]:
     found = tournament.standings
-    ends = np.concatenate([found.scores, found.low, found.high])
-    ends = ends[np.isfinite(ends)]
-    low, span = float(ends.min()), float(np.ptp(ends)) or 1.0
-    means = mean_progress(tournament.comparisons)
-
-    def place(value: float) -> float:
-        return 100.0 * (value - low) / span if np.isfinite(value) else place(0.0)
-
+    look, means = shown(found, '+.2f'), mean_progress(tournament.comparisons)
     return [{'rank': int(found.ranks[k]), 'policy': found.items[k],
-             'score': float(found.scores[k]), 'low': float(found.low[k]),
-             'high': float(found.high[k]), 'left': place(found.low[k]),
-             'middle': place(found.scores[k]), 'right': place(found.high[k]),
+             'score': float(found.scores[k]), 'shown': look[k],
              'count': int(found.counts[k]), 'mean': means.get(found.items[k]),
              'about': (tournament.about or {}).get(found.items[k], '')} for k in found.order]
 

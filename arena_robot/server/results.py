@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -85,8 +86,9 @@ class Results:
             kept = self._standings.get(key)
         if kept is not None and kept[0] == version:
             return kept[1]
-        comparisons = Comparisons.from_words(self.comparisons(open_source))
-        found = rank_comparable(comparisons, method, intervals=intervals)
+        words = self.comparisons(open_source)
+        found = _with_basis(*rank_comparable(Comparisons.from_words(words), method,
+                                             intervals=intervals), words)
         with self._lock:
             self._standings[key] = (version, found)
         return found
@@ -161,3 +163,12 @@ class Results:
                     self._tally = tally_of_verdicts(connection)
                 self._tallied = version
             return self._tally
+
+
+def _with_basis(found: Standings, others: list[str],
+                words: Sequence[Comparison]) -> tuple[Standings, list[str]]:
+    """Return the standings with the number of institutions and the time of the newest session."""
+    told = found.diagnostics
+    details = {**told.details, 'institutions': len({w.institution for w in words} - {''}),
+               'newest': max((w.created for w in words), default='')}
+    return replace(found, diagnostics=replace(told, details=details)), others

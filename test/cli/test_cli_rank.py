@@ -60,15 +60,35 @@ def test_json_has_the_agreed_form_in_full_precision(tables, capsys):
     assert abs(sum(row['score'] for row in rows)) < 1e-9
 
 
-def test_a_policy_that_cannot_be_placed_is_left_out_and_named(tables, capsys):
+def test_a_policy_that_lost_its_only_comparison_is_ranked_and_told(tables, capsys):
     code, out, err = ask(capsys, 'rank', '--sessions', tables[0])
     assert code == 0
-    assert 'erin' not in out
+    row = next(line for line in out.splitlines() if 'erin' in line)
+    assert row.count('too few to tell') == 2
+    assert 'erin: won every comparison so far; the score is held by a prior' in err
+    code, out, err = ask(capsys, 'rank', '--sessions', tables[0], '--json', '--policies',
+                         'amber,blue,erin')
+    rows = {row['policy']: row for row in json.loads(out)['standings']}
+    assert code == 0
+    assert rows['erin']['too_few']
+    assert (rows['erin']['low'], rows['erin']['high']) == (None, None)
+    assert (rows['erin']['rank_low'], rows['erin']['rank_high']) == (1, 3)
+    assert not rows['amber']['too_few']
+    code, out, err = ask(capsys, 'rank', '--sessions', tables[0], '--option', 'l2=0')
     assert 'left out, not comparable with the others: erin' in err
-    code, out, err = ask(capsys, 'rank', '--sessions', tables[0], '--policies', 'amber,blue,erin')
-    assert code == 1
-    assert 'no finite maximum' in err
-    assert '{erin}' in err
+
+
+def test_intervals_can_count_evaluators_as_one_observation_each(tables, capsys):
+    told = {}
+    for by in ('session', 'evaluator', 'institution', 'auto'):
+        _, out, _ = ask(capsys, 'rank', '--sessions', tables[0], '--cluster-by', by, '--json')
+        told[by] = json.loads(out)
+    kinds = {by: one['diagnostics']['intervals'] for by, one in told.items()}
+    assert (kinds['session']['clusters'], kinds['auto']['by']) == (241, 'session')
+    assert (kinds['evaluator']['clusters'], kinds['institution']['clusters']) == (3, 2)
+    assert all(row['too_few'] for row in told['institution']['standings'])
+    assert any('3 evaluators are too few to measure how evaluators differ' in text
+               for text in told['auto']['diagnostics']['warnings'])
 
 
 @pytest.mark.parametrize('method', [

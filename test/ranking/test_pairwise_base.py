@@ -154,19 +154,29 @@ def test_the_table_of_methods_is_whole():
 def test_placeable_leaves_out_what_the_method_cannot_place():
     votes = made([(0, 1, 1), (1, 0, 1), (2, 0, 1)], score_first=[0.5, 0.5, np.nan],
                  score_second=[0.1, 0.2, 0.3])
-    assert placeable(votes, 'bt') == (['p0', 'p1'], ['p2'])
+    assert placeable(votes, 'bt') == (['p0', 'p1', 'p2'], [])
+    assert placeable(votes, 'bt', exact=True) == (['p0', 'p1'], ['p2'])
     assert placeable(votes, 'elo') == (['p0', 'p1', 'p2'], [])
     assert placeable(votes, 'progress') == (['p0', 'p1'], ['p2'])
 
 
 @pytest.mark.parametrize('name', ['bt', 'davidson'])
-def test_who_won_everything_is_held_by_a_ridge_and_told(name):
-    votes = made([(0, 1, 1), (1, 0, 1), (2, 0, 1), (2, 1, 1), (3, 4, 1)])
+def test_nobody_is_dropped_and_who_won_everything_is_first_without_an_upper_bound(name):
+    rows = [(0, 1, 1), (1, 0, 1), (0, 1, 0.5)] * 5 + [(2, 0, 1), (2, 1, 1)] * 8 + [(3, 4, 1)]
+    votes = made(rows)
     found, others = rank_comparable(votes, name, intervals=50)
-    assert others == ['p3', 'p4']
+    assert others == []
     assert found.items[found.order[0]] == 'p2'
-    assert np.all(np.isfinite([found.scores, found.low, found.high]))
-    assert 'p2: won or lost everything' in found.diagnostics.warnings[-1]
+    assert np.isfinite(found.scores).all()
+    assert np.isfinite(found.low[2])
+    assert found.high[2] == np.inf
+    assert found.too_few.tolist() == [False, False, False, True, True]
+    assert np.isnan(found.low[3:]).all()
+    assert (found.rank_low[3:].tolist(), found.rank_high[3:].tolist()) == ([1, 1], [5, 5])
+    told = ' '.join(found.diagnostics.warnings)
+    assert 'p2, p3: won every comparison so far' in told
+    assert 'never compared with each other: {p0, p1, p2}; {p3, p4}' in told
+    assert 'too few comparisons to tell where they stand: p3, p4' in told
     exact, _ = rank_comparable(made([(0, 1, 1), (1, 0, 1)]), name)
-    assert not any('ridge' in text for text in exact.diagnostics.warnings)
+    assert not any('prior' in text for text in exact.diagnostics.warnings)
     assert rank_comparable(votes, name, l2=0.0)[1] == ['p2', 'p3', 'p4']

@@ -10,6 +10,7 @@ from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.davidson import Davidson
+from arena_robot.ranking.held import PRIOR_L2
 
 
 def drawn(seed, n=6, m=200, ties=0.2):
@@ -148,15 +149,45 @@ def test_weights_count_like_repetitions():
         np.testing.assert_allclose(make(twice).scores, make(repeated).scores, atol=1e-9)
 
 
-def test_what_has_no_finite_maximum_is_refused_and_with_a_ridge_flagged():
+def test_what_has_no_finite_maximum_is_held_by_the_prior_or_refused_if_asked():
     votes = Comparisons.build([0, 1, 2, 0], [1, 2, 1, 1], [1, 1, 1, 0.5], items=['a', 'b', 'c'])
     beaten = votes.take(np.array([0, 1, 2]))
     for make in (BradleyTerry, Davidson):
         with pytest.raises(RankingError, match=r'every verdict went one way.*\{b, c\}; \{a\}'):
-            make()(beaten)
+            make(l2=0)(beaten)
         fit = make(l2=0.1)(beaten)
         assert any('only because of the ridge' in x for x in fit.diagnostics.warnings)
-        assert np.isfinite(make()(votes).scores).all()
+        held = make()(beaten)
+        np.testing.assert_allclose(held.scores, make(l2=PRIOR_L2)(beaten).scores, atol=1e-9)
+        assert held.ridge.tolist() == [PRIOR_L2] * 3
+        assert 'a: won every comparison so far' in ' '.join(held.diagnostics.warnings)
+        exact = make()(votes)
+        np.testing.assert_allclose(exact.scores, make(l2=0)(votes).scores, atol=1e-9)
+        assert not exact.ridge.any()
+
+
+@pytest.mark.parametrize('make', [BradleyTerry, Davidson])
+@pytest.mark.parametrize('outcome', [1, 0.5, 0])
+def test_a_newcomer_with_one_verdict_moves_nobody(make, outcome):
+    votes = drawn(3)
+    joined = Comparisons.build([*votes.first, 6], [*votes.second, 2], [*votes.outcome, outcome],
+                               items=[*votes.items, 'new'])
+    before, after = make()(votes).scores, make()(joined).scores
+    # A tie tells Davidson a little about how often ties are, which scales all differences.
+    atol = 3e-2 if (make is Davidson and outcome == 0.5) else 1e-8
+    np.testing.assert_allclose(after[:6], before, atol=atol)
+    assert np.sign(round(after[6] - after[2], 6)) == np.sign(outcome - 0.5)
+
+
+def test_a_champion_of_many_established_policies_keeps_them_at_their_exact_maximum():
+    votes = drawn(5)
+    joined = Comparisons.build([*votes.first, *[6] * 9], [*votes.second, *[0, 1, 2] * 3],
+                               [*votes.outcome, *[1] * 9], items=[*votes.items, 'new'])
+    fit = BradleyTerry()(joined)
+    np.testing.assert_allclose(fit.scores[:6], BradleyTerry()(votes).scores, atol=1e-8)
+    assert fit.ridge.tolist() == [0] * 6 + [PRIOR_L2]
+    d, gain = fit.scores[6] - fit.scores[:3], -PRIOR_L2 * fit.scores[6]
+    assert 3 * (1 - 1 / (1 + np.exp(-d))).sum() + gain == pytest.approx(0, abs=1e-8)
 
 
 def test_davidson_without_ties_is_bradley_terry_and_with_nothing_else_is_refused():
@@ -166,7 +197,8 @@ def test_davidson_without_ties_is_bradley_terry_and_with_nothing_else_is_refused
     assert 'no ties: kappa is 0' in fit.diagnostics.warnings
     ties = Comparisons.build([0, 1], [1, 2], [0.5, 0.5], items=['a', 'b', 'c'])
     with pytest.raises(RankingError, match='all 2 verdicts are ties'):
-        Davidson()(ties)
+        Davidson(l2=0)(ties)
+    np.testing.assert_allclose(Davidson()(ties).scores, 0, atol=1e-12)
     np.testing.assert_allclose(BradleyTerry()(ties).scores, 0, atol=1e-12)
 
 

@@ -7,12 +7,7 @@ from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.evaluators import evaluators, influence, institutions
 from arena_robot.ranking.quality import mmrv
-from arena_robot.ranking.robust import (
-    RobustBradleyTerry,
-    RobustState,
-    fit_robust,
-    objective,
-)
+from arena_robot.ranking.robust import RobustBradleyTerry, fit_robust, verdict_weights
 
 PEOPLE, VOTES, POLICIES, LABS = 40, 100, 8, 8
 
@@ -51,7 +46,7 @@ class Planted:
 
 @pytest.fixture(scope='module')
 def planted():
-    return [Planted(seed) for seed in range(8)]
+    return [Planted(seed) for seed in range(5)]
 
 
 def auc(score, bad):
@@ -104,12 +99,62 @@ def test_a_one_sided_voter_is_told_from_a_random_one():
     assert report.suspicion > 20
 
 
-def test_honest_voters_are_not_suspected():
-    case = Planted(5)
-    reports = evaluators(case.clean)
-    assert np.mean([one.suspicion > 0 for one in reports]) <= 0.15
-    assert abs(np.mean([one.z for one in reports])) < 1
-    assert max(one.suspicion for one in reports) < 6
+def attacked(seed, attack=None, own=0.0):
+    """40 evaluators of 8 labs with preferences of their own; five of them push a policy."""
+    rng = np.random.default_rng(seed)
+    theta, lab = rng.normal(0, 1, POLICIES), np.arange(PEOPLE) % LABS
+    m = PEOPLE * VOTES
+    e = np.repeat(np.arange(PEOPLE), VOTES)
+    i = rng.integers(0, POLICIES, m)
+    j = (i + rng.integers(1, POLICIES, m)) % POLICIES
+    order = np.argsort(theta)
+    pet, best = order[POLICIES // 4], order[-1]
+    crook = np.zeros(PEOPLE, bool)
+    crook[rng.permutation(PEOPLE)[:5 if attack else 0]] = True
+    theirs = crook[e]
+    if attack == 'close':
+        below = rng.integers(0, POLICIES - 1, m)
+        i, j = np.where(theirs, order[below], i), np.where(theirs, order[below + 1], j)
+    taste = rng.normal(0, own, (PEOPLE, POLICIES))
+    d = theta[i] - theta[j] + taste[e, i] - taste[e, j]
+    y = (rng.random(m) < expit(d)).astype(float)
+    y[rng.random(m) < 0.1] = 0.5
+    if attack == 'bury':
+        y[theirs & (i == best)], y[theirs & (j == best)] = 0.0, 1.0
+    y[theirs & (i == pet)], y[theirs & (j == pet)] = 1.0, 0.0
+    names, where = [f'e{k}' for k in e], lab[e]
+    if attack == 'sybils':
+        names = [f's{k}' if bad else name for k, (bad, name) in
+                 enumerate(zip(theirs, names, strict=True))]
+        where = np.where(theirs, 0, where)
+    votes = Comparisons.build(i, j, y, items=[f'p{k}' for k in range(POLICIES)],
+                              evaluator=names, institution=[f'h{k}' for k in where])
+    return votes, crook, expit(theta[:, None] - theta).mean(axis=1)
+
+
+@pytest.mark.parametrize('own', [0.0, 0.4])
+@pytest.mark.parametrize('attack', ['push', 'bury', 'close', 'sybils'])
+def test_five_colluding_evaluators_move_the_robust_standing_little(attack, own):
+    def lost(method, what):
+        return np.mean([mmrv(method(votes).scores, goal) for votes, _, goal in (
+            attacked(seed, what, own) for seed in range(6))])
+
+    clean = lost(BradleyTerry(), None)
+    assert lost(RobustBradleyTerry(), attack) <= max(1.5 * clean, 0.02)
+    assert lost(RobustBradleyTerry(), attack) < lost(BradleyTerry(), attack)
+    assert lost(RobustBradleyTerry(), None) <= max(1.2 * clean, 0.005)
+
+
+@pytest.mark.parametrize('own', [0.0, 0.4])
+def test_no_more_honest_evaluators_are_flagged_than_is_stated(own):
+    flags = [one.flagged for seed in range(3) for one in evaluators(attacked(seed, None, own)[0])]
+    assert np.mean(flags) <= 0.05
+    votes, crook, _ = attacked(7, 'push', own)
+    found = {one.name: one for one in evaluators(votes)}
+    flagged = np.array([found[f'e{k}'].flagged for k in range(PEOPLE)])
+    assert flagged[crook].all()
+    assert flagged[~crook].mean() <= 0.05
+    assert {found[f'e{k}'].kind for k in np.flatnonzero(crook)} <= {'partial', 'inverted'}
 
 
 def test_votes_are_held_against_the_voters_own_scores():
@@ -127,33 +172,36 @@ def test_votes_are_held_against_the_voters_own_scores():
     assert found == {'keen': 1.0, 'cross': 0.0}
 
 
-def test_the_robust_fit_is_a_maximum():
-    case, method = Planted(1), RobustBradleyTerry()
-    state = fit_robust(case.votes, method)
-    votes = case.votes.take(case.votes.outcome != 0.5)
-    best = objective(state, votes, method)
-    assert best == pytest.approx(state.value)
-    rng = np.random.default_rng(0)
-    for size in (1e-2, 1e-3):
-        for _ in range(20):
-            moved = RobustState(*(x + size * rng.normal(size=x.shape) for x in (
-                state.theta, state.reliability, state.side, state.favour)))
-            assert objective(moved, votes, method) < best
+def test_weights_and_abilities_agree_and_no_part_exceeds_the_limit():
+    votes, crook, _ = attacked(1, 'push')
+    fit, weight, rounds = fit_robust(votes)
+    assert rounds < 60
+    np.testing.assert_allclose(weight, verdict_weights(votes, fit.scores, 1.5), atol=1e-5)
+    told = fit_robust(votes)[0].diagnostics
+    assert told.converged
+    shares = RobustBradleyTerry()(votes).diagnostics.details['weight']
+    kept = np.array([shares[f'e{k}'] for k in range(PEOPLE)])
+    assert kept[crook].mean() < kept[~crook].mean() - 0.1
+    assert np.median(kept[~crook]) > 0.9
 
 
-def test_with_every_block_held_it_is_bradley_terry():
+@pytest.mark.parametrize('seed', range(6))
+def test_the_robust_fit_always_ends(seed):
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(3, 60))
+    i = rng.integers(0, 4, m)
+    votes = Comparisons.build(i, (i + rng.integers(1, 4, m)) % 4, rng.integers(0, 3, m) / 2,
+                              items=list('abcd'), evaluator=[f'e{k % 3}' for k in range(m)],
+                              institution=[f'h{k % 4}' for k in range(m)])
+    assert np.isfinite(RobustBradleyTerry()(votes).scores).all()
+
+
+def test_without_a_reached_limit_it_is_bradley_terry():
     case = Planted(2)
-    held = RobustBradleyTerry(l2=1e-9, spread_reliability=0, spread_side=0, spread_favour=0)
-    decisive = case.votes.take(case.votes.outcome != 0.5)
-    np.testing.assert_allclose(held(case.votes).scores, BradleyTerry()(decisive).scores,
-                               atol=1e-5)
-
-
-def test_inverted_voters_are_named_in_the_warnings():
-    case = Planted(4)
-    told = RobustBradleyTerry()(case.votes).diagnostics
-    for k in np.flatnonzero(case.kind == 'inverted'):
-        assert f'e{k}' in ' '.join(told.warnings)
+    np.testing.assert_allclose(RobustBradleyTerry(limit=1e6)(case.votes).scores,
+                               BradleyTerry()(case.votes).scores, atol=1e-9)
+    with pytest.raises(RankingError, match='limit > 0'):
+        RobustBradleyTerry(limit=0)(case.votes)
 
 
 def test_influence_says_how_the_standing_moves_without_each():
@@ -164,9 +212,10 @@ def test_influence_says_how_the_standing_moves_without_each():
     votes = Comparisons.build(i, j, y, items=['a', 'b', 'c'], evaluator=who)
     found = {one.name: one for one in influence(votes, BradleyTerry())}
     rest = votes.take(votes.evaluator == 0)
-    change = BradleyTerry()(rest).scores - BradleyTerry()(votes).scores
+    after, before = BradleyTerry()(rest).scores, BradleyTerry()(votes).scores
+    change = after - after.mean() - before + before.mean()
     assert found['eve'].largest == pytest.approx(np.abs(change).max(), abs=1e-9)
     assert found['eve'].policy == votes.items[int(np.argmax(np.abs(change)))]
-    assert 'no finite maximum' in found['ann'].failed or 'never compared' in found['ann'].failed
+    assert found['ann'].failed is None
     with pytest.raises(RankingError):
         evaluators(Comparisons.build([0], [1], [0.5], items=['a', 'b']))

@@ -15,7 +15,6 @@ from arena_robot.ranking.progress import ProgressGls
 from arena_robot.ranking.uncertainty import (
     analytic,
     bootstrap,
-    p_better,
     resampled_counts,
     session_weights,
 )
@@ -114,10 +113,12 @@ def with_scores(votes):
                              score_second=rng.random(len(votes)))
 
 
-def test_unrankable_replicates_are_left_out_and_told():
+def test_unrankable_replicates_widen_the_intervals_and_are_told():
     votes = Comparisons.build([0, 0, 1], [1, 1, 2], [1, 0, 0.5], items=['a', 'b', 'c'])
     result = rank(votes, 'elo', intervals=50)
-    assert any('could not be ranked and are left out' in x for x in result.diagnostics.warnings)
+    assert any('could not be ranked; they widen' in x for x in result.diagnostics.warnings)
+    assert result.too_few.all()
+    assert np.isnan(result.low).all()
     with pytest.raises(RankingError, match='none of 3 bootstrap replicates'):
         bootstrap(Never(), votes, 3)
 
@@ -163,8 +164,8 @@ def test_ranks_and_probabilities_come_with_the_intervals():
     assert np.all(result.rank_low <= result.ranks)
     assert np.all(result.ranks <= result.rank_high)
     np.testing.assert_allclose(result.p_better + result.p_better.T, 1)
-    assert result.p_better[4, 0] == 1
-    assert p_better(np.array([[0.0, 0.0, 1.0]])).tolist() == [[0.5, 0.5, 0], [0.5, 0.5, 0],
-                                                              [1, 1, 0.5]]
+    assert result.p_better[4, 0] == pytest.approx(1, abs=1e-6)
+    assert np.all(result.rank_low_joint <= result.rank_low)
+    assert np.all(result.rank_high <= result.rank_high_joint)
     same = rank(drawn(m=600), 'davidson', intervals=300)
     np.testing.assert_array_equal(result.low, same.low)

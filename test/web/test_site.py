@@ -220,8 +220,11 @@ def test_a_reader_goes_through_the_site_in_a_browser(place, browser):
     browser.get_log('browser')  # what the pages of other tests said
     browser.get(place.web.address)
     assert len(browser.find_elements(By.CSS_SELECTOR, '.board tbody tr')) == 2
-    bar = browser.find_element(By.CSS_SELECTOR, '.bar i')
-    assert bar.size['width'] > 0
+    # A handful of sessions: no interval and no rank is claimed.
+    assert [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, '.few')] == \
+        ['too few to tell'] * 2
+    assert not browser.find_elements(By.CSS_SELECTOR, '.bar')
+    assert 'sessions at' in browser.find_element(By.TAG_NAME, 'main').text
     browser.find_element(By.LINK_TEXT, 'Evaluations').click()
     Select(browser.find_element(By.NAME, 'outcome')).select_by_visible_text('TIE')
     browser.find_element(By.NAME, 'text').send_keys('drawer')

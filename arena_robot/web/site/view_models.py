@@ -5,43 +5,43 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-import numpy as np
-
 from arena_robot.core.errors import RankingError
 from arena_robot.core.iso_time import to_utc
+from arena_robot.ranking.base import Standings
 from arena_robot.ranking.methods import METHODS
+from arena_robot.ranking.wording import Shown, shown
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Filter
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the leaderboard; ``left``, ``middle``, ``right`` place its bar, 0..100."""
+    """A line of the leaderboard; ``shown`` are interval and ranks in words, and its bar."""
 
     policy: str
     rank: int
     tied: bool
     score: float
-    low: float
-    high: float
-    rank_low: int
-    rank_high: int
+    shown: Shown
     solve: float
     n: int
-    left: float
-    middle: float
-    right: float
 
 
 @dataclass(frozen=True)
 class Board:
-    """A leaderboard: rows best first, policies that could not be compared, warnings of the fit."""
+    """
+    A leaderboard: rows best first, policies that could not be compared, warnings of the fit.
+
+    ``about`` is a sentence on the method and its intervals, ``basis`` what they are based on.
+    """
 
     rows: tuple[Row, ...]
     unit: str
     others: tuple[str, ...]
     notes: tuple[str, ...]
     empty: str = ''
+    about: str = ''
+    basis: str = ''
 
 
 @dataclass(frozen=True)
@@ -69,27 +69,27 @@ def board(results: Results, method: str, open_source: bool) -> Board:
     except RankingError as error:
         METHODS.find_named(method)
         return Board((), '', (), (), str(error))
-    ends = np.concatenate([found.scores, found.low, found.high])
-    ends = ends[np.isfinite(ends)]
-    low, span = float(ends.min()), float(np.ptp(ends)) or 1.0
+    look = shown(found)
+    rows = [Row(found.items[k], int(found.ranks[k]),
+                bool((found.ranks == found.ranks[k]).sum() > 1), float(found.scores[k]), look[k],
+                float(found.solve[k]), int(found.counts[k])) for k in found.order]
+    row = METHODS.find_named(method)
+    return Board(tuple(rows), row.unit, tuple(others), found.diagnostics.warnings, '',
+                 f'{row.description}.', _basis(found))
 
-    def place(value: float) -> float:
-        return 100.0 * (value - low) / span
 
-    rows = []
-    for k in found.order:
-        score = float(found.scores[k])
-        left, right = (float(x) if math.isfinite(x) else score
-                       for x in (found.low[k], found.high[k]))
-        rows.append(Row(
-            found.items[k], int(found.ranks[k]), bool((found.ranks == found.ranks[k]).sum() > 1),
-            score, left, right,
-            int(found.ranks[k] if found.rank_low is None else found.rank_low[k]),
-            int(found.ranks[k] if found.rank_high is None else found.rank_high[k]),
-            float(found.solve[k]), int(found.counts[k]), place(left), place(score),
-            place(right)))
-    return Board(tuple(rows), METHODS.find_named(method).unit, tuple(others),
-                 found.diagnostics.warnings)
+def _basis(found: Standings) -> str:
+    """Return what the standings are based on, in one sentence."""
+    told = found.diagnostics.details
+    sessions = int(found.counts.sum()) // 2
+    text = f'{sessions} session{"" if sessions == 1 else "s"}'
+    if told.get('institutions'):
+        text += f' at {told["institutions"]} institution{"" if told["institutions"] == 1 else "s"}'
+    if told.get('newest'):
+        text += f', the newest of {told["newest"][:10]}'
+    if told.get('intervals'):
+        text += f'; intervals count each {told["intervals"]["by"]} as one observation'
+    return text + '.'
 
 
 def row_of(results: Results, policy: str) -> Row | None:

@@ -1,0 +1,164 @@
+"""
+Which intervals standings get: what hangs together, and by which way.
+
+What hangs together (``cluster``): sessions, evaluators, or institutions. ``auto`` is evaluators
+where at least 10 are known, else sessions. With fewer than 200 clusters, intervals are symmetric
+with Student's t: by the sandwich covariance for Bradley–Terry and Davidson (:mod:`spread`), by the
+spread of a bootstrap of the clusters for the other methods. From 200 clusters on they are
+percentiles of the bootstrap.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+from arena_robot.core.errors import RankingError
+from arena_robot.core.parallel import HERE, Workers
+from arena_robot.ranking.base import CLUSTERS, Comparisons, Fit, Method, Standings
+from arena_robot.ranking.bradley_terry import BradleyTerry
+from arena_robot.ranking.counts import count_pairs
+from arena_robot.ranking.davidson import Davidson
+from arena_robot.ranking.held import established, one_sided
+from arena_robot.ranking.spread import likelihood_spread
+from arena_robot.ranking.stated import too_few, with_spread
+from arena_robot.ranking.uncertainty import (
+    Draws,
+    bootstrap,
+    draws_spread,
+    draws_told,
+    with_quantiles,
+)
+
+MANY_CLUSTERS = 200
+LEAST_EVALUATORS = 10
+CHOICES = ('auto', *CLUSTERS)
+
+
+@dataclass(frozen=True)
+class IntervalPlan:
+    """
+    How intervals are made.
+
+    ``replicates`` of the bootstrap, its ``seed``, the ``level``, what hangs together, the typical
+    ``unit`` between policies (or None), and who refits.
+    """
+
+    replicates: int
+    seed: int = 0
+    level: float = 0.95
+    cluster: str = 'auto'
+    unit: float | None = None
+    workers: Workers = HERE
+
+
+def chosen_cluster(comparisons: Comparisons, cluster: str) -> str:
+    """
+    Return what hangs together, for 'auto' by what is known.
+
+    :raises RankingError: ``cluster`` is unknown.
+    """
+    if cluster not in CHOICES:
+        raise RankingError(f"cannot cluster by '{cluster}'; known: {', '.join(CHOICES)}")
+    if cluster != 'auto':
+        return cluster
+    return 'evaluator' if _evaluators(comparisons) >= LEAST_EVALUATORS else 'session'
+
+
+def with_intervals(result: Standings, comparisons: Comparisons, method: Method, fit: Fit,
+                   plan: IntervalPlan) -> Standings:
+    """
+    Return the standings with intervals, rank ranges and ``p_better``.
+
+    :raises RankingError: no bootstrap replicate could be ranked.
+    """
+    by = chosen_cluster(comparisons, plan.cluster)
+    cluster = comparisons.clusters(by)
+    count = len(np.unique(cluster[comparisons.weight > 0]))
+    counts, open_ends = count_pairs(comparisons), (np.zeros(result.scores.shape, bool),) * 2
+    if fit.ridge is not None and fit.ridge.any():
+        open_ends = one_sided(counts)
+    few = too_few(result.counts, count, by == 'session', open_ends)
+    spread, draws, level = None, None, plan.level
+    likely = isinstance(method, BradleyTerry | Davidson)
+    if likely:
+        anchor = established(counts) if fit.ridge is not None else np.ones(counts.n, bool)
+        spread = likelihood_spread(comparisons, fit, cluster, anchor) if count > 1 else None
+    if spread is None:
+        draws = _draws(comparisons, method, cluster, by, plan)
+        spread = draws_spread(draws, count)
+        level, few = _level(draws, plan, few)
+    result = with_spread(result, spread, few, open_ends, level, plan.unit)
+    if draws is not None and count >= MANY_CLUSTERS:
+        result = with_quantiles(result, draws, plan.level)
+    return _told(result, comparisons, by, count, draws, plan.level)
+
+
+def difference(comparisons: Comparisons, first: str, second: str, *, level: float = 0.95,
+               cluster: str = 'auto') -> tuple[float, float, float] | None:
+    """
+    Return by how much ``first`` is better by Bradley–Terry, with its interval; log-odds.
+
+    None where a policy is not compared, or the data are too few to tell.
+    """
+    if first not in comparisons.items or second not in comparisons.items:
+        return None
+    fit, by = BradleyTerry()(comparisons), chosen_cluster(comparisons, cluster)
+    groups, counts = comparisons.clusters(by), count_pairs(comparisons)
+    i, j = comparisons.items.index(first), comparisons.items.index(second)
+    above, below = one_sided(counts)
+    few = too_few(comparisons.appearances(), len(np.unique(groups)), by == 'session',
+                  (above, below))
+    spread = None if few[i] or few[j] else likelihood_spread(comparisons, fit, groups,
+                                                            established(counts))
+    if spread is None:
+        return None
+    apart = float(fit.scores[i] - fit.scores[j])
+    reach = float(stdtrit(spread.freedom, (1 + level) / 2) * np.sqrt(spread.gap[i, j]))
+    return (apart, -np.inf if below[i] or above[j] else apart - reach,
+            np.inf if above[i] or below[j] else apart + reach)
+
+
+def _draws(comparisons: Comparisons, method: Method, cluster: np.ndarray, by: str,
+           plan: IntervalPlan) -> Draws:
+    votes = comparisons if by == 'session' else dataclasses.replace(comparisons, session=cluster)
+    return bootstrap(method, votes, plan.replicates, seed=plan.seed, workers=plan.workers)
+
+
+def _level(draws: Draws, plan: IntervalPlan, few: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the level that pays for failed replicates, and for whom there is none any more."""
+    lost = draws.failed / (draws.failed + len(draws.scores))
+    if lost >= 1 - plan.level or len(draws.scores) < 2:
+        return plan.level, np.ones_like(few)
+    return plan.level + lost, few
+
+
+def _evaluators(comparisons: Comparisons) -> int:
+    """Return how many evaluators are known, 0 where some comparison has none."""
+    used = comparisons.evaluator[comparisons.weight > 0]
+    if not len(used) or any(not comparisons.evaluators[k] for k in np.unique(used)):
+        return 0
+    return len(np.unique(comparisons.clusters('evaluator')[comparisons.weight > 0]))
+
+
+def _told(result: Standings, comparisons: Comparisons, by: str, count: int, draws: Draws | None,
+          level: float) -> Standings:
+    told, few = result.diagnostics, result.too_few
+    warnings = told.warnings
+    if draws is not None:
+        warnings += draws_told(draws)
+    if few is not None and few.any():
+        names = [result.items[k] for k in np.flatnonzero(few)]
+        warnings += ('too few comparisons to tell where they stand: '
+                     + (', '.join(names) if len(names) < len(few) else 'all policies'),)
+    people = _evaluators(comparisons)
+    if by == 'session' and 1 < people < LEAST_EVALUATORS:
+        warnings += (f'{people} evaluators are too few to measure how evaluators differ: the '
+                     'intervals leave that out',)
+    way = 'sandwich' if draws is None else (
+        'bootstrap percentiles' if count >= MANY_CLUSTERS else 'bootstrap, t')
+    details = {**told.details, 'intervals': {'by': by, 'clusters': count, 'way': way,
+                                             'level': level}}
+    return dataclasses.replace(result, diagnostics=dataclasses.replace(
+        told, warnings=warnings, details=details))

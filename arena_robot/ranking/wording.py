@@ -1,0 +1,77 @@
+"""How standings are shown: intervals and ranks in words, bars within an axis."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from arena_robot.ranking.base import Standings
+
+TOO_FEW = 'too few to tell'
+
+
+@dataclass(frozen=True)
+class Shown:
+    """
+    What is shown of one policy.
+
+    ``interval`` and ``ranks`` in words; ``left``, ``middle`` and ``right`` of its bar in per cent
+    of the axis, ``left`` and ``right`` None where no interval is stated.
+    """
+
+    interval: str
+    ranks: str
+    left: float | None
+    middle: float
+    right: float | None
+
+
+def interval_words(low: float, high: float, few: bool = False, form: str = '.2f',
+                   between: str = ' to ') -> str:
+    """Return an interval in words; one end may be infinite, and there may be none."""
+    if few:
+        return TOO_FEW
+    if math.isnan(low) or math.isnan(high):
+        return '–'
+    if math.isinf(low) and math.isinf(high):
+        return TOO_FEW
+    if math.isinf(high):
+        return f'above {low:{form}}'
+    if math.isinf(low):
+        return f'below {high:{form}}'
+    return f'{low:{form}}{between}{high:{form}}'
+
+
+def is_few(found: Standings, k: int) -> bool:
+    """Tell whether the data are too few to tell anything about policy ``k``."""
+    return found.too_few is not None and bool(found.too_few[k])
+
+
+def rank_words(found: Standings, k: int, between: str = '–') -> str:
+    """Return the likely ranks of policy ``k``, empty without intervals."""
+    if found.rank_low is None or found.rank_high is None:
+        return ''
+    if is_few(found, k):
+        return TOO_FEW
+    low, high = int(found.rank_low[k]), int(found.rank_high[k])
+    return str(low) if low == high else f'{low}{between}{high}'
+
+
+def shown(found: Standings, form: str = '.2f') -> list[Shown]:
+    """Return what is shown of each policy, in the order of the items; open ends reach the edge."""
+    ends = np.concatenate([found.scores, found.low, found.high])
+    ends = ends[np.isfinite(ends)]
+    first, span = float(ends.min()), float(np.ptp(ends)) or 1.0
+
+    def place(value: float) -> float | None:
+        if math.isnan(value):
+            return None
+        return min(max(100.0 * (value - first) / span, 0.0), 100.0)
+
+    rows = []
+    for k in range(len(found.items)):
+        low, high = float(found.low[k]), float(found.high[k])
+        rows.append(Shown(interval_words(low, high, is_few(found, k), form),
+                          rank_words(found, k), place(low),
+                          100.0 * (float(found.scores[k]) - first) / span, place(high)))
+    return rows

@@ -1,0 +1,131 @@
+"""Simulated comparisons whose truth is known, and what was stated about them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from arena_robot.ranking import bradley_terry, davidson
+from arena_robot.ranking.base import Comparisons, competition_ranks
+from arena_robot.ranking.counts import PairCounts, count_pairs
+from arena_robot.ranking.davidson import outcome_probabilities
+from arena_robot.ranking.held import established
+from arena_robot.ranking.methods import rank_comparable
+
+WORLDS = ('bt', 'davidson', 'tasks', 'evaluators')
+KAPPA = 0.6
+NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(31)
+
+
+@dataclass(frozen=True)
+class World:
+    """Abilities (n,) in log-odds, how much tasks and evaluators differ, and the ties."""
+
+    abilities: np.ndarray
+    kappa: float = 0.0
+    by_task: float = 0.0
+    by_evaluator: float = 0.0
+
+    def truth(self, method):
+        """Return (n,) the centred scores that ``method`` gives for endless sessions."""
+        n = len(self.abilities)
+        low, high = np.triu_indices(n, 1)
+        spread = np.sqrt(2 * (self.by_task ** 2 + self.by_evaluator ** 2))
+        d = (self.abilities[low] - self.abilities[high])[:, None] + spread * NODES
+        win, tie, loss = (x @ NODE_WEIGHTS / NODE_WEIGHTS.sum()
+                          for x in outcome_probabilities(d, self.kappa))
+        counts = PairCounts(tuple(map(str, range(n))), low, high, win, loss, tie)
+        fit = davidson.fit_counts if method == 'davidson' else bradley_terry.fit_counts
+        return fit(counts).scores
+
+    def comparisons(self, sessions, rng, evaluators=1):
+        """Return so many sessions of uniformly drawn pairs."""
+        n = len(self.abilities)
+        i = rng.integers(0, n, sessions)
+        j = (i + rng.integers(1, n, sessions)) % n
+        who = np.sort(rng.integers(0, evaluators, sessions))
+        own = rng.normal(0, self.by_evaluator, (evaluators, n))
+        task = rng.normal(0, self.by_task, (sessions, 2))
+        d = (self.abilities[i] - self.abilities[j] + own[who, i] - own[who, j]
+             + task[:, 0] - task[:, 1])
+        win, tie, _ = outcome_probabilities(d, self.kappa)
+        u = rng.random(sessions)
+        y = np.where(u < win, 1.0, np.where(u < win + tie, 0.5, 0.0))
+        names = [f'e{k}' for k in who] if evaluators > 1 else None
+        return Comparisons.build(i, j, y, items=[f'p{k:02}' for k in range(n)], evaluator=names)
+
+
+def world(kind, n, rng):
+    """Draw a world of a kind."""
+    abilities = rng.normal(0, 1, n)
+    more = {'bt': {}, 'davidson': {'kappa': KAPPA}, 'tasks': {'kappa': KAPPA, 'by_task': 0.8},
+            'evaluators': {'kappa': KAPPA, 'by_evaluator': 0.6}}[kind]
+    return World(abilities, **more)
+
+
+@dataclass
+class Tally:
+    """What was stated over data sets, and how often it held."""
+
+    held: int = 0
+    stated: int = 0
+    policies: int = 0
+    one_sided: int = 0
+    ranks_held: int = 0
+    ranks: int = 0
+    joint_held: int = 0
+    sets: int = 0
+    too_few_shown: int = 0
+    best_missing: int = 0
+    confident: int = 0
+    confident_right: int = 0
+    rank_width: float = 0.0
+    joint_width: float = 0.0
+
+    def add(self, found, truth, anchor):
+        """Add the standings of one data set; ``truth`` (n,) are the true scores."""
+        index = [int(name[1:]) for name in found.items]
+        truth = (truth - truth[anchor].mean())[index]
+        stated = ~found.too_few
+        self.held += int(((found.low <= truth) & (truth <= found.high))[stated].sum())
+        self.stated += int(stated.sum())
+        self.policies += len(anchor)
+        self.one_sided += int((np.isinf(found.low) | np.isinf(found.high)).sum())
+        ranks = competition_ranks(truth)
+        inside = (found.rank_low <= ranks) & (ranks <= found.rank_high)
+        self.ranks_held += int(inside[stated].sum())
+        self.ranks += int(stated.sum())
+        self.rank_width += float((found.rank_high - found.rank_low + 1)[stated].sum())
+        self.joint_width += float((found.rank_high_joint - found.rank_low_joint + 1)[stated].sum())
+        self.joint_held += bool(np.all((found.rank_low_joint <= ranks)
+                                       & (ranks <= found.rank_high_joint)))
+        self.sets += 1
+        self.best_missing += len(found.items) < len(anchor)
+        p = found.p_better
+        sure = (p >= 0.90) & (p < 0.95)
+        right = truth[:, None] > truth
+        self.confident += int(sure.sum())
+        self.confident_right += int((sure & right).sum())
+
+    def line(self):
+        """Return the shares as text."""
+        def share(a, b):
+            return f'{a / b:.3f}' if b else '  -  '
+        return (f'cover {share(self.held, self.stated)} stated '
+                f'{share(self.stated, self.policies)} open {share(self.one_sided, self.policies)} '
+                f'ranks {share(self.ranks_held, self.ranks)} width '
+                f'{share(self.rank_width, self.ranks)} all ranks '
+                f'{share(self.joint_held, self.sets)} width {share(self.joint_width, self.ranks)} '
+                f'p.90-.95 {share(self.confident_right, self.confident)} (n={self.confident})')
+
+
+def tally(kind, n, sessions, repeats, method='bt', seed=0, evaluators=1, **options):
+    """Return what ``method`` stated about ``repeats`` data sets of one kind."""
+    found = Tally()
+    for k in range(repeats):
+        rng = np.random.default_rng([seed, n, sessions, k])
+        place = world(kind, n, rng)
+        votes = place.comparisons(sessions, rng, evaluators)
+        anchor = established(count_pairs(votes))
+        standings, _ = rank_comparable(votes, method, intervals=200, seed=k, **options)
+        found.add(standings, place.truth(method), anchor)
+    return found

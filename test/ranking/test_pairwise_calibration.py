@@ -1,0 +1,109 @@
+"""What is stated as 95 % holds in about 95 %, and nothing is stated where it must not be."""
+
+import numpy as np
+import pytest
+from ranking_worlds import Tally, tally
+
+from arena_robot.ranking.as_json import as_json
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.methods import rank, rank_comparable
+from arena_robot.ranking.uncertainty import Draws, with_quantiles
+
+
+def several(cells, method='bt', **more):
+    """One tally of several (kind, policies, sessions, repeats, evaluators)."""
+    total = Tally()
+    for k, (kind, n, sessions, repeats, people) in enumerate(cells):
+        one = tally(kind, n, sessions, repeats, method, seed=k, evaluators=people, **more)
+        for name, value in vars(one).items():
+            setattr(total, name, getattr(total, name) + value)
+    return total
+
+
+def test_from_2_to_50_sessions_what_is_stated_holds_and_nobody_is_missing():
+    found = several([('bt', n, sessions, 12, 1) for n in (3, 7) for sessions in
+                     (2, 5, 9, 12, 20, 35, 50)])
+    assert found.best_missing == 0
+    assert found.held >= 0.93 * found.stated
+    assert 0.3 * found.policies < found.stated < 0.7 * found.policies
+    assert found.ranks_held >= 0.95 * found.ranks
+    assert found.joint_held >= 0.95 * found.sets
+
+
+@pytest.mark.parametrize(('method', 'kind'), [
+    ('bt', 'bt'), ('davidson', 'davidson'), ('bt', 'tasks'), ('davidson', 'evaluators')])
+def test_intervals_cover_with_many_sessions_too(method, kind):
+    people = 15 if kind == 'evaluators' else 1
+    found = several([(kind, 3, 200, 30, people), (kind, 7, 200, 25, people),
+                     (kind, 20, 600, 6, people)], method)
+    assert found.stated > 0.98 * found.policies
+    assert 0.925 <= found.held / found.stated <= 0.985
+    assert found.joint_held >= 0.93 * found.sets
+
+
+def test_intervals_by_session_are_too_narrow_where_evaluators_differ():
+    cells = [('evaluators', 7, 600, 30, 12)]
+    by_session = several(cells, cluster='session')
+    by_evaluator = several(cells)
+    assert by_evaluator.held / by_evaluator.stated > by_session.held / by_session.stated + 0.05
+
+
+def test_p_better_of_90_to_95_percent_is_right_about_that_often():
+    found = several([('bt', 7, 50, 60, 1), ('bt', 20, 200, 8, 1)])
+    assert found.confident > 250
+    assert 0.88 <= found.confident_right / found.confident <= 0.985
+
+
+@pytest.mark.parametrize('sessions', [1, 2, 4, 9])
+@pytest.mark.parametrize('method', ['bt', 'davidson', 'bt_robust', 'elo', 'task'])
+def test_below_ten_sessions_no_interval_is_stated(sessions, method):
+    votes = Comparisons.build([0] * sessions, [1] * sessions, [1, 0, 1] * 3 if sessions == 9 else
+                              [1] * sessions, items=['a', 'b'])
+    found, others = rank_comparable(votes, method, intervals=20)
+    assert others == []
+    assert found.too_few.all()
+    assert np.isnan(found.low).all()
+    assert np.isnan(found.high).all()
+    assert (found.rank_low.tolist(), found.rank_high.tolist()) == ([1, 1], [2, 2])
+    row = as_json(found)['standings'][0]
+    assert (row['too_few'], row['low'], row['high']) == (True, None, None)
+
+
+def test_one_comparison_is_too_few_for_a_policy_among_many():
+    rng = np.random.default_rng(0)
+    i = rng.integers(0, 3, 60)
+    votes = Comparisons.build([*i, 3], [*(i + rng.integers(1, 3, 60)) % 3, 0],
+                              [*rng.integers(0, 3, 60) / 2, 0.5], items=list('abcd'))
+    found = rank(votes, 'bt', intervals=20)
+    assert found.too_few.tolist() == [False, False, False, True]
+    assert (found.rank_low[3], found.rank_high[3]) == (1, 4)
+    assert (found.high[:3] > found.low[:3] + 0.3).all()
+    # Where the others stand against it is not known either.
+    assert (found.rank_high[:3] - found.rank_low[:3] >= 1).all()
+
+
+def test_the_champion_of_15_sessions_is_first_and_has_no_upper_bound():
+    rows = [(0, k % 4 + 1, 1) for k in range(15)]
+    rows += [(a, b, y) for a in range(1, 5) for b in range(1, 5) if a != b for y in (1, 0)]
+    i, j, y = zip(*rows, strict=True)
+    found, others = rank_comparable(Comparisons.build(i, j, y), 'davidson', intervals=100)
+    assert others == []
+    assert found.order[0] == 0
+    assert found.high[0] == np.inf
+    assert 0 < found.low[0] < found.scores[0] < 10
+    assert found.rank_high[0] == 1
+    assert as_json(found)['standings'][0]['unbounded'] == 'above'
+    assert np.all(found.p_better[0, 1:] > 0.9)
+
+
+def test_replicates_that_could_not_be_ranked_widen_the_interval():
+    votes = Comparisons.build([0, 0, 0, 0] * 60, [1] * 240, [1, 0, 1, 0.5] * 60)
+    plain = rank(votes, 'bt', intervals=10)
+    draws = np.random.default_rng(0).normal(0, 0.1, (400, 2))
+    whole = with_quantiles(plain, Draws(draws))
+    lost = with_quantiles(plain, Draws(draws, failed=8))
+    assert (lost.low < whole.low).all()
+    assert (lost.high > whole.high).all()
+    beyond = with_quantiles(plain, Draws(draws, failed=40))
+    assert np.isinf(beyond.low).all()
+    assert np.isinf(beyond.high).all()
