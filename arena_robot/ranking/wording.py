@@ -51,8 +51,6 @@ def rank_words(found: Standings, k: int, between: str = '–') -> str:
     """Return the likely ranks of policy ``k``, empty without intervals."""
     if found.rank_low is None or found.rank_high is None:
         return ''
-    if is_few(found, k):
-        return TOO_FEW
     low, high = int(found.rank_low[k]), int(found.rank_high[k])
     return str(low) if low == high else f'{low}{between}{high}'
 

@@ -64,7 +64,8 @@ def test_a_policy_that_lost_its_only_comparison_is_ranked_and_told(tables, capsy
     code, out, err = ask(capsys, 'rank', '--sessions', tables[0])
     assert code == 0
     row = next(line for line in out.splitlines() if 'erin' in line)
-    assert row.count('too few to tell') == 2
+    assert 'too few to tell' in row
+    assert row.endswith('1-5')
     assert 'erin: won every comparison so far; the score is held by a prior' in err
     code, out, err = ask(capsys, 'rank', '--sessions', tables[0], '--json', '--policies',
                          'amber,blue,erin')
