@@ -88,14 +88,15 @@ def _key(identity: str, clip: Clip) -> str:
     made = hashlib.sha256(json.dumps([
         CACHE_VERSION, identity, clip.instruction, clip.name if clip.potential is None else '',
         np.round(clip.times_s, 6).tolist()]).encode())
-    for pictures in (clip.frames, clip.start, clip.goal):
-        for view, value in pictures.items():
-            made.update(view.encode())
-            for picture in value if isinstance(value, list | tuple) else [value]:
-                made.update(str(picture.shape).encode())
-                made.update(np.ascontiguousarray(picture))
+    references = {f'{word} {view}': [picture] for word, pictures in (
+        ('start', clip.start), ('goal', clip.goal)) for view, picture in pictures.items()}
+    for view, sequence in [*clip.frames.items(), *references.items()]:
+        made.update(view.encode())
+        for picture in sequence:
+            made.update(str(picture.shape).encode())
+            made.update(picture.tobytes())
     if clip.potential is not None:
-        made.update(np.ascontiguousarray(clip.potential))
+        made.update(clip.potential.tobytes())
     return made.hexdigest()
 
 

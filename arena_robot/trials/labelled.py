@@ -74,7 +74,7 @@ def record(episode: LabelledEpisode, station: SimStation | None = None) -> Label
                 break
     except DriverError as error:
         log.info('%s ended early: %s', episode.name, error)
-    times_s = np.arange(len(phi)) * EVERY * PERIOD_S
+    times_s = np.arange(len(phi), dtype=np.float64) * (EVERY * PERIOD_S)
     return LabelledClip(
         ClipSource(episode.name, station.instruction, episode.task, episode.seed,
                    episode.kind, bool(station.succeeded())), times_s, np.array(phi), pictures)

@@ -27,6 +27,7 @@ _BASE = PANDA.base_frame()
 
 LATCHED = Qos(durability='transient_local', depth=1)
 TICK_NS = 66_666_667
+POTENTIAL_TOPIC = '/sim_station/potential'
 VIEWS = ('left_left', 'left_right', 'right_left', 'right_right', 'wrist_left', 'wrist_right')
 
 
@@ -36,7 +37,8 @@ class SampleEpisode:
     Settings of the synthetic episode.
 
     ``steps`` ticks of 15 Hz, arm states at ``state_hz``, pictures of ``width`` by ``height``;
-    ``start_ns`` is the stamp of the first tick.
+    ``start_ns`` is the stamp of the first tick. With ``potential`` a simulated station's potential
+    is recorded too: it rises, and falls by a quarter in the middle.
     """
 
     steps: int = 30
@@ -49,6 +51,7 @@ class SampleEpisode:
     start_ns: int = 1_790_000_000_000_000_000
     chunk_length: int = 8
     space: str = 'joint_position'
+    potential: bool = False
 
 
 class SampleMaker:
@@ -67,6 +70,8 @@ class SampleMaker:
                  '/session_node/action_chunk': 'arena_msgs/msg/ActionChunk',
                  '/joint_states': 'sensor_msgs/msg/JointState',
                  **{image_topic(v): 'sensor_msgs/msg/CompressedImage' for v in VIEWS}}
+        if self.sample.potential:
+            plain[POTENTIAL_TOPIC] = 'std_msgs/msg/Float64'
         found = {n: self._topic(n, t, Qos()) for n, t in plain.items()}
         name = '/session_node/episode_info'
         return {name: self._topic(name, 'arena_msgs/msg/EpisodeInfo', LATCHED), **found}
@@ -123,6 +128,9 @@ class SampleMaker:
             if k % self.sample.chunk_length == 0:
                 yield '/session_node/action_chunk', stamp + 500_000, self._chunk(k, stamp)
             yield '/session_node/step', stamp + 1_000_000, self._step(k, stamp, seen)
+            if self.sample.potential:
+                share = k / max(self.sample.steps - 1, 1)
+                yield POTENTIAL_TOPIC, stamp, {'data': share - 0.25 * (0.5 <= share < 0.7)}
 
     def _chunk(self, k: int, stamp: int) -> dict[str, Any]:
         length = self.sample.chunk_length

@@ -1,0 +1,190 @@
+"""
+Training of the local judge on clips with known progress.
+
+Ridge regression in its dual form: (K + λ tr(K)/n I) a = y - mean(y), K the Gram matrix of the
+centred features; weights are Xᵀ a. Everything is decided by the clips and the seed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import arena_robot
+from arena_robot.audit.base import averaged
+from arena_robot.audit.local.model import (
+    OTHERS,
+    VERSION,
+    FrameFeatures,
+    Head,
+    LocalModel,
+    PictureTest,
+    TrainingCard,
+    frame_features,
+)
+from arena_robot.core.errors import DataError
+from arena_robot.core.observation import Floats
+from arena_robot.records.labelled_clip import LabelledClip, read_clip
+
+RIDGE = 0.2
+FOLDS = 4
+BASIS = 64
+MARGIN = 1.1
+POOLED_EVERY, TEST_EVERY = 4, 6
+STEPS = 5       # frames between the two of a fall or rise
+MOVED = 0.05
+VIEWS = ('left', 'wrist')
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """One clip's features and labels."""
+
+    task: str
+    instruction: str
+    success: bool | None
+    phi: Floats
+    features: FrameFeatures
+
+
+def nothing(done: int, total: int, label: str) -> None:
+    """Show no progress."""
+
+
+def load(files: Sequence[Path], views: Sequence[str] = VIEWS, progress: Progress = nothing
+         ) -> list[Learned]:
+    """Return the features of clips; DataError when one lacks a view."""
+    found = []
+    for number, path in enumerate(files, 1):
+        clip = read_clip(path)
+        found.append(learned(clip, views))
+        progress(number, len(files), clip.source.name)
+    return found
+
+
+def learned(clip: LabelledClip, views: Sequence[str] = VIEWS) -> Learned:
+    """Return the features of a clip, halved in size."""
+    for view in views:
+        if view not in clip.pictures:
+            raise DataError(f'the clip {clip.source.name} has no view {view}')
+    seen = clip.clip(views)
+    features = frame_features(seen.frames, seen.instruction, views)
+    source = clip.source
+    return Learned(source.task or source.instruction, source.instruction, source.success,
+                   clip.phi, FrameFeatures(features.head.astype(np.float16),
+                                           features.pooled.astype(np.float16)))
+
+
+def train(clips: Sequence[Learned], seed: int = 0, ridge: float = RIDGE,
+          views: Sequence[str] = VIEWS, interval_s: float = 0.2, trunk: str = ''
+          ) -> LocalModel:
+    """Return the model of the clips; DataError when a task has fewer than two."""
+    by_task: dict[str, list[Learned]] = {}
+    for clip in clips:
+        by_task.setdefault(clip.task, []).append(clip)
+    lonely = [task for task, rows in by_task.items() if len(rows) < 2]
+    if not by_task or lonely:
+        raise DataError('every task needs two episodes or more, better twenty; too few: '
+                        f'{", ".join(lonely) or "no episodes at all"}')
+    rng = np.random.default_rng(seed)
+    heads, left_out = {}, []
+    for task, rows in by_task.items():
+        gram = _Gram(rows)
+        heads[task] = gram.head(ridge)
+        left_out += [(clip, gram.predicted(ridge, fold, rows.index(clip)))
+                     for fold in _folds(len(rows), rng) for clip in (rows[k] for k in fold)]
+    heads[OTHERS] = _Gram(clips, POOLED_EVERY).head(ridge)
+    card = TrainingCard(VERSION, tuple(by_task), len(clips), sum(len(c.phi) for c in clips), seed,
+                        ridge, interval_s, arena_robot.__version__, trunk,
+                        quality([c.phi for c, _ in left_out], [p for _, p in left_out],
+                                [c.success for c, _ in left_out]))
+    return LocalModel(card, tuple(views), heads, {
+        task: tuple(sorted({c.instruction for c in rows})) for task, rows in by_task.items()},
+        picture_test(clips, rng))
+
+
+class _Gram:
+    """The Gram matrix of some clips' features."""
+
+    def __init__(self, clips: Sequence[Learned], every: int = 1) -> None:
+        self.x = np.concatenate([c.features.head[::every] for c in clips]).astype(np.float32)
+        self.y = np.concatenate([c.phi[::every] for c in clips])
+        self.owner = np.repeat(np.arange(len(clips)), [len(c.phi[::every]) for c in clips])
+        self.k = (self.x @ self.x.T).astype(np.float64)
+
+    def head(self, ridge: float) -> Head:
+        """Return the head of all clips."""
+        rows = np.arange(len(self.y))
+        a, mean = self._solve(rows, ridge)
+        weights = (a - a.mean()).astype(np.float32) @ self.x
+        return Head(weights, mean - float(self.x.mean(axis=0) @ weights))
+
+    def predicted(self, ridge: float, fold: Sequence[int], clip: int) -> Floats:
+        """Return a clip's values by the head of all clips that are not in ``fold``."""
+        rows = np.flatnonzero(~np.isin(self.owner, fold))
+        own = np.flatnonzero(self.owner == clip)
+        a, mean = self._solve(rows, ridge)
+        a = a - a.mean()
+        k = self.k[np.ix_(own, rows)]
+        middle = self.k[np.ix_(rows, rows)].mean(axis=0)
+        return np.asarray((k - middle) @ a + mean)
+
+    def _solve(self, rows: 'np.ndarray[tuple[int], np.dtype[np.int64]]', ridge: float
+               ) -> tuple[Floats, float]:
+        k = self.k[np.ix_(rows, rows)]
+        side = k.mean(axis=0)
+        k = k - side - side[:, None] + side.mean()
+        k[np.diag_indices(len(k))] += ridge * np.trace(k) / len(k) + 1e-9
+        mean = float(self.y[rows].mean())
+        return np.linalg.solve(k, self.y[rows] - mean), mean
+
+
+def _folds(count: int, rng: np.random.Generator) -> list[list[int]]:
+    order = rng.permutation(count).tolist()
+    return [order[k::min(FOLDS, count)] for k in range(min(FOLDS, count))]
+
+
+def picture_test(clips: Sequence[Learned], rng: np.random.Generator) -> PictureTest:
+    """Return the picture test: fitted on four fifths of the clips, its limit from the rest."""
+    order = rng.permutation(len(clips)).tolist()
+    rest = set(order[::5])
+    fit = np.concatenate([clips[k].features.pooled[::TEST_EVERY] for k in order
+                          if k not in rest]).astype(np.float32)
+    middle = fit.mean(axis=0)
+    centred = fit - middle
+    values, vectors = np.linalg.eigh((centred @ centred.T).astype(np.float64))
+    keep = values.argsort()[::-1][:min(BASIS, len(fit) - 1)]
+    basis = (vectors[:, keep].T @ centred) / np.sqrt(np.maximum(values[keep], 1e-9))[:, None]
+    test = PictureTest(middle, basis.astype(np.float32), 0.0)
+    own = [float(np.median(test.distances(clips[k].features.pooled.astype(np.float32))))
+           for k in rest]
+    return PictureTest(middle, test.basis, MARGIN * max(own))
+
+
+def quality(true: Sequence[Floats], seen: Sequence[Floats], success: Sequence[bool | None]
+            ) -> Mapping[str, float]:
+    """Return error, sign accuracies and AUC of smoothed values against the known ones."""
+    smooth = [np.clip(averaged(p), 0.0, 1.0) for p in seen]
+    falls: list[bool] = []
+    rises: list[bool] = []
+    for y, p in zip(true, smooth, strict=True):
+        if len(y) > STEPS:
+            known, found = y[STEPS:] - y[:-STEPS], p[STEPS:] - p[:-STEPS]
+            falls += (found[known < -MOVED] < 0.0).tolist()
+            rises += (found[known > MOVED] > 0.0).tolist()
+    error = float(np.mean([np.abs(y - p).mean() for y, p in zip(true, smooth, strict=True)]))
+    done = np.array([p[-3:].mean() for p, s in zip(smooth, success, strict=True) if s is True])
+    failed = np.array([p[-3:].mean() for p, s in zip(smooth, success, strict=True)
+                       if s is False])
+    found_ = {'error': error, 'falls': _mean(falls), 'rises': _mean(rises)}
+    if len(done) and len(failed):
+        found_['auc'] = float((done[:, None] > failed[None]).mean())
+    return found_
+
+
+def _mean(values: Sequence[bool]) -> float:
+    return float(np.mean(values)) if values else 0.0
+
+

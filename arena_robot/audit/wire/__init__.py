@@ -1,0 +1,1 @@
+"""Judges behind a network: RoboMeter's protocol, and chat endpoints."""

@@ -1,0 +1,123 @@
+"""`arena audit` of recorded episodes: work, tables, plots."""
+
+import argparse
+import dataclasses
+import functools
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from arena_robot.cli.progress_bar import ProgressBar
+from arena_robot.cli.worker_arguments import workers
+
+if TYPE_CHECKING:
+    from arena_robot.audit.aggregate import Fingerprint, Mean, PolicySummary
+    from arena_robot.audit.run import AuditSettings
+    from arena_robot.records.audit_file import EpisodeAudit
+    from arena_robot.reports.episode_audit import FoundEpisode
+
+
+def settings_of(words: Sequence[str]) -> tuple[tuple[str, Any], ...]:
+    """Return the settings in ``KEY=VALUE`` words; values are read as YAML."""
+    from arena_robot.core.errors import ConfigError
+    found = []
+    for word in words:
+        key, equals, value = word.partition('=')
+        if not key or not equals:
+            raise ConfigError(f"--param takes KEY=VALUE, found '{word}'")
+        try:
+            found.append((key, yaml.safe_load(value)))
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--param {key}: '{value}' cannot be read: {error}") from error
+    return tuple(found)
+
+
+def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
+    """Audit, print, draw; 1 when an episode could not be judged."""
+    from arena_robot.audit.aggregate import fingerprints, summaries
+    from arena_robot.reports.episode_audit import (
+        AuditJob,
+        audit_folder,
+        audited,
+        find_episodes,
+        made,
+    )
+
+    job = AuditJob(args.judge, settings_of(args.param), settings, args.interval,
+                   None if args.no_cache else args.cache.expanduser(), args.save)
+    made(job)
+    found = [episode for place in args.place for episode in find_episodes(place)]
+    with ProgressBar() as bar:
+        audits = workers(args).map(functools.partial(audit_folder, job=job), found,
+                                   lambda done, a: bar.show(done, len(found), a.name))
+    rows = [audited(f, a) for f, a in zip(found, audits, strict=True) if a.valid]
+    tables, prints = summaries(rows, args.by_task), fingerprints(rows)
+    if args.plots:
+        from arena_robot.reports.audit_plots import plot_curves, plot_fingerprints
+        plot_curves(audits, args.plots / 'curves.png')
+        plot_fingerprints(prints, args.plots / 'fingerprints.png')
+    print(json.dumps(_report(found, audits, tables, prints), indent=2, allow_nan=False)
+          if args.json else _text(audits, tables, prints))
+    bad = [a for a in audits if not a.valid]
+    for audit in bad if not args.json else ():
+        print(f'arena: {audit.name} was not judged: {audit.detail}', file=sys.stderr)
+    return 1 if bad else 0
+
+
+def _report(found: 'Sequence[FoundEpisode]', audits: 'Sequence[EpisodeAudit]',
+            tables: 'Sequence[PolicySummary]', prints: 'Sequence[Fingerprint]') -> Any:
+    from arena_robot.ranking.as_json import plain
+    return plain({
+        'episodes': [{**dataclasses.asdict(a), 'policy': f.policy, 'folder': str(f.folder)}
+                     for f, a in zip(found, audits, strict=True)],
+        'policies': [dataclasses.asdict(t) for t in tables],
+        'fingerprints': [dataclasses.asdict(p) for p in prints]})
+
+
+def _text(audits: 'Sequence[EpisodeAudit]', tables: 'Sequence[PolicySummary]',
+          prints: 'Sequence[Fingerprint]') -> str:
+    first = next((a for a in audits if a.valid), None)
+    if first is None:
+        return 'no episode could be judged'
+    interval = f'{first.interval_s:.2g} s' if first.interval_s else 'one frame'
+    lines = [f'judge {first.judge} ({first.model}), a frame every {interval}; OPD convention '
+             f'{first.convention}, stagnation below {first.epsilon:g}; percent']
+    lines += _block('all episodes', tables, lambda t: t.overall, ('mp', 'ppl', 'cra', 'str'))
+    if any(t.labelled for t in tables):
+        lines += _block('successes alone', tables, lambda t: t.successes, ('ppl', 'cra', 'str'))
+        lines += _block('failures alone', tables, lambda t: t.failures,
+                        ('mp', 'ppl', 'cra', 'str'))
+    reasons = sorted({f'{m.upper()}: {why}' for a in audits for m, why in a.refused.items()})
+    lines += ['', 'not computed for some episodes:', *(f'  {r}' for r in reasons)] \
+        if reasons else []
+    shown = [p for p in prints if any(z is not None for z in p.z.values())]
+    if shown:
+        lines += ['', 'failure fingerprints: standard deviations from the mean of the policies, '
+                  'more is better']
+        lines += [f'  {p.policy}, {p.task}: ' + ', '.join(
+            f'{m.upper()} {z:+.2f}' for m, z in p.z.items() if z is not None) for p in shown]
+    return '\n'.join(lines)
+
+
+def _block(title: str, tables: 'Sequence[PolicySummary]', means: Any,
+           metrics: Sequence[str]) -> list[str]:
+    names = {id(t): t.policy + (f', {t.task}' if t.task else '') for t in tables}
+    width = max(6, *(len(n) for n in names.values()))
+    lines = ['', f'{title:{width}}      n  ' + '  '.join(f'{m.upper():<19}' for m in metrics)]
+    for t in tables:
+        rows = means(t)
+        count = max((m.count for m in rows.values()), default=0)
+        lines.append((f'{names[id(t)]:{width}}  {count:5}  ' + '  '.join(
+            f'{_cell(rows.get(m)):<19}' for m in metrics)).rstrip())
+    return lines
+
+
+def _cell(mean: 'Mean | None') -> str:
+    if mean is None or not mean.count:
+        return '-'
+    value = f'{100 * mean.mean:5.1f}'
+    return value if mean.low != mean.low else \
+        f'{value} [{100 * mean.low:.1f}, {100 * mean.high:.1f}]'

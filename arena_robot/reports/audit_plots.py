@@ -1,0 +1,70 @@
+"""Plots of audits: curves of progress, and failure fingerprints."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from arena_robot.audit.aggregate import FINGERPRINT, Fingerprint
+from arena_robot.records.audit_file import EpisodeAudit
+from arena_robot.reports.figures import COLOURS, INK, LINE, new_figure, save_figure
+
+SHOWN = 12
+QUARTERS = (0.25, 0.5, 0.75, 1.0)
+
+
+def plot_curves(audits: Sequence[EpisodeAudit], path: Path | str) -> None:
+    """Draw the progress of up to twelve episodes over time, a colour each."""
+    figure, axes = new_figure(7.0, 3.2)
+    shown = [a for a in audits if a.valid][:SHOWN]
+    for number, audit in enumerate(shown):
+        axes.plot(audit.times_s, audit.phi, color=COLOURS[number % len(COLOURS)], lw=1.4,
+                  ls='-' if number < len(COLOURS) else '--', label=audit.name[-14:])
+    _milestones(axes)
+    if shown:
+        axes.legend(fontsize=6, frameon=False, loc='center left', bbox_to_anchor=(1.0, 0.5))
+    save_figure(figure, path)
+
+
+def plot_episode(audit: EpisodeAudit, path: Path | str) -> None:
+    """Draw one episode: its progress, its best so far, and what it lost (shaded)."""
+    figure, axes = new_figure(7.0, 2.6)
+    phi, times = np.array(audit.phi), np.array(audit.times_s)
+    if len(phi):
+        best = np.maximum.accumulate(phi)
+        axes.fill_between(times, phi, best, color='#c1666b', alpha=0.25, lw=0)
+        axes.plot(times, best, color='#c1666b', lw=0.8, ls='--', label='best so far')
+        axes.plot(times, phi, color=LINE, lw=1.6, label='progress')
+        axes.legend(fontsize=7, frameon=False, loc='upper left')
+    _milestones(axes)
+    axes.set_title(', '.join(f'{m.upper()} {100 * v:.1f}' for m, v in audit.metrics.items()
+                             if v is not None), fontsize=8, color=INK)
+    save_figure(figure, path)
+
+
+def plot_fingerprints(prints: Sequence[Fingerprint], path: Path | str) -> None:
+    """Draw the z-scores of the policies' failures, a row per policy and task."""
+    rows = [p for p in prints if any(z is not None for z in p.z.values())]
+    figure, axes = new_figure(6.0, 1.2 + 0.32 * max(len(rows), 1))
+    table = np.array([[np.nan if p.z[m] is None else p.z[m] for m in FINGERPRINT]
+                      for p in rows], float).reshape(-1, len(FINGERPRINT))
+    axes.imshow(np.ma.masked_invalid(table) if len(rows) else np.zeros((1, len(FINGERPRINT))),
+                cmap='RdBu', vmin=-2, vmax=2, aspect='auto')
+    for i, j in np.ndindex(table.shape):
+        axes.text(j, i, 'n/a' if np.isnan(table[i, j]) else f'{table[i, j]:+.1f}', ha='center',
+                  va='center', fontsize=7, color=INK)
+    axes.set_xticks(range(len(FINGERPRINT)), [m.upper() for m in FINGERPRINT])
+    axes.set_yticks(range(max(len(rows), 1)), [f'{p.policy}, {p.task[:28]} ({p.failures})'
+                                               for p in rows] or ['too few failures'])
+    axes.set_title('failures against the other policies (z-scores; more is better)', fontsize=8)
+    save_figure(figure, path)
+
+
+def _milestones(axes: Axes) -> None:
+    for quarter in QUARTERS:
+        axes.axhline(quarter, color=INK, lw=0.4, alpha=0.35)
+    axes.set_ylim(-0.03, 1.05)
+    axes.set_yticks([0.0, *QUARTERS], ['0', '25', '50', '75', '100'])
+    axes.set_xlabel('time, s', fontsize=8)
+    axes.set_ylabel('progress, %', fontsize=8)

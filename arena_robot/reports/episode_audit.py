@@ -1,0 +1,167 @@
+"""Audits of recorded episodes: from the folder of an episode to its metrics and tables."""
+
+import functools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arena_robot.audit.aggregate import Audited
+from arena_robot.audit.base import Judge
+from arena_robot.audit.judges import make_judge
+from arena_robot.audit.local.text import words
+from arena_robot.audit.run import AuditSettings, TraceCache, audit_clip
+from arena_robot.core.errors import DataError, RecordingError
+from arena_robot.recording.episode.clip import read_clip
+from arena_robot.recording.episode.folders import episodes
+from arena_robot.records.audit_file import EpisodeAudit, write_audit
+from arena_robot.records.session_file import SessionFile, has_session, read_session, session_paths
+
+FULL = 0.995
+
+
+@dataclass(frozen=True)
+class AuditJob:
+    """
+    How episodes are audited; can be sent to other processes.
+
+    ``judge`` is a name with its ``params``; ``cache`` a folder for traces, None for none; with
+    ``save`` the audit is written beside the episode. ``interval_s`` None is the judge's own.
+    """
+
+    judge: str = 'local'
+    params: tuple[tuple[str, Any], ...] = ()
+    settings: AuditSettings = field(default_factory=AuditSettings)
+    interval_s: float | None = None
+    cache: Path | None = None
+    save: bool = False
+
+    @property
+    def identity(self) -> str:
+        """Everything that the judge's answers depend on."""
+        return json.dumps([self.judge, made(self).name, sorted(map(list, self.params)),
+                           self.interval_s], default=str)
+
+
+@dataclass(frozen=True)
+class FoundEpisode:
+    """An episode's folder, and what its session says of it."""
+
+    folder: Path
+    session: str = ''
+    policy: str = ''
+    success: bool | None = None
+    progress: float | None = None
+    evaluator: str = ''
+
+
+def find_episodes(place: Path) -> list[FoundEpisode]:
+    """Return the episodes at a place: an episode, a session, or a folder of sessions."""
+    try:
+        return [_found(folder) for folder in episodes(place)]
+    except DataError:
+        found = [_found(folder) for path in session_paths(place)
+                 for folder in _episodes(path.parent)]
+        if not found:
+            raise DataError(f'{place} has no episodes: expected an episode, a session with A and '
+                            'B, or a folder of sessions') from None
+        return found
+
+
+def audit_folder(found: FoundEpisode, job: AuditJob) -> EpisodeAudit:
+    """Return the audit of an episode; one that cannot be read is invalid and says why."""
+    judge = made(job)
+    can = judge.capabilities
+    try:
+        clip = read_clip(found.folder, job.interval_s or can.interval_s,
+                         max_frames=can.max_frames)
+    except (DataError, RecordingError) as error:
+        s = job.settings
+        return EpisodeAudit(f'{found.session}/{found.folder.name}', judge.name, '', 'invalid',
+                            s.convention, s.epsilon or 0.005, s.delta, detail=str(error),
+                            success=found.success)
+    cache = TraceCache(job.cache, job.identity) if job.cache else None
+    audit = audit_clip(judge, clip, job.settings, found.success, cache)
+    if job.save:
+        write_audit(found.folder, audit)
+    return audit
+
+
+def audited(found: FoundEpisode, audit: EpisodeAudit) -> Audited:
+    """Return an audit as the tables take it; the task is the instruction without its colours."""
+    return Audited(audit.name, found.session, found.policy or found.folder.name,
+                   ' '.join(words(audit.instruction)), found.success, audit.metrics)
+
+
+def made(job: AuditJob) -> Judge:
+    """Return the judge of a job, made once per process."""
+    return _made(job.judge, job.params)
+
+
+@functools.lru_cache(maxsize=4)
+def _made(name: str, params: tuple[tuple[str, Any], ...]) -> Judge:
+    return make_judge(name, dict(params))
+
+
+def _episodes(session: Path) -> list[Path]:
+    try:
+        return episodes(session)
+    except DataError:
+        return []
+
+
+def _found(folder: Path) -> FoundEpisode:
+    session = read_session(folder.parent) if has_session(folder.parent) else None
+    if session is None or folder.name not in session.slots:
+        return FoundEpisode(folder, folder.parent.name)
+    score = session.progress(folder.name)
+    return FoundEpisode(folder, session.session_id, session.policy(folder.name),
+                        None if score is None else score >= FULL, score, session.evaluator)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What the evaluator preferred against what the audit says of one session."""
+
+    session: str
+    evaluator: str
+    institution: str
+    preference: str
+    audit: str
+    margin: float
+
+
+def audit_winner(a: EpisodeAudit, b: EpisodeAudit, margin: float) -> tuple[str, float]:
+    """Return A, B or TIE by final progress, then by PPL, and the difference; '' is undecidable."""
+    if not (a.valid and b.valid and a.phi and b.phi):
+        return '', float('nan')
+    for x, y in ((a.phi[-1], b.phi[-1]), (a.metrics.get('ppl'), b.metrics.get('ppl'))):
+        if x is not None and y is not None and abs(x - y) > margin:
+            return ('A' if x > y else 'B'), float(x - y)
+    return 'TIE', float(a.phi[-1] - b.phi[-1])
+
+
+def agreements(sessions: Sequence[tuple[SessionFile, EpisodeAudit, EpisodeAudit]],
+               margin: float = 0.1) -> list[Agreement]:
+    """Return preference against audit for the sessions that are judged and audited."""
+    return list(_agreements(sessions, margin))
+
+
+def _agreements(sessions: Sequence[tuple[SessionFile, EpisodeAudit, EpisodeAudit]],
+                margin: float) -> Iterator[Agreement]:
+    for session, a, b in sessions:
+        preference = session.verdict.preference
+        winner, by = audit_winner(a, b, margin)
+        if preference is not None and winner and session.verdict.valid:
+            yield Agreement(session.session_id, session.evaluator, session.station,
+                            preference.value, winner, by)
+
+
+def agreement_rate(found: Sequence[Agreement]) -> tuple[float, int]:
+    """Return the share of sessions without a tie that agree, and the number of those sessions."""
+    decisive = [f for f in found if 'TIE' not in (f.preference, f.audit)]
+    agree = [f.preference == f.audit for f in decisive]
+    return (float(np.mean(agree)) if agree else float('nan')), len(agree)

@@ -1,0 +1,191 @@
+"""`arena audit` of recorded episodes: from bags to tables, cached, resumed, refused."""
+
+import dataclasses
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arena_robot.audit.base import Capabilities, invalid, trace_of
+from arena_robot.audit.run import AuditSettings, TraceCache, audit_clip
+from arena_robot.audit.simple import ElapsedTime, GoalDistance, OracleJudge, RecordedJudge
+from arena_robot.cli.main import main
+from arena_robot.core.clip import Clip
+from arena_robot.core.episode import Preference
+from arena_robot.core.errors import DataError
+from arena_robot.core.pair import Reveal
+from arena_robot.core.verdict import Verdict
+from arena_robot.recording.episode.clip import read_clip
+from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
+from arena_robot.records.audit_file import audits_of, read_audit
+from arena_robot.records.session_file import SessionFile, write_session
+from arena_robot.reports.episode_audit import FoundEpisode, agreement_rate, agreements
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope='module')
+def sessions(tmp_path_factory):
+    """Two sessions with A and B each, of 2 and 4 seconds."""
+    spec = importlib.util.find_spec('std_msgs')
+    if spec is None or spec.origin is None:
+        pytest.skip('std_msgs is not installed: run make setup')
+    share = next((p / 'share' for p in Path(spec.origin).parents
+                  if (p / 'share' / 'std_msgs' / 'msg' / 'Header.msg').is_file()), None)
+    if share is None:
+        pytest.skip('the .msg files of std_msgs are not installed: run make setup')
+    home = tmp_path_factory.mktemp('sessions')
+    for name in ('one', 'two'):
+        for slot, steps in (('A', 30), ('B', 60)):
+            SampleMaker(SampleEpisode(steps, width=64, height=36, slot=slot, session_id=name,
+                                      potential=True), (ROOT, share)).write(home / name / slot)
+        write_session(home / name, SessionFile(
+            name, reveal=Reveal('00', 'fast', 'slow'), evaluator='eva', station='lab',
+            verdict=Verdict(progress_a=1.0, progress_b=0.5)))
+    return home
+
+
+def test_a_clip_from_a_bag(sessions):
+    clip = read_clip(sessions / 'one' / 'A')
+    assert clip.name == 'one/A'
+    assert clip.instruction == 'put the red square into the bowl'
+    assert list(clip.frames) == ['left', 'right', 'wrist']
+    assert len(clip) == 10
+    assert np.diff(clip.times_s) == pytest.approx(0.2)
+    assert clip.frames['left'][0].shape == (36, 64, 3)
+    assert clip.potential[0] == pytest.approx(0.0, abs=0.05)
+    assert clip.potential[-1] > 0.9
+    assert np.diff(clip.potential).min() < -0.1
+    assert len(read_clip(sessions / 'one' / 'A', max_frames=4)) == 4
+    with pytest.raises(DataError, match='nothing to look at'):
+        read_clip(sessions / 'one' / 'A', views=['top'])
+
+
+def audit(*words):
+    return main(['audit', *map(str, words)])
+
+
+def test_sessions_by_the_oracle(sessions, tmp_path, capsys):
+    assert audit(sessions, '--judge', 'oracle', '--cache', tmp_path, '--json', '--save') == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [e['name'] for e in found['episodes']] == ['one/A', 'one/B', 'two/A', 'two/B']
+    first = found['episodes'][0]
+    assert first['policy'] == 'fast'
+    assert first['success'] is True
+    assert 0.5 < first['metrics']['ppl'] < 0.8
+    assert first['metrics']['cra'] > 0.0
+    assert first['refused'] == {}
+    assert {p['policy']: p['episodes'] for p in found['policies']} == {'fast': 2, 'slow': 2}
+    assert found['policies'][0]['successes']['ppl']['count'] == 2
+    assert found['policies'][1]['failures']['ppl']['count'] == 2
+    (file,) = audits_of(sessions / 'one' / 'A')
+    kept = read_audit(file)
+    assert kept.phi == tuple(first['phi'])
+    assert file.name == 'oracle.json'
+    file.write_text('{"version": 1}')
+    with pytest.raises(DataError):
+        read_audit(file)
+
+
+def test_tables_jobs_and_plots(sessions, tmp_path, capsys):
+    assert audit(sessions, '--judge', 'oracle', '--no-cache', '--convention', 'v1', '--jobs', 2,
+                 '--plots', tmp_path / 'plots') == 0
+    out = capsys.readouterr().out
+    assert 'convention v1' in out
+    assert 'successes alone' in out
+    assert (tmp_path / 'plots' / 'curves.png').stat().st_size > 5000
+
+
+def test_refused_metrics_are_not_computed(sessions, tmp_path, capsys):
+    assert audit(sessions / 'one', '--judge', 'elapsed', '--no-cache', '--json') == 0
+    (one, _) = json.loads(capsys.readouterr().out)['episodes']
+    assert {m for m, v in one['metrics'].items() if v is None} == {'mp', 'mc', 'ppl'}
+    assert 'a clock sees no pictures' in one['refused']['mp']
+    assert one['metrics']['cra'] == 0.0
+
+
+def test_an_episode_that_cannot_be_judged(sessions, tmp_path, capsys):
+    traces = tmp_path / 'traces.json'
+    traces.write_text(json.dumps({'episodes': [{'name': 'one/A', 'phi': [0, 50, 100]}]}))
+    words = ('--judge', 'recorded', '--param', f'file={traces}', '--param', 'scale=percent')
+    assert audit(sessions / 'one' / 'A', *words, '--no-cache', '--json') == 0
+    assert json.loads(capsys.readouterr().out)['episodes'][0]['metrics']['mp'] == 1.0
+    assert audit(sessions / 'one', *words, '--no-cache') == 1
+    assert 'one/B was not judged' in capsys.readouterr().err
+    assert audit(sessions, '--judge', 'recorded', '--param', 'files=x') == 2
+    assert audit(tmp_path) == 2
+    assert audit(sessions, '--trace', traces) == 2
+    assert audit(sessions, '--judge', 'orakel') == 2
+    assert "Did you mean 'oracle'" in capsys.readouterr().err
+
+
+class Counting:
+    """A judge that counts how often it is asked, and fails at first."""
+
+    name, capabilities = 'counting', Capabilities()
+
+    def __init__(self):
+        self.asked, self.broken = 0, True
+
+    def progress(self, clip):
+        self.asked += 1
+        if self.broken:
+            return invalid(clip, self.name, 'the line was cut')
+        return trace_of(clip, np.linspace(0, 1, len(clip)), self.name, raw=('x',))
+
+    def compare(self, pair):
+        return None
+
+
+def small_clip(value=0):
+    return Clip('x', np.arange(4.0), {'left': [np.full((4, 4, 3), value + k, np.uint8)
+                                               for k in range(4)]}, name='s/A')
+
+
+def test_the_cache_asks_once_and_goes_on_after_a_failure(tmp_path):
+    judge, cache = Counting(), TraceCache(tmp_path / 'c', 'counting 1')
+    assert not audit_clip(judge, small_clip(), cache=cache).valid
+    judge.broken = False
+    first = audit_clip(judge, small_clip(), cache=cache)
+    again = audit_clip(judge, small_clip(), AuditSettings('v1'), cache=cache)
+    assert first.valid
+    assert first.phi == again.phi
+    assert first.raw == ('x',)
+    assert judge.asked == 2
+    for other in (small_clip(9), dataclasses.replace(small_clip(), instruction='y'),
+                  dataclasses.replace(small_clip(), times_s=np.arange(4.0) * 2)):
+        audit_clip(judge, other, cache=cache)
+    audit_clip(judge, small_clip(), cache=TraceCache(tmp_path / 'c', 'counting 2'))
+    assert judge.asked == 6
+    for path in (tmp_path / 'c').iterdir():
+        path.write_text('{')
+    assert audit_clip(judge, small_clip(), cache=cache).valid
+    assert judge.asked == 7
+
+
+def test_simple_judges(tmp_path):
+    clip = small_clip()
+    assert 'no recorded potential' in OracleJudge().progress(clip).detail
+    assert ElapsedTime().progress(clip).phi.tolist() == [0, 1 / 3, 2 / 3, 1]
+    assert 'goal' in GoalDistance().progress(clip).detail
+    path = tmp_path / 't.json'
+    path.write_text(json.dumps({'episodes': [{'name': 's/A', 'phi': [0.2, 0.3, -0.1, 0.8]}]}))
+    trace = RecordedJudge(str(path), kind='delta').progress(clip)
+    assert trace.phi == pytest.approx([0.2, 0.5, 0.4, 1.0])
+    assert trace.clipped == 1
+
+
+def test_preference_against_audit():
+    def audited(name, end):
+        clip = dataclasses.replace(small_clip(), potential=np.linspace(0, end, 4), name=name)
+        return audit_clip(OracleJudge(), clip)
+    verdicts = [('A', .9, .2), ('B', .9, .2), ('TIE', .5, .5), ('A', .5, .5), ('B', .1, .9)]
+    rows = [(SessionFile(f's{k}', evaluator='e', station='lab',
+                         verdict=Verdict(preference=Preference(p), valid=True)),
+             audited('a', a), audited('b', b)) for k, (p, a, b) in enumerate(verdicts)]
+    found = agreements(rows)
+    assert [f.audit for f in found] == ['A', 'A', 'TIE', 'TIE', 'B']
+    assert agreement_rate(found) == (2 / 3, 3)
+    assert FoundEpisode(Path('x')).success is None
