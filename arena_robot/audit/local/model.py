@@ -27,7 +27,7 @@ from arena_robot.core.files import replacing
 from arena_robot.core.observation import Pixels
 
 VERSION = 1
-TRUNK_SCALE, NOW_SCALE = 0.05, 0.5
+TRUNK_SCALE, MAP_SCALE, NOW_SCALE = 0.05, 2.0, 1.0
 OTHERS = ''
 
 
@@ -105,7 +105,7 @@ def frame_features(frames: Mapping[str, Sequence[Pixels]], instruction: str,
         pictures = [*([first] if first is not None else []), *frames[view]]
         trunk, maps = trunk_features(pictures), colour_maps(pictures, instruction)
         skip = len(pictures) - len(frames[view])
-        for block, scale in ((trunk, TRUNK_SCALE), (maps, 1.0)):
+        for block, scale in ((trunk, TRUNK_SCALE), (maps, MAP_SCALE)):
             head.append((scale * (block - block[:1])[skip:]).reshape(len(frames[view]), -1))
         head.append(NOW_SCALE * maps[skip:].reshape(len(frames[view]), -1))
         n, channels, rows, columns = trunk[skip:].shape

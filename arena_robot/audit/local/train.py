@@ -34,7 +34,7 @@ MARGIN = 1.1
 POOLED_EVERY, TEST_EVERY = 4, 6
 STEPS = 5       # frames between the two of a fall or rise
 MOVED = 0.05
-VIEWS = ('left', 'wrist')
+VIEWS = ('right', 'wrist')
 Progress = Callable[[int, int, str], None]
 
 

@@ -62,8 +62,8 @@ class HopJudge:
         if self.capabilities.needs_goal and not clip.goal:
             return invalid(clip, self.client.model, f'the mode {self._mode} needs a goal picture',
                            mode=mode)
-        frames = [{view: pictures[t] for view, pictures in clip.frames.items()}
-                  for t in range(len(clip))]
+        frames: list[Views] = [{view: pictures[t] for view, pictures in clip.frames.items()}
+                               for t in range(len(clip))]
         start = clip.start or frames[0]
         raw: list[str] = []
 

@@ -67,7 +67,7 @@ def vlac(changes: Floats) -> Floats:
     values = [0.0]
     for change in changes:
         values.append(values[-1] + (1.0 - values[-1]) * float(change))
-    return np.clip(np.array(values), 0.0, 1.0)
+    return np.asarray(np.clip(np.array(values), 0.0, 1.0), np.float64)
 
 
 def _walk(count: int, move: Callable[[int, float], float]) -> Floats:

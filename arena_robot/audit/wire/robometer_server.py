@@ -87,7 +87,7 @@ class RobometerServer:
             task = str(trajectory['task'])
         except (ValueError, KeyError, TypeError) as error:
             raise ModelBadReply(f'{name} is not a sample: {error!r}') from error
-        clip = Clip(task, np.arange(len(frames)) * self._judge.capabilities.interval_s,
+        clip = Clip(task, np.arange(len(frames), dtype=np.float64) * self._judge.capabilities.interval_s,
                     {'left': frames}, name=str(trajectory.get('id', '')))
         with self._turn:
             trace = self._judge.progress(clip)
