@@ -87,8 +87,8 @@ class RobometerServer:
             task = str(trajectory['task'])
         except (ValueError, KeyError, TypeError) as error:
             raise ModelBadReply(f'{name} is not a sample: {error!r}') from error
-        clip = Clip(task, np.arange(len(frames), dtype=np.float64) * self._judge.capabilities.interval_s,
-                    {'left': frames}, name=str(trajectory.get('id', '')))
+        times_s = np.arange(len(frames), dtype=np.float64) * self._judge.capabilities.interval_s
+        clip = Clip(task, times_s, {'left': frames}, name=str(trajectory.get('id', '')))
         with self._turn:
             trace = self._judge.progress(clip)
         if not trace.valid:
