@@ -1,18 +1,31 @@
-"""Clock interface: all code that reads or waits for time gets a Clock as an argument."""
+"""
+Clock interface: all code that reads or waits for time gets a Clock as an argument.
+
+Two times: ``now_ns`` is a label for records and is compared with the stamps of other processes; it
+can jump when somebody sets the clock. ``steady_ns`` never jumps; pacing and time-outs use it.
+"""
 
 import threading
 import time
 from typing import Protocol
+
+JUMP_S = 0.5
 
 
 class Clock(Protocol):
     """A source of time; stamps are integer nanoseconds since its epoch."""
 
     def now_ns(self) -> int:
-        """Return the current time in nanoseconds."""
+        """Return the current time in nanoseconds; it jumps when the clock is set."""
+
+    def steady_ns(self) -> int:
+        """Return nanoseconds since some start; they never jump."""
 
     def sleep_until_ns(self, stamp_ns: int) -> None:
         """Return once ``now_ns() >= stamp_ns``; at once when that is in the past."""
+
+    def sleep_until_steady_ns(self, stamp_ns: int) -> None:
+        """Return once ``steady_ns() >= stamp_ns``; at once when that is in the past."""
 
 
 class SystemClock:
@@ -22,21 +35,33 @@ class SystemClock:
         """Return nanoseconds since the Unix epoch."""
         return time.time_ns()
 
+    def steady_ns(self) -> int:
+        """Return monotonic nanoseconds."""
+        return time.monotonic_ns()
+
     def sleep_until_ns(self, stamp_ns: int) -> None:
         """Sleep until wall time reaches ``stamp_ns`` (jumps during the wait are ignored)."""
-        wait_s = (stamp_ns - time.time_ns()) * 1e-9
+        self.sleep_until_steady_ns(time.monotonic_ns() + stamp_ns - time.time_ns())
+
+    def sleep_until_steady_ns(self, stamp_ns: int) -> None:
+        """Sleep until monotonic time reaches ``stamp_ns``."""
+        wait_s = (stamp_ns - time.monotonic_ns()) * 1e-9
         if wait_s > 0.0:
             time.sleep(wait_s)
 
 
 class ManualClock:
-    """A clock that is advanced by its caller; for simulation and tests."""
+    """A clock that is advanced by its caller; for simulation and tests. Both times are one."""
 
     def __init__(self, start_ns: int = 0) -> None:
         self._now_ns = start_ns
         self._moved = threading.Condition()
 
     def now_ns(self) -> int:
+        """Return the time last set."""
+        return self._now_ns
+
+    def steady_ns(self) -> int:
         """Return the time last set."""
         return self._now_ns
 
@@ -52,3 +77,24 @@ class ManualClock:
         """Wait for another thread to advance the clock to ``stamp_ns``."""
         with self._moved:
             self._moved.wait_for(lambda: self._now_ns >= stamp_ns)
+
+    def sleep_until_steady_ns(self, stamp_ns: int) -> None:
+        """Wait for another thread to advance the clock to ``stamp_ns``."""
+        self.sleep_until_ns(stamp_ns)
+
+
+class JumpDetector:
+    """Finds jumps of wall time by comparing it with the steady time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._offset_ns = clock.now_ns() - clock.steady_ns()
+
+    def jump_s(self) -> float:
+        """Return by how much the clock was set since the last call; 0 below half a second."""
+        offset_ns = self._clock.now_ns() - self._clock.steady_ns()
+        jump_s = (offset_ns - self._offset_ns) * 1e-9
+        if abs(jump_s) < JUMP_S:
+            return 0.0
+        self._offset_ns = offset_ns
+        return jump_s

@@ -26,7 +26,7 @@ from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.parameters import declare, refuse_unknown
 from arena_robot.nodes.part_params import PartParams
-from arena_robot.nodes.timeline import RosClock, SameTime, Timeline
+from arena_robot.nodes.timeline import STEADY, RosClock, SameTime, Timeline
 
 RETRY_S = 5.0
 JOIN_S = 1.0
@@ -75,7 +75,8 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         self.safe_group = MutuallyExclusiveCallbackGroup()
         self._reports = qos.publisher(self, DiagnosticArray, '/diagnostics')
         self._timer = self.create_timer(self.params.diagnostic_period, self._each_second,
-                                        callback_group=MutuallyExclusiveCallbackGroup())
+                                        callback_group=MutuallyExclusiveCallbackGroup(),
+                                        clock=STEADY)
 
     # -- what subclasses say -----------------------------------------------------------------
 
@@ -220,7 +221,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
 
     def _on_failure(self, error: DriverError) -> None:
         """Report that the part failed, and reconnect periodically until it works."""
-        now_ns = self.get_clock().now().nanoseconds
+        now_ns = time.monotonic_ns()
         if self._failing_since_ns is None:
             self._failing_since_ns = now_ns
             self._next_try_ns = now_ns + round(RETRY_S * 1e9)
@@ -264,7 +265,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
     def _each_second(self) -> None:
         if self._wanted and self.state_id() in (StateId.PRIMARY_STATE_UNCONFIGURED,
                                                 StateId.PRIMARY_STATE_INACTIVE):
-            now_ns = self.get_clock().now().nanoseconds
+            now_ns = time.monotonic_ns()
             if now_ns >= self._next_try_ns:
                 self._next_try_ns = now_ns + round(RETRY_S * 1e9)
                 self.start()

@@ -11,15 +11,18 @@ from collections import deque
 from typing import Protocol
 
 from rclpy.clock import Clock as RclpyClock
-from rclpy.clock import JumpThreshold, ROSClock, TimeJump
+from rclpy.clock import ClockType, JumpThreshold, ROSClock, TimeJump
 from rclpy.context import Context
 from rclpy.duration import Duration
 
 from arena_robot.core.clock import Clock
 
 LATE_NS = 25_000_000
+SET_BACK_NS = 500_000_000
 KEPT = 64
 LOOK_S = 0.25
+# The clock of timers: with the node's own they would stand still after it was set back.
+STEADY = RclpyClock(clock_type=ClockType.STEADY_TIME)
 ANY_STEP = JumpThreshold(min_forward=Duration(nanoseconds=1), min_backward=None,
                          on_clock_change=True)
 
@@ -40,15 +43,29 @@ class RosClock:
         """Return ROS time in nanoseconds."""
         return int(self._clock.now().nanoseconds)
 
+    def steady_ns(self) -> int:
+        """Return monotonic nanoseconds; simulated time while the node follows ``/clock``."""
+        return self.now_ns() if self._is_simulated() else time.monotonic_ns()
+
     def sleep_until_ns(self, stamp_ns: int) -> None:
-        """Return once ROS time is ``stamp_ns``, or the process shuts down."""
-        while (left_ns := stamp_ns - self.now_ns()) > 0:
+        """Return once ROS time is ``stamp_ns`` (set clocks ignored), or at shut-down."""
+        if self._is_simulated():
+            self.sleep_until_steady_ns(stamp_ns)
+        else:
+            self.sleep_until_steady_ns(time.monotonic_ns() + stamp_ns - self.now_ns())
+
+    def sleep_until_steady_ns(self, stamp_ns: int) -> None:
+        """Return once :meth:`steady_ns` is ``stamp_ns``, or the process shuts down."""
+        while (left_ns := stamp_ns - self.steady_ns()) > 0:
             if self._context is not None and not self._context.ok():
                 return
-            if isinstance(self._clock, ROSClock) and self._clock.ros_time_is_active:
+            if self._is_simulated():
                 self._wait_for_clock(stamp_ns)
             else:
                 time.sleep(min(left_ns * 1e-9, LOOK_S))
+
+    def _is_simulated(self) -> bool:
+        return isinstance(self._clock, ROSClock) and self._clock.ros_time_is_active
 
     def _wait_for_clock(self, stamp_ns: int) -> None:
         """Wait for ``/clock`` to reach a stamp, a little while at most."""
@@ -103,8 +120,9 @@ class ShiftedTime:
 
     :meth:`tick` must be called whenever that clock advances. The shift is constant while the part
     is at most 25 ms late, so that periods between stamps are exact. When it is later, its stamps
-    jump; when it is early, they slow down, so that they neither decrease nor stay in the future. A
-    stamp always has the shift of its capture time.
+    jump; when it is early, they slow down, so that they neither decrease nor stay in the future,
+    unless the wall clock was set back by half a second or more: then they jump. A stamp always has
+    the shift of its capture time.
     """
 
     def __init__(self, part: Clock, ros: Clock) -> None:
@@ -122,7 +140,7 @@ class ShiftedTime:
         now_ns = self.part.now_ns()
         shift_ns = self._shifts[-1][1]
         late_ns = self._ros.now_ns() - now_ns - shift_ns
-        if late_ns > LATE_NS:
+        if late_ns > LATE_NS or late_ns < -SET_BACK_NS:
             self._shifts.append((now_ns, shift_ns + late_ns))
         elif late_ns < 0:
             slower_ns = (now_ns - self._last_ns) * 9 // 10

@@ -60,8 +60,8 @@ class SessionFile:
     ``reveal`` names the policies once they may be known. ``verified`` tells whether it fits the
     commitment; it is None before, and where there was no commitment. ``matches`` are scene match
     scores 0 to 1 by view and ``match`` their verdict; ``delivered`` are the parts that the arena
-    has, ``draft`` the verdict's fields that were typed and are not final. ``origin`` is where an
-    import came from.
+    has, ``draft`` the verdict's fields that were typed and are not final. ``clock_jumps_s`` are
+    the amounts by which the station's clock was set; ``origin`` is where an import came from.
     """
 
     session_id: str
@@ -86,6 +86,7 @@ class SessionFile:
     draft: Mapping[str, Any] = field(default_factory=dict)
     delivered: tuple[str, ...] = ()
     notice: str = ''
+    clock_jumps_s: tuple[float, ...] = ()
     origin: str = ''
     other_rollouts: tuple[RoboArenaRollout, ...] = ()
 

@@ -8,7 +8,7 @@ resume is always refused.
 
 import threading
 
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import Clock, JumpDetector
 from arena_robot.core.errors import SafetyError
 
 FUTURE_S = 0.05
@@ -19,7 +19,8 @@ class CommandWatchdog:
     Accepts or refuses commands, and detects when a command stream ends.
 
     ``timeout_s`` is the time without a command after which :meth:`ceased` reports that the arm
-    must hold; ``max_age_s`` the largest age that is accepted.
+    must hold; ``max_age_s`` the largest age that is accepted. The timeout is in steady time; when
+    the clock is set, the stamps of earlier commands are moved by the same amount.
     """
 
     def __init__(self, clock: Clock, timeout_s: float, max_age_s: float = 0.2) -> None:
@@ -30,7 +31,8 @@ class CommandWatchdog:
         self._halted = ''
         self._not_before_ns: int | None = None
         self._newest_ns: int | None = None
-        self._accepted_ns: int | None = None
+        self._accepted_ns: int | None = None    # steady
+        self._jumps = JumpDetector(clock)
 
     @property
     def halted(self) -> str:
@@ -51,6 +53,7 @@ class CommandWatchdog:
         """
         with self._lock:
             self.open_or_raise()
+            self._follow_clock()
             now_ns = self._clock.now_ns()
             age_s = (now_ns - stamp_ns) * 1e-9
             if age_s > self._max_age_s:
@@ -63,7 +66,7 @@ class CommandWatchdog:
                 raise SafetyError('command is older than one already accepted: refused')
             if self._not_before_ns is not None and stamp_ns < self._not_before_ns:
                 raise SafetyError('command was made before the last stop: refused')
-            self._newest_ns, self._accepted_ns = stamp_ns, now_ns
+            self._newest_ns, self._accepted_ns = stamp_ns, self._clock.steady_ns()
 
     def open_or_raise(self) -> None:
         """Raise SafetyError while halted."""
@@ -92,11 +95,19 @@ class CommandWatchdog:
         with self._lock:
             if self._accepted_ns is None:
                 return False
-            if (self._clock.now_ns() - self._accepted_ns) * 1e-9 <= self._timeout_s:
+            if (self._clock.steady_ns() - self._accepted_ns) * 1e-9 <= self._timeout_s:
                 return False
             self._accepted_ns = None
             return True
 
+    def _follow_clock(self) -> None:
+        jump_ns = round(self._jumps.jump_s() * 1e9)
+        if self._newest_ns is not None:
+            self._newest_ns += jump_ns
+        if self._not_before_ns is not None:
+            self._not_before_ns += jump_ns
+
     def _forget(self) -> None:
+        self._follow_clock()
         self._not_before_ns = self._clock.now_ns()
         self._newest_ns = self._accepted_ns = None

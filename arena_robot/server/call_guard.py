@@ -43,7 +43,7 @@ class RateLimit:
 
     def take(self, caller: str) -> None:
         """Count a call; TooManyCalls when the caller's bucket is empty."""
-        now = self._clock.now_ns()
+        now = self._clock.steady_ns()
         level, then = self._buckets.pop(caller, (self._burst, now))
         level = min(self._burst, level + max(0, now - then) * 1e-9 * self._rate)
         self._buckets[caller] = (max(level - 1.0, 0.0) if level >= 1.0 else level, now)

@@ -23,7 +23,6 @@ from arena_robot.core.errors import (
     ServerUnavailable,
     Unauthorised,
 )
-from arena_robot.core.files import is_partial
 from arena_robot.core.pair import Assignment, Reveal, StationInfo
 from arena_robot.core.verdict import Verdict, present
 from arena_robot.policy.base import OpenPolicy, Policy
@@ -32,6 +31,7 @@ from arena_robot.policy.grpc.channel import headers, open_channel
 from arena_robot.policy.grpc.errors import CODE_KEY
 from arena_robot.policy.options import MIB, CallOptions
 from arena_robot.policy.resizing import Resizing
+from arena_robot.records.episode_files import episode_files
 from arena_robot.server import wire
 from arena_robot.server.base import NoPair, TooManyCalls, UnknownSession
 from arena_robot.server.proto import arena_server_pb2 as pb
@@ -167,10 +167,16 @@ class RemoteArena:
         self._calls('Heartbeat', pb.HeartbeatRequest(session_id=session_id, state=state))
 
     def upload(self, session_id: str, episode: Episode, folder: Path) -> None:
-        """Send how the rollout ended, and every file of its folder that is not there yet."""
+        """Send how the rollout ended, and every file of the episode that is not there yet."""
         self._calls('StoreEpisode', wire.episode_to_wire(episode))
-        for path in sorted(p for p in folder.rglob('*') if p.is_file() and not is_partial(p)):
-            self.send(session_id, episode.slot.value, path, path.relative_to(folder).as_posix())
+        refused: list[ArenaError] = []
+        for path in episode_files(folder):
+            try:
+                self.send(session_id, episode.slot.value, path, path.name)
+            except (Conflict, DataError) as error:
+                refused.append(error)
+        if refused:    # after all the others: one bad file does not hold them back
+            raise type(refused[0])('; '.join(map(str, refused)))
 
     def send(self, session_id: str, slot: str, source: Path, name: str) -> None:
         """Send one file from where the server has it up to; DataError when it changed."""

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import Clock, JumpDetector
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import Conflict, Unauthorised
 from arena_robot.core.pair import Reveal
@@ -41,6 +41,7 @@ class SessionLifecycle:
         self._probation_sessions = probation_sessions
         self._failures_to_suspend = failures_to_suspend
         self._stored = stored
+        self._jumps = JumpDetector(clock)
 
     def session_of(self, caller: Caller, session_id: str) -> SessionRow:
         """Return a session of the calling station; Unauthorised when it is another's."""
@@ -56,14 +57,28 @@ class SessionLifecycle:
         with self._database.write() as connection:
             if not self._sessions.add_episode(connection, episode):
                 return
+            self._catch_up(connection, episode.session_id)
             if episode.end.value not in FAULTS:
                 note_success(connection, policy)
             elif note_failure(connection, policy, self._failures_to_suspend,
                               f'{episode.end.value}: {episode.detail}', self._clock.now_ns()):
                 log.warning('a policy was suspended after repeated failures')
 
+    def _catch_up(self, connection: Connection, session_id: str) -> None:
+        """Do for an episode that came after the verdict what the verdict did for the others."""
+        session = store.load(connection, session_id)
+        if session.state is SessionState.DONE:
+            store.store_scores(connection, session_id, session.verdict)
+            if session.verdict.valid:
+                self._promote(connection, session)
+
     def feedback(self, caller: Caller, session_id: str, verdict: Verdict) -> None:
-        """Store a verdict, once; a valid one earns its evaluator a credit."""
+        """
+        Store a verdict, once; a valid one earns its evaluator a credit.
+
+        It is never too late: a session that was cancelled because its station fell silent takes
+        it as well.
+        """
         self.session_of(caller, session_id)
         check_verdict(verdict)
         with self._database.write() as connection:
@@ -72,7 +87,8 @@ class SessionLifecycle:
                 if not is_same(session.verdict, verdict):
                     raise Conflict(f'session {session_id} has another verdict already')
                 return
-            session = store.running(connection, session_id)
+            if session.state is not SessionState.CANCELLED:
+                session = store.running(connection, session_id)
             store.end(connection, session_id, SessionState.DONE, self._clock.now_ns(),
                       verdict)
             self._after(connection, session, verdict)
@@ -101,6 +117,8 @@ class SessionLifecycle:
 
     def cancel_overdue(self, timeout_s: float) -> list[str]:
         """Cancel the sessions whose stations fell silent; their episodes are kept."""
+        if self._jumps.jump_s() > 0.0:
+            self._sessions.touch_all()    # nobody was silent: somebody set the server's clock
         late = self._sessions.overdue(self._clock.now_ns() - int(timeout_s * 1e9))
         for session_id in late:
             self._close(session_id, SessionState.CANCELLED,

@@ -25,7 +25,7 @@ from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.database import Connection, Database
 from arena_robot.server.store.ledger import SPENT, Ledger, NotEnoughCredit, Transfer, book, lock
 from arena_robot.server.store.policies import Policies
-from arena_robot.server.store.sessions import NewSession, SessionRow, Sessions
+from arena_robot.server.store.sessions import NewSession, SessionRow, Sessions, load
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,12 @@ class Matching:
             return before
         a, b = self._pair(station)
         with self._database.write() as connection:
-            self._refuse_many(connection, station)
+            count = self._sessions.open_at(connection, station.id)
+            # The station's row is locked now: the same request, made twice at once, is seen here.
+            twin = self._sessions.id_of_request(connection, request.request)
+            if twin is not None:
+                return load(connection, twin)
+            _refuse_many(count, station)
             session_id = self._sessions.create(
                 connection, self._new(request.request, station, evaluator, prompt, a, b))
             lock(connection, [SPENT, self._owner(a), self._owner(b)])
@@ -122,12 +127,6 @@ class Matching:
             token_b=_token(),
             probation=PolicyState.PROBATION in (a.state, b.state))
 
-    def _refuse_many(self, connection: Connection, station: Station) -> None:
-        count = self._sessions.open_at(connection, station.id)
-        if count >= OPEN_SESSIONS:
-            raise Conflict(f'station {station.name} has {count} sessions open; '
-                           'finish or abort one first')
-
     def _charge(self, connection: Connection, session_id: str, slot: str,
                 policy: PolicyRecord) -> None:
         transfer = Transfer(f'ask:{session_id}:{slot}', self._owner(policy), SPENT, 1,
@@ -137,6 +136,12 @@ class Matching:
                 book(connection, transfer, self._clock.now_ns())
         except NotEnoughCredit:
             log.info('session %s slot %s is free of charge: no credit', session_id, slot)
+
+
+def _refuse_many(count: int, station: Station) -> None:
+    if count >= OPEN_SESSIONS:
+        raise Conflict(f'station {station.name} has {count} sessions open; '
+                       'finish or abort one first')
 
 
 def fits(policy: PolicyRecord, station: Station) -> bool:

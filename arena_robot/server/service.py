@@ -1,6 +1,7 @@
 """The calls of ``arena.v1``: take a message apart, let the right object work, answer."""
 
 import functools
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.uploads import Uploads
 
+SEEN_S = 1.0
 STATION = frozenset({Role.STATION})
 OWNER = frozenset({Role.OWNER, Role.MAINTAINER})
 MAINTAINER = frozenset({Role.MAINTAINER})
@@ -92,8 +94,12 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
     async def Upload(self, parts: AsyncIterator[pb.UploadPart], context: Any) -> pb.FileReply:
         """Append the parts of a file as they come."""
         file: FileId | None = None
-        received = 0
+        received, seen_s = 0, time.monotonic()
         async for part in parts:
+            if file is not None and time.monotonic() - seen_s > SEEN_S:
+                seen_s = time.monotonic()
+                await self._guard.work(context, functools.partial(
+                    self._parts.sessions.seen, file.session_id))
             if file is None:
                 def find(caller: Caller, request: pb.FileRequest = part.file) -> FileId:
                     return self._file(caller, request)
@@ -215,6 +221,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
 
     def _file(self, caller: Caller, request: pb.FileRequest) -> FileId:
         self._parts.verdicts.session_of(caller, request.session_id)
+        self._parts.sessions.seen(request.session_id)    # a station that sends files is alive
         return wire.file_from_wire(request)
 
 

@@ -6,9 +6,14 @@ killed server loses nothing. A file is complete when its SHA-256 is the announce
 it enters the blob store, under ``<session>/<slot>/<path>``.
 """
 
+import dataclasses
+import fcntl
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import Conflict, DataError
@@ -62,41 +67,61 @@ class Uploads:
 
         Bytes that are here already are skipped; DataError when there would be a gap or too many.
         """
-        record = self.status(file)
-        if record.complete:
-            return record.size
-        if offset > record.received:
-            raise DataError(f'{file.key}: bytes from {offset} would leave a gap; '
-                            f'go on from {record.received}')
-        fresh = data[record.received - offset:]
-        if record.received + len(fresh) > record.size:
-            raise DataError(f'{file.key} was announced with {record.size} bytes, more arrived')
-        part = self._part(file)
-        part.parent.mkdir(parents=True, exist_ok=True)
-        with part.open('ab') as stream:
+        with self._held(file) as (record, stream):
+            if stream is None:
+                return record.size
+            if offset > record.received:
+                raise DataError(f'{file.key}: bytes from {offset} would leave a gap; '
+                                f'go on from {record.received}')
+            fresh = data[record.received - offset:]
+            if record.received + len(fresh) > record.size:
+                raise DataError(f'{file.key} was announced with {record.size} bytes, '
+                                'more arrived')
             stream.write(fresh)
-        return record.received + len(fresh)
+            return record.received + len(fresh)
 
     def finish(self, file: FileId) -> FileRecord:
         """Check the content and move it to the store; DataError (start again) when it is wrong."""
-        record = self.status(file)
-        if record.complete:
-            return record
-        if record.received != record.size:
-            raise DataError(f'{file.key} has {record.received} of {record.size} bytes; '
-                            f'go on from {record.received}')
-        part = self._part(file)
-        part.parent.mkdir(parents=True, exist_ok=True)
-        part.touch()
-        if self._digest(part) != record.sha256:
-            part.unlink()
-            raise DataError(f'{file.key} arrived with another SHA-256 than announced; '
-                            'it was dropped, send it again from 0')
-        self._blobs.put(part, file.key)
-        with self._database.write() as connection:
-            store.mark_complete(connection, store.FileRow(file, record.size, record.sha256, True),
-                                self._clock.now_ns())
+        with self._held(file) as (record, stream):
+            if stream is None:
+                return record
+            if record.received != record.size:
+                raise DataError(f'{file.key} has {record.received} of {record.size} bytes; '
+                                f'go on from {record.received}')
+            part = self._part(file)
+            if self._digest(part) != record.sha256:
+                part.unlink()
+                raise DataError(f'{file.key} arrived with another SHA-256 than announced; '
+                                'it was dropped, send it again from 0')
+            self._blobs.put(part, file.key)
+            with self._database.write() as connection:
+                store.mark_complete(connection, store.FileRow(
+                    file, record.size, record.sha256, True), self._clock.now_ns())
         return self.status(file)
+
+    @contextmanager
+    def _held(self, file: FileId) -> Iterator[tuple[FileRecord, BinaryIO | None]]:
+        """
+        Yield what is here of a file and its spool file, which nobody else changes meanwhile.
+
+        None instead of the spool file when the file is complete.
+        """
+        part = self._part(file)
+        while True:
+            record = self.status(file)
+            if record.complete:
+                yield record, None
+                return
+            part.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with part.open('ab') as stream:
+                fcntl.flock(stream, fcntl.LOCK_EX)
+                if not _is_at(stream, part):
+                    continue    # it was completed or dropped while this waited
+                if os.fstat(stream.fileno()).st_size > record.size:
+                    stream.truncate(0)
+                received = os.fstat(stream.fileno()).st_size
+                yield dataclasses.replace(record, received=received), stream
+                return
 
     def status(self, file: FileId) -> FileRecord:
         """Return what is here of a file; DataError when it was never announced."""
@@ -141,3 +166,10 @@ class Uploads:
                 total.update(block)
             os.fsync(stream.fileno())
         return total.hexdigest()
+
+
+def _is_at(stream: BinaryIO, path: Path) -> bool:
+    """Tell whether an open file is still the one at ``path``."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+    return False

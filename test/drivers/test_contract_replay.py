@@ -32,6 +32,8 @@ class SteppingClock:
         with self._lock:
             self._now_ns = max(self._now_ns, stamp_ns)
 
+    steady_ns, sleep_until_steady_ns = now_ns, sleep_until_ns
+
 
 def short_episode(seconds=2.0):
     arm = np.arange(0, seconds, 0.01)

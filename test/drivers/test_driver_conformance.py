@@ -28,6 +28,8 @@ class QuickClock:
         with self._lock:
             self._now_ns = max(self._now_ns, stamp_ns)
 
+    steady_ns, sleep_until_steady_ns = now_ns, sleep_until_ns
+
 
 def rig_of(made, **options):
     kind, rig = next(RIGS[base] for base in made.__mro__ if base in RIGS)

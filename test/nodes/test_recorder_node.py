@@ -20,8 +20,9 @@ from arena_msgs.srv import StartRecording, StopRecording
 from arena_robot.nodes.convert import header
 from arena_robot.nodes.recorder.subscription import TopicSubscription
 from arena_robot.recording.bag.base import Message, Topic
-from arena_robot.recording.bag.reader import BagReader, salvage
+from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.recover import recover
+from arena_robot.recording.bag.salvage import salvage
 
 LATCHED = QoSProfile(depth=1, durability=QoSDurabilityPolicy.TRANSIENT_LOCAL)
 PICTURE = array('B', os.urandom(60_000))

@@ -17,7 +17,7 @@ from arena_robot.nodes.calls import result
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.options import ServeOptions
-from arena_robot.recording.bag.reader import salvage
+from arena_robot.recording.bag.salvage import salvage
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console.serve import ConsoleServer
 

@@ -15,7 +15,8 @@ from arena_robot.core.errors import RecordingError
 from arena_robot.recording.bag import metadata
 from arena_robot.recording.bag.base import INFINITE_NS, Message, Qos, Topic
 from arena_robot.recording.bag.mcap_file import McapFile
-from arena_robot.recording.bag.reader import BagReader, salvage
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.bag.salvage import salvage
 from arena_robot.recording.bag.writer import BagWriter
 
 WORD = Topic('/word', 'std_msgs/msg/String', 'string data\n', 'RIHS01_' + '0' * 64,

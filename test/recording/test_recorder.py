@@ -16,8 +16,9 @@ from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.errors import RecordingError
 from arena_robot.recording.bag import recorder as module
 from arena_robot.recording.bag.base import Message, Qos, Topic
-from arena_robot.recording.bag.reader import BagReader, salvage
+from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.recorder import BagRecorder, RecorderSettings
+from arena_robot.recording.bag.salvage import salvage
 
 TOPIC = Topic('/numbers', 'std_msgs/msg/UInt32', 'uint32 data\n', '', (Qos(),))
 STATE = Topic('/state', 'std_msgs/msg/UInt32', 'uint32 data\n', '',

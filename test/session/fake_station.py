@@ -10,15 +10,21 @@ from arena_robot.policy.base import PolicySpec
 
 
 class LoopClock:
-    """Sleeping is what makes the time pass."""
+    """Sleeping is what makes the time pass; ``set_ns`` is by how much somebody set the clock."""
 
     def __init__(self):
-        self.now = 1_000_000_000
+        self.now, self.set_ns = 1_000_000_000, 0
 
     def now_ns(self):
+        return self.now + self.set_ns
+
+    def steady_ns(self):
         return self.now
 
     def sleep_until_ns(self, stamp_ns):
+        self.now = max(self.now, stamp_ns - self.set_ns)
+
+    def sleep_until_steady_ns(self, stamp_ns):
         self.now = max(self.now, stamp_ns)
 
 

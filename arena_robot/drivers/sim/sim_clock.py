@@ -28,6 +28,14 @@ class SimClock:
         """Return the world's time."""
         return self._world.now_ns()
 
+    def steady_ns(self) -> int:
+        """Return the world's time, which never jumps."""
+        return self._world.now_ns()
+
     def sleep_until_ns(self, stamp_ns: int) -> None:
+        """Return once the world's time is ``stamp_ns`` or later."""
+        self._world.run_until_ns(stamp_ns)
+
+    def sleep_until_steady_ns(self, stamp_ns: int) -> None:
         """Return once the world's time is ``stamp_ns`` or later."""
         self._world.run_until_ns(stamp_ns)

@@ -69,11 +69,11 @@ class ArmActions:
     def _watch(self, handle: ServerGoalHandle, goal: Floats, duration_s: float, mine: int) -> str:
         """Wait for the end of a motion; return the error, or an empty string."""
         clock = self._node.timeline.part
-        begin_ns = clock.now_ns()
+        begin_ns = clock.steady_ns()
         tolerance = self._node.params.goal_tolerance
         while True:
             state = self._guard.state(0.5)
-            elapsed_s = (clock.now_ns() - begin_ns) * 1e-9
+            elapsed_s = (clock.steady_ns() - begin_ns) * 1e-9
             handle.publish_feedback(MoveToJoints.Feedback(
                 q=state.q, fraction=min(elapsed_s / duration_s, 1.0)))
             said = self._interrupted(handle, state, mine)

@@ -56,12 +56,12 @@ class ArmCommands:
             if self._playing is None:
                 return
             path, begin_ns, until_s = self._playing
-            now_ns = self.node.timeline.part.now_ns()
-            elapsed_s = (now_ns - begin_ns) * 1e-9
+            clock = self.node.timeline.part
+            elapsed_s = (clock.steady_ns() - begin_ns) * 1e-9
             if elapsed_s < 0.0:
                 return
             try:
-                self._send(path.at(elapsed_s), now_ns)
+                self._send(path.at(elapsed_s), clock.now_ns())
             except (SafetyError, DriverError) as error:
                 self._playing = None
                 self._refuse('joint_trajectory', error)
@@ -97,7 +97,9 @@ class ArmCommands:
             if expected not in (None, self.takeovers):
                 raise SafetyError('a stop or another command came while the path was checked')
             self.guard.watchdog.open_or_raise()
-            self._playing = (path, begin_ns, path.duration_s + settle_s)
+            clock = self.node.timeline.part
+            steady_ns = begin_ns + clock.steady_ns() - clock.now_ns()
+            self._playing = (path, steady_ns, path.duration_s + settle_s)
             self.takeovers += 1
             return self.takeovers
 
@@ -182,7 +184,7 @@ class ArmCommands:
         self.clamps = clamps or self.guard.last_clamps
         if clamps and not self.guard.last_clamps:
             self.guard.clamp_count += 1
-        self.accepted_ns = self.node.timeline.part.now_ns()
+        self.accepted_ns = self.node.timeline.part.steady_ns()
 
     def _refuse(self, topic: str, error: Exception) -> None:
         self.refused += 1

@@ -51,6 +51,7 @@ class Follower:
             goal = self._accepted(request)
             begin_ns = self._begin_ns(begin_ns)
             mine = self.commands.run(goal.path, begin_ns, goal.settle_s, before)
+            begin_ns += self.clock.steady_ns() - self.clock.now_ns()    # steady from here on
         except GoalRefused as error:
             return GoalEnd(error.goal_code, str(error))
         except ArenaError as error:
@@ -89,7 +90,7 @@ class Follower:
               tell: Tell) -> GoalEnd | None:
         playing = self.commands.playing
         state = self.commands.guard.state(0.5)
-        elapsed_s = (self.clock.now_ns() - begin_ns) * 1e-9
+        elapsed_s = (self.clock.steady_ns() - begin_ns) * 1e-9
         tell(goal, elapsed_s, state)
         why = interrupted(state, mine)
         if why:

@@ -73,7 +73,7 @@ class ArmNode(PartNode[ArmParams]):
 
     def on_start(self) -> None:
         """Begin the publishing schedule now."""
-        self._due_ns = self.timeline.part.now_ns()
+        self._due_ns = self.timeline.part.steady_ns()
         self._state_due_ns = self._published_ns = 0
 
     def on_hold(self) -> None:
@@ -84,10 +84,9 @@ class ArmNode(PartNode[ArmParams]):
     def stream_once(self) -> None:
         """Publish one reading when it is due; check the timeout of commands."""
         clock = self.timeline.part
-        clock.sleep_until_ns(self._due_ns)
-        now_ns = clock.now_ns()
+        clock.sleep_until_steady_ns(self._due_ns)
         period_ns = round(1e9 / self.params.joint_state_rate)
-        self._due_ns = max(self._due_ns + period_ns, now_ns)
+        self._due_ns = max(self._due_ns + period_ns, clock.steady_ns())
         self.commands.play()
         if self.guard.watch():
             self.get_logger().warning('no command for '
@@ -169,7 +168,7 @@ class ArmNode(PartNode[ArmParams]):
         accepted_ns = self.commands.accepted_ns
         if accepted_ns is None:
             return float('nan')
-        return (self.timeline.part.now_ns() - accepted_ns) * 1e-9
+        return (self.timeline.part.steady_ns() - accepted_ns) * 1e-9
 
     def _margin(self, q: Floats) -> float:
         return float(np.min(np.minimum(q - self.limits.q_min, self.limits.q_max - q)))
@@ -189,10 +188,10 @@ class ArmNode(PartNode[ArmParams]):
         return 'commands are accepted again'
 
     def _recover(self) -> str:
-        begin_ns = self.timeline.part.now_ns()
+        begin_ns = self.timeline.part.steady_ns()
         self.commands.drop()
         self.guard.recover()
-        took_s = (self.timeline.part.now_ns() - begin_ns) * 1e-9
+        took_s = (self.timeline.part.steady_ns() - begin_ns) * 1e-9
         return f'recovered in {took_s:.2f} s; the arm holds'
 
 

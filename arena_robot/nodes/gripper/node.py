@@ -81,7 +81,7 @@ class GripperNode(PartNode[GripperParams]):
 
     def on_start(self) -> None:
         """Begin the publishing schedule now."""
-        self._due_ns, self._published_ns = self.timeline.part.now_ns(), 0
+        self._due_ns, self._published_ns = self.timeline.part.steady_ns(), 0
 
     def on_hold(self) -> None:
         """Stop the fingers."""
@@ -90,9 +90,9 @@ class GripperNode(PartNode[GripperParams]):
     def stream_once(self) -> None:
         """Publish one reading when it is due."""
         clock = self.timeline.part
-        clock.sleep_until_ns(self._due_ns)
+        clock.sleep_until_steady_ns(self._due_ns)
         self._due_ns = max(self._due_ns + round(1e9 / self.params.publish_rate),
-                           clock.now_ns())
+                           clock.steady_ns())
         state = self.gripper.state(0.3)
         if state.stamp_ns == self._published_ns:
             return
@@ -127,10 +127,10 @@ class GripperNode(PartNode[GripperParams]):
         asked = finite([position, now.speed if speed is None else speed,
                         now.force if force is None else force], 3, 'gripper command')
         position, speed, force = np.clip(asked, 0.0, 1.0).tolist()
-        now_ns = self.timeline.part.now_ns()
+        clock = self.timeline.part
         self._goals += 1
-        self.gripper.command(GripperCommand(position, now_ns, speed, force))
-        self._commanded_ns, self._force = now_ns, force
+        self.gripper.command(GripperCommand(position, clock.now_ns(), speed, force))
+        self._commanded_ns, self._force = clock.steady_ns(), force
 
     def knuckle(self, position: float) -> float:
         """Return the knuckle joint (rad) of a position 0..1."""
@@ -160,7 +160,7 @@ class GripperNode(PartNode[GripperParams]):
     def _command_age_s(self) -> float:
         if self._commanded_ns is None:
             return float('nan')
-        return (self.timeline.part.now_ns() - self._commanded_ns) * 1e-9
+        return (self.timeline.part.steady_ns() - self._commanded_ns) * 1e-9
 
     def _effort(self, state: GripperState) -> float:
         """Return the commanded force (N) while the gripper holds an object."""
@@ -204,15 +204,15 @@ class GripperNode(PartNode[GripperParams]):
     def _follow(self, handle: ServerGoalHandle, wanted: float, mine: int) -> tuple[bool, bool]:
         """Wait for the end of a goal; return whether it stalled and whether it was reached."""
         v, clock = self.params, self.timeline.part
-        begin_ns = moved_ns = clock.now_ns()
+        begin_ns = moved_ns = clock.steady_ns()
         last = float('nan')
-        while (clock.now_ns() - begin_ns) * 1e-9 < v.goal_timeout and self.active:
+        while (clock.steady_ns() - begin_ns) * 1e-9 < v.goal_timeout and self.active:
             state = self.gripper.state(1.0)
             at = self.knuckle(state.position)
             if not abs(at - last) < 1e-3:
-                last, moved_ns = at, clock.now_ns()
+                last, moved_ns = at, clock.steady_ns()
             reached = abs(at - wanted) <= v.goal_tolerance
-            still_s = (clock.now_ns() - moved_ns) * 1e-9
+            still_s = (clock.steady_ns() - moved_ns) * 1e-9
             stalled = state.object_status in GRIPPED and still_s >= v.stall_timeout
             feedback = _action_type().Feedback(position=at, effort=self._effort(state),
                                                stalled=stalled, reached_goal=reached)

@@ -30,7 +30,7 @@ from arena_robot.nodes.parameters import declare, refuse_unknown
 from arena_robot.nodes.ranking.params import RankingParams
 from arena_robot.nodes.ranking.sources import RankingSource, source
 from arena_robot.nodes.spin import run_node
-from arena_robot.nodes.timeline import RosClock
+from arena_robot.nodes.timeline import STEADY, RosClock
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.records.session_file import read_session
@@ -66,9 +66,10 @@ class RankingNode(Listening):
         self.create_service(GetRanking, '~/get_ranking', self._on_get, callback_group=group)
         self.create_service(IngestEpisode, '~/ingest_episode', self._on_ingest,
                             callback_group=group)
-        self.create_timer(self.params.period, self.look,
+        self.create_timer(self.params.period, self.look, clock=STEADY,
                           callback_group=MutuallyExclusiveCallbackGroup())
-        self.create_timer(1.0, self._report, callback_group=MutuallyExclusiveCallbackGroup())
+        self.create_timer(1.0, self._report, clock=STEADY,
+                          callback_group=MutuallyExclusiveCallbackGroup())
 
     def close(self) -> None:
         """Let the source go."""

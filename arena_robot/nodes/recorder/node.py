@@ -33,7 +33,7 @@ from arena_robot.nodes.recorder.params import LEVELS, RecorderParams
 from arena_robot.nodes.recorder.qos import read_overrides
 from arena_robot.nodes.recorder.topics import Choice, TopicSubscriptions
 from arena_robot.nodes.spin import run_node
-from arena_robot.nodes.timeline import RosClock
+from arena_robot.nodes.timeline import STEADY, RosClock
 from arena_robot.recording.bag.base import Message, Topic
 from arena_robot.recording.bag.latched import LatchedSet
 from arena_robot.recording.bag.recorder import (
@@ -42,7 +42,7 @@ from arena_robot.recording.bag.recorder import (
     RecorderSettings,
     disk_free,
 )
-from arena_robot.recording.bag.recover import cut_off, underived
+from arena_robot.recording.bag.recover import cut_off, tidy, underived
 
 _MIB = 2**20
 _REPEAT_S = 30.0
@@ -81,6 +81,7 @@ class RecorderNode(Listening):
 
     def _mend(self) -> None:
         """Recover, in the background, the bags that a killed recorder left."""
+        tidy(self.root)
         broken = cut_off(self.root)
         for folder in broken:
             self.get_logger().warning(f'{folder} was cut off; it is being recovered')
@@ -99,7 +100,8 @@ class RecorderNode(Listening):
                 ('is_paused', Trigger, self._on_is_paused),
                 ('split_bagfile', Trigger, self._on_split)):
             self.create_service(kind, f'~/{name}', callback, callback_group=group)
-        self.create_timer(1.0, self._each_second, callback_group=MutuallyExclusiveCallbackGroup())
+        self.create_timer(1.0, self._each_second, clock=STEADY,
+                          callback_group=MutuallyExclusiveCallbackGroup())
 
     def close(self) -> None:
         """Finish the open bag, and close."""

@@ -29,12 +29,13 @@ class Newest(Generic[T]):
         self._what, self._clock, self.stamp_of = what, clock, stamp_of
         self._new = threading.Condition()
         self._value: T | None = None
+        self._came_ns = 0
         self._count = 0
 
     def put(self, value: T) -> None:
         """Store a new value."""
         with self._new:
-            self._value = value
+            self._value, self._came_ns = value, self._clock.steady_ns()
             self._count += 1
             self._new.notify_all()
 
@@ -43,7 +44,9 @@ class Newest(Generic[T]):
         value = self._value
         if value is None:
             raise StaleData(f'no {self._what} has arrived yet')
-        age_s = (self._clock.now_ns() - self.stamp_of(value)) * 1e-9
+        # After the clock was set back, a stamp can stay in the future: the arrival counts as well.
+        age_s = max(self._clock.now_ns() - self.stamp_of(value),
+                    self._clock.steady_ns() - self._came_ns) * 1e-9
         if age_s > max_age_s:
             raise StaleData(f'newest {self._what} is {age_s:.3f} s old, accepted are '
                             f'{max_age_s:g} s; is its node running?')

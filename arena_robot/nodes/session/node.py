@@ -37,7 +37,7 @@ from arena_robot.session.protocol.store import SessionStore
 log = logging.getLogger(__name__)
 
 THREADS = 8
-LOOK_S, DELIVER_S, AGAIN_S, HEARTBEAT_S = 0.5, 0.5, 5.0, 15.0
+LOOK_S, DELIVER_S, AGAIN_S, HEARTBEAT_S, UPKEEP_S = 0.5, 0.5, 5.0, 15.0, 1.0
 CALL_S = 5.0
 
 
@@ -89,6 +89,7 @@ class SessionNode(Listening):
                 ('connect', 2.0, self._connect_all), ('look', LOOK_S, self._look),
                 ('deliver', DELIVER_S, self._deliver),
                 ('heartbeat', HEARTBEAT_S, self.conductor.heartbeat),
+                ('upkeep', UPKEEP_S, self.conductor.upkeep),
                 ('report', 1.0, self._report)):
             threading.Thread(target=self._every, args=(name, period_s, work), daemon=True,
                              name=f'session {name}').start()

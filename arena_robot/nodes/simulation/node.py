@@ -27,7 +27,7 @@ from arena_robot.nodes.part_params import PartParams
 from arena_robot.nodes.simulation.governor import Governor
 from arena_robot.nodes.simulation.params import SimParams
 from arena_robot.nodes.spin import Spin, run_with
-from arena_robot.nodes.timeline import SameTime, ShiftedTime, Timeline
+from arena_robot.nodes.timeline import STEADY, SameTime, ShiftedTime, Timeline
 
 MakeParts = Callable[['SimStationNode'], Sequence[PartNode[PartParams]]]
 
@@ -97,9 +97,10 @@ class SimStationNode(Listening):
                            ('restore_start', self._restore)):
             self.create_service(Trigger, f'~/{name}', _server(work), callback_group=group)
         self.add_on_set_parameters_callback(self._validate)
-        self.create_timer(1.0 / self.params.progress_rate, self._publish_progress)
-        self.create_timer(1.0, self._report)
-        self._last = (self.timeline.now_ns(), SystemClock().now_ns())
+        self.create_timer(1.0 / self.params.progress_rate, self._publish_progress,
+                          clock=STEADY)
+        self.create_timer(1.0, self._report, clock=STEADY)
+        self._last = (self.timeline.now_ns(), SystemClock().steady_ns())
 
     def _reset(self) -> str:
         now = self._now.values
@@ -144,7 +145,7 @@ class SimStationNode(Listening):
 
     def _report(self) -> None:
         world, before = self.station.world, self._last
-        self._last = (world.now_ns(), SystemClock().now_ns())
+        self._last = (world.now_ns(), SystemClock().steady_ns())
         factor = (self._last[0] - before[0]) / max(self._last[1] - before[1], 1)
         wanted = self.params.real_time_factor
         slow = wanted > 0.0 and factor < 0.9 * wanted

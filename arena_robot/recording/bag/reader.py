@@ -1,33 +1,26 @@
 """
 Reader of bags: topics, messages in order of arrival, decoded with a given decoder.
 
-Files that were cut off can be read up to the cut with :func:`salvage`; everything else needs a
-recovered bag.
+Damaged files are read with :func:`arena_robot.recording.bag.salvage.salvage`; everything else
+needs a recovered bag.
 """
 
 import heapq
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeVar
 
-import zstandard
-from mcap.exceptions import McapError
 from mcap.reader import SeekingReader
-from mcap.records import Channel, Metadata, Schema
-from mcap.records import Message as Record
-from mcap.stream_reader import CRCValidationError, StreamReader
 from typing_extensions import Self
 
 from arena_robot.core.errors import RecordingError
 from arena_robot.recording.bag import metadata as bag_metadata
 from arena_robot.recording.bag.base import Decoder, Message, Topic
-from arena_robot.recording.bag.metadata import BagMetadata, qos_from_maps
+from arena_robot.recording.bag.metadata import BagMetadata
+from arena_robot.recording.bag.salvage import BROKEN, to_topic
 
 T = TypeVar('T')
-BROKEN = (McapError, CRCValidationError, struct.error, zstandard.ZstdError, EOFError,
-          UnicodeDecodeError, KeyError, ValueError)
 
 
 class BagReader:
@@ -124,38 +117,3 @@ def _guard(path: Path, call: Callable[[], T]) -> T:
     except BROKEN as error:
         raise RecordingError(f'{path} is cut off or damaged ({error!r}): recover it with '
                              f'`arena episode recover {path.parent}`') from error
-
-
-def to_topic(channel: Channel, schema: Schema) -> Topic:
-    """Return the topic of a channel and its schema."""
-    return Topic(channel.topic, schema.name, schema.data.decode('utf-8'),
-                 channel.metadata.get('topic_type_hash', ''),
-                 qos_from_maps(channel.metadata.get('offered_qos_profiles', '')))
-
-
-def salvage(path: Path) -> Iterator[Topic | Message | Metadata]:
-    """
-    Yield everything in a file up to where it was cut off, in the order it was written.
-
-    A topic is yielded before its messages. Ends silently at the cut. Raises RecordingError when
-    the file cannot be read at all.
-    """
-    schemas: dict[int, Schema] = {}
-    channels: dict[int, str] = {}
-    try:
-        with path.open('rb') as file:
-            for record in StreamReader(file, validate_crcs=True).records:
-                if isinstance(record, Schema):
-                    schemas[record.id] = record
-                elif isinstance(record, Channel) and record.id not in channels:
-                    channels[record.id] = record.topic
-                    yield to_topic(record, schemas[record.schema_id])
-                elif isinstance(record, Record):
-                    yield Message(channels[record.channel_id], record.log_time,
-                                  record.publish_time, record.sequence, record.data)
-                elif isinstance(record, Metadata):
-                    yield record
-    except OSError as error:
-        raise RecordingError(f'cannot read {path}: {error.strerror}') from error
-    except BROKEN:
-        return

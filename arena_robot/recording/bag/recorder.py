@@ -98,7 +98,7 @@ class BagRecorder:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._paused = False
-        self._started_ns = 0
+        self._started_ns = self._started_stamp_ns = 0
         self._pause_ns = 0
         self._paused_since_ns = 0
         self._problem = ''
@@ -140,7 +140,7 @@ class BagRecorder:
             self._counters[topic.name] = TopicCounter(topic)
         for message in latched:
             self._counters[message.topic].received += 1
-            self._keep(bag, message._replace(log_ns=self._started_ns))
+            self._keep(bag, message._replace(log_ns=self._started_stamp_ns))
         bag.flush()
         self._bag = bag
         self._thread = threading.Thread(target=self._write, name='recorder', daemon=True)
@@ -177,13 +177,13 @@ class BagRecorder:
     def pause(self) -> None:
         """Drop messages from now on."""
         if not self._paused:
-            self._paused, self._paused_since_ns = True, self.clock.now_ns()
+            self._paused, self._paused_since_ns = True, self.clock.steady_ns()
 
     def resume(self) -> None:
         """Record messages again."""
         if self._paused:
             self._paused = False
-            self._pause_ns += self.clock.now_ns() - max(self._paused_since_ns, self._started_ns)
+            self._pause_ns += self.clock.steady_ns() - max(self._paused_since_ns, self._started_ns)
 
     def split(self) -> Path:
         """Continue in a new file; return its path. Raises RecordingError when not recording."""
@@ -222,7 +222,7 @@ class BagRecorder:
 
     def report(self) -> RecorderReport:
         """Return the current counters."""
-        now_ns = self.clock.now_ns()
+        now_ns = self.clock.steady_ns()
         recording = self._bag is not None
         paused_ns = self._pause_ns
         if self._paused and recording:
@@ -246,7 +246,8 @@ class BagRecorder:
         self._problem = ''
         self._paused = False
         self._pause_ns = 0
-        self._started_ns = self.clock.now_ns()
+        self._started_ns = self.clock.steady_ns()
+        self._started_stamp_ns = self.clock.now_ns()
         self._stopping.clear()
 
     def _keep(self, bag: BagWriter, message: Message) -> None:

@@ -64,6 +64,9 @@ class NewSession:
     category: str = ''
 
 
+_REOPENED: dict[str, Any] = {**to_plain(Verdict()), 'valid': None, 'ended_ns': None}
+
+
 class Sessions:
     """Create, keep alive, finish, reveal. Every call that changes a session can be repeated."""
 
@@ -105,13 +108,38 @@ class Sessions:
                 sessions.c.request == request)).mappings().first()
         return _record(row) if row is not None else None
 
+    def id_of_request(self, connection: Connection, request: str) -> str | None:
+        """Return the session a request led to, inside the caller's transaction."""
+        return connection.execute(sa.select(sessions.c.id).where(
+            sessions.c.request == request)).scalar()
+
     def touch(self, session_id: str) -> SessionRow:
-        """Note that the station is alive; Conflict when the session is over."""
+        """
+        Note that the station is alive; Conflict when the session is over.
+
+        One that was cancelled after a rollout began, because its station fell silent, goes on.
+        """
         with self._database.write() as connection:
-            session = running(connection, session_id)
+            session = load(connection, session_id, lock=True)
+            if session.state is not SessionState.CANCELLED or not session.rollouts:
+                session = running(connection, session_id)
+            connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
+                seen_ns=self._clock.now_ns(), state=SessionState.RUNNING.value,
+                **({} if session.state is SessionState.RUNNING else _REOPENED)))
+        return session
+
+    def seen(self, session_id: str) -> None:
+        """Note that the station of a session is alive, whatever state that is in."""
+        with self._database.write() as connection:
             connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
                 seen_ns=self._clock.now_ns()))
-        return session
+
+    def touch_all(self) -> None:
+        """Note that the stations of all running sessions are alive."""
+        with self._database.write() as connection:
+            connection.execute(sa.update(sessions).where(
+                sessions.c.state == SessionState.RUNNING.value).values(
+                seen_ns=self._clock.now_ns()))
 
     def open_at(self, connection: Connection, station_id: int) -> int:
         """Return how many sessions of a station are open, inside the caller's transaction."""

@@ -76,7 +76,7 @@ class LocalArena:
             first = self._draw(self._config.policies)
             second = self._draw(tuple(p for p in self._config.policies if p is not first))
             nonce = self._rng.randbytes(NONCE_BYTES).hex()
-            session_id = str(uuid.UUID(bytes=self._rng.randbytes(16), version=4))
+            session_id = self._new_id()
             promise = commitment(nonce, first.name, second.name)
             record = {
                 'status': 'open', 'session_id': session_id, 'station': station.station,
@@ -151,6 +151,12 @@ class LocalArena:
         with self._lock:
             for session_id in {key[0] for key in self._policies}:
                 self._release(session_id)
+
+    def _new_id(self) -> str:
+        while True:    # a seeded generator draws the ids of an earlier run again
+            session_id = str(uuid.UUID(bytes=self._rng.randbytes(16), version=4))
+            if not self._path(session_id).exists():
+                return session_id
 
     def _draw(self, entries: tuple[PolicyEntry, ...]) -> PolicyEntry:
         return self._rng.choices(entries, [entry.weight for entry in entries])[0]

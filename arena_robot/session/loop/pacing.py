@@ -11,7 +11,7 @@ MOVE_NS = 3_000_000
 @dataclass(frozen=True)
 class Tick:
     """
-    One tick: start time, time since the previous one, lateness.
+    One tick: start time (a stamp), steady time since the previous one, lateness.
 
     ``missed`` counts the ticks that were skipped before this one because work overran.
     """
@@ -25,7 +25,7 @@ class Tick:
 
 class Pacer:
     """
-    Ticks at ``rate_hz``.
+    Ticks at ``rate_hz`` of the steady time, so a clock that is set does not change the rate.
 
     A small lateness (below a quarter of the period) is compensated, so the rate does not drift.
     After a larger one, such as a slow inference, the grid restarts: two commands are never less
@@ -48,15 +48,19 @@ class Pacer:
         """Move the grid, relative to the next tick ``due_ns``, in small steps from there on."""
         self._owed_ns = shift_ns
 
+    def due_stamp_ns(self) -> int:
+        """Return the stamp that the next tick will have."""
+        return self.due_ns + self._clock.now_ns() - self._clock.steady_ns()
+
     def wait(self) -> Tick:
         """Sleep until the next tick and return it; the first one is immediate."""
         if self._index == 0:
-            self.due_ns = self._last_ns = self._clock.now_ns()
-        self._clock.sleep_until_ns(self.due_ns)
-        start_ns = self._clock.now_ns()
+            self.due_ns = self._last_ns = self._clock.steady_ns()
+        self._clock.sleep_until_steady_ns(self.due_ns)
+        start_ns = self._clock.steady_ns()
         late_ns = max(start_ns - self.due_ns, 0)
-        tick = Tick(self._index, start_ns, (start_ns - self._last_ns) * 1e-9, late_ns * 1e-9,
-                    late_ns // self.period_ns)
+        tick = Tick(self._index, self._clock.now_ns(), (start_ns - self._last_ns) * 1e-9,
+                    late_ns * 1e-9, late_ns // self.period_ns)
         if late_ns > SLACK * self.period_ns:
             self.due_ns = start_ns
             self._owed_ns = 0

@@ -113,12 +113,12 @@ def move_to_reset(parts: Parts, clock: Clock, q: Floats | None = None,
     _pause(clock, OPENING_S)
     if stopped():
         raise DriverError('the way to the reset pose was stopped')
-    end_ns = clock.now_ns() + round((parts.arm.move_to(goal) + GRACE_S) * 1e9)
+    end_ns = clock.steady_ns() + round((parts.arm.move_to(goal) + GRACE_S) * 1e9)
     while not _is_at(parts.arm_state(), goal):
         if stopped():
             parts.arm.stop()    # the stop may have come before the motion began
             raise DriverError('the way to the reset pose was stopped')
-        if clock.now_ns() > end_ns:
+        if clock.steady_ns() > end_ns:
             parts.arm.stop()
             error = float(np.max(np.abs(parts.arm_state().q - goal)))
             raise DriverError(f'the arm did not reach its reset pose: joint error {error:.3f} rad '
@@ -133,4 +133,4 @@ def _is_at(state: ArmState, goal: Floats) -> bool:
 
 
 def _pause(clock: Clock, seconds: float) -> None:
-    clock.sleep_until_ns(clock.now_ns() + round(seconds * 1e9))
+    clock.sleep_until_steady_ns(clock.steady_ns() + round(seconds * 1e9))

@@ -1,5 +1,6 @@
 """Preflight: one check per part of the station, with the fix for each failure."""
 
+import os
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -85,6 +86,8 @@ def _same_time(stamp_ns: int, clock: Clock) -> None:
 
 def _disk(data: Path, min_free_gb: float) -> str:
     existing = next(folder for folder in (data, *data.parents) if folder.exists())
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise ArenaError(f'{existing} cannot be written; change its owner or mount it read-write')
     free_gb = shutil.disk_usage(existing).free / 1e9
     if free_gb < min_free_gb:
         raise ArenaError(f'{free_gb:.1f} GB free at {existing}, a session needs {min_free_gb:g}; '

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from arena_robot.core.action import Action, ArmCommand, Chunk, GripperCommand, SafeCommand
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import Clock, JumpDetector
 from arena_robot.core.episode import CONTROL_RATE_HZ, MAX_STEPS, EndReason, Episode, Slot, Step
 from arena_robot.core.errors import ArenaError, DriverError, PolicyError, SafetyError
 from arena_robot.core.observation import ArmState, GripperState, Observation
@@ -98,6 +98,8 @@ class Rollout:
         self._chunks = 0
         self._steps = 0
         self._ticks: list[Tick] = []
+        self._jumps = JumpDetector(clock)
+        self._jumped: list[str] = []
 
     @property
     def steps(self) -> int:
@@ -132,7 +134,7 @@ class Rollout:
             end, detail = self._end()
         finally:
             held = self._hold()
-            detail = '; '.join(part for part in (detail, held) if part)
+            detail = '; '.join(part for part in (detail, *self._jumped, held) if part)
             self._reset_policy()
         episode = Episode(self.job.session_id, self.job.slot, self.job.prompt, self._steps, end,
                           started_ns, self._clock.now_ns(), detail)
@@ -160,28 +162,31 @@ class Rollout:
 
     def _loop(self) -> None:
         pacer = Pacer(self._config.control_rate_hz, self._clock)
-        self._clock.sleep_until_ns(self._begin_ns(pacer.period_ns))
+        self._clock.sleep_until_steady_ns(self._begin_ns(pacer.period_ns))
         steered = 0
         for index in range(self._config.max_steps):
             tick = pacer.wait()
             self._ticks.append(tick)
+            if jump_s := self._jumps.jump_s():
+                self._jumped.append(f'the clock was set by {jump_s:+.1f} s at step {index}')
             self._go_on()
             self._step(index, tick)
             late = tick.late_s * self._config.control_rate_hz > SLACK
             if late or index - steered >= STEER_EVERY:
                 steered = index
-                pacer.steer(best_shift_ns(pacer.due_ns, pacer.period_ns, self._parts.arrivals()))
+                pacer.steer(best_shift_ns(pacer.due_stamp_ns(), pacer.period_ns,
+                                          self._parts.arrivals()))
         pacer.wait()
         self._go_on()
 
     def _begin_ns(self, period_ns: int) -> int:
-        """Return the start time at which every step gets a fresh image."""
+        """Return the steady time of a start at which every step gets a fresh image."""
         for _ in range(LOOKS):
             self._parts.look()
             self._go_on()
-        now_ns, arrivals = self._clock.now_ns(), self._parts.arrivals()
-        shift_ns = best_shift_ns(now_ns, period_ns, arrivals)
-        return now_ns + (shift_ns if shift_ns >= 0 else shift_ns + period_ns)
+        now_ns, steady_ns = self._clock.now_ns(), self._clock.steady_ns()
+        shift_ns = best_shift_ns(now_ns, period_ns, self._parts.arrivals())
+        return steady_ns + (shift_ns if shift_ns >= 0 else shift_ns + period_ns)
 
     def _step(self, index: int, tick: Tick) -> None:
         seen = self._parts.observe(tick.start_ns, self.job.prompt, index)

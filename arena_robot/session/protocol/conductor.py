@@ -8,11 +8,10 @@ ArenaError that says what to do, and the session's state does not change.
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import Clock, JumpDetector
 from arena_robot.core.episode import EndReason, Episode, Slot
-from arena_robot.core.errors import ArenaError, Conflict, RecordingError, ServerError, SessionError
+from arena_robot.core.errors import ArenaError, Conflict, ServerError, SessionError
 from arena_robot.core.verdict import Plain, Verdict
 from arena_robot.session.base import Arena
 from arena_robot.session.loop.match import ViewMatch, overall
@@ -22,14 +21,13 @@ from arena_robot.session.loop.rollout import RolloutRequest
 from arena_robot.session.ports import Audience, Check, Recorder, Scene, SessionConfig
 from arena_robot.session.protocol.background import announced, repeated
 from arena_robot.session.protocol.record import SessionRecord
-from arena_robot.session.protocol.recovery import give_up, pick_up
+from arena_robot.session.protocol.recovery import end_recording, give_up, pick_up
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import KeptSession, SessionStore
 from arena_robot.session.protocol.submission import Submissions
 
 log = logging.getLogger(__name__)
 TICK_S = 1.0
-FIND_RECORDER = 4
 START, RESET = 'start', 'reset'
 
 
@@ -52,6 +50,7 @@ class Conductor:
         self._lock = threading.RLock()
         self.live: dict[str, ViewMatch] = {}
         self.problem = ''
+        self._jumps = JumpDetector(clock)
 
     @property
     def record(self) -> SessionRecord:
@@ -72,13 +71,10 @@ class Conductor:
         """Stop the arm, then continue the interrupted session, if there is one."""
         self._try(self.motions.stop, 'the arm could not be stopped')
         with self._lock:
-            self._session = pick_up(self._store, self._arena, self._submissions)
+            self._session = pick_up(self._store, self._arena, self._submissions, self._tell)
             if self._session:
                 self.motions.remember(self._session.folder / START)
-        # The recorder keeps recording until `stop`; after a restart it is asked up to four times.
-        if any(self._recorder.check().ok for _ in range(FIND_RECORDER)):
-            with suppress(RecordingError):    # usually nothing is being recorded
-                self._recorder.stop(EndReason.INTERRUPTED, 'the station restarted')
+        end_recording(self._recorder)
         self._audience.changed()
 
     def close(self) -> None:
@@ -89,6 +85,14 @@ class Conductor:
             if self._session:
                 self._session.close()
             self._submissions.close()
+            self._store.release()
+
+    def upkeep(self) -> None:
+        """Note a clock that was set, and what could not be written; call it every second."""
+        jump_s = self._jumps.jump_s()
+        with self._lock:
+            if self._session and self._session.upkeep(jump_s):
+                self._told(self.record)
 
     def check(self, more: Callable[[], list[Check]] = list) -> SessionRecord:
         """Check every part of the station; begins a new session when there is none."""
@@ -127,7 +131,8 @@ class Conductor:
 
         ``max_steps`` can shorten it; 0: the station's limit.
         """
-        session, stops = self._ready_to_run(slot), self.motions.stops
+        session, stops = self._open_session(), self.motions.stops
+        session.require_ready(slot)
         job = RolloutRequest(session.record.session_id, slot, session.record.prompt)
         policy = self._arena.policy(job.session_id, slot)
         self._recorder.start(job.session_id, slot)
@@ -205,15 +210,15 @@ class Conductor:
 
     def deliver(self) -> None:
         """Upload finished sessions; what cannot be sent now is sent by the next call."""
-        session = self._session
-        if session is not None and session.state is State.SUBMITTING:
-            try:
-                self._submissions.deliver(session)
-                self.problem = ''
-            except ArenaError as error:
-                self.problem = f'the session is safe here and will be sent: {error}'
-            self._told(session.record)
-        self._submissions.retry()
+        if self.record.state is not State.SUBMITTING:
+            self._submissions.deliver()
+            return
+        try:
+            self._submissions.deliver(self._session)
+            self.problem = ''
+        except ArenaError as error:
+            self.problem = f'the session is safe here and will be sent: {error}'
+        self._told(self.record)
 
     def heartbeat(self) -> None:
         """Send a heartbeat; a session that the arena has cancelled is aborted here."""
@@ -259,15 +264,7 @@ class Conductor:
 
     def _in(self, *states: State) -> KeptSession:
         session = self._open_session()
-        if session.state not in states:
-            raise SessionError(f"this is possible in '{' or '.join(states)}', not in "
-                               f"'{session.state.value}'")
-        return session
-
-    def _ready_to_run(self, slot: Slot) -> KeptSession:
-        session = self._in(State.START_PHOTOGRAPHED if slot is Slot.A else State.RESET)
-        if slot is Slot.B and not session.record.reset_confirmed:
-            raise SessionError('B starts only after the scene was reset and confirmed')
+        session.require(*states)
         return session
 
     def _watch(self, session: KeptSession) -> threading.Event:
@@ -296,5 +293,8 @@ class Conductor:
         try:
             work()
         except (ArenaError, OSError) as error:
-            self.problem = f'{what}: {error}'
-            log.error(self.problem)
+            self._tell(f'{what}: {error}')
+
+    def _tell(self, problem: str) -> None:
+        self.problem = problem
+        log.error(problem)

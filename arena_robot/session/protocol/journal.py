@@ -58,7 +58,7 @@ class Journal:
         new = not self.path.exists()
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
-            _lock(file, self.path)
+            lock_journal(file, self.path)
             self.entries = list(read_journal(self.path))
             end = _whole_length(self.path.read_bytes())
             if end != os.fstat(file).st_size:
@@ -80,7 +80,7 @@ class Journal:
         if self._file < 0:
             raise SessionError(f'the journal {self.path} is not open')
         entry = Entry(len(self.entries), self._clock.now_ns(), str(move), dict(data))
-        line = _line(entry)
+        line = line_of(entry)
         size = os.fstat(self._file).st_size
         try:
             written = os.write(self._file, line)
@@ -125,16 +125,25 @@ def read_journal(path: Path) -> Iterator[Entry]:
     lines = raw[:_whole_length(raw)].splitlines()
     for n, line in enumerate(lines):
         try:
-            item = json.loads(line)
-            entry = Entry(int(item['n']), int(item['t']), str(item['move']), dict(item['data']))
-        except (ValueError, KeyError, TypeError) as error:
+            entry = parse_entry(line)
+        except DataError as error:
             raise DataError(f'{path} line {n + 1} is damaged: {error}') from error
         if entry.n != n:
             raise DataError(f'{path} line {n + 1} has number {entry.n}: lines are missing')
         yield entry
 
 
-def _line(entry: Entry) -> bytes:
+def parse_entry(line: bytes) -> Entry:
+    """Return the entry in a line of a journal; DataError when it is not one."""
+    try:
+        item = json.loads(line)
+        return Entry(int(item['n']), int(item['t']), str(item['move']), dict(item['data']))
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise DataError(f'{error or type(error).__name__}') from error
+
+
+def line_of(entry: Entry) -> bytes:
+    """Return the line that an entry is written as."""
     item = {'n': entry.n, 't': entry.stamp_ns, 'move': entry.move, 'data': entry.data}
     return (json.dumps(item, ensure_ascii=False, allow_nan=False) + '\n').encode('utf-8')
 
@@ -143,7 +152,8 @@ def _whole_length(raw: bytes) -> int:
     return raw.rfind(b'\n') + 1
 
 
-def _lock(file: int, path: Path) -> None:
+def lock_journal(file: int, path: Path) -> None:
+    """Lock an open journal; SessionError when another process has it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from arena_robot.core.episode import Episode, Slot
@@ -31,6 +32,7 @@ class Session:
         self._log = log
         self._record = record or SessionRecord()
         self._lock = threading.RLock()
+        self._owed = ''
 
     @property
     def record(self) -> SessionRecord:
@@ -41,6 +43,18 @@ class Session:
     def state(self) -> State:
         """Return the current state."""
         return self._record.state
+
+    def require(self, *states: State) -> None:
+        """Raise SessionError unless the session is in one of ``states``."""
+        if self.state not in states:
+            raise SessionError(f"this is possible in '{' or '.join(states)}', not in "
+                               f"'{self.state.value}'")
+
+    def require_ready(self, slot: Slot) -> None:
+        """Raise SessionError unless the rollout of a slot can begin."""
+        self.require(State.START_PHOTOGRAPHED if slot is Slot.A else State.RESET)
+        if slot is Slot.B and not self._record.reset_confirmed:
+            raise SessionError('B starts only after the scene was reset and confirmed')
 
     def checked(self, station: str, checks: Iterable[Mapping[str, Any]],
                 evaluator: str = '') -> SessionRecord:
@@ -73,8 +87,7 @@ class Session:
         move = Move.STARTED_A if slot is Slot.A else Move.STARTED_B
         with self._lock:
             next_state(self.state, move)
-            if slot is Slot.B and not self._record.reset_confirmed:
-                raise SessionError('B starts only after the scene was reset and confirmed')
+            self.require_ready(slot)
             return self._keep(move)
 
     def ticked(self, steps: int) -> SessionRecord:
@@ -144,18 +157,50 @@ class Session:
             self._record.final_verdict()
             return self._keep(Move.SUBMITTED)
 
-    def delivered(self, part: str) -> SessionRecord:
-        """Store that the arena has ``'A'``, ``'B'`` or ``'feedback'``."""
-        return self._keep(Move.DELIVERED, part=part)
+    def delivered(self, part: str, notice: str = '') -> SessionRecord:
+        """Store that the arena has ``'A'``, ``'B'`` or ``'feedback'``, or why not all of it."""
+        return self._keep(Move.DELIVERED, part=part, **({'notice': notice} if notice else {}))
 
     def revealed(self, reveal: Reveal) -> SessionRecord:
         """Store the names; ``record.verified`` is whether they match the commitment."""
         return self._keep(Move.REVEALED, nonce=reveal.nonce, policy_a=reveal.policy_a,
                           policy_b=reveal.policy_b)
 
+    def unrevealed(self, reason: str) -> SessionRecord:
+        """Store that the arena has everything and does not name the pair."""
+        return self._keep(Move.UNREVEALED, reason=reason)
+
     def recovered(self, notice: str) -> SessionRecord:
         """Store that the session was interrupted, and the notice for the evaluator."""
         return self._keep(Move.RECOVERED, notice=notice)
+
+    def clock_set(self, by_s: float) -> SessionRecord:
+        """Store that somebody set the station's clock."""
+        return self._keep(Move.CLOCK_SET, by_s=by_s, notice=(
+            f"The station's clock was set by {by_s:+.1f} s. Motions and time-outs do not depend "
+            'on it; the times in the records jump there.'))
+
+    def interrupted(self, notice: str) -> None:
+        """Store that the session was interrupted, now or, on a full disk, by :meth:`settle`."""
+        self._owed = notice
+        with suppress(SessionError):
+            self.settle()
+
+    def settle(self) -> None:
+        """Store what :meth:`interrupted` could not; SessionError while it still cannot."""
+        with self._lock:
+            if self._owed:
+                self.recovered(self._owed)
+                self._owed = ''
+
+    def upkeep(self, jump_s: float) -> bool:
+        """Store what is owed, and by how much the clock was set; tell whether that was stored."""
+        with self._lock:
+            self.settle()
+            if not jump_s or self.state is State.IDLE or self.state.is_final:
+                return False
+            self.clock_set(jump_s)
+            return True
 
     def abort(self, reason: str) -> SessionRecord:
         """End the session without a verdict; SessionError once the arena has one."""

@@ -36,7 +36,8 @@ class SessionRecord:
     ``matches`` are scene match scores 0 to 1 by view and ``match`` their verdict;
     ``delivered`` are the parts the arena has; ``draft`` are the verdict's fields that were typed
     and are not yet final, also those that were cleared; ``draft_instruction`` is None before.
-    ``verified`` is whether the reveal matches the commitment, None before.
+    ``verified`` is whether the reveal matches the commitment, None before. ``clock_jumps_s`` are
+    the amounts by which the station's clock was set meanwhile.
     """
 
     state: State = State.IDLE
@@ -61,6 +62,7 @@ class SessionRecord:
     reveal: Reveal | None = None
     verified: bool | None = None
     notice: str = ''
+    clock_jumps_s: tuple[float, ...] = ()
 
     def missing(self) -> tuple[str, ...]:
         """Return what is missing before a valid session can be submitted."""
@@ -90,10 +92,11 @@ def apply(record: SessionRecord, entry: Entry) -> SessionRecord:
     Raises SessionError when the protocol does not allow it in the record's state.
     """
     move = _move(entry.move)
-    after = next_state(record.state, move)
     try:
+        after = (State(entry.data['state']) if move is Move.SALVAGED
+                 else next_state(record.state, move))
         changes = _CHANGES[move](record, entry)
-    except (KeyError, ValueError, TypeError, DataError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError, DataError) as error:
         where = f'journal entry {entry.n} ({entry.move})'
         raise DataError(f'{where} is incomplete: {error}') from error
     created = record.created_ns or entry.stamp_ns
@@ -205,10 +208,14 @@ def _revealed(record: SessionRecord, entry: Entry) -> dict[str, Any]:
     reveal = Reveal(str(data['nonce']), str(data['policy_a']), str(data['policy_b']))
     found = commitment(reveal.nonce, reveal.policy_a, reveal.policy_b)
     verified = found == record.commitment
-    notice = '' if verified else (
+    notice = record.notice if verified else (
         'the reveal does not match the commitment shown at the assignment: the pair was changed '
         "afterwards; tell the arena's maintainer, and do not count this session")
     return {'reveal': reveal, 'verified': verified, 'notice': notice}
+
+
+def _added(notice: str, more: str) -> str:
+    return notice if more in notice else f'{notice} {more}'.strip()
 
 
 def _running(record: SessionRecord) -> Slot:
@@ -242,8 +249,16 @@ _CHANGES: Mapping[Move, Any] = {
     Move.INVALIDATED: _invalidated,
     Move.REVALIDATED: _revalidated,
     Move.SUBMITTED: lambda r, e: {'notice': ''},
-    Move.DELIVERED: lambda r, e: {'delivered': (*r.delivered, str(e.data['part']))},
+    Move.DELIVERED: lambda r, e: {'delivered': (*r.delivered, str(e.data['part'])),
+                                  'notice': str(e.data.get('notice', r.notice))},
     Move.REVEALED: _revealed,
+    Move.UNREVEALED: lambda r, e: {'notice': str(e.data['reason'])},
     Move.RECOVERED: _recovered,
+    Move.CLOCK_SET: lambda r, e: {
+        'clock_jumps_s': (*r.clock_jumps_s, float(e.data['by_s'])),
+        'notice': _added(r.notice, str(e.data['notice']))},
+    Move.SALVAGED: lambda r, e: {
+        'session_id': r.session_id or str(e.data.get('session_id', '')),
+        'notice': _added(r.notice, str(e.data.get('notice', '')))},
     Move.ABORTED: lambda r, e: {'notice': str(e.data['reason'])},
 }

@@ -1,14 +1,21 @@
 """Recovery of a session after a restart, and the notice for the evaluator."""
 
 import logging
+from collections.abc import Callable
+from contextlib import suppress
 
-from arena_robot.core.errors import ArenaError
+from arena_robot.core.episode import EndReason
+from arena_robot.core.errors import ArenaError, RecordingError, SessionError
 from arena_robot.session.base import Arena
+from arena_robot.session.ports import Recorder
+from arena_robot.session.protocol.salvage import DAMAGED
 from arena_robot.session.protocol.states import State
-from arena_robot.session.protocol.store import KeptSession, SessionStore
+from arena_robot.session.protocol.store import InUse, KeptSession, SessionStore
 from arena_robot.session.protocol.submission import Submissions
 
 log = logging.getLogger(__name__)
+
+FIND_RECORDER = 4
 
 _WHERE = {
     State.PREFLIGHT: 'Check the station again.',
@@ -31,33 +38,62 @@ def notice(session: KeptSession) -> str:
         return (f'The station was interrupted while {slot.value} was running. The arm was '
                 f'stopped after about {steps} steps; what was recorded is kept. Score what you '
                 'saw, or say that the session shall not count.')
-    return ('The station was interrupted. Nothing that was entered is lost. '
-            + _WHERE.get(session.state, ''))
+    damaged = session.record.notice if DAMAGED in session.record.notice else ''
+    kept = damaged or 'Nothing that was entered is lost.'
+    return f"The station was interrupted. {kept} {_WHERE.get(session.state, '')}".strip()
 
 
-def pick_up(store: SessionStore, arena: Arena, submissions: Submissions) -> KeptSession | None:
+def pick_up(store: SessionStore, arena: Arena, submissions: Submissions,
+            tell: Callable[[str], None] = log.error) -> KeptSession | None:
     """
     Return the session that was open when the station stopped, None when there was none.
 
-    Submitted ones are added to ``submissions``; older unfinished ones are aborted.
+    Submitted ones are added to ``submissions``; older unfinished ones are aborted. One that cannot
+    be continued is told and left as it is; it never keeps the station from starting. Raises
+    SessionError when another process runs sessions in the folder.
     """
+    try:
+        store.hold()
+    except InUse:
+        raise
+    except SessionError as error:
+        tell(str(error))
     current: KeptSession | None = None
     for folder in store.unfinished():
         try:
             session = store.resume(folder)
-        except ArenaError as error:
-            log.error('%s cannot be continued: %s', folder, error)
+        except Exception as error:  # whatever is in one folder must not stop the others
+            tell(f'{folder} cannot be continued now: {error}')
             continue
         if session.state is State.SUBMITTING:
             submissions.park(session)
             continue
         if current is not None:
-            give_up(current, arena, 'left unfinished when another session was begun')
+            _leave(current, arena, tell)
         current = session
     if current is not None:
-        current.recovered(notice(current))
-        current.write_summary()
+        try:
+            current.interrupted(notice(current))
+            current.write_summary()
+        except OSError as error:
+            tell(f'{current.folder}: session.json could not be written: {error.strerror}')
     return current
+
+
+def end_recording(recorder: Recorder) -> None:
+    """End what a recorder may still record for a session node that was killed."""
+    # It keeps recording until `stop`; after a restart it is asked up to four times.
+    if any(recorder.check().ok for _ in range(FIND_RECORDER)):
+        with suppress(RecordingError):    # usually nothing is being recorded
+            recorder.stop(EndReason.INTERRUPTED, 'the station restarted')
+
+
+def _leave(session: KeptSession, arena: Arena, tell: Callable[[str], None]) -> None:
+    try:
+        give_up(session, arena, 'left unfinished when another session was begun')
+    except (ArenaError, OSError) as error:
+        session.close()
+        tell(f'{session.folder} could not be aborted: {error}')
 
 
 def give_up(session: KeptSession, arena: Arena, reason: str) -> None:

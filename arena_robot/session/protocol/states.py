@@ -68,8 +68,11 @@ class Move(str, Enum):
     SUBMITTED = 'submitted'          # the evaluator submitted it
     DELIVERED = 'delivered'          # the arena has one part of it
     REVEALED = 'revealed'            # the arena revealed the pair
+    UNREVEALED = 'unrevealed'        # the arena has everything and does not reveal the pair
     RECOVERED = 'recovered'          # the session was found unfinished after a restart
     ABORTED = 'aborted'
+    CLOCK_SET = 'clock_set'          # somebody set the station's clock
+    SALVAGED = 'salvaged'            # lines of the journal were lost; the state after them
 
 
 _S, _M = State, Move
@@ -103,6 +106,7 @@ _MAIN: dict[tuple[State, Move], State] = {
     (_S.REVIEW, _M.SUBMITTED): _S.SUBMITTING,
     (_S.SUBMITTING, _M.DELIVERED): _S.SUBMITTING,
     (_S.SUBMITTING, _M.REVEALED): _S.DONE,
+    (_S.SUBMITTING, _M.UNREVEALED): _S.DONE,
 }
 
 # After a restart no rollout runs: one that was running has ended.
@@ -120,6 +124,8 @@ TRANSITIONS: Mapping[tuple[State, Move], State] = {
     **{(state, _M.ABORTED): _S.ABORTED for state in _CAN_ABORT},
     **{(state, _M.DRAFTED): state for state in _CAN_DRAFT},
     **{(state, _M.RECOVERED): _AFTER_RESTART.get(state, state)
+       for state in State if state is not _S.IDLE and not state.is_final},
+    **{(state, _M.CLOCK_SET): state
        for state in State if state is not _S.IDLE and not state.is_final},
 }
 

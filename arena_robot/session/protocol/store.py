@@ -5,23 +5,30 @@ A session without an id is in ``<root>/pending-…/``, which is renamed when it 
 """
 
 import datetime
+import fcntl
 import logging
+import os
 import secrets
 from pathlib import Path
 
 from arena_robot.core.clock import Clock
-from arena_robot.core.errors import ArenaError
-from arena_robot.core.files import sync_folder
+from arena_robot.core.errors import ArenaError, SessionError
+from arena_robot.core.files import move, sync_folder
 from arena_robot.core.iso_time import to_iso
 from arena_robot.records.session_file import SessionFile, Source, write_session
-from arena_robot.session.protocol.journal import JOURNAL, Journal, read_journal
+from arena_robot.session.protocol.journal import JOURNAL, Journal
 from arena_robot.session.protocol.machine import Session
 from arena_robot.session.protocol.record import SessionRecord, replay
+from arena_robot.session.protocol.salvage import PENDING, mend_journal, read_record
 from arena_robot.session.protocol.states import State
 
-PENDING = 'pending-'
+LOCK = '.lock'
 
 log = logging.getLogger(__name__)
+
+
+class InUse(SessionError):
+    """Another process runs sessions in the folder."""
 
 
 class KeptSession(Session):
@@ -40,7 +47,12 @@ class KeptSession(Session):
         """Rename a pending folder to the session's id, once it has one."""
         folder = self.folder
         if folder.name.startswith(PENDING) and self.record.session_id:
-            self._journal.move_folder(folder.with_name(self.record.session_id))
+            home = folder.with_name(self.record.session_id)
+            if home.exists():
+                _move_into(folder, home)
+                self._journal.path = home / JOURNAL
+            else:
+                self._journal.move_folder(home)
 
     def write_summary(self) -> None:
         """Write ``session.json`` from the record, atomically."""
@@ -57,19 +69,54 @@ class SessionStore:
     def __init__(self, root: Path, clock: Clock) -> None:
         self.root = root
         self._clock = clock
+        self._lock = -1
+
+    def hold(self) -> None:
+        """
+        Make this process the only one that runs sessions in the folder, until :meth:`release`.
+
+        SessionError when another one does, or when nothing can be written there.
+        """
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise SessionError(f'nothing can be written to {self.root} ({error.strerror}); free '
+                               'some space or change its owner') from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            raise InUse(f'another session node keeps its sessions in {self.root}; stop that one, '
+                        'or give this one its own data_dir') from error
+        self._lock = lock
+
+    def release(self) -> None:
+        """Let another process have the folder; can be called twice."""
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
 
     def begin(self) -> KeptSession:
         """Return a new session without an id, its journal open."""
-        self.root.mkdir(parents=True, exist_ok=True)
         folder = self.root / f'{PENDING}{self._clock.now_ns()}-{secrets.token_hex(4)}'
-        folder.mkdir()
-        sync_folder(self.root)
         journal = Journal(folder / JOURNAL, self._clock)
-        journal.open()
+        try:
+            folder.mkdir(parents=True)
+            sync_folder(self.root)
+            journal.open()
+        except OSError as error:
+            raise SessionError(f'no session can be kept in {self.root} ({error.strerror}); free '
+                               'some space or change its owner') from error
         return KeptSession(journal)
 
     def resume(self, folder: Path) -> KeptSession:
-        """Return a session in the state of its journal, to be continued."""
+        """
+        Return a session in the state of its journal, to be continued.
+
+        A damaged journal is written anew from its readable lines.
+        """
+        mend_journal(folder / JOURNAL)
         journal = Journal(folder / JOURNAL, self._clock)
         journal.open()
         try:
@@ -96,7 +143,7 @@ class SessionStore:
         found = []
         for path in sorted(self.root.glob(f'*/{JOURNAL}')):
             try:
-                found.append((path.parent, replay(read_journal(path))))
+                found.append((path.parent, read_record(path)))
             except (ArenaError, OSError) as error:
                 log.warning('left out a session that cannot be read: %s', error)
         return [(folder, r) for folder, r in found if r.state is not State.IDLE]
@@ -110,7 +157,18 @@ def session_file(record: SessionRecord) -> SessionFile:
         record.reveal, record.verified,
         {slot.value: one for slot, one in record.slots.items()}, record.verdict, record.checks,
         record.views, record.matches, record.match, record.reset_confirmed, record.draft,
-        record.delivered, record.notice)
+        record.delivered, record.notice, record.clock_jumps_s)
+
+
+def _move_into(folder: Path, home: Path) -> None:
+    """Move a folder's contents into one that exists; the journal goes last, nothing is replaced."""
+    if (home / JOURNAL).exists():
+        raise SessionError(f'{home} holds another session of that id')
+    for path in sorted(folder.iterdir(), key=lambda one: one.name == JOURNAL):
+        ends = ('', *(f'_earlier_{k}' for k in range(1, 1000)))
+        move(path, next(name for end in ends
+                        if not (name := home / f'{path.name}{end}').exists()))
+    folder.rmdir()
 
 
 def _day(stamp_ns: int) -> datetime.date:

@@ -1,4 +1,4 @@
-"""Upload of finished sessions to the arena, repeated until it succeeds."""
+"""Delivery of finished sessions to the arena: verdicts first, then files, repeated until done."""
 
 import logging
 import threading
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from arena_robot.core.clock import Clock
-from arena_robot.core.episode import Slot
-from arena_robot.core.errors import ArenaError, ServerUnavailable, SessionError
+from arena_robot.core.episode import Episode, Slot
+from arena_robot.core.errors import ArenaError, Conflict, DataError, SessionError
 from arena_robot.session.base import Arena
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import KeptSession
@@ -15,7 +15,9 @@ from arena_robot.session.protocol.store import KeptSession
 log = logging.getLogger(__name__)
 
 FEEDBACK = 'feedback'
-PATIENCE_S = 120.0
+PATIENCE_S = 45.0
+TRIES = 3
+REFUSED = (Conflict, DataError)
 
 
 class NotReady(SessionError):
@@ -24,11 +26,13 @@ class NotReady(SessionError):
 
 class Submissions:
     """
-    Sessions that are being uploaded.
+    Sessions that are being delivered.
 
-    Each part (episode A, episode B, the verdict) is sent until the arena has it, and then not
-    again; after a restart the missing parts are sent. An episode is sent when it is ``ready``, or
-    after two minutes without waiting longer.
+    Every verdict is sent before any file, so a slow or refused upload never holds one back. Each
+    part (the verdict, episode A, episode B) is sent until the arena has it, and then not again;
+    after a restart the missing parts are sent. An episode is sent when it is ``ready``, or after
+    45 s without waiting longer. Files that the arena refuses three times stay at the station, the
+    session's notice says so, and the delivery continues.
     """
 
     def __init__(self, arena: Arena, ready: Callable[[Path], bool], clock: Clock) -> None:
@@ -36,61 +40,99 @@ class Submissions:
         self._ready = ready
         self._clock = clock
         self._parked: list[KeptSession] = []
-        self._lock = threading.Lock()
+        self._sending = threading.Lock()
+        self._since_ns: dict[tuple[str, Slot], int] = {}
+        self._refused: dict[tuple[str, Slot], int] = {}
 
     @property
     def waiting(self) -> int:
-        """Return how many sessions are not uploaded yet."""
+        """Return how many sessions are not delivered yet."""
         return len(self._parked)
 
     def park(self, session: KeptSession) -> None:
-        """Add a submitted session that could not be uploaded yet."""
-        with self._lock:
-            self._parked.append(session)
+        """Add a submitted session that could not be delivered yet."""
+        self._parked = [*self._parked, session]
 
-    def deliver(self, session: KeptSession) -> None:
-        """Send the missing parts, then request and store the reveal. Raises ServerError."""
-        with self._lock:
-            self._deliver(session)
+    def deliver(self, session: KeptSession | None = None) -> None:
+        """
+        Send what is missing of ``session`` and of the parked ones; complete ones are closed.
 
-    def retry(self) -> None:
-        """Try the parked sessions again; those that are complete are closed."""
-        with self._lock:
-            for session in tuple(self._parked):
-                try:
-                    self._deliver(session)
-                except (ServerUnavailable, NotReady) as error:
-                    log.info('a session still waits: %s', error)
-                    continue
-                except ArenaError as error:
-                    log.error('a finished session cannot be delivered: %s', error)
-                    continue
-                self._parked.remove(session)
-                session.close()
+        Raises the ArenaError that keeps ``session`` from being complete.
+        """
+        with self._sending:
+            parked = tuple(one for one in self._parked if one is not session)
+            failed = {id(one): error for one in (*([session] if session else []), *parked)
+                      if (error := self._attempt(self._tell, one)) is not None}
+            for one in parked:
+                if id(one) not in failed and self._attempt(self._send, one) is None:
+                    self._parked = [other for other in self._parked if other is not one]
+                    one.close()
+            if session is None:
+                return
+            error = failed.get(id(session)) or self._attempt(self._send, session)
+            if error is not None:
+                raise error
 
     def close(self) -> None:
         """Close the parked sessions' files; they continue at the next start."""
-        with self._lock:
-            for session in self._parked:
-                session.close()
-            self._parked.clear()
+        parked, self._parked = self._parked, []
+        for session in parked:
+            session.close()
 
-    def _deliver(self, session: KeptSession) -> None:
+    def _attempt(self, work: Callable[[KeptSession], None],
+                 session: KeptSession) -> ArenaError | None:
+        try:
+            work(session)
+        except (ArenaError, OSError) as error:
+            level = logging.ERROR if isinstance(error, REFUSED) else logging.INFO
+            log.log(level, 'session %s still waits: %s', session.record.session_id, error)
+            return error if isinstance(error, ArenaError) else SessionError(str(error))
+        return None
+
+    def _tell(self, session: KeptSession) -> None:
+        record = session.record
+        if record.state is State.SUBMITTING and FEEDBACK not in record.delivered:
+            self._arena.feedback(record.session_id, record.final_verdict())
+            session.delivered(FEEDBACK)
+
+    def _send(self, session: KeptSession) -> None:
         record = session.record
         if record.state is not State.SUBMITTING:
             return
         for slot in Slot:
             episode = record.episode(slot)
             if episode is not None and slot.value not in record.delivered:
-                folder = session.folder / slot.value
-                waited_s = (self._clock.now_ns() - record.updated_ns) * 1e-9
-                if not self._ready(folder) and waited_s < PATIENCE_S:
-                    raise NotReady(f'the videos of {slot.value} are still being made')
-                self._arena.upload(record.session_id, episode, folder)
-                session.delivered(slot.value)
-        if FEEDBACK not in record.delivered:
-            self._arena.feedback(record.session_id, record.final_verdict())
-            session.delivered(FEEDBACK)
-        session.revealed(self._arena.reveal(record.session_id))
+                self._send_episode(session, episode)
+        self._reveal(session)
         session.write_summary()
 
+    def _reveal(self, session: KeptSession) -> None:
+        session_id = session.record.session_id
+        try:
+            reveal = self._arena.reveal(session_id)
+        except Conflict:
+            # An arena that was restored from a backup may lack the verdict: send it once more.
+            self._arena.feedback(session_id, session.record.final_verdict())
+            try:
+                reveal = self._arena.reveal(session_id)
+            except Conflict as error:
+                session.unrevealed(str(error))
+                return
+        session.revealed(reveal)
+
+    def _send_episode(self, session: KeptSession, episode: Episode) -> None:
+        key, folder = (episode.session_id, episode.slot), session.folder / episode.slot.value
+        now_ns = self._clock.steady_ns()
+        waited_s = (now_ns - self._since_ns.setdefault(key, now_ns)) * 1e-9
+        if not self._ready(folder) and waited_s < PATIENCE_S:
+            raise NotReady(f'the videos of {episode.slot.value} are still being made')
+        try:
+            self._arena.upload(episode.session_id, episode, folder)
+        except REFUSED as error:
+            self._refused[key] = self._refused.get(key, 0) + 1
+            if self._refused[key] < TRIES:
+                raise
+            session.delivered(episode.slot.value, f'the arena refused files of '
+                              f'{episode.slot.value}, which stay in {folder}: {error}')
+            return
+        session.delivered(episode.slot.value)

@@ -1,0 +1,20 @@
+"""The files of an episode's folder that are sent to an arena; whatever else is there stays."""
+
+import re
+from pathlib import Path
+
+# The bag with its metadata, and what `arena episode derive` makes of it.
+_NAMES = re.compile(r'metadata\.yaml|episode\.json|steps\.npz|'
+                    r'[A-Za-z0-9_][A-Za-z0-9_.\-]{0,100}\.(mcap|mp4)')
+
+
+def episode_files(folder: Path) -> list[Path]:
+    """
+    Return the files of an episode, by name.
+
+    Temporary files, folders, hidden files and files with other names are not among them.
+    """
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir()
+                  if _NAMES.fullmatch(path.name) and path.is_file())

@@ -1,0 +1,130 @@
+"""Delivery: the verdict first, then files; every ending has a way forward."""
+
+import pytest
+from conducted_station import Station, go
+
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import Conflict, DataError, ServerUnavailable
+from arena_robot.session.protocol.journal import read_journal
+from arena_robot.session.protocol.states import State
+from arena_robot.session.protocol.submission import TRIES
+
+
+def refusing(arena, name, error, times=10**6):
+    """Make a call of the arena fail ``times`` times."""
+    real, left = getattr(arena.arena, name), [times]
+
+    def call(*args):
+        if left[0]:
+            left[0] -= 1
+            raise error
+        return real(*args)
+    setattr(arena.arena, name, call)
+
+
+def test_the_verdict_goes_before_the_files(tmp_path):
+    station = Station(tmp_path)
+    conductor = go(station.conductor, State.SUBMITTING)
+    station.recorder.complete = False
+    conductor.deliver()
+    assert 'feedback' in station.arena.calls
+    assert 'upload' not in station.arena.calls
+    assert 'feedback' in conductor.record.delivered
+    station.recorder.complete = True
+    conductor.deliver()
+    assert conductor.record.state is State.DONE
+    assert station.arena.calls.count('feedback') == 1
+
+
+def test_the_verdicts_of_all_sessions_go_before_the_files_of_any(tmp_path):
+    station = Station(tmp_path)
+    go(station.conductor, State.SUBMITTING)
+    station.arena.cut = True
+    station.conductor.deliver()
+    station.conductor.check()
+    station.arena.cut = False
+    refusing(station.arena, 'upload', ServerUnavailable('the upload was cut'))
+    station.conductor.enter_task('ada', 'wipe the table with the sponge')
+    station.conductor.photograph()
+    station.conductor.run(Slot.A)
+    station.conductor.invalidate('the arm touched the camera')
+    station.conductor.submit()
+    station.conductor.deliver()
+    assert station.arena.calls.count('feedback') == 3    # once cut off, then both
+    assert all('feedback' in one.delivered for one in station.store.today())
+
+
+def test_files_that_the_arena_refuses_do_not_hold_back_the_reveal(tmp_path):
+    station = Station(tmp_path)
+    conductor = go(station.conductor, State.SUBMITTING)
+    refusing(station.arena, 'upload', Conflict('A_0.mcap was stored before'), TRIES)
+    for _ in range(TRIES - 1):
+        conductor.deliver()
+        assert conductor.record.state is State.SUBMITTING
+    conductor.deliver()
+    assert conductor.record.state is State.DONE
+    assert conductor.record.verified
+    assert 'refused files of A' in conductor.record.notice
+    assert 'stored before' in conductor.record.notice
+
+
+def test_a_session_without_a_rollout_is_done_without_a_reveal(tmp_path):
+    station = Station(tmp_path)
+    conductor = go(station.conductor, State.ASSIGNED)
+    conductor.invalidate('the drawer broke')
+    conductor.submit()
+    conductor.deliver()
+    assert conductor.record.state is State.DONE
+    assert conductor.record.reveal is None
+    assert 'not revealed' in conductor.record.notice
+    assert conductor.waiting == 0
+
+
+def test_an_arena_that_lost_the_verdict_gets_it_again(tmp_path):
+    station = Station(tmp_path)
+    conductor = go(station.conductor, State.SUBMITTING)
+    refusing(station.arena, 'reveal', Conflict('revealed after the verdict is stored'), 1)
+    conductor.deliver()
+    assert conductor.record.state is State.DONE
+    assert conductor.record.verified
+    assert station.arena.calls.count('feedback') == 2
+
+
+def test_the_wait_for_videos_ends_whatever_the_clock_says(tmp_path):
+    station = Station(tmp_path)
+    conductor = go(station.conductor, State.SUBMITTING)
+    station.recorder.complete = False
+    conductor.deliver()
+    station.clock.set_ns = -3600 * 10**9
+    station.clock.now += 46 * 10**9
+    conductor.deliver()
+    assert 'videos of B' in conductor.problem
+    station.clock.now += 46 * 10**9
+    conductor.deliver()
+    assert conductor.record.state is State.DONE
+
+
+def test_a_verdict_that_is_refused_stays_and_others_go_on(tmp_path):
+    station = Station(tmp_path)
+    conductor = go(station.conductor, State.SUBMITTING)
+    refusing(station.arena, 'feedback', DataError('no such field'), 4)
+    conductor.deliver()
+    assert 'no such field' in conductor.problem
+    conductor.check()
+    assert conductor.waiting == 1
+    for _ in range(4):
+        conductor.deliver()
+    assert conductor.waiting == 0
+    assert [e.move for e in read_journal(next(
+        (tmp_path / 'sessions').glob('*-*-4*/journal.jsonl')))][-1] == 'revealed'
+
+
+@pytest.mark.parametrize('kind', [PermissionError, FileNotFoundError])
+def test_a_folder_that_cannot_be_read_is_a_problem_and_no_crash(tmp_path, kind):
+    station = Station(tmp_path)
+    conductor = go(station.conductor, State.SUBMITTING)
+    refusing(station.arena, 'upload', kind(13, 'not readable'), 1)
+    conductor.deliver()
+    assert conductor.record.state is State.SUBMITTING
+    conductor.deliver()
+    assert conductor.record.state is State.DONE
