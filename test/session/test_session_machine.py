@@ -113,12 +113,18 @@ CALLS = {
     Move.SUBMITTED: lambda s: s.submit(),
     Move.DELIVERED: lambda s: s.delivered('B'),
     Move.REVEALED: lambda s: s.revealed(Reveal('00ff', 'red', 'blue')),
+    Move.UNREVEALED: lambda s: s.unrevealed('it ended before any rollout'),
+    Move.CLOCK_SET: lambda s: s.clock_set(-3600.0),
     Move.RECOVERED: lambda s: s.recovered('the station was restarted'),
     Move.ABORTED: lambda s: s.abort('enough'),
 }
 
 
-@pytest.mark.parametrize(('state', 'move'), list(itertools.product(State, Move)),
+# No call makes this one: the salvage of a damaged journal writes it.
+MOVES = [move for move in Move if move is not Move.SALVAGED]
+
+
+@pytest.mark.parametrize(('state', 'move'), list(itertools.product(State, MOVES)),
                          ids=lambda one: one.value)
 def test_what_the_table_forbids_is_refused_and_changes_nothing(state, move):
     session = until(State.IDLE if state is State.ABORTED else state)

@@ -41,7 +41,7 @@ class Submissions:
         self._clock = clock
         self._parked: list[KeptSession] = []
         self._sending = threading.Lock()
-        self._since_ns: dict[tuple[str, Slot], int] = {}
+        self._since_ns: dict[str, int] = {}
         self._refused: dict[tuple[str, Slot], int] = {}
 
     @property
@@ -123,7 +123,7 @@ class Submissions:
     def _send_episode(self, session: KeptSession, episode: Episode) -> None:
         key, folder = (episode.session_id, episode.slot), session.folder / episode.slot.value
         now_ns = self._clock.steady_ns()
-        waited_s = (now_ns - self._since_ns.setdefault(key, now_ns)) * 1e-9
+        waited_s = (now_ns - self._since_ns.setdefault(episode.session_id, now_ns)) * 1e-9
         if not self._ready(folder) and waited_s < PATIENCE_S:
             raise NotReady(f'the videos of {episode.slot.value} are still being made')
         try:
