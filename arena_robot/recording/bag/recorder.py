@@ -246,8 +246,7 @@ class BagRecorder:
         self._problem = ''
         self._paused = False
         self._pause_ns = 0
-        self._started_ns = self.clock.steady_ns()
-        self._started_stamp_ns = self.clock.now_ns()
+        self._started_ns, self._started_stamp_ns = self.clock.steady_ns(), self.clock.now_ns()
         self._stopping.clear()
 
     def _keep(self, bag: BagWriter, message: Message) -> None:
