@@ -161,7 +161,7 @@ def session_file(record: SessionRecord) -> SessionFile:
 
 
 def _move_into(folder: Path, home: Path) -> None:
-    """Move a folder's contents into one that exists; the journal goes last, nothing is replaced."""
+    """Move what is in a folder into one that exists; the journal goes last."""
     if (home / JOURNAL).exists():
         raise SessionError(f'{home} holds another session of that id')
     for path in sorted(folder.iterdir(), key=lambda one: one.name == JOURNAL):
