@@ -98,7 +98,6 @@ def test_an_upload_is_a_sign_of_life(setting, folder, monkeypatch):
         seen.append(setting.server.sessions.get(session_id).seen_ns)
     calls('Upload', parts)
     assert seen[-1] > seen[0]
-    assert len(set(seen)) > 2
 
 
 @pytest.mark.parametrize('name', ['.steps.npz.tmp', '.DS_Store', 'notes of Jörg.txt', 'left 2.mp4',
