@@ -92,9 +92,9 @@ def run(args: argparse.Namespace) -> int:
     ask = partial(rank_comparable if placed else rank, comparisons, args.method,
                   intervals=args.intervals, seed=args.seed, level=args.level,
                   cluster=args.cluster_by, workers=workers(args), **options)
-    result, left_out = ask(), []
-    if isinstance(result, tuple):
-        result, left_out = result
+    found = ask()
+    result, left_out = found if isinstance(found, tuple) else (found, [])
+    if placed:
         comparisons = comparisons.only(result.items)
     if left_out:
         told = f"left out, not comparable with the others: {', '.join(left_out)}"

@@ -55,7 +55,7 @@ def established(counts: PairCounts) -> np.ndarray:
     total = (np.bincount(counts.low, counts.total, minlength=counts.n)
              + np.bincount(counts.high, counts.total, minlength=counts.n))
     enough = total >= ESTABLISHED
-    return enough if enough.sum() >= 2 else np.ones(counts.n, bool)
+    return np.asarray(enough if enough.sum() >= 2 else np.ones(counts.n, bool))
 
 
 def fit_held(counts: PairCounts, model: Model, warnings: tuple[str, ...] = ()) -> Fit:
@@ -158,9 +158,9 @@ def _reached(counts: PairCounts, inside: np.ndarray, upward: bool) -> np.ndarray
     better = np.r_[counts.low[up], counts.high[down]]
     worse = np.r_[counts.high[up], counts.low[down]]
     source, goal = (better, worse) if upward else (worse, better)
-    found = inside.copy()
+    found: np.ndarray = inside.copy()
     while True:
-        new = found.copy()
+        new: np.ndarray = found.copy()
         new[goal[found[source]]] = True
         if (new == found).all():
             return new

@@ -99,7 +99,7 @@ def parts(votes: Comparisons, theta: Floats, group: Ints, weight: Floats) -> tup
     one, two = group * votes.n + votes.first, group * votes.n + votes.second
     g = np.bincount(one, slope, minlength=size) - np.bincount(two, slope, minlength=size)
     v = np.bincount(one, bend, minlength=size) + np.bincount(two, bend, minlength=size)
-    return g.reshape(-1, votes.n), v.reshape(-1, votes.n)
+    return (np.asarray(g, float).reshape(-1, votes.n), np.asarray(v, float).reshape(-1, votes.n))
 
 
 def standardised(g: Floats, v: Floats) -> Floats:

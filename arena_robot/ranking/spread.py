@@ -117,7 +117,7 @@ def _information(votes: Comparisons, parts: _Parts, group: Ints, count: int, siz
     place = np.concatenate([base + a * size + b for a, b, _ in cells])
     table = np.bincount(place, np.concatenate([value for _, _, value in cells]),
                         minlength=count * size * size)
-    return np.asarray(table).reshape(count, size, size)
+    return np.asarray(table, float).reshape(count, size, size)
 
 
 def _prior(fit: Fit, anchor: np.ndarray, size: int) -> Floats:
@@ -133,7 +133,7 @@ def _prior(fit: Fit, anchor: np.ndarray, size: int) -> Floats:
 
 def _pinned(matrix: Floats, n: int) -> Floats:
     """Return the information with the common shift of the abilities held."""
-    out = matrix.copy()
+    out: Floats = matrix.copy()
     out[:n, :n] += max(float(np.trace(matrix)), 1e-9) / n ** 2
     return out
 

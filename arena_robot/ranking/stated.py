@@ -31,8 +31,8 @@ PRIOR_POLICIES = 3.0
 RANGE_DRAWS = 4_000_000
 
 
-def too_few(counts: Ints, clusters: int, by_session: bool, open_ends: tuple[Floats, Floats],
-            ) -> np.ndarray:
+def too_few(counts: Ints, clusters: int, by_session: bool,
+            open_ends: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """Return (n,) for which policies no interval is stated; ``open_ends`` is no bound (n,)."""
     least = LEAST_SESSIONS if by_session else LEAST_CLUSTERS
     above, below = open_ends
