@@ -14,7 +14,7 @@ ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-demo lint demo bench proto clean
+.PHONY: help setup test test-demo walks lint demo bench proto clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile | expand -t 20
@@ -39,6 +39,9 @@ test:  ## run the tests
 test-demo: setup  ## interrupt a demonstration five times and check that it still completes
 	@ARENA_TEST_DEMO=1 MUJOCO_GL=egl ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST \
 	$(PY) -m pytest --timeout=900 test/demo/test_demo.py
+
+walks: setup  ## run the commands of the pages as a first-time reader does, in empty folders
+	@ARENA_TEST_WALKS=1 $(PY) -m pytest --timeout=600 $(ARGS) test/cli/test_walks.py
 
 lint: setup  ## check style, types, and that generated code matches its sources
 	@.venv/bin/ruff check --output-format concise .

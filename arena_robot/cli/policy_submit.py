@@ -2,20 +2,28 @@
 Submit, change or retire a policy of yours on an arena server.
 
     arena policy submit my-policy grpc://gpu1.example.org:8000 --description 'pi0 on DROID'
+    arena policy submit my-policy grpc://gpu1.example.org:8000 --wait 120
     arena policy submit my-policy grpc://gpu2.example.org:8000 --update
     arena policy submit my-policy --resubmit        after it was suspended
     arena policy submit my-policy --retire
 """
 
 import argparse
+import time
+from typing import TYPE_CHECKING, Any
 
 from arena_robot.cli.server_call import add_server_arguments, calls
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.errors import ConfigError
 from arena_robot.safety.robots import ROBOTS
 
+if TYPE_CHECKING:
+    from arena_robot.server.client import Calls
+
 VERB = 'policy submit'
 HELP = 'submit your policy to an arena server'
+SUBMITTED, SUSPENDED = 'submitted', 'suspended'
+LOOK_S = 0.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--external-cameras', type=int, choices=(0, 1, 2), default=1)
     parser.add_argument('--no-wrist-camera', action='store_true')
     parser.add_argument('--stereo', action='store_true')
+    parser.add_argument('--wait', type=float, metavar='S', default=0.0,
+                        help='wait until the server has checked it, at most this long')
     how = parser.add_mutually_exclusive_group()
     how.add_argument('--update', action='store_true', help='change an existing policy')
     how.add_argument('--resubmit', action='store_true', help='check it again')
@@ -38,18 +48,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the call and print the policy's state."""
+    """Make the call and print the policy's state; 1 when the server suspended it."""
     from arena_robot.server.proto import arena_server_pb2 as pb
+    server = calls(args)
     if args.resubmit or args.retire:
         call = 'ResubmitPolicy' if args.resubmit else 'RetirePolicy'
-        policy = calls(args)(call, pb.NameRequest(name=args.name))
+        policy = server(call, pb.NameRequest(name=args.name))
     elif not args.address:
         raise ConfigError('the address of the policy is missing, such as grpc://host:8000')
     else:
-        policy = calls(args)('UpdatePolicy' if args.update else 'RegisterPolicy', pb.Policy(
+        policy = server('UpdatePolicy' if args.update else 'RegisterPolicy', pb.Policy(
             name=args.name, address=args.address, description=args.description,
             open_source=args.open_source, robot=args.robot, action_space=args.action_space,
             external_cameras=args.external_cameras, wrist_camera=not args.no_wrist_camera,
             stereo=args.stereo))
-    print(f'{policy.name}: {policy.state}; follow it with: arena policy mine')
-    return 0
+    policy = checked(server, policy, args.wait)
+    reason = f' ({policy.reason})' if policy.reason else ''
+    print(f'{policy.name}: {policy.state}{reason}; follow it with: arena policy mine')
+    return int(policy.state == SUSPENDED)
+
+
+def checked(server: 'Calls', policy: Any, wait_s: float) -> Any:
+    """Return the policy once the server has checked it, or as it is after ``wait_s``."""
+    from arena_robot.server.proto import arena_server_pb2 as pb
+    end_s = time.monotonic() + wait_s
+    while policy.state == SUBMITTED and time.monotonic() < end_s:
+        time.sleep(LOOK_S)
+        policy = next(p for p in server('ListPolicies', pb.Empty()).policies
+                      if p.name == policy.name)
+    return policy

@@ -7,6 +7,7 @@ launch/station.launch.py, without ROS's `launch`. Ctrl-C ends all of them.
 
     arena station --sim                               the simulated station
     arena station --sim --session --console           everything for sessions, and the page
+    arena station --example > my_lab.yaml             a station file to edit, with comments
     arena station --config my_lab.yaml --session      a lab's station; `arena session` in another
                                                       terminal runs a session
     arena station --config my_lab.yaml                the parts alone, one process per node
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 VERB = 'station'
 HELP = 'start the nodes of a station, simulated or real'
-SIM_CONFIG = 'stations/sim.yaml'
+SIM_CONFIG, LAB_CONFIG = 'stations/sim.yaml', 'stations/example_lab.yaml'
 FIND_S = 120.0
 # A recorder finishes its bag.
 END_S = 20.0
@@ -51,6 +52,8 @@ class PageProcess:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument('--config', type=Path, metavar='FILE', help='parameter file of a station')
+    parser.add_argument('--example', action='store_true',
+                        help='print an example of a station file, with comments, and end')
     parser.add_argument('--sim', action='store_true',
                         help='the simulated station (the default without --config)')
     parser.add_argument('--namespace', default='', help='namespace of all nodes, such as left')
@@ -82,7 +85,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the station until it is interrupted."""
     from arena_robot.nodes.supervisor import nodes_in
-    path = args.config or default_config()
+    if args.example:
+        print(config_file(LAB_CONFIG).read_text(encoding='utf-8'), end='')
+        return 0
+    path = args.config or config_file(SIM_CONFIG)
     if not path.is_file():
         raise ConfigError(f'no station file {path}')
     nodes = nodes_in(path, parts_needed=not args.session)
@@ -206,13 +212,13 @@ def sim_parameters(args: argparse.Namespace) -> dict[str, object]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def default_config() -> Path:
-    """Return config/stations/sim.yaml of the source tree or of the installed package."""
-    source = Path(__file__).parents[2] / 'config' / SIM_CONFIG
+def config_file(name: str) -> Path:
+    """Return a file of config/, of the source tree or of the installed package."""
+    source = Path(__file__).parents[2] / 'config' / name
     if source.is_file():
         return source
     for prefix in Path(__file__).parents:
-        installed = prefix / 'share' / 'arena_robot' / 'config' / SIM_CONFIG
+        installed = prefix / 'share' / 'arena_robot' / 'config' / name
         if installed.is_file():
             return installed
-    raise ConfigError(f'{SIM_CONFIG} is not installed; give a station file with --config')
+    raise ConfigError(f'{name} is not installed; give a station file with --config')

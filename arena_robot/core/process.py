@@ -95,7 +95,7 @@ class Process:
             return file.read().decode('utf-8', 'replace')
 
     def require(self) -> None:
-        """Raise ProcessFailed, with the last words of its log, when it has ended."""
+        """Raise ProcessFailed, with the last lines of its log, when it has ended."""
         if self.code is not None:
             raise ProcessFailed(f'{self.name} ended with {self.code}; its log is '
                                 f'{self.log_file}, and ends with:\n{self.said().strip()[-TAIL:]}')

@@ -97,11 +97,11 @@ class Demo:
              f'{len(entries)} policies, a simulated station at {options.speed:g}× real time')
         done = len(plan.jobs) - len(plan.open)
         if done:
-            line(f'  goes on in {self._folder}: {done} sessions are done already')
-        line(f'  everything is kept in {self._folder}; logs in {self._logs}')
+            line(f'  continues in {self._folder}: {done} sessions are done')
+        line(f'  files: {self._folder}; logs: {self._logs}')
         line()
-        self._progress.footer = (f'logs: {self._logs}', 'Ctrl-C ends everything; the same command '
-                              'goes on where it stood')
+        self._progress.footer = (f'logs: {self._logs}', 'Ctrl-C stops everything; the same '
+                                 'command continues from there')
 
     def _play(self, stack: ExitStack, processes: Processes, plan: Plan, arena: DemoArena,
               videos: Videos) -> None:
@@ -158,8 +158,8 @@ class Demo:
         number = index + 1
         resumed = went_before and tournament.pick_up(plan.jobs[index])
         if went_before:
-            self._progress.closed(f'session {number} goes on where it was interrupted' if resumed
-                               else f'session {number} was interrupted and begins anew')
+            self._progress.closed(f'session {number} continues where it was interrupted' if resumed
+                               else f'session {number} was interrupted and starts again')
 
         def named(session_id: str) -> None:
             plan.named(index, session_id)
@@ -173,7 +173,7 @@ class Demo:
             if end.state is State.DONE:
                 return end
             log.warning('session %d was aborted: %s', number, end.notice)
-            self._progress.closed(f'session {number} begins anew: {end.notice}')
+            self._progress.closed(f'session {number} starts again: {end.notice}')
             resumed = False
         raise SessionError(f'session {number} was aborted {ATTEMPTS} times: this machine is too '
                            'busy; try a lower --speed')

@@ -39,6 +39,9 @@ from arena_robot.server.uploads import Uploads
 
 log = logging.getLogger(__name__)
 
+# A submitted policy is not kept waiting for the next probe of all policies.
+REVIEW_S = 10.0
+
 T = TypeVar('T')
 
 THREADS = 16
@@ -136,7 +139,7 @@ class ArenaServer:
     def _chores(self) -> dict[str, tuple[float, Callable[[], object]]]:
         config = self.config
         return {
-            'review': (config.probe_period_s, self.pool.review),
+            'review': (min(REVIEW_S, config.probe_period_s), self.pool.review),
             'probe': (config.probe_period_s, self.pool.probe),
             'cancel': (min(10.0, config.session_timeout_s / 4.0),
                        lambda: self.verdicts.cancel_overdue(config.session_timeout_s)),
