@@ -37,11 +37,11 @@ from arena_robot.nodes.session.messages import (
     state_message,
     verdict_of,
 )
+from arena_robot.records.journal_file import JOURNAL, read_journal
 from arena_robot.records.session_file import read_session
 from arena_robot.server.roboarena_csv import export_tables
 from arena_robot.server.session_folders import materialise
 from arena_robot.server.store.browse import Browse
-from arena_robot.session.protocol.journal import JOURNAL, read_journal
 from arena_robot.session.protocol.record import replay
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console.serve import ConsoleServer

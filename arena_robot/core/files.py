@@ -32,13 +32,19 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode('utf-8'))
 
 
-def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
-    """Replace the content of ``path`` by ``value`` as JSON in UTF-8; ValueError for NaN."""
-    write_text(path, json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False) + '\n')
+def write_json(path: Path, value: Any, indent: int | None = 2, sync_name: bool = True) -> None:
+    """
+    Replace the content of ``path`` by ``value`` as JSON in UTF-8; ValueError for NaN.
+
+    Without ``sync_name`` the caller calls :func:`sync_folder` later, once for many files.
+    """
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False) + '\n'
+    with replacing(path, sync_name) as partial:
+        partial.write_bytes(text.encode('utf-8'))
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, sync_name: bool = True) -> Iterator[Path]:
     """
     Yield an empty temporary file; at the end of the block it takes the place of ``path``.
 
@@ -60,7 +66,8 @@ def replacing(path: Path) -> Iterator[Path]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if sync_name:
+        sync_folder(path.parent)
 
 
 def is_partial(path: Path) -> bool:

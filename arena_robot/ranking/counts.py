@@ -170,9 +170,9 @@ def one_way(counts: PairCounts) -> tuple[str, ...]:
 
 
 def shrunk_warnings(counts: PairCounts) -> tuple[str, ...]:
-    """Say where only a ridge keeps abilities finite."""
-    return tuple(f'abilities are finite only because of the ridge: {told}'
-                 for told in one_way(counts))
+    """Say where abilities are limited by the prior instead of the data."""
+    return tuple('some policies only won or only lost, so their abilities are limited by the '
+                 f'prior (the ridge), not by the data: {told}' for told in one_way(counts))
 
 
 def named(items: Sequence[str], most: int = 8) -> str:

@@ -5,13 +5,15 @@ A folder holds the ``session.json`` that a station would have written. Recorded 
 copied.
 """
 
+import functools
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from arena_robot.core.errors import DataError
+from arena_robot.core.files import sync_folder
 from arena_robot.core.iso_time import from_iso, to_iso
 from arena_robot.core.pair import Reveal
+from arena_robot.core.parallel import in_threads
 from arena_robot.core.verdict import from_plain
 from arena_robot.records.roboarena import SLOTS, RoboArenaData, RoboArenaSession
 from arena_robot.records.roboarena_csv import (
@@ -55,17 +57,20 @@ def write_evaluations(sessions: Sequence[RoboArenaSession], output: Path, origin
         if has_session(output / session.session_id):
             raise DataError(f'{output / session.session_id} holds a session already; imports do '
                             'not overwrite, name another --output')
-    # Most of the time is spent waiting for the disk; parallel writes share the waits.
-    with ThreadPoolExecutor(WRITERS) as pool:
-        for _ in pool.map(lambda session: _write(session, output, origin), sessions):
-            pass
+    # Most of the time is spent waiting for the disk; parallel writes share the waits. An import
+    # that is cut off is repeated, so names are brought to the disk together, at the end.
+    folders = in_threads(functools.partial(_write, output=output, origin=origin), sessions,
+                         WRITERS)
+    for folder in folders:
+        sync_folder(folder)
     write_tables(output, sessions)
 
 
-def _write(session: RoboArenaSession, output: Path, origin: str) -> None:
+def _write(session: RoboArenaSession, output: Path, origin: str) -> Path:
     folder = output / session.session_id
     folder.mkdir(parents=True, exist_ok=True)
-    write_session(folder, session_file(session, origin))
+    write_session(folder, session_file(session, origin), sync_name=False)
+    return folder
 
 
 def session_file(session: RoboArenaSession, origin: str) -> SessionFile:

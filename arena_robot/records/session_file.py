@@ -151,11 +151,11 @@ def read_session(folder: Path) -> SessionFile:
         raise DataError(f'{path} is not the record of a session: {error}') from error
 
 
-def write_session(folder: Path, session: SessionFile) -> None:
-    """Write the session file of a folder, whole or not at all."""
+def write_session(folder: Path, session: SessionFile, sync_name: bool = True) -> None:
+    """Write the session file of a folder, whole or not at all; see :func:`write_json`."""
     values = dataclasses.asdict(session)
     values['verdict'] = to_plain(session.verdict)
-    write_json(folder / SESSION_FILE, {'version': VERSION, **values})
+    write_json(folder / SESSION_FILE, {'version': VERSION, **values}, sync_name=sync_name)
 
 
 def comparisons_below(root: Path) -> list[Comparison]:

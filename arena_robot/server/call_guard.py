@@ -12,23 +12,17 @@ import grpc
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import (
     ArenaError,
-    Conflict,
-    DataError,
     ServerError,
-    ServerUnavailable,
     Unauthorised,
 )
-from arena_robot.policy.grpc.errors import CODE_KEY, status_of
 from arena_robot.server.base import Caller, Role, TooManyCalls
+from arena_robot.server.grpc_errors import headers_of, status_of
 from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.audit import Audit
 
 log = logging.getLogger(__name__)
 T = TypeVar('T')
 
-_STATUS = {Unauthorised: grpc.StatusCode.PERMISSION_DENIED, Conflict: grpc.StatusCode.ABORTED,
-           DataError: grpc.StatusCode.INVALID_ARGUMENT,
-           ServerUnavailable: grpc.StatusCode.UNAVAILABLE}
 _BUCKETS = 10_000
 
 
@@ -114,12 +108,8 @@ async def guarded(context: Any, work: Callable[[], Awaitable[T]]) -> T:
 
 async def refuse(context: Any, error: ArenaError) -> NoReturn:
     """End a call with the status, code and text of ``error``."""
-    status = next((s for kind, s in _STATUS.items() if isinstance(error, kind)),
-                  status_of(error))
-    if isinstance(error, TooManyCalls):
-        status = grpc.StatusCode.RESOURCE_EXHAUSTED
-    await context.abort(status, str(error), ((CODE_KEY, error.code),))
-    raise AssertionError('abort returns never')
+    await context.abort(status_of(error), str(error), headers_of(error))
+    raise AssertionError('abort always raises')
 
 
 def bearer(context: Any) -> str:

@@ -16,24 +16,20 @@ import arena_robot
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import (
-    ArenaError,
-    Conflict,
-    DataError,
     ServerError,
     ServerUnavailable,
-    Unauthorised,
 )
 from arena_robot.core.pair import Assignment, Reveal, StationInfo
 from arena_robot.core.verdict import Verdict, present
 from arena_robot.policy.base import OpenPolicy, Policy
 from arena_robot.policy.connect import connect
 from arena_robot.policy.grpc.channel import headers, open_channel
-from arena_robot.policy.grpc.errors import CODE_KEY
 from arena_robot.policy.options import MIB, CallOptions
 from arena_robot.policy.resizing import Resizing
 from arena_robot.records.episode_files import episode_files
 from arena_robot.server import wire
-from arena_robot.server.base import NoPair, TooManyCalls, UnknownSession
+from arena_robot.server.base import TooManyCalls, UnknownSession
+from arena_robot.server.grpc_errors import error_of
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.proto import arena_server_pb2_grpc as pb_grpc
 from arena_robot.server.slot_tokens import SlotTokens, TokensInMemory
@@ -42,9 +38,6 @@ log = logging.getLogger(__name__)
 
 PART_BYTES = MIB
 PAUSES_S = (0.2, 0.5, 1.0, 2.0)
-_ERRORS: dict[str, type[ArenaError]] = {
-    kind.code: kind for kind in (Conflict, DataError, Unauthorised, NoPair, UnknownSession,
-                                 TooManyCalls, ServerUnavailable, ServerError)}
 
 
 @dataclass(frozen=True)
@@ -97,7 +90,7 @@ class Calls:
                 message, timeout=timeout_s or self.address.timeout_s,
                 metadata=headers(self._options))
         except grpc.RpcError as error:
-            raise _error(error, name, self.address.target) from error
+            raise error_of(error, name, self.address.target) from error
 
     def close(self) -> None:
         """Let the connection go."""
@@ -223,14 +216,3 @@ def _digest(path: Path) -> str:
         while block := stream.read(PART_BYTES):
             total.update(block)
     return total.hexdigest()
-
-
-def _error(error: grpc.RpcError, name: str, target: str) -> ArenaError:
-    code = dict(error.trailing_metadata() or ()).get(CODE_KEY, '')
-    if code in _ERRORS:
-        return _ERRORS[code](error.details() or name)
-    if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED,
-                        grpc.StatusCode.CANCELLED):
-        return ServerUnavailable(f'{name}: the arena server at {target} does not answer '
-                                 f'({error.details()}); check the address and the network')
-    return ServerError(f'{name} at {target}: {error.code().name.lower()}: {error.details()}')

@@ -156,7 +156,7 @@ def test_what_has_no_finite_maximum_is_held_by_the_prior_or_refused_if_asked():
         with pytest.raises(RankingError, match=r'every verdict went one way.*\{b, c\}; \{a\}'):
             make(l2=0)(beaten)
         fit = make(l2=0.1)(beaten)
-        assert any('only because of the ridge' in x for x in fit.diagnostics.warnings)
+        assert any('limited by the prior (the ridge)' in x for x in fit.diagnostics.warnings)
         held = make()(beaten)
         np.testing.assert_allclose(held.scores, make(l2=PRIOR_L2)(beaten).scores, atol=1e-9)
         assert held.ridge.tolist() == [PRIOR_L2] * 3

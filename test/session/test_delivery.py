@@ -5,7 +5,7 @@ from conducted_station import Station, go
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import Conflict, DataError, ServerUnavailable
-from arena_robot.session.protocol.journal import read_journal
+from arena_robot.records.journal_file import read_journal
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.submission import TRIES
 

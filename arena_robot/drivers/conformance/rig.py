@@ -12,6 +12,7 @@ from arena_robot.core.observation import DOF
 from arena_robot.drivers.base import Arm, Camera, Gripper, Part
 
 P = TypeVar('P', bound=Part)
+M = TypeVar('M', Arm, Gripper)
 
 
 def _nothing() -> None:
@@ -78,43 +79,36 @@ class Rig(Generic[P]):
 
 
 @dataclass
-class ArmRig(Rig[Arm]):
+class MovingRig(Rig[M]):
+    """A part that moves and can be stopped."""
+
+    def newest_ns(self, max_age_s: float | None = None) -> int:
+        """Return the stamp of the newest state."""
+        return self.part.state(self._age_s(max_age_s)).stamp_ns
+
+    def next_ns(self, timeout_s: float = 2.0) -> int:
+        """Return the stamp of the next state."""
+        return self.part.wait_state(timeout_s).stamp_ns
+
+    def halt(self) -> None:
+        """Stop the part; it holds."""
+        self.part.stop()
+
+
+@dataclass
+class ArmRig(MovingRig[Arm]):
     """An arm; ``joints`` are the indices of those that a motion may use."""
 
     protocol = Arm
 
     joints: tuple[int, ...] = tuple(range(DOF))
 
-    def newest_ns(self, max_age_s: float | None = None) -> int:
-        """Return the stamp of the newest state."""
-        return self.part.state(self._age_s(max_age_s)).stamp_ns
-
-    def next_ns(self, timeout_s: float = 2.0) -> int:
-        """Return the stamp of the next state."""
-        return self.part.wait_state(timeout_s).stamp_ns
-
-    def halt(self) -> None:
-        """Stop the arm; it holds."""
-        self.part.stop()
-
 
 @dataclass
-class GripperRig(Rig[Gripper]):
+class GripperRig(MovingRig[Gripper]):
     """A gripper."""
 
     protocol = Gripper
-
-    def newest_ns(self, max_age_s: float | None = None) -> int:
-        """Return the stamp of the newest state."""
-        return self.part.state(self._age_s(max_age_s)).stamp_ns
-
-    def next_ns(self, timeout_s: float = 2.0) -> int:
-        """Return the stamp of the next state."""
-        return self.part.wait_state(timeout_s).stamp_ns
-
-    def halt(self) -> None:
-        """Stop the fingers."""
-        self.part.stop()
 
 
 @dataclass

@@ -9,16 +9,21 @@ import grpc.aio
 from arena_robot.core.action import Chunk
 from arena_robot.core.errors import PolicyUnavailable
 from arena_robot.core.observation import Observation
-from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.channel import headers, open_aio_channel
+from arena_robot.policy.grpc.endpoint import (
+    PolicyEndpoint,
+    infer_request,
+    reset_request,
+    spec_request,
+)
 from arena_robot.policy.grpc.errors import error_of
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 
 
-class AsyncGrpcPolicy:
+class AsyncGrpcPolicy(PolicyEndpoint):
     """
     A remote policy for asyncio programs, such as a relay: ``async with`` it.
 
@@ -27,28 +32,16 @@ class AsyncGrpcPolicy:
 
     def __init__(self, target: str, secure: bool = False,
                  options: CallOptions | None = None) -> None:
-        self._target = target
-        self._secure = secure
-        self._options = options or CallOptions()
+        super().__init__(target, secure, options)
         self._channel: grpc.aio.Channel | None = None
         self._stub: Any = None
-        self._spec: PolicySpec | None = None
-        self.address = f"grpc{'s' if secure else ''}://{target}"
-
-    @property
-    def spec(self) -> PolicySpec:
-        """What the policy wants and answers, as it said when the connection was opened."""
-        if self._spec is None:
-            raise PolicyUnavailable(f'{self.address} is not open')
-        return self._spec
 
     async def open(self) -> 'AsyncGrpcPolicy':
         """Connect; raises PolicyError when nobody answers or the spec makes no sense."""
         self._channel = open_aio_channel(self._target, self._secure, self._options)
         self._stub = pb_grpc.PolicyServiceStub(self._channel)
         try:
-            reply = await self._call('GetSpec', self._options.connect_timeout_s,
-                                     pb.GetSpecRequest(protocol_version=PROTOCOL_VERSION))
+            reply = await self._call('GetSpec', self._options.connect_timeout_s, spec_request())
             self._spec = wire.spec_from_wire(reply, self.address)
         except BaseException:
             await self.close()
@@ -66,14 +59,12 @@ class AsyncGrpcPolicy:
         """Send an observation that is already serialized, as a relay does; no checks."""
         out: pb.InferReply = await self._call(
             'Infer', timeout_s or self._options.infer_timeout_s,
-            pb.InferRequest(protocol_version=PROTOCOL_VERSION, episode=episode,
-                            observation=observation))
+            infer_request(observation, episode))
         return out
 
     async def reset(self, episode: str = '') -> None:
         """Let the policy forget an episode."""
-        await self._call('Reset', self._options.reset_timeout_s,
-                         pb.ResetRequest(protocol_version=PROTOCOL_VERSION, episode=episode))
+        await self._call('Reset', self._options.reset_timeout_s, reset_request(episode))
 
     async def close(self) -> None:
         """Hang up; closing twice is fine."""

@@ -11,9 +11,15 @@ import grpc
 from arena_robot.core.action import Chunk
 from arena_robot.core.errors import PolicyUnavailable
 from arena_robot.core.observation import Observation
-from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec
+from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.channel import headers, open_channel
+from arena_robot.policy.grpc.endpoint import (
+    PolicyEndpoint,
+    infer_request,
+    reset_request,
+    spec_request,
+)
 from arena_robot.policy.grpc.errors import error_of
 from arena_robot.policy.grpc.stream import CallStream
 from arena_robot.policy.options import CallOptions
@@ -23,7 +29,7 @@ from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 logger = logging.getLogger(__name__)
 
 
-class GrpcPolicy:
+class GrpcPolicy(PolicyEndpoint):
     """
     A remote policy: ``open`` connects and asks for the spec, then every call has a deadline.
 
@@ -33,21 +39,10 @@ class GrpcPolicy:
 
     def __init__(self, target: str, secure: bool = False,
                  options: CallOptions | None = None) -> None:
-        self._target = target
-        self._secure = secure
-        self._options = options or CallOptions()
+        super().__init__(target, secure, options)
         self._channel: grpc.Channel | None = None
         self._stream: CallStream | None = None
         self._stub: Any = None
-        self._spec: PolicySpec | None = None
-        self.address = f"grpc{'s' if secure else ''}://{target}"
-
-    @property
-    def spec(self) -> PolicySpec:
-        """What the policy wants and answers, as it said when the connection was opened."""
-        if self._spec is None:
-            raise PolicyUnavailable(f'{self.address} is not open')
-        return self._spec
 
     def open(self) -> 'GrpcPolicy':
         """Connect; raises PolicyError when nobody answers or the spec makes no sense."""
@@ -72,8 +67,7 @@ class GrpcPolicy:
                     timeout_s: float | None = None) -> pb.InferReply:
         """Send an observation that is already serialized, as a relay does; no checks."""
         limit_s = timeout_s or self._options.infer_timeout_s
-        request = pb.InferRequest(protocol_version=PROTOCOL_VERSION, episode=episode,
-                                  observation=observation)
+        request = infer_request(observation, episode)
         if self._stream is not None:
             return self._stream.infer(request, limit_s)
         out: pb.InferReply = self._call('Infer', request, limit_s)
@@ -81,7 +75,7 @@ class GrpcPolicy:
 
     def reset(self, episode: str = '') -> None:
         """Let the policy forget an episode."""
-        request = pb.ResetRequest(protocol_version=PROTOCOL_VERSION, episode=episode)
+        request = reset_request(episode)
         if self._stream is not None:
             self._stream.reset(request, self._options.reset_timeout_s)
         else:
@@ -105,9 +99,8 @@ class GrpcPolicy:
         self.close()
 
     def _ask_spec(self) -> PolicySpec:
-        request = pb.GetSpecRequest(protocol_version=PROTOCOL_VERSION)
         return wire.spec_from_wire(
-            self._call('GetSpec', request, self._options.connect_timeout_s), self.address)
+            self._call('GetSpec', spec_request(), self._options.connect_timeout_s), self.address)
 
     def _call(self, method: str, request: Any, timeout_s: float) -> Any:
         if self._stub is None:

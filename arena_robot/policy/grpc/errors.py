@@ -45,12 +45,17 @@ def status_of(error: ArenaError) -> grpc.StatusCode:
     return STATUS.get(error.code, grpc.StatusCode.INTERNAL)
 
 
+def code_of(rpc: grpc.RpcError) -> str:
+    """Return the code of the suite's error that a failed call was ended with, '' without one."""
+    return str(dict(rpc.trailing_metadata() or ()).get(CODE_KEY, ''))
+
+
 def error_of(rpc: grpc.RpcError, what: str, address: str) -> PolicyError:
     """Return the error of a failed call; ``what`` names the call, such as ``'Infer'``."""
     status = rpc.code()
     details = rpc.details() or ''
-    code = dict(rpc.trailing_metadata() or ()).get(CODE_KEY, '')
-    kind = BY_CODE.get(str(code)) or BY_STATUS.get(status, PolicyError)
+    code = code_of(rpc)
+    kind = BY_CODE.get(code) or BY_STATUS.get(status, PolicyError)
     hint = '' if code else f' ({HINTS[kind]})' if kind in HINTS else ''
     return kind(f'{what} at {address}: {details or status.name.lower()}{hint}')
 

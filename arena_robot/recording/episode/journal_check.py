@@ -1,14 +1,14 @@
 """Check that the session's journal and the bag agree."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from arena_robot.core.errors import DataError
 from arena_robot.recording.bag.stream_check import Result
 from arena_robot.records.episode_file import EpisodeFile
+from arena_robot.records.journal_file import JOURNAL, Entry, read_journal
 
-JOURNAL = 'journal.jsonl'
 _TORN_STEPS = 45
 
 
@@ -22,12 +22,10 @@ def journal_findings(folder: Path, summary: EpisodeFile) -> Iterator[Result]:
     path = folder.absolute().parent / JOURNAL
     if not path.exists():
         return
-    lines = path.read_text(encoding='utf-8', errors='replace').split('\n')[:-1]
     try:
-        entries = [json.loads(line) for line in lines]
-        end = _end(entries, summary.slot)
-    except (ValueError, KeyError, TypeError) as error:
-        yield False, 'journal', f'{path} is damaged: {error!r}'
+        end = _end(list(read_journal(path)), summary.slot)
+    except (DataError, ValueError, KeyError, TypeError) as error:
+        yield False, 'journal', f'{path} is damaged: {error}'
         return
     if end is None:
         yield False, 'journal', f'{path} does not say how slot {summary.slot} ended'
@@ -40,19 +38,19 @@ def journal_findings(folder: Path, summary: EpisodeFile) -> Iterator[Result]:
                f"ended '{end['end']}' in the journal, '{summary.end_reason}' in the bag")
 
 
-def _end(entries: list[Mapping[str, Any]], slot: str) -> Mapping[str, Any] | None:
+def _end(entries: Sequence[Entry], slot: str) -> Mapping[str, Any] | None:
     running, found = '', None
     for entry in entries:
-        move = str(entry['move'])
+        move = entry.move
         if move.startswith('started_'):
             running = move[-1].upper()
         elif move == 'ended' and running == slot:
-            found = {'steps': int(entry['data']['steps']), 'end': str(entry['data']['end'])}
+            found = {'steps': int(entry.data['steps']), 'end': str(entry.data['end'])}
         elif move == 'recovered' and running == slot and found is None:
             found = {'steps': _last_tick(entries, entry), 'end': 'interrupted', 'torn': True}
     return found
 
 
-def _last_tick(entries: list[Mapping[str, Any]], until: Mapping[str, Any]) -> int:
-    ticks = [e['data']['steps'] for e in entries if e['move'] == 'ticked' and e['n'] < until['n']]
+def _last_tick(entries: Sequence[Entry], until: Entry) -> int:
+    ticks = [e.data['steps'] for e in entries if e.move == 'ticked' and e.n < until.n]
     return int(ticks[-1]) if ticks else 0

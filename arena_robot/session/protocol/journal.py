@@ -1,15 +1,12 @@
 """
-Write-ahead journal: one JSON object per line, written to the disk before it takes effect.
+Write-ahead journal: entries of a journal file, written to the disk before they take effect.
 
-Line n is ``{"n": n, "t": stamp_ns, "move": "...", "data": {...}}``. If the process is killed or
-the machine loses power, at most the last line is incomplete; it is removed at the next open.
+An incomplete last line, which a power failure can leave, is removed at the next open.
 """
 
 import fcntl
-import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -17,20 +14,9 @@ from typing import Any, Protocol
 from typing_extensions import Self
 
 from arena_robot.core.clock import Clock
-from arena_robot.core.errors import DataError, SessionError
+from arena_robot.core.errors import SessionError
 from arena_robot.core.files import move, sync_folder
-
-JOURNAL = 'journal.jsonl'
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One entry of the journal."""
-
-    n: int
-    stamp_ns: int
-    move: str
-    data: Mapping[str, Any]
+from arena_robot.records.journal_file import Entry, line_of, read_journal, whole_length
 
 
 class Log(Protocol):
@@ -60,7 +46,7 @@ class Journal:
         try:
             lock_journal(file, self.path)
             self.entries = list(read_journal(self.path))
-            end = _whole_length(self.path.read_bytes())
+            end = whole_length(self.path.read_bytes())
             if end != os.fstat(file).st_size:
                 os.ftruncate(file, end)
                 os.fsync(file)
@@ -95,9 +81,9 @@ class Journal:
         self.entries.append(entry)
         return entry
 
-    def move_folder(self, home: Path) -> None:
-        """Rename the folder of the file to ``home``; the journal stays open."""
-        move(self.path.parent, home)
+    def move_folder(self, home: Path, mover: Callable[[Path, Path], None] = move) -> None:
+        """Move the folder of the file to ``home`` by ``mover``; the journal stays open."""
+        mover(self.path.parent, home)
         self.path = home / self.path.name
 
     def close(self) -> None:
@@ -113,43 +99,6 @@ class Journal:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         self.close()
-
-
-def read_journal(path: Path) -> Iterator[Entry]:
-    """
-    Yield the entries of a journal file; an incomplete last line is ignored.
-
-    Raises DataError for any other damage, naming the line.
-    """
-    raw = path.read_bytes()
-    lines = raw[:_whole_length(raw)].splitlines()
-    for n, line in enumerate(lines):
-        try:
-            entry = parse_entry(line)
-        except DataError as error:
-            raise DataError(f'{path} line {n + 1} is damaged: {error}') from error
-        if entry.n != n:
-            raise DataError(f'{path} line {n + 1} has number {entry.n}: lines are missing')
-        yield entry
-
-
-def parse_entry(line: bytes) -> Entry:
-    """Return the entry in a line of a journal; DataError when it is not one."""
-    try:
-        item = json.loads(line)
-        return Entry(int(item['n']), int(item['t']), str(item['move']), dict(item['data']))
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise DataError(f'{error or type(error).__name__}') from error
-
-
-def line_of(entry: Entry) -> bytes:
-    """Return the line that an entry is written as."""
-    item = {'n': entry.n, 't': entry.stamp_ns, 'move': entry.move, 'data': entry.data}
-    return (json.dumps(item, ensure_ascii=False, allow_nan=False) + '\n').encode('utf-8')
-
-
-def _whole_length(raw: bytes) -> int:
-    return raw.rfind(b'\n') + 1
 
 
 def lock_journal(file: int, path: Path) -> None:

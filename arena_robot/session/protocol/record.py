@@ -22,9 +22,9 @@ from arena_robot.core.verdict import (
     missing,
     with_said,
 )
+from arena_robot.records.journal_file import Entry
 from arena_robot.records.session_file import SessionSlot
 from arena_robot.session.base import Reveal, commitment
-from arena_robot.session.protocol.journal import Entry
 from arena_robot.session.protocol.states import TRANSITIONS, Move, State, possible
 
 

@@ -14,13 +14,8 @@ from typing import Any
 
 from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.core.files import write_bytes
-from arena_robot.session.protocol.journal import (
-    Entry,
-    line_of,
-    lock_journal,
-    parse_entry,
-    read_journal,
-)
+from arena_robot.records.journal_file import Entry, line_of, parse_entry, read_journal
+from arena_robot.session.protocol.journal import lock_journal
 from arena_robot.session.protocol.record import SessionRecord, apply, replay
 from arena_robot.session.protocol.states import TRANSITIONS, Move, State
 

@@ -15,8 +15,9 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ArenaError, SessionError
 from arena_robot.core.files import move, sync_folder
 from arena_robot.core.iso_time import to_iso
+from arena_robot.records.journal_file import JOURNAL
 from arena_robot.records.session_file import SessionFile, Source, write_session
-from arena_robot.session.protocol.journal import JOURNAL, Journal
+from arena_robot.session.protocol.journal import Journal
 from arena_robot.session.protocol.machine import Session
 from arena_robot.session.protocol.record import SessionRecord, replay
 from arena_robot.session.protocol.salvage import PENDING, mend_journal, read_record
@@ -48,11 +49,7 @@ class KeptSession(Session):
         folder = self.folder
         if folder.name.startswith(PENDING) and self.record.session_id:
             home = folder.with_name(self.record.session_id)
-            if home.exists():
-                _move_into(folder, home)
-                self._journal.path = home / JOURNAL
-            else:
-                self._journal.move_folder(home)
+            self._journal.move_folder(home, _move_into if home.exists() else move)
 
     def write_summary(self) -> None:
         """Write ``session.json`` from the record, atomically."""

@@ -1,0 +1,41 @@
+"""What the blocking and the asyncio client of a policy server share: address, options, spec."""
+
+from arena_robot.core.errors import PolicyUnavailable
+from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec
+from arena_robot.policy.options import CallOptions
+from arena_robot.policy.proto import arena_policy_pb2 as pb
+
+
+class PolicyEndpoint:
+    """A policy behind ``host:port``, and the requests that it understands."""
+
+    def __init__(self, target: str, secure: bool = False,
+                 options: CallOptions | None = None) -> None:
+        self._target = target
+        self._secure = secure
+        self._options = options or CallOptions()
+        self._spec: PolicySpec | None = None
+        self.address = f"grpc{'s' if secure else ''}://{target}"
+
+    @property
+    def spec(self) -> PolicySpec:
+        """Required input and output of the policy, as it said when the connection was opened."""
+        if self._spec is None:
+            raise PolicyUnavailable(f'{self.address} is not open')
+        return self._spec
+
+
+def spec_request() -> pb.GetSpecRequest:
+    """Return the request for the spec."""
+    return pb.GetSpecRequest(protocol_version=PROTOCOL_VERSION)
+
+
+def infer_request(observation: bytes, episode: str) -> pb.InferRequest:
+    """Return the request for the next chunk; the observation is already serialized."""
+    return pb.InferRequest(protocol_version=PROTOCOL_VERSION, episode=episode,
+                           observation=observation)
+
+
+def reset_request(episode: str) -> pb.ResetRequest:
+    """Return the request to clear an episode."""
+    return pb.ResetRequest(protocol_version=PROTOCOL_VERSION, episode=episode)
