@@ -1,4 +1,4 @@
-"""Build a whole server from its configuration, run it, and take it down again."""
+"""Builds the server from its configuration, runs it and closes it."""
 
 import asyncio
 import logging
@@ -86,7 +86,7 @@ class ArenaServer:
         self._housekeeping = Housekeeping(self._chores())
 
     def open(self) -> None:
-        """Migrate, listen, start the chores; ConfigError when the configuration cannot be."""
+        """Migrate the database, listen, start the chores; ConfigError when that fails."""
         self.config.data.mkdir(parents=True, exist_ok=True)
         self.database.open()
         self.blobs.open()
@@ -100,7 +100,7 @@ class ArenaServer:
         log.info('listening on %s:%d', self.config.host, self.port)
 
     def close(self) -> None:
-        """Finish the calls in hand, stop listening, let the database go; twice is fine."""
+        """Finish running calls, stop listening, close the database; can be called twice."""
         self._housekeeping.close()
         if self._server is not None:
             self._on_loop(self._unlisten)
@@ -120,7 +120,7 @@ class ArenaServer:
         self.close()
 
     def chores_now(self) -> None:
-        """Review, probe, cancel and grant without waiting for their time."""
+        """Run the chores (review, probe, cancel, grant) now."""
         self._housekeeping.soon()
 
     def first_token(self, name: str = 'maintainer', institution: str = 'local') -> str | None:

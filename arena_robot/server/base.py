@@ -1,4 +1,4 @@
-"""Words of the server: roles, states of policies and sessions, and the records it hands out."""
+"""Types of the server: roles, states of policies and sessions, and the records it hands out."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -7,7 +7,7 @@ from arena_robot.core.errors import ServerError
 
 
 class UnknownSession(ServerError):
-    """There is no session of that id."""
+    """There is no session with that id."""
 
     code = 'unknown_session'
 
@@ -34,7 +34,7 @@ class Role(str, Enum):
 
 
 class PolicyState(str, Enum):
-    """The life of a policy."""
+    """States of a policy."""
 
     SUBMITTED = 'submitted'
     PROBATION = 'probation'
@@ -44,7 +44,7 @@ class PolicyState(str, Enum):
 
 
 class SessionState(str, Enum):
-    """The life of a session at the server."""
+    """States of a session at the server."""
 
     RUNNING = 'running'
     DONE = 'done'

@@ -1,4 +1,4 @@
-"""Where uploaded files end up: a folder, or anything else that fsspec names by URL (S3…)."""
+"""The store of uploaded files: a folder, or anything else that fsspec names by URL (S3…)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ COPY_BYTES = 1 << 22
 
 
 class Blobs:
-    """Whole files by key; a key is written once, all of it or nothing."""
+    """Files by key; a file is written once, completely or not at all."""
 
     def __init__(self, url: str) -> None:
         self._url = url

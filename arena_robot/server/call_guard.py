@@ -1,4 +1,4 @@
-"""What stands before every call: the token, the rate, the audit line, the error's status."""
+"""What happens around every call: token, rate limit, audit line, status of an error."""
 
 import asyncio
 import logging
@@ -48,7 +48,7 @@ class RateLimit:
 
 
 class CallGuard:
-    """Runs a call's work in a thread, with everything that must stand around it."""
+    """Runs a call in a thread: checks token, roles and rate, writes the audit line."""
 
     def __init__(self, accounts: Accounts, audit: Audit, limit: RateLimit,
                  threads: Executor) -> None:

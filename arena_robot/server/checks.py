@@ -1,4 +1,4 @@
-"""What the server asks of a policy before and while it is in the pool."""
+"""Checks of a policy before it enters the pool, and while it is there."""
 
 import math
 

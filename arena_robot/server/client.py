@@ -73,7 +73,8 @@ class Calls:
         """
         Call ``name`` with a message, or with what a function returns: an iterator of messages.
 
-        Errors are ServerErrors. A server that asks to slow down is given time, four times over.
+        Errors are ServerErrors. When the server reports too many calls, it is called again after
+        a pause, up to four times.
         """
         for pause_s in (*PAUSES_S, None):
             try:
@@ -93,7 +94,7 @@ class Calls:
             raise error_of(error, name, self.address.target) from error
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._channel.close()
 
 
@@ -110,7 +111,7 @@ class RemoteArena:
         self._policies: dict[tuple[str, Slot], OpenPolicy] = {}
 
     def close(self) -> None:
-        """Let every connection go."""
+        """Close every connection."""
         for policy in self._policies.values():
             policy.close()
         self._policies.clear()
@@ -131,7 +132,7 @@ class RemoteArena:
         return float(offset_s)
 
     def assign(self, station: StationInfo, evaluator: str, prompt: str) -> Assignment:
-        """Return a new blind pair; asked again under the same name when the line was cut."""
+        """Return a new blind pair; the same request is repeated after a lost connection."""
         self.check()
         request = pb.AssignRequest(request=uuid.uuid4().hex, evaluator=evaluator, prompt=prompt)
         try:

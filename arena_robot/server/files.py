@@ -1,4 +1,4 @@
-"""A session's files by name: words that stations and server share."""
+"""Names of a session's files, as stations and server use them."""
 
 import re
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ class Housekeeping:
         self._thread.start()
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """Stop after the chore in hand."""
+        """Stop after the running chore."""
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():

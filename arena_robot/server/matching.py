@@ -37,7 +37,7 @@ PosteriorOf = Callable[[Sequence[PolicyRecord]], Posterior | None]
 
 @dataclass(frozen=True)
 class Request:
-    """A station's wish: ``request`` is its own unique name for it, so that it can be repeated."""
+    """A station's request; ``request`` is its unique name, so that it can be repeated."""
 
     request: str
     evaluator: str

@@ -20,7 +20,7 @@ Check = Callable[[str], str]
 
 class Pool:
     """
-    The policies' life.
+    Registers policies and changes their states.
 
     ``conformance`` and ``probe`` take an address and return what is wrong with the policy there
     ('' when nothing is). Without ``probation`` a policy that passes is in the pool at once.
@@ -59,7 +59,7 @@ class Pool:
         return self._policies.move(name, PolicyState.SUBMITTED)
 
     def retire(self, caller: Caller, name: str) -> PolicyRecord:
-        """Take a policy out for good; its results stay."""
+        """Retire a policy; its results stay."""
         self.mine(caller, name)
         return self._policies.move(name, PolicyState.RETIRED)
 

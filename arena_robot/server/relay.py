@@ -53,7 +53,7 @@ SENTENCES: dict[type[ArenaError], str] = {
 
 @dataclass(frozen=True)
 class Route:
-    """Where a slot token leads; known for ``ROUTE_S`` seconds, then asked for again."""
+    """The policy behind a slot token; read again after ``ROUTE_S`` seconds."""
 
     session_id: str
     slot: Slot
@@ -76,7 +76,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
         self._counted: set[tuple[str, Slot]] = set()
 
     async def GetSpec(self, request: pb.GetSpecRequest, context: Any) -> pb.Spec:
-        """Return what the slot's policy wants to be shown."""
+        """Return the spec of the slot's policy."""
         async def work() -> pb.Spec:
             wire.check_version(request.protocol_version)
             route = await self._route(context)
@@ -123,7 +123,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
         return reply
 
     async def close(self) -> None:
-        """Let every policy go."""
+        """Close the connections to all policies."""
         for way in list(self._upstreams.values()):
             await way.close()
 
@@ -180,7 +180,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
 
 
 async def _blind(work: Callable[[], Awaitable[T]]) -> T:
-    """Return what ``work`` returns; a policy's error keeps its kind and loses its words."""
+    """Return what ``work`` returns; a policy's error keeps its class and gets a fixed text."""
     try:
         return await work()
     except PolicyError as error:

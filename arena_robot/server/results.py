@@ -98,7 +98,7 @@ class Results:
         """
         Return the newest standings that are there, at once.
 
-        When verdicts came in since, newer ones are computed behind the reader's back.
+        When verdicts came in since, newer ones are computed in the background.
         """
         key = (method, open_source, intervals)
         with self._lock:
@@ -138,7 +138,7 @@ class Results:
         return json.dumps({**as_json(found), 'not_comparable': others}, allow_nan=False)
 
     def forget(self) -> None:
-        """Look again at the next question: a verdict was just stored."""
+        """Read the verdicts again at the next call: one was just stored."""
         with self._lock:
             self._looked_s = float('-inf')
 

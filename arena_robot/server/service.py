@@ -1,4 +1,4 @@
-"""The calls of ``arena.v1``: take a message apart, let the right object work, answer."""
+"""The calls of ``arena.v1``: parse the message, call the object that does the work, answer."""
 
 import functools
 import time
@@ -57,7 +57,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
         return pb.HelloReply(version=arena_robot.__version__, now_ns=self._parts.clock.now_ns())
 
     async def Assign(self, request: pb.AssignRequest, context: Any) -> pb.AssignReply:
-        """Hand out a blind pair."""
+        """Assign a blind pair."""
         def work(caller: Caller) -> pb.AssignReply:
             if not 16 <= len(request.request) <= 64:
                 raise DataError('an assignment needs a request name of 16 to 64 characters')
@@ -155,7 +155,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
                                  self._parts.pool.resubmit(caller, request.name))
 
     async def RetirePolicy(self, request: pb.NameRequest, context: Any) -> pb.Policy:
-        """Take a policy out for good."""
+        """Retire a policy."""
         return await self._owner(context, 'retire_policy', request.name, lambda caller:
                                  self._parts.pool.retire(caller, request.name))
 

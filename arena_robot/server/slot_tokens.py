@@ -17,7 +17,7 @@ class SlotTokens(Protocol):
 
 
 class TokensInMemory:
-    """Tokens that are gone with the process."""
+    """Tokens in memory only; lost when the process ends."""
 
     def __init__(self) -> None:
         self._tokens: dict[str, dict[str, str]] = {}

@@ -33,20 +33,20 @@ class Upstream(Protocol):
     """One policy server; errors are PolicyErrors."""
 
     async def spec(self, timeout_s: float) -> pb.Spec:
-        """Return what the policy wants."""
+        """Return the spec of the policy."""
 
     async def infer(self, episode: str, observation: bytes, timeout_s: float) -> pb.InferReply:
         """Return the next chunk."""
 
     async def reset(self, episode: str, timeout_s: float) -> None:
-        """Forget an episode."""
+        """Clear an episode."""
 
     async def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
 
 
 class GrpcUpstream:
-    """A policy served over gRPC: observations pass through unopened."""
+    """A policy served over gRPC: observations are passed on without decoding."""
 
     def __init__(self, address: str, ca: Path | None = None) -> None:
         self._address = address
@@ -58,7 +58,7 @@ class GrpcUpstream:
         self._stub = pb_grpc.PolicyServiceStub(self._channel)
 
     async def spec(self, timeout_s: float) -> pb.Spec:
-        """Return what the policy wants."""
+        """Return the spec of the policy."""
         request = pb.GetSpecRequest(protocol_version=PROTOCOL_VERSION)
         try:
             out: pb.Spec = await self._stub.GetSpec(request, timeout=timeout_s)
@@ -77,7 +77,7 @@ class GrpcUpstream:
             raise error_of(error, 'Infer', self._address) from error
 
     async def reset(self, episode: str, timeout_s: float) -> None:
-        """Forget an episode."""
+        """Clear an episode."""
         request = pb.ResetRequest(protocol_version=PROTOCOL_VERSION, episode=episode)
         try:
             await self._stub.Reset(request, timeout=timeout_s)
@@ -85,7 +85,7 @@ class GrpcUpstream:
             raise error_of(error, 'Reset', self._address) from error
 
     async def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         await self._channel.close()
 
 
@@ -99,7 +99,7 @@ class DecodedUpstream:
         self._turn = asyncio.Lock()
 
     async def spec(self, timeout_s: float) -> pb.Spec:
-        """Return what the policy wants."""
+        """Return the spec of the policy."""
         return await self._run(lambda policy: wire.spec_to_wire(policy.spec), timeout_s)
 
     async def infer(self, episode: str, observation: bytes, timeout_s: float) -> pb.InferReply:
@@ -110,11 +110,11 @@ class DecodedUpstream:
         return await self._run(ask, timeout_s)
 
     async def reset(self, episode: str, timeout_s: float) -> None:
-        """Forget an episode."""
+        """Clear an episode."""
         await self._run(lambda policy: policy.reset(episode), timeout_s)
 
     async def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         policy, self._policy = self._policy, None
         if policy is not None:
             await self._in_thread(policy.close)
@@ -152,7 +152,7 @@ def upstream(address: str, threads: Executor) -> Upstream:
 
 
 def checked(reply: pb.InferReply) -> pb.InferReply:
-    """Return a reply with nothing in it but the actions; BadReply when they are not actions."""
+    """Return a reply that has the actions only; BadReply when they are not actions."""
     rows, columns = reply.rows, reply.columns
     if not 1 <= rows <= 1024 or columns not in (7, 8) or rows * columns != len(reply.actions):
         raise BadReply(f'{rows}x{columns} actions with {len(reply.actions)} numbers')

@@ -1,4 +1,4 @@
-"""Between protobuf messages and core words; a word that is not one is a DataError."""
+"""Converts protobuf messages and core types; DataError for an unknown word."""
 
 from enum import Enum
 from typing import Any, TypeVar

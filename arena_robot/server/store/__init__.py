@@ -1,5 +1,5 @@
 """
-What the server remembers: one relational database, SQLite or PostgreSQL with the same code.
+The server's data: one relational database, SQLite or PostgreSQL with the same code.
 
 ``Database`` opens, migrates and hands out transactions; each other file is one subject.
 """

@@ -80,7 +80,7 @@ class Page:
 
 @dataclass(frozen=True)
 class PolicyCard:
-    """A policy in the open: no address, no reason, no owner's business."""
+    """What the public may see of a policy: no address, no reason, nothing of its owner."""
 
     id: int
     name: str

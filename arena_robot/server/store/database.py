@@ -55,7 +55,7 @@ class Database:
         self._migrate()
 
     def close(self) -> None:
-        """Let every connection go."""
+        """Close every connection."""
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
@@ -75,7 +75,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Yield a connection in a transaction: all of it happens, or nothing."""
+        """Yield a connection in a transaction: committed as a whole, or not at all."""
         # SQLite has one writer at a time and lets the others poll; a lock lets them queue.
         with self._turn, self._opened().connect() as connection:
             if self.is_sqlite:

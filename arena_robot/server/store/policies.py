@@ -1,4 +1,4 @@
-"""The pool: policies and the steps of their life."""
+"""The pool: policies and the changes of their states."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -42,7 +42,7 @@ class NewPolicy:
 
 
 class Policies:
-    """Register, find, move through life."""
+    """Register and find policies, and change their states."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -94,7 +94,7 @@ class Policies:
         return self.get(name)
 
     def move(self, name: str, to: PolicyState, reason: str = '') -> PolicyRecord:
-        """Move a policy to its next state; Conflict for a step that its life does not have."""
+        """Move a policy to its next state; Conflict when that step is not allowed."""
         with self._database.write() as connection:
             row = connection.execute(sa.select(policies.c.state).where(
                 policies.c.name == name).with_for_update()).first()

@@ -1,7 +1,7 @@
 """
 The tables. Times are integer nanoseconds of the server's clock; progress is 0..1.
 
-Text that people typed is kept as they typed it; escaping is the business of whoever shows it.
+Text that people typed is kept as they typed it; pages escape it when they show it.
 """
 
 from typing import Any
