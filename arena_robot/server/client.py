@@ -16,6 +16,9 @@ import arena_robot
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import (
+    ArenaError,
+    Conflict,
+    DataError,
     ServerError,
     ServerUnavailable,
 )
