@@ -5,21 +5,23 @@ Start the session node and the recorder beside a station's nodes.
 the evaluator's page.
 """
 
+import sys
 from pathlib import Path
 
-from launch.actions import DeclareLaunchArgument
-from launch.conditions import IfCondition
+from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
+from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
-from launch_ros.actions import Node
 
-from launch import LaunchDescription
+from arena_robot.core.errors import ConfigError
+from arena_robot.nodes.station_file import unknown_arguments
+from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 
-PACKAGE = 'arena_robot'
+HERE = Path(__file__).resolve().parent
 BOOLEAN = ['true', 'false']
-PARAMS = str(Path(__file__).resolve().parent.parent / 'config' / 'session.yaml')
 ARGUMENTS = [
     DeclareLaunchArgument('namespace', default_value='', description='namespace of the station'),
-    DeclareLaunchArgument('params_file', default_value=PARAMS,
+    DeclareLaunchArgument('params_file',
+                          default_value=str(HERE.parent / 'config' / 'session.yaml'),
                           description='parameters of session_node and recorder_node'),
     DeclareLaunchArgument('record', default_value='true', choices=BOOLEAN,
                           description='start recorder_node too'),
@@ -31,18 +33,22 @@ ARGUMENTS = [
 ]
 
 
-def _node(name: str, **more: object) -> Node:
-    # A recorder needs time to finish its bag.
-    return Node(package=PACKAGE, executable=name, namespace=LaunchConfiguration('namespace'),
-                parameters=[LaunchConfiguration('params_file'),
-                            {'use_sim_time': LaunchConfiguration('use_sim_time')}],
-                arguments=['--ros-args', '--log-level', LaunchConfiguration('log_level')],
-                respawn=LaunchConfiguration('use_respawn'),
-                respawn_delay=2.0, sigterm_timeout='30', output='screen', **more)
+def _checked(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    """Refuse unknown arguments, where this file is the one that is launched."""
+    if any(word.endswith(Path(__file__).name) for word in sys.argv):
+        problem = unknown_arguments(sys.argv, [one.name for one in ARGUMENTS])
+        if problem:
+            raise ConfigError(problem)
+    return []
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Return the description."""
+    """Return the description: station.launch.py with a file that has no parts."""
+    given = {name: LaunchConfiguration(name) for name in (
+        'namespace', 'params_file', 'use_respawn', 'log_level', 'use_sim_time')}
     return LaunchDescription([
-        *ARGUMENTS, _node('session_node'),
-        _node('recorder_node', condition=IfCondition(LaunchConfiguration('record')))])
+        *ARGUMENTS, OpaqueFunction(function=_checked),
+        IncludeLaunchDescription(
+            PythonLaunchDescriptionSource(str(HERE / 'station.launch.py')),
+            launch_arguments={**given, 'session': 'true',
+                              'record': LaunchConfiguration('record')}.items())])

@@ -14,13 +14,22 @@ from launch.actions import (
     ExecuteProcess,
     OpaqueFunction,
     SetLaunchConfiguration,
+    TimerAction,
 )
 from launch.conditions import IfCondition
-from launch.substitutions import LaunchConfiguration, PythonExpression
+from launch.events.process import ProcessExited
+from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
+from arena_robot.core.errors import ConfigError
 from arena_robot.nodes.session_processes import SessionOptions, session_processes
-from arena_robot.nodes.supervisor import nodes_in, overrides_file
+from arena_robot.nodes.station_file import (
+    CONFIGURATION_ERROR,
+    nodes_in,
+    require_matches,
+    unknown_arguments,
+)
+from arena_robot.nodes.supervisor import overrides_file
 from arena_robot.safety.robots import ROBOTS
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 
@@ -50,8 +59,8 @@ ARGUMENTS = [
     DeclareLaunchArgument('log_level', default_value='info', description='debug, info, warn …'),
     DeclareLaunchArgument('use_sim_time', default_value='false', choices=BOOLEAN,
                           description='take time from /clock'),
-    DeclareLaunchArgument('record', default_value='false', choices=BOOLEAN,
-                          description='start recorder_node too'),
+    DeclareLaunchArgument('record', default_value='', choices=['', *BOOLEAN],
+                          description='start recorder_node too; empty: with session:=true'),
     DeclareLaunchArgument('session', default_value='false', choices=BOOLEAN,
                           description='start session_node and recorder_node too'),
     DeclareLaunchArgument('session_file', default_value='',
@@ -78,30 +87,60 @@ def _arguments(context: LaunchContext, executable: str) -> list[str]:
         nodes = {'sim_station': _given(context, 'robot_type'), 'arm_node': prefix,
                  'gripper_node': prefix}
         return [*out, '--params-file', str(overrides_file(nodes))]
-    overrides = {**_given(context, 'autostart', 'use_sim_time'),
-                 **({} if executable == 'camera_node' else prefix)}
+    overrides = {**_given(context, 'use_sim_time'),
+                 **(_given(context, 'autostart') if executable != 'recorder_node' else {}),
+                 **(prefix if executable in ('arm_node', 'gripper_node') else {})}
     if executable == 'arm_node':
         overrides |= _given(context, 'robot_type', 'robot_ip')
-    if context.launch_configurations['use_fake_hardware'] == 'true':
+    if executable in ('arm_node', 'gripper_node', 'camera_node') and context.launch_configurations[
+            'use_fake_hardware'] == 'true':
         overrides['use_fake_hardware'] = 'true'
     for name, value in overrides.items():
         out += ['-p', f'{name}:={value}']
     return out
 
 
-def _nodes(context: LaunchContext) -> list[LaunchDescriptionEntity]:
-    respawn = context.launch_configurations['use_respawn'] == 'true'
-    out: list[LaunchDescriptionEntity] = []
-    session = context.launch_configurations['session'] == 'true'
-    for executable, name in nodes_in(context.launch_configurations['params_file'],
-                                     parts_needed=not session):
+def _node(context: LaunchContext, executable: str, name: str, arguments: list[str],
+          sigterm_timeout: str = '5') -> Node:
+    """Return a node that is started again when it dies, but not after a configuration error."""
+    given = context.launch_configurations
+
+    def again(event: ProcessExited, now: LaunchContext) -> list[LaunchDescriptionEntity]:
+        if now.is_shutdown or given['use_respawn'] != 'true' or event.returncode in (
+                0, CONFIGURATION_ERROR):
+            return []
+        return [TimerAction(period=float(given['respawn_delay']), actions=[
+            OpaqueFunction(function=lambda _: [start()])])]
+
+    def start() -> Node:
         # The composed station holds several nodes: giving it one name would rename them all.
         naming = {} if executable == 'sim_station' else {'name': name}
-        out.append(Node(
-            package=PACKAGE, executable=executable, namespace=LaunchConfiguration('namespace'),
-            arguments=_arguments(context, executable), remappings=REMAPPINGS, output='screen',
-            respawn=respawn, respawn_delay=float(context.launch_configurations['respawn_delay']),
-            **naming))
+        return Node(package=PACKAGE, executable=executable, namespace=given['namespace'],
+                    arguments=arguments, remappings=REMAPPINGS, output='screen', on_exit=again,
+                    sigterm_timeout=sigterm_timeout, **naming)
+    return start()
+
+
+def _checked(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    """Refuse unknown arguments, where this file is the one that is launched."""
+    if any(word.endswith(Path(__file__).name) for word in sys.argv):
+        problem = unknown_arguments(sys.argv, [one.name for one in ARGUMENTS])
+        if problem:
+            raise ConfigError(problem)
+    return []
+
+
+def _nodes(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    given = context.launch_configurations
+    session, record = given['session'] == 'true', given['record'] == 'true'
+    found = nodes_in(given['params_file'], parts_needed=not session,
+                     namespace=given['namespace'])
+    out = [_node(context, executable, name, _arguments(context, executable))
+           for executable, name in found]
+    if record and not session:
+        # A bag is finished on SIGINT, which may take longer than launch's own five seconds.
+        out.append(_node(context, 'recorder_node', 'recorder_node',
+                         _arguments(context, 'recorder_node'), '30'))
     return out
 
 
@@ -111,18 +150,18 @@ def _session(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     if given['session'] != 'true':
         return []
     files = [Path(given['params_file']), *map(Path, _given(context, 'session_file').values())]
-    nodes = nodes_in(files[0], parts_needed=False)
+    for path in files[1:]:
+        require_matches(path, given['namespace'])
+    nodes = nodes_in(files[0], parts_needed=False, namespace=given['namespace'])
     found = session_processes(
         Path(tempfile.mkdtemp(prefix='arena-station-')), files,
-        SessionOptions(robot_type=_given(context, 'robot_type').get('robot_type')),
+        SessionOptions(robot_type=_given(context, 'robot_type').get('robot_type'),
+                       record=given['record'] != 'false'),
         ('--log-level', given['log_level']), simulated=('sim_station', 'sim_station') in nodes,
         fake=given['use_fake_hardware'] == 'true')
     clock = ['-p', f"use_sim_time:={given['use_sim_time']}"]
-    return [Node(package=PACKAGE, executable=one.executable, name=one.name, output='screen',
-                 namespace=LaunchConfiguration('namespace'), sigterm_timeout='30',
-                 arguments=['--ros-args', *one.arguments, *clock],
-                 respawn=given['use_respawn'] == 'true',
-                 respawn_delay=float(given['respawn_delay'])) for one in found]
+    return [_node(context, one.executable, one.name, ['--ros-args', *one.arguments, *clock], '30')
+            for one in found]
 
 
 def _page(context: LaunchContext) -> list[LaunchDescriptionEntity]:
@@ -135,17 +174,10 @@ def _page(context: LaunchContext) -> list[LaunchDescriptionEntity]:
 def generate_launch_description() -> LaunchDescription:
     """Return the arguments, the station's nodes, the session's, and the page."""
     return LaunchDescription([
-        *ARGUMENTS,
+        *ARGUMENTS, OpaqueFunction(function=_checked),
         SetLaunchConfiguration('use_fake_hardware', 'true',
                                condition=IfCondition(LaunchConfiguration('use_mock_hardware'))),
         OpaqueFunction(function=_nodes),
         OpaqueFunction(function=_session),
         OpaqueFunction(function=_page, condition=IfCondition(LaunchConfiguration('console'))),
-        # A bag is finished on SIGINT, which may take longer than launch's own five seconds.
-        Node(package=PACKAGE, executable='recorder_node', name='recorder_node',
-             namespace=LaunchConfiguration('namespace'), output='screen', sigterm_timeout='30',
-             parameters=[{'use_sim_time': LaunchConfiguration('use_sim_time')}],
-             condition=IfCondition(PythonExpression([
-                 "'", LaunchConfiguration('record'), "' == 'true' and '",
-                 LaunchConfiguration('session'), "' == 'false'"]))),
     ])

@@ -1,7 +1,8 @@
 """
 Replay an episode's messages, or query a policy again with its recorded observations.
 
-Messages go to the recorded topic names below /replay, never to the live ones. With --policy
+Messages go to the recorded topic names below /replay, never to the live ones. --remaps prints the
+same for another player: ros2 bag play DIR --remap $(arena replay DIR --remaps). With --policy
 nothing is published: each recorded inference is repeated, and a table and a plot show how much the
 new actions differ from the recorded ones.
 """
@@ -26,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--prefix', default='replay', help='first part of the published names')
     parser.add_argument('--wait', type=float, default=2.0, metavar='S',
                         help='wait up to this long for a subscriber of each topic')
+    parser.add_argument('--remaps', action='store_true', help='publish nothing; print the remaps '
+                        'for `ros2 bag play` that keep a bag from a live station')
     parser.add_argument('--policy', metavar='ADDRESS', help='query this policy instead')
     parser.add_argument('--plot', type=Path, help='picture of the comparison (.png or .svg); '
                         'default: replay.png in the episode')
@@ -36,6 +39,10 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.recording.bag.reader import BagReader
 
     with BagReader(args.folder) as bag:
+        if args.remaps:
+            prefix = args.prefix.strip('/')
+            print(' '.join(f'{name}:=/{prefix}{name}' for name in sorted(bag.topics)))
+            return 0
         return _ask(bag, args) if args.policy else _play(bag, args)
 
 
@@ -59,7 +66,7 @@ def _play(bag: Any, args: argparse.Namespace) -> int:
 
 
 def _asking(bag: Any) -> Any:
-    from arena_robot.recording.episode.tracks import STEP
+    from arena_robot.recording.episode.views import STEP
 
     steps = {t.name for t in bag.of_type(STEP)}
     count = iter(range(10**9))

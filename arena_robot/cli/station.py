@@ -84,14 +84,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the station until it is interrupted."""
-    from arena_robot.nodes.supervisor import nodes_in
+    from arena_robot.nodes.station_file import nodes_in
     if args.example:
         print(config_file(LAB_CONFIG).read_text(encoding='utf-8'), end='')
         return 0
     path = args.config or config_file(SIM_CONFIG)
     if not path.is_file():
         raise ConfigError(f'no station file {path}')
-    nodes = nodes_in(path, parts_needed=not args.session)
+    nodes = nodes_in(path, parts_needed=not args.session, namespace=args.namespace)
     simulated = [executable for executable, _ in nodes] == ['sim_station']
     check_options(args, path, simulated)
     if args.session:

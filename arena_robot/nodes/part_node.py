@@ -23,6 +23,7 @@ from std_srvs.srv import Trigger
 from arena_robot.core.errors import ArenaError, DriverError
 from arena_robot.drivers.base import Part
 from arena_robot.nodes import diagnostics, qos
+from arena_robot.nodes.endpoints import PlayedInto
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.parameters import declare, refuse_unknown
 from arena_robot.nodes.part_params import PartParams
@@ -64,6 +65,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         self.part: Part | None = None
         self._opened = False
         self._made: list[Any] = []
+        self.played = PlayedInto(self, self._made)
         self._make_part = make_part
         self._thread: threading.Thread | None = None
         self._halt = threading.Event()
@@ -182,8 +184,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
             self.trigger_configure()
         if self.state_id() == StateId.PRIMARY_STATE_INACTIVE:
             self.trigger_activate()
-        out: bool = self.state_id() == StateId.PRIMARY_STATE_ACTIVE
-        return out
+        return bool(self.state_id() == StateId.PRIMARY_STATE_ACTIVE)
 
     def trigger(self, name: str, work: Callable[[], str | None]) -> None:
         """Create a Trigger service ``~/name`` that answers with the message of ``work``."""
@@ -269,11 +270,12 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
             if now_ns >= self._next_try_ns:
                 self._next_try_ns = now_ns + round(RETRY_S * 1e9)
                 self.start()
+        self.played.look()
         self._reports.publish(diagnostics.report(self.timeline.now_ns(), *self._statuses()))
 
     def _statuses(self) -> Sequence[DiagnosticStatus]:
         if self.active and self.part is not None:
-            return self.report()
+            return [*self.report(), *self.played.report()]
         label = self._state_machine.current_state[1]
         return [diagnostics.status(f'{self.get_name()}: lifecycle', '', diagnostics.STALE,
                                    f'not active ({label})', {})]
@@ -293,7 +295,6 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
 
     def _cpu_share(self) -> float:
         """Return the share of a core that streaming used since the last call."""
-        now = (self._cpu_s, time.monotonic())
-        cpu_s, wall_s = (a - b for a, b in zip(now, self._cpu_before, strict=True))
-        self._cpu_before = now
+        before, self._cpu_before = self._cpu_before, (self._cpu_s, time.monotonic())
+        cpu_s, wall_s = (a - b for a, b in zip(self._cpu_before, before, strict=True))
         return max(0.0, cpu_s) / max(wall_s, 1e-6)

@@ -20,3 +20,13 @@ class PartParams(Parameters):
     def chosen_backend(self) -> str:
         """The backend that is used."""
         return 'sim' if self.use_fake_hardware else self.backend
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandedParams(PartParams):
+    """The parameters of parts that move."""
+
+    max_command_age: float = param(
+        0.2, 'age above which a command is refused', 0.01, 5.0, unit='s')
+    accept_unstamped: bool = param(
+        False, 'accept commands without a stamp too, which a played bag may send')

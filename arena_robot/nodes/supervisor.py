@@ -1,4 +1,4 @@
-"""Station files: the nodes in a parameter file, and the processes that run them."""
+"""Processes of a station, and parameter files for them."""
 
 import logging
 import sys
@@ -12,15 +12,10 @@ from typing import Protocol
 
 import yaml
 
-from arena_robot.core.config import read_yaml
-from arena_robot.core.errors import ConfigError
 from arena_robot.core.process import Process, end_all
 from arena_robot.nodes.executables import MODULES
 
 log = logging.getLogger(__name__)
-STATION_NODES = ('arm_node', 'gripper_node', 'camera_node', 'sim_station')
-ELSEWHERE = ('recorder_node', 'session_node', 'replay_node', 'ranking_node')
-CAMERA_SUFFIX = '_camera'
 INTERRUPT_S, TERMINATE_S = 2.0, 0.5
 
 
@@ -53,33 +48,6 @@ class Startable(Protocol):
 def namespace_words(namespace: str) -> tuple[str, ...]:
     """Return the ROS arguments that put a node into a namespace."""
     return ('-r', f"__ns:=/{namespace.strip('/')}") if namespace else ()
-
-
-def nodes_in(path: str | Path, parts_needed: bool = True) -> list[tuple[str, str]]:
-    """
-    Return (executable, node name) of every part that a parameter file describes.
-
-    A ``sim_station`` includes all parts. The file may also have sections of other nodes, such as
-    recorder_node. Raises ConfigError for a bad file or name, and when ``parts_needed`` but no
-    part is there.
-    """
-    found = []
-    for key, section in read_yaml(path).items():
-        if not isinstance(section, dict) or 'ros__parameters' not in section:
-            raise ConfigError(f"{path}: '{key}' must hold 'ros__parameters:'")
-        name = str(key).rsplit('/', 1)[-1]
-        if name in STATION_NODES:
-            found.append((name, name))
-        elif name.endswith(CAMERA_SUFFIX):
-            found.append(('camera_node', name))
-        elif name not in ('**', '*', *ELSEWHERE):
-            raise ConfigError(f"{path}: '{key}' names no node; known are "
-                              f"{', '.join(STATION_NODES)}, and cameras as <name>{CAMERA_SUFFIX}")
-    if any(executable == 'sim_station' for executable, _ in found):
-        return [('sim_station', 'sim_station')]
-    if not found and parts_needed:
-        raise ConfigError(f'{path} describes no node; keys are like /**/arm_node:')
-    return found
 
 
 def write_parameters(path: Path, values: Mapping[str, Mapping[str, object]]) -> Path:

@@ -2,7 +2,8 @@
 ``episode.json``: an episode in numbers, derived from its bag; see `arena episode derive`.
 
 Times are seconds unless their name ends in ``_ns``. Version 1 had its number in ``format``
-instead of ``version``; it is still read.
+instead of ``version``, and before version 3 a view had no role, eye and frame; both are still
+read.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import write_json
 
 EPISODE_FILE = 'episode.json'
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ class ViewReport:
     """
     Frames of one view; ``missing`` counts those that gaps stand for.
 
-    ``file`` is its video with ``video_frames``, the first of them at ``start_ns``.
+    ``role`` and ``eye`` name the camera, ``frame_id`` its optical frame. ``file`` is its video
+    with ``video_frames``, the first of them at ``start_ns``.
     """
 
     topic: str
@@ -74,6 +76,9 @@ class ViewReport:
     file: str | None = None
     video_frames: int = 0
     start_ns: int | None = None
+    role: str = ''
+    eye: str = ''
+    frame_id: str = ''
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,7 @@ def read_episode(folder: Path) -> EpisodeFile:
         if not isinstance(data, dict):
             raise TypeError(f'expected a mapping, found a {type(data).__name__}')
         version = data.pop('version', data.pop('format', None))
-        if version not in (1, VERSION):
+        if version not in (1, 2, VERSION):
             raise ValueError(f'its version is {version} and this program reads up to {VERSION}')
         return build(EpisodeFile, data, EPISODE_FILE)
     except (OSError, ValueError, TypeError, ConfigError) as error:

@@ -23,7 +23,8 @@ from arena_robot.nodes.camera.node import CameraNode
 from arena_robot.nodes.convert import time_of
 from arena_robot.nodes.gripper.node import GripperNode
 from arena_robot.nodes.spin import Spin
-from arena_robot.nodes.supervisor import NodeProcess, Supervisor, nodes_in, overrides_file
+from arena_robot.nodes.station_file import nodes_in
+from arena_robot.nodes.supervisor import NodeProcess, Supervisor, overrides_file
 from arena_robot.nodes.timeline import RosClock, ShiftedTime
 from arena_robot.safety.robots import PANDA
 

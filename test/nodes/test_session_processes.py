@@ -8,7 +8,8 @@ import yaml
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.nodes.session_processes import SessionOptions, session_processes
-from arena_robot.nodes.supervisor import nodes_in, write_parameters
+from arena_robot.nodes.station_file import nodes_in
+from arena_robot.nodes.supervisor import write_parameters
 
 
 def parameters(process):

@@ -62,16 +62,16 @@ def test_an_eye_that_is_not_used_is_no_warning_and_one_that_is_used_is(pristine,
     folder = tmp_path / 'A'
     with BagWriter(folder, {'slot': 'A'}) as out:
         topics = maker.topics()
-        spare = topics[sample.image_topic('left_left')]
+        spare = topics[maker.jpeg_topic('left_left')]
         for topic in (*topics.values(),
-                      dataclasses.replace(spare, name=sample.image_topic('left_right'))):
+                      dataclasses.replace(spare, name=maker.jpeg_topic('left_right'))):
             out.add_topic(topic)
         for message in maker.messages():
             out.write(message)
     assert {f.what for f in check(folder).findings if f.what.startswith('rate')} == {
         'rate left_left', 'rate wrist_left'}
     silent = rewrite(pristine, tmp_path / 'B', lambda m: None if (
-        m.topic == sample.image_topic('wrist_left')) else m)
+        m.topic == maker.jpeg_topic('wrist_left')) else m)
     assert 'rate wrist_left' in warnings(check(silent))
 
 

@@ -5,13 +5,21 @@ import numpy as np
 import pytest
 
 from arena_robot.core.errors import DataError
+from arena_robot.core.observation import ROLES
 from arena_robot.recording.bag.base import Topic
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode import frames
 from arena_robot.recording.episode.derive import derive, step_arrays, video_name
-from arena_robot.recording.episode.sample import TICK_NS, VIEWS, picture
-from arena_robot.recording.episode.tracks import load_tracks, nearest, view_of
+from arena_robot.recording.episode.sample import (
+    TICK_NS,
+    VIEWS,
+    SampleEpisode,
+    SampleMaker,
+    picture,
+)
+from arena_robot.recording.episode.tracks import load_tracks, nearest
+from arena_robot.recording.episode.views import view_of
 from arena_robot.records.episode_file import ClampReport, InferenceReport, Spread, read_episode
 
 
@@ -102,15 +110,32 @@ def test_without_an_arm_the_rows_say_so(pristine):
 
 
 @pytest.mark.parametrize(('topic', 'view'), [
-    ('/left/zed_node/left/color/rect/image/compressed', 'left_left'),
-    ('/wrist/zed_node/right/color/rect/image', 'wrist_right'),
-    ('/station_1/wrist_camera/right/image_raw/compressed', 'wrist_right'),
-    ('/cam_left/image_raw', 'left_left'),
-    ('/zed/rgb/image', ''),
-    ('/leftover/image', ''),
+    ('/left/zed_node/left/color/rect/image/compressed', ('left', 'left')),
+    ('/wrist/zed_node/right/color/rect/image', ('wrist', 'right')),
+    ('/station_1/wrist_camera/right/image_raw/compressed', ('wrist', 'right')),
+    ('/cam_left/image_raw', ('left', 'left')),
+    ('/zed/rgb/image', None),
+    ('/zed_a/zed_node/left/color/rect/image', None),
+    ('/leftover/image', None),
 ])
 def test_views_are_found_in_topic_names(topic, view):
     assert view_of(topic) == view
+
+
+def test_views_are_those_of_the_metadata_whatever_the_cameras_are_called(tmp_path):
+    cameras = ('zed_right', 'zed_c', 'left_hand')  # of the roles left, right, wrist
+    SampleMaker(SampleEpisode(steps=4, width=64, height=48, cameras=cameras)).write(tmp_path)
+    summary = derive(tmp_path)
+    assert set(summary.views) == set(VIEWS)
+    for name, report in summary.views.items():
+        role, eye = name.split('_')
+        camera = cameras[ROLES.index(role)]
+        assert report.topic == f'/{camera}/zed_node/{eye}/color/rect/image/compressed'
+        assert (report.role, report.eye) == (role, eye)
+        frame = next(iter(frames.read_video(tmp_path / report.file)))
+        errors = {other: np.abs(frame.astype(int) - picture(0, other, 64, 48)).mean()
+                  for other in VIEWS}
+        assert min(errors, key=errors.get) == name
 
 
 def test_nearest_looks_to_both_sides():

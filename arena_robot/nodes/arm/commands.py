@@ -18,6 +18,7 @@ from arena_robot.drivers.guarded import GuardedArm
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.arm.params import ArmParams
 from arena_robot.nodes.arm.trajectory import Trajectory, trajectory
+from arena_robot.nodes.command_stamps import CommandStamps
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.safety.filter import finite
 
@@ -40,6 +41,7 @@ class ArmCommands:
         self.refusal = ''
         self.clamps: tuple[Clamp, ...] = ()
         self.takeovers = 0
+        self._stamps = CommandStamps(node)
         self._playing: tuple[Trajectory, int, float] | None = None
         self._lock = threading.Lock()
         for kind, topic, handle in (
@@ -136,17 +138,19 @@ class ArmCommands:
         self._take_action(action, message.header.stamp)
 
     def _take_action(self, action: Action, stamp: Time) -> None:
+        stamp_ns = self.part_stamp(stamp)
         safe = self.guard.safety.check(action, self.guard.state())
         with self._lock:
+            self._send(safe.q, stamp_ns, safe.clamps)
             self._take_over()
-            self._send(safe.q, self.part_stamp(stamp), safe.clamps)
 
     def _on_joints(self, message: JointState) -> None:
         with _meaning():
             q = finite(convert.joint_target(message, self.names), DOF, 'target_joint')
+        stamp_ns = self.part_stamp(message.header.stamp)
         with self._lock:
+            self._send(q, stamp_ns)
             self._take_over()
-            self._send(q, self.part_stamp(message.header.stamp))
 
     def _on_trajectory(self, message: JointTrajectory) -> None:
         if not message.points:
@@ -164,16 +168,14 @@ class ArmCommands:
             self.run(path, begin_ns)
             return
         with self._lock:
-            self._take_over()
             self._send(path.points[0], begin_ns)
+            self._take_over()
 
     # -- inside ------------------------------------------------------------------------------
 
     def part_stamp(self, stamp: Time) -> int:
-        """Return the part's time of a stamp; a zero stamp means the current time."""
-        stamp_ns = convert.stamp_of(stamp)
-        timeline = self.node.timeline
-        return timeline.to_part(stamp_ns) if stamp_ns else timeline.part.now_ns()
+        """Return the part's time of a stamp. Raises SafetyError, see CommandStamps."""
+        return self._stamps.of(stamp)
 
     def _take_over(self) -> None:
         self._playing = None

@@ -18,7 +18,7 @@ from arena_robot.drivers.guarded import GuardedArm
 from arena_robot.nodes import backends, convert, diagnostics, qos
 from arena_robot.nodes.arm.actions import ArmActions
 from arena_robot.nodes.arm.commands import ArmCommands
-from arena_robot.nodes.arm.params import ArmParams, LimitParams
+from arena_robot.nodes.arm.params import ArmParams, LimitParams, reset_joints_within
 from arena_robot.nodes.parameters import declare
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
@@ -39,6 +39,7 @@ class ArmNode(PartNode[ArmParams]):
         v = self.params
         robot = robot_of(v.robot_type)
         self.limits = declare(self, LimitParams.of(robot.limits), 'limits.').limits(robot.name)
+        reset_joints_within(v.reset_joints, self.limits)
         self.joint_names = robot.joint_names(v.arm_prefix)
         self.base_frame = v.base_frame or robot.base_frame(v.arm_prefix)
         self.backend = v.chosen_backend

@@ -1,9 +1,12 @@
 """Parameters of arm_node."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from arena_robot.core.errors import ConfigError
+from arena_robot.core.observation import DOF
 from arena_robot.nodes.parameters import Parameters, by_name, param
-from arena_robot.nodes.part_params import PartParams
+from arena_robot.nodes.part_params import CommandedParams
 from arena_robot.safety.limits import ArmLimits
 from arena_robot.safety.robots import PANDA, RESET_JOINTS, ROBOTS, limits_for
 
@@ -11,7 +14,7 @@ _PANDA = PANDA.limits
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArmParams(PartParams):
+class ArmParams(CommandedParams):
     """Parameters of every arm_node, independent of the robot."""
 
     robot_type: str = param('panda', 'which Franka', choices=tuple(sorted(ROBOTS)))
@@ -23,8 +26,6 @@ class ArmParams(PartParams):
         1.0, 200.0, unit='Hz')
     command_timeout: float = param(
         0.5, 'time without a command after which the arm holds', 0.05, 5.0, unit='s')
-    max_command_age: float = param(
-        0.2, 'age above which a command is refused', 0.01, 5.0, unit='s')
     max_state_age: float = param(
         0.1, 'age of a reading above which commands are refused', 0.005, 1.0, unit='s')
     reset_joints: tuple[float, ...] = param(
@@ -65,3 +66,14 @@ class LimitParams(Parameters):
     def limits(self, robot_type: str) -> ArmLimits:
         """Return the limits of a robot with these values. Raises ConfigError."""
         return limits_for(robot_type, by_name(self))
+
+
+def reset_joints_within(joints: Sequence[float], limits: ArmLimits) -> None:
+    """Raise ConfigError unless ``reset_joints`` are seven angles that the limits allow."""
+    if len(joints) != DOF:
+        raise ConfigError(f'reset_joints needs {DOF} numbers, found {len(joints)}')
+    for i, (angle, low, high) in enumerate(
+            zip(joints, limits.joint_lower, limits.joint_upper, strict=True), 1):
+        if not low <= angle <= high:
+            raise ConfigError(f'reset_joints: joint {i} is {angle:g} rad, allowed are {low:g} to '
+                              f'{high:g}')

@@ -17,12 +17,13 @@ from std_msgs.msg import Float64, Float64MultiArray
 
 from arena_msgs.action import GripperCommand as ArenaGripperCommand
 from arena_msgs.msg import GripperState as GripperStateMessage
-from arena_msgs.msg import PolicyAction
+from arena_msgs.msg import GripperTarget, PolicyAction
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.errors import ArenaError, DriverError, NotConnected, SafetyError
 from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.base import Gripper, Part
 from arena_robot.nodes import backends, convert, diagnostics, qos
+from arena_robot.nodes.command_stamps import CommandStamps
 from arena_robot.nodes.gripper.params import GripperParams
 from arena_robot.nodes.parameters import Current
 from arena_robot.nodes.part_node import PartNode
@@ -66,9 +67,11 @@ class GripperNode(PartNode[GripperParams]):
         self._joints = self.keep(qos.publisher(self, JointState, 'joint_states'))
         self._state = self.keep(qos.publisher(self, GripperStateMessage, '~/gripper_state',
                                               qos.STATE))
+        self._stamps = CommandStamps(self)
         for kind, topic, handle in (
-                (Float64, '~/command', lambda m: self.send(m.data)),
-                (Float64MultiArray, '~/commands', lambda m: self.send(*_numbers(m))),
+                (GripperTarget, '~/target', self._on_target),
+                (Float64, '~/command', lambda m: self._on_numbers(m.data)),
+                (Float64MultiArray, '~/commands', lambda m: self._on_numbers(*_numbers(m))),
                 (PolicyAction, self.params.policy_action_topic, self._on_action)):
             self.keep(qos.subscription(self, kind, topic, self._handler(topic, handle),
                                        qos.COMMAND))
@@ -149,12 +152,18 @@ class GripperNode(PartNode[GripperParams]):
                 self.get_logger().warning(f'refused {self.refusal}', throttle_duration_sec=1.0)
         return receive
 
+    def _on_target(self, message: GripperTarget) -> None:
+        self.watchdog.accept(self._stamps.of(message.header.stamp))
+        self.send(message.position, message.speed, message.force)
+
+    def _on_numbers(self, *numbers: float) -> None:
+        self.watchdog.accept(self._stamps.of(None))
+        self.send(*numbers)
+
     def _on_action(self, message: PolicyAction) -> None:
         action = convert.action(message)
         values = finite(action.values, action.space.size, f'{message.action_space} action')
-        stamp_ns = convert.stamp_of(message.header.stamp)
-        clock = self.timeline
-        self.watchdog.accept(clock.to_part(stamp_ns) if stamp_ns else clock.part.now_ns())
+        self.watchdog.accept(self._stamps.of(message.header.stamp))
         self.send(binarised(float(values[-1])))
 
     def _command_age_s(self) -> float:

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from arena_robot.nodes import convert
 from arena_robot.nodes.parameters import param
-from arena_robot.nodes.part_params import PartParams
+from arena_robot.nodes.part_params import CommandedParams
 
 
 @dataclass(frozen=True, kw_only=True)
-class GripperParams(PartParams):
+class GripperParams(CommandedParams):
     """The parameters of gripper_node."""
 
     com_port: str = param('/dev/ttyUSB0', 'serial port')
@@ -31,7 +31,5 @@ class GripperParams(PartParams):
     allow_stalling: bool = param(True, 'a goal that stops at an object is a success')
     goal_timeout: float = param(
         5.0, 'time after which a goal has failed', 0.1, 60.0, unit='s')
-    max_command_age: float = param(
-        0.2, 'age above which a policy action is refused', 0.01, 5.0, unit='s')
     policy_action_topic: str = param(
         'arm_node/policy_action', "policy actions; their last number is the gripper's position")

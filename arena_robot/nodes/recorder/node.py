@@ -31,6 +31,7 @@ from arena_robot.nodes.parameters import declare, refuse_unknown
 from arena_robot.nodes.recorder.derive import Deriver
 from arena_robot.nodes.recorder.params import LEVELS, RecorderParams
 from arena_robot.nodes.recorder.qos import read_overrides
+from arena_robot.nodes.recorder.streams import StreamCheck
 from arena_robot.nodes.recorder.topics import Choice, TopicSubscriptions
 from arena_robot.nodes.spin import run_node
 from arena_robot.nodes.timeline import STEADY, RosClock
@@ -67,6 +68,7 @@ class RecorderNode(Listening):
             self, Choice(v.topics, v.exclude, v.images),
             self._time, self._take, self._announce, self.recorder.count_lost,
             read_overrides(v.qos_profile_overrides_path))
+        StreamCheck(self, self.topics.required, self.topics.problems, self.topics.choice.allows)
         self.deriver = Deriver()
         self._latched = LatchedSet()
         self._known: dict[str, Topic] = {}
@@ -189,6 +191,7 @@ class RecorderNode(Listening):
 
     def _on_start(self, request: StartRecording.Request, response: StartRecording.Response
                   ) -> StartRecording.Response:
+        self.topics.required.require(request.topics)
         try:
             response.directory = str(self.start(request.session_id, request.slot))
             response.success, response.message = True, 'recording'

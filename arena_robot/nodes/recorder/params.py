@@ -19,7 +19,9 @@ class RecorderParams(Parameters):
     topics: tuple[str, ...] = param(('.*',), 'regular expressions of the topics to record')
     exclude: tuple[str, ...] = param(
         Choice().exclude, 'regular expressions of the topics to leave out')
-    images: str = param('jpeg', 'which image topics to record', choices=tuple(IMAGES))
+    images: str = param(
+        'jpeg', 'which image topics to record; jpeg: raw ones only of views without JPEGs that '
+        'the session uses', choices=tuple(IMAGES))
     qos_profile_overrides_path: str = param(
         '', 'file with QoS profiles by topic, as ros2 bag takes')
     max_cache_size: int = param(

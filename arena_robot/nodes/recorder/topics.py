@@ -18,6 +18,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import RecordingError
 from arena_robot.nodes.listener import Unspun, take_events
 from arena_robot.nodes.recorder.qos import offered, wanted
+from arena_robot.nodes.recorder.streams import RequiredStreams
 from arena_robot.nodes.recorder.subscription import TopicSubscription
 from arena_robot.recording.bag.base import IMAGE_TYPES, Message, Topic
 from arena_robot.recording.bag.definitions import read_definition, share_folders
@@ -36,7 +37,8 @@ class Choice:
     """
     Selection of topics: those that match any of ``include`` and none of ``exclude``.
 
-    Patterns are regular expressions over whole names. ``images`` picks a key of ``IMAGES``.
+    Patterns are regular expressions over whole names. ``images`` picks a key of ``IMAGES``. What
+    a session requires is recorded too, see RequiredStreams.
     """
 
     include: tuple[str, ...] = ('.*',)
@@ -47,8 +49,11 @@ class Choice:
         """Whether a topic is to be recorded; hidden ones never are."""
         if '/_' in topic or message_type in IMAGES[self.images]:
             return False
-        return (any(re.fullmatch(p, topic) for p in self.include)
-                and not any(re.fullmatch(p, topic) for p in self.exclude))
+        return any(re.fullmatch(p, topic) for p in self.include) and self.allows(topic)
+
+    def allows(self, topic: str) -> bool:
+        """Whether a topic is not excluded."""
+        return not any(re.fullmatch(p, topic) for p in self.exclude)
 
 
 class TopicSubscriptions:
@@ -64,12 +69,13 @@ class TopicSubscriptions:
                  overrides: dict[str, QoSProfile] | None = None) -> None:
         self.problems: dict[str, str] = {}
         self._node = node
-        self._choice = choice
+        self.choice = choice
         self._clock = clock
         self._sink = sink
         self._announce = announce
         self._losses = losses
         self._overrides = overrides or {}
+        self.required = RequiredStreams(choice.images, node.get_publishers_info_by_topic)
         self._group = Unspun()
         self._topics: dict[str, TopicSubscription] = {}
         self._stop = threading.Event()
@@ -135,6 +141,7 @@ class TopicSubscriptions:
     def _hand_on(self, one: TopicSubscription, data: bytes, info: dict[str, Any]) -> None:
         sequence = int(info['publication_sequence_number'] or 0)
         one.count(sequence)
+        self.required.count(one.topic.name)
         if self._wall_time:
             log_ns = int(info['received_timestamp']) or self._clock.now_ns()
             publish_ns = int(info['source_timestamp']) or log_ns
@@ -146,7 +153,8 @@ class TopicSubscriptions:
         for name, types in self._node.get_topic_names_and_types():
             if name in self._topics or name in self.problems or not types:
                 continue
-            if self._choice.takes(name, types[0]):
+            if self.choice.takes(name, types[0]) or (
+                    self.choice.allows(name) and self.required.takes(name, types[0])):
                 if len(types) > 1:
                     self.problems[name] = f"{name} has several types: {', '.join(types)}"
                 else:

@@ -1,5 +1,6 @@
 """Camera interface over the topics of a camera node: both eyes, paired by stamp."""
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
@@ -9,13 +10,15 @@ from sensor_msgs.msg import CameraInfo as CameraInfoMessage
 from sensor_msgs.msg import Image as ImageMessage
 
 from arena_robot.core.camera import CameraInfo
-from arena_robot.core.config import nearest
+from arena_robot.core.errors import ReadTimeout
 from arena_robot.core.observation import EYES, Image
 from arena_robot.drivers.arrivals import Arrivals
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.nodes import convert
 from arena_robot.nodes.camera.params import ENCODINGS, STYLES
 from arena_robot.nodes.remote.part import Newest, RemotePart
+
+log = logging.getLogger(__name__)
 
 
 class RemoteCamera(RemotePart):
@@ -58,7 +61,10 @@ class RemoteCamera(RemotePart):
     def wait_frame(self, timeout_s: float) -> StereoFrame:
         """Return the next new frame."""
         self._require_open(self._name)
-        return self._newest.wait(timeout_s)
+        try:
+            return self._newest.wait(timeout_s)
+        except ReadTimeout as error:
+            raise ReadTimeout(self._problem or str(error)) from error
 
     def arrivals(self) -> Sequence[tuple[int, int]]:
         """Return the stamps of the newest frames, and when both eyes had arrived."""
@@ -71,7 +77,21 @@ class RemoteCamera(RemotePart):
         return keep
 
     def _receiver(self, eye: str) -> Callable[[ImageMessage], None]:
-        return lambda message: self._on_image(eye, read_image(message))
+        def receive(message: ImageMessage) -> None:
+            try:
+                image = read_image(message)
+            except ValueError as error:
+                self._unreadable(f"{self._name}'s {eye} eye: {error}")
+                return
+            self._problem = ''
+            self._on_image(eye, image)
+        return receive
+
+    def _unreadable(self, problem: str) -> None:
+        """Log once, and say to those who wait, why images cannot be used."""
+        if problem != self._problem:
+            log.error('%s', problem)
+        self._problem = problem
 
     def _on_image(self, eye: str, image: Image) -> None:
         """Pair the eyes by stamp; an unpaired image counts as dropped."""
@@ -94,8 +114,8 @@ class RemoteCamera(RemotePart):
 def read_image(message: ImageMessage) -> Image:
     """Return (H, W, 3) RGB pixels of an rgb8, bgr8 or bgra8 Image; ValueError otherwise."""
     if message.encoding not in ENCODINGS:
-        raise ValueError(f"image encoding '{message.encoding}'."
-                         f'{nearest(message.encoding, ENCODINGS)}')
+        raise ValueError(f"its images are '{message.encoding}', usable are "
+                         f"{', '.join(ENCODINGS)}; publish colour images")
     channels = 4 if message.encoding == 'bgra8' else 3
     rows = np.frombuffer(message.data, np.uint8).reshape(message.height, message.step)
     pixels = rows[:, :message.width * channels].reshape(message.height, message.width, channels)

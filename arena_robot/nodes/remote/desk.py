@@ -3,7 +3,7 @@
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -25,21 +25,19 @@ from arena_msgs.srv import (
 )
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import NotConnected, SessionError
-from arena_robot.core.observation import ROLES, view
 from arena_robot.core.verdict import Plain, Verdict
 from arena_robot.nodes import qos
 from arena_robot.nodes.action_client import ThreadedActionClient
 from arena_robot.nodes.calls import ServiceClients, send_goal
-from arena_robot.nodes.camera.params import STYLES
 from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.remote.session_views import session_views
 from arena_robot.nodes.session.messages import desk_state, draft_request, feedback_message
 from arena_robot.nodes.spin import Spin
 from arena_robot.session.evaluator.desk import Button, DeskState, RunView, always
 
 FIND_S, QUICK_S, SLOW_S = 5.0, 10.0, 60.0
 WATCH_S, PATIENCE_S = 0.25, 3.0
-CAMERAS = tuple(f'{role}_camera' for role in ROLES)
 SLOW = (Button.PHOTOGRAPH, Button.PREPARE_RESET, Button.CONFIRM_RESET, Button.CHECK, Button.RETRY)
 COUNTS = {Button.INVALIDATE: False, Button.REVALIDATE: True}  # whether the session counts then
 SERVICES = {'open_session': OpenSession, 'submit_feedback': SubmitFeedback,
@@ -51,17 +49,15 @@ class RemoteDesk:
     """
     Implements :class:`arena_robot.session.evaluator.desk.Desk` over ROS.
 
-    ``session`` is the node's name, ``cameras`` the camera nodes by role. ``namespace`` is the
-    station's; ``patience_s`` the timeout of finding it. Use it in a ``with`` block.
+    ``session`` is the node's name, ``namespace`` the station's; ``patience_s`` the timeout of
+    finding it. Use it in a ``with`` block.
     """
 
     def __init__(self, session: str = 'session_node', namespace: str = '',
-                 cameras: Sequence[str] = CAMERAS,
-                 style: str = 'zed5', patience_s: float = FIND_S) -> None:
+                 patience_s: float = FIND_S) -> None:
         self._session = session
         self._namespace = namespace
-        self._cameras = dict(zip(ROLES, cameras, strict=False))
-        self._style = style
+        self._views: dict[str, str] = {}
         self._patience_s = patience_s
         self._spin = Spin()
         self._token = ''
@@ -136,11 +132,10 @@ class RemoteDesk:
         return [desk_state(message) for message in reply.sessions]
 
     def watch_views(self) -> None:
-        """Receive live images and start photographs from now on."""
-        for role, camera in self._cameras.items():
-            topic = STYLES[self._style][0].format(eye='left', name='').removeprefix('~/')
-            name = view(role)
-            self.hear(CompressedImage, f'{camera}/{topic}/compressed',
+        """Receive live images and start photographs of the session's cameras from now on."""
+        self._views = session_views(self._node, self._session, self._patience_s)
+        for name, topic in self._views.items():
+            self.hear(CompressedImage, f'{topic}/compressed',
                        self._keeper(self._frames, name), qos.SENSOR)
             self.hear(CompressedImage, f'{self._session}/reset_reference/{name}',
                        self._keeper(self._references, name), qos.LATCHED)
@@ -163,7 +158,7 @@ class RemoteDesk:
 
     def views(self) -> tuple[str, ...]:
         """Return the views that can be shown."""
-        return tuple(view(role) for role in self._cameras)
+        return tuple(self._views)
 
     def frame(self, view: str) -> bytes | None:
         """Return the newest image of a view as a JPEG; None before the first."""

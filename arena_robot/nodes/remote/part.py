@@ -15,6 +15,7 @@ from arena_robot.core.errors import NotConnected, ReadTimeout, StaleData
 from arena_robot.drivers.part import Opened
 from arena_robot.nodes import qos
 from arena_robot.nodes.calls import ServiceClients
+from arena_robot.nodes.endpoints import Way, has, problems
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.timeline import RosClock
 
@@ -71,6 +72,7 @@ class RemotePart(Opened):
         self._group = ReentrantCallbackGroup()
         self._services: ServiceClients | None = None
         self._made: list[Callable[[], object]] = []
+        self._problem = ''
 
     def close(self) -> None:
         """Destroy topics and services."""
@@ -98,17 +100,27 @@ class RemotePart(Opened):
         try:
             newest.wait(self._timeout_s)
         except ReadTimeout as error:
+            absent = problems(self._node, self._name, ())
+            self._problem = absent[0] if absent else (
+                self._problem or f'{self._name} sends nothing: {error}')
             self.close()
-            raise NotConnected(f'{self._name} sends nothing: {error}') from error
+            raise NotConnected(self._problem) from error
 
     def _matched(self, publisher: Any) -> None:
         """Wait for the node to subscribe; NotConnected, closed again, when it does not."""
-        end_s = time.monotonic() + self._timeout_s
-        while not publisher.get_subscription_count():
+        end_s, topic = time.monotonic() + self._timeout_s, publisher.topic_name
+        while not has(self._node, self._name, topic, Way.SUBSCRIBES):
             if time.monotonic() > end_s:
+                self._problem = f'{self._name} does not subscribe to {topic}'
                 self.close()
-                raise NotConnected(f'{self._name} does not subscribe to {publisher.topic_name}')
+                raise NotConnected(self._problem)
             time.sleep(0.005)
+
+    def _require_open(self, what: str) -> None:
+        """Raise NotConnected, with the reason why opening failed where it did."""
+        if not self._open and self._problem:
+            raise NotConnected(self._problem)
+        super()._require_open(what)
 
     def _settled(self, newest: Newest[Any]) -> None:
         """Wait a short time for a reading newer than this call."""

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from arena_msgs.msg import RecorderStatus
-from arena_msgs.srv import StartRecording, StopRecording
+from arena_msgs.srv import CheckStreams, StartRecording, StopRecording
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import DriverError, RecordingError
 from arena_robot.nodes import qos
@@ -21,14 +22,21 @@ log = logging.getLogger(__name__)
 
 SCENE_S = 10.0
 SILENT_S = 4.0
+STREAMS_S, ANSWER_S = 5.0, 2.0
 
 
 class RemoteRecorder:
-    """The recorder node; see :class:`arena_robot.session.ports.Recorder`."""
+    """
+    The recorder node; see :class:`arena_robot.session.ports.Recorder`.
 
-    def __init__(self, node: Node, other: str = 'recorder_node') -> None:
-        self._services = ServiceClients(
-            node, other, {'start': StartRecording, 'stop': StopRecording})
+    ``streams`` are the topics that it must record, images by their raw topics.
+    """
+
+    def __init__(self, node: Node, other: str = 'recorder_node',
+                 streams: Sequence[str] = ()) -> None:
+        self._streams = list(streams)
+        self._services = ServiceClients(node, other, {
+            'start': StartRecording, 'stop': StopRecording, 'check_streams': CheckStreams})
         self._heard_s = 0.0
         self._elsewhere = 0
         self._episode = ('', '')
@@ -41,9 +49,22 @@ class RemoteRecorder:
             return Check('recorder', True, name)
         return Check('recorder', False, f'recorder: {name} does not answer; start it')
 
+    def check_streams(self) -> Check:
+        """Return whether everything that an episode needs arrives at the recorder."""
+        name, request = 'recorded streams', CheckStreams.Request(
+            topics=self._streams, timeout_s=STREAMS_S)
+        try:
+            reply = self._services.call('check_streams', request, STREAMS_S + ANSWER_S)
+        except DriverError as error:
+            return Check(name, False, f'{name}: {error}')
+        if not reply.success:
+            return Check(name, False, f'{name}: {reply.message}')
+        return Check(name, True, f'{len(self._streams)} arrive at {self._services.other}')
+
     def start(self, session_id: str, slot: Slot) -> None:
         """Start recording an episode. Raises RecordingError."""
-        request = StartRecording.Request(session_id=session_id, slot=slot.value)
+        request = StartRecording.Request(session_id=session_id, slot=slot.value,
+                                         topics=self._streams)
         self._call('start', request, 4.0, 3)
         self._episode, self._elsewhere = (session_id, slot.value), 0
         self._heard_s = time.monotonic()

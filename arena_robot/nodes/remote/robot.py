@@ -11,11 +11,11 @@ import threading
 import numpy as np
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray
 
 from arena_msgs.action import MoveToJoints
 from arena_msgs.msg import ArmState as ArmStateMessage
 from arena_msgs.msg import GripperState as GripperStateMessage
+from arena_msgs.msg import GripperTarget
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import DOF, ArmState, Floats, GripperState
@@ -139,7 +139,7 @@ class RemoteGripper(RemotePart):
     def open(self) -> None:
         """Connect to the node and wait for the first state."""
         self._subscribe(GripperStateMessage, 'gripper_state', self._newest.put)
-        self._target = self._publisher(Float64MultiArray, 'commands')
+        self._target = self._publisher(GripperTarget, 'target')
         self._offers('stop', 'reactivate_gripper')
         self._first(self._newest)
         self._matched(self._target)
@@ -156,15 +156,18 @@ class RemoteGripper(RemotePart):
         return convert.gripper_state(self._newest.wait(timeout_s))
 
     def command(self, command: GripperCommand) -> GripperCommand:
-        """Send a position, speed and force, each clipped to 0..1."""
+        """Send a position, speed and force, each clipped to 0..1; stamp 0 is the current time."""
         self._require_open(self._name)
         asked = finite([command.position, command.speed, command.force], 3, 'gripper command')
         sent = np.clip(asked, 0.0, 1.0)
         fault = self._newest.get(1.0).fault
         if fault:
             raise DriverError(f'gripper fault {fault}; activate() it again')
-        self._target.publish(Float64MultiArray(data=convert.doubles(sent)))
-        return GripperCommand(float(sent[0]), command.stamp_ns, float(sent[1]), float(sent[2]))
+        position, speed, force = sent.tolist()
+        self._target.publish(GripperTarget(
+            header=convert.header(command.stamp_ns or self._clock.now_ns(), ''),
+            position=position, speed=speed, force=force))
+        return GripperCommand(position, command.stamp_ns, speed, force)
 
     def stop(self) -> None:
         """Stop the fingers. Nothing while not open."""

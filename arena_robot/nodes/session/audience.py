@@ -1,13 +1,13 @@
 """Topics of a session node: its state, the episode, every step and every chunk."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import CompressedImage
 
-from arena_msgs.msg import ActionChunk, EpisodeInfo, SessionState, StepRecord
+from arena_msgs.msg import ActionChunk, CameraView, EpisodeInfo, SessionState, StepRecord
 from arena_robot.core.action import Chunk
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot, Step
@@ -25,18 +25,20 @@ class RosAudience:
     """
     Publishes a session's events; see :class:`arena_robot.session.ports.Audience`.
 
-    ``fixed`` is published with every episode; ``shown`` returns the state to publish.
+    ``fixed`` and ``views`` are published with every episode; ``shown`` returns the state to
+    publish.
     """
 
     def __init__(self, node: Node, clock: Clock, frame_id: str, fixed: Mapping[str, Any],
-                 shown: Callable[[], DeskState]) -> None:
+                 shown: Callable[[], DeskState],
+                 views: Callable[[], Sequence[CameraView]] = tuple) -> None:
         self._node = node
         self._clock = clock
         self._frame_id = frame_id
         self._fixed = fixed
         self._slot = Slot.A
         self._space = ''
-        self._shown = shown
+        self._shown, self._views = shown, views
         self._state = qos.publisher(node, SessionState, '~/state', qos.LATCHED)
         self._episode = qos.publisher(node, EpisodeInfo, '~/episode_info', qos.LATCHED)
         self._steps = qos.publisher(node, StepRecord, '~/step')
@@ -55,7 +57,7 @@ class RosAudience:
         if episode is None:
             self.last = None
         self._episode.publish(messages.episode_message(job, episode, self._clock.now_ns(),
-                                                       self._frame_id, self._fixed))
+                                                       self._frame_id, self._fixed, self._views()))
 
     def chunk(self, index: int, step: int, chunk: Chunk) -> None:
         """Publish the actions of an inference."""

@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sensor_msgs.msg import CompressedImage
@@ -114,10 +114,11 @@ def chunk_message(index: int, step: int, chunk: Chunk, slot: Slot, stamp_ns: int
 
 
 def episode_message(job: RolloutRequest, episode: Episode | None, stamp_ns: int, frame_id: str,
-                    fixed: Mapping[str, Any]) -> arena.EpisodeInfo:
+                    fixed: Mapping[str, Any], views: Sequence[arena.CameraView] = ()
+                    ) -> arena.EpisodeInfo:
     """Return the message for the start (``episode`` None) or the end of an episode."""
     out = arena.EpisodeInfo(header=header(stamp_ns, frame_id), session_id=job.session_id,
-                            slot=job.slot.value, prompt=job.prompt, **fixed)
+                            slot=job.slot.value, prompt=job.prompt, views=list(views), **fixed)
     out.started = time_of(episode.started_ns if episode else stamp_ns)
     if episode is not None:
         out.ended = time_of(episode.ended_ns)

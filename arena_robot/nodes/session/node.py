@@ -18,6 +18,7 @@ from arena_robot.nodes.parameters import declare, refuse_unknown
 from arena_robot.nodes.remote.recorder import RemoteRecorder, RemoteScene
 from arena_robot.nodes.remote.robot import RemoteArm, RemoteCamera, RemoteGripper
 from arena_robot.nodes.session.audience import RosAudience
+from arena_robot.nodes.session.connections import Connections
 from arena_robot.nodes.session.params import SessionParams, make_arena, session_config
 from arena_robot.nodes.session.services import SessionServices
 from arena_robot.nodes.spin import Spin, run_with
@@ -53,28 +54,32 @@ class SessionNode(Listening):
         clock = RosClock(self.get_clock(), self.context)
         robot = v.robot_type
         data = Path(v.data_dir).expanduser()
-        self.audience = RosAudience(self, clock, robot_of(robot).base_frame(), {
+        self.audience = RosAudience(self, clock, robot_of(robot).base_frame(v.arm_prefix), {
             'station': v.station, 'robot_type': robot, 'backend': v.backend,
             'control_rate_hz': v.control_rate, 'max_steps': v.max_steps},
-            shown=lambda: self.access.shown())
+            lambda: self.access.shown(), lambda: self.connections.views())
         self.parts = Parts(
             RemoteArm(self, v.arm, CALL_S),
             RemoteGripper(self, v.gripper, CALL_S),
             {role: RemoteCamera(self, camera, CALL_S, v.topic_style, v.eyes)
              for role, camera in zip(v.roles, v.cameras, strict=True)},
             Ages(image_s=v.max_image_age))
+        self.connections = Connections(self, v, self.parts.cameras)
+        self._recorder = RemoteRecorder(
+            self, v.recorder, self.connections.streams()) if v.recorder else None
         self.arena = make_arena(v, clock)
         motions = RobotMotions(self.parts, Safety(
             limits_for(robot), clock, max_state_age_s=v.max_state_age), clock, config)
         store = SessionStore(data / 'sessions', clock)
         self.conductor = Conductor(
             motions, self.arena, store,
-            RemoteRecorder(self, v.recorder) if v.recorder else NoRecorder(store.root),
+            self._recorder or NoRecorder(store.root),
             RemoteScene(self, v.scene) if v.scene else ScenePerson(),
             self.audience, clock, config)
         self.access = EvaluatorAccess(self.conductor, self._more_checks)
         self._reports = qos.publisher(self, DiagnosticArray, '/diagnostics')
         self._photos: tuple[str, ...] = ()
+        self._waiting = ''
         self._over = threading.Event()
         self._offer: SessionServices | None = None
         self._connected: set[int] = set()
@@ -131,6 +136,10 @@ class SessionNode(Listening):
 
     def _look(self) -> None:
         self._show_photos()
+        waiting = self.conductor.motions.waiting
+        if waiting != self._waiting:
+            self._waiting = waiting
+            self.audience.changed()
         if self.conductor.record.state is State.RESET and not self.conductor.motions.doing:
             self.conductor.look()
 
@@ -159,9 +168,12 @@ class SessionNode(Listening):
 
     def _more_checks(self) -> list[Check]:
         self._connect_all()
-        if not isinstance(self.arena, RemoteArena):
-            return [Check('arena', True, 'on this machine')]
-        return [server_check(self.arena.check)]
+        checks = self.connections.checks()
+        if self._recorder:
+            checks.append(self._recorder.check_streams())
+        if isinstance(self.arena, RemoteArena):
+            return [*checks, server_check(self.arena.check)]
+        return [*checks, Check('arena', True, 'on this machine')]
 
     def _all_parts(self) -> tuple[Part, ...]:
         return (self.parts.arm, self.parts.gripper, *self.parts.cameras.values())

@@ -12,6 +12,7 @@ from arena_robot.core.observation import DOF, EYES, ROLES
 from arena_robot.core.pair import StationInfo
 from arena_robot.nodes.camera.params import STYLES
 from arena_robot.nodes.parameters import Parameters, param
+from arena_robot.nodes.station_file import shipped
 from arena_robot.policy.base import Policy
 from arena_robot.policy.connect import connect
 from arena_robot.policy.loading import load_policy
@@ -32,12 +33,15 @@ class SessionParams(Parameters):
 
     station: str = param('station', 'name of this station, sent to the arena')
     robot_type: str = param('panda', 'which Franka', choices=tuple(sorted(ROBOTS)))
+    arm_prefix: str = param('', "prefix of the arm's joint and frame names, such as 'left'")
     backend: str = param('sim', 'driver of the arm, stored with each episode')
     data_dir: str = param(
         '~/arena', "folder of results; the recorder's output_dir is its sessions/")
     arena: str = param(
         'local', "'local' for policies from arena_file, or host:port of a server")
-    arena_file: str = param('', 'YAML file with the pool of a local arena')
+    arena_file: str = param(
+        '', 'YAML file with the pool of a local arena; a relative path is also looked for in what '
+        'arena_robot ships')
     token_file: str = param('', "file with the station's token, for a server")
     server_tls: bool = param(False, 'use TLS, with certificate authorities of the system')
     server_ca: str = param(
@@ -92,7 +96,7 @@ def make_arena(v: SessionParams, clock: Clock) -> LocalArena | RemoteArena:
         if not v.arena_file:
             raise ConfigError('a local arena needs arena_file: a YAML file with the policies')
         seed = v.arena_seed
-        config = load(LocalArenaConfig, Path(v.arena_file).expanduser())
+        config = load(LocalArenaConfig, shipped(v.arena_file))
         return LocalArena(config, reach, folder, clock,
                           SystemRandom() if seed < 0 else Random(seed))
     if not v.token_file:

@@ -7,7 +7,7 @@ from arena_robot.core.jpeg import from_jpeg
 from arena_robot.recording.bag.base import Decoder, Message, Topic
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.topic_stats import TopicCounter
-from arena_robot.recording.episode.tracks import JPEG
+from arena_robot.recording.episode.views import JPEG
 
 Result = tuple[bool, str, str]
 _PICTURES_DECODED = 3

@@ -61,6 +61,7 @@ class CheckLimits:
     max_arm_gap_s: float = 0.1
     max_age_p99_s: float = 0.08
     max_skew_p99_s: float = 0.08
+    max_picture_lag_s: float = 0.2
     max_period_error_p99_s: float = 0.008
     max_lost_share: float = 0.001
 
@@ -181,6 +182,11 @@ def _numbers(tracks: EpisodeTracks, summary: EpisodeFile,
                     f'{view.rate_hz or 0.0:.2f} Hz, longest gap {view.max_gap_s} s, '
                     f'{view.missing} frames missing (wanted {rate:g} Hz, gaps up to '
                     f'{limits.max_camera_gap_s} s)')
+        lag = view.latency_s
+        if lag and lag.p50 > limits.max_picture_lag_s:
+            yield _warn(False, f'lag {name}', f'its pictures were {1e3 * lag.p50:.0f} ms old when '
+                        f'they came (wanted {1e3 * limits.max_picture_lag_s:.0f} ms): the control '
+                        f'loop waited for them and ran at {summary.control.mean_hz} Hz')
     error = summary.control.period_error_s
     if error:
         yield _warn(error.p99 <= limits.max_period_error_p99_s, 'control rate',

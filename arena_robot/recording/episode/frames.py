@@ -18,7 +18,8 @@ from arena_robot.core.files import replacing
 from arena_robot.core.observation import Image, Pixels
 from arena_robot.recording.bag.base import Decoder, Topic
 from arena_robot.recording.bag.reader import BagReader
-from arena_robot.recording.episode.tracks import JPEG, time_ns
+from arena_robot.recording.episode.tracks import time_ns
+from arena_robot.recording.episode.views import JPEG
 
 _TICKS = Fraction(1, 90_000)
 _RAW = {'rgb8': (3, None), 'bgr8': (3, cv2.COLOR_BGR2RGB), 'rgba8': (4, cv2.COLOR_RGBA2RGB),

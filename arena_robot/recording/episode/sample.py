@@ -16,7 +16,7 @@ import numpy as np
 
 from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.jpeg import to_jpeg
-from arena_robot.core.observation import Pixels
+from arena_robot.core.observation import ROLES, Pixels
 from arena_robot.recording.bag.base import Message, Qos, Topic
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.definitions import read_definition, share_folders
@@ -52,6 +52,7 @@ class SampleEpisode:
     chunk_length: int = 8
     space: str = 'joint_position'
     potential: bool = False
+    cameras: tuple[str, ...] = ROLES
 
 
 class SampleMaker:
@@ -69,7 +70,7 @@ class SampleMaker:
                  '/session_node/step': 'arena_msgs/msg/StepRecord',
                  '/session_node/action_chunk': 'arena_msgs/msg/ActionChunk',
                  '/joint_states': 'sensor_msgs/msg/JointState',
-                 **{image_topic(v): 'sensor_msgs/msg/CompressedImage' for v in VIEWS}}
+                 **{self.jpeg_topic(v): 'sensor_msgs/msg/CompressedImage' for v in VIEWS}}
         if self.sample.potential:
             plain[POTENTIAL_TOPIC] = 'std_msgs/msg/Float64'
         found = {n: self._topic(n, t, Qos()) for n, t in plain.items()}
@@ -122,7 +123,7 @@ class SampleMaker:
                 'header': header(stamp, 'robotiq_85_base_link'), 'position': self.gripper(k),
                 'width_m': 0.085 * (1.0 - self.gripper(k))}
             for view in VIEWS:
-                yield image_topic(view), seen, {
+                yield self.jpeg_topic(view), seen, {
                     'header': header(seen, f'{view}_optical'), 'data': self._jpeg(k, view),
                     'format': 'bgr8; jpeg compressed bgr8'}
             if k % self.sample.chunk_length == 0:
@@ -159,10 +160,22 @@ class SampleMaker:
                 'station': 'sample', 'robot_type': 'panda', 'backend': 'sample',
                 'control_rate_hz': 15.0, 'max_steps': MAX_STEPS, 'started': _time(sample.start_ns)}
         name = '/session_node/episode_info'
+        if sample.cameras != ROLES:
+            base['views'] = [{'view': v, 'role': role_of(v), 'eye': v.removeprefix(
+                f'{role_of(v)}_'), 'topic': self.image_topic(v)} for v in VIEWS]
         yield name, sample.start_ns, {**base, 'header': header(sample.start_ns, _BASE)}
         yield name, end + 5_000_000, {
             **base, 'header': header(end, _BASE), 'ended': _time(end),
             'steps': sample.steps, 'end_reason': 'stopped'}
+
+    def image_topic(self, view: str) -> str:
+        """Return the raw topic of a view, named as a ZED wrapper does."""
+        camera = self.sample.cameras[ROLES.index(role_of(view))]
+        return f"/{camera}/zed_node/{view.rsplit('_', 1)[1]}/color/rect/image"
+
+    def jpeg_topic(self, view: str) -> str:
+        """Return the topic of a view's JPEGs."""
+        return f'{self.image_topic(view)}/compressed'
 
     def state_stamp(self, stamp_ns: int) -> int:
         """Return the stamp of the newest arm state at a stamp."""
@@ -206,10 +219,9 @@ def _encode(pixels: Pixels) -> np.ndarray:
     return np.frombuffer(to_jpeg(pixels), np.uint8)
 
 
-def image_topic(view: str) -> str:
-    """Return the topic of a view, named as a ZED wrapper does."""
-    role, eye = view.split('_')
-    return f'/{role}/zed_node/{eye}/color/rect/image/compressed'
+def role_of(view: str) -> str:
+    """Return the role of the camera of a view."""
+    return view.rsplit('_', 1)[0]
 
 
 def header(stamp_ns: int, frame_id: str) -> dict[str, Any]:

@@ -87,7 +87,8 @@ def view_report(track: ViewTrack) -> ViewReport:
     missing = int(np.maximum(0, np.round(periods / usual) - 1).sum()) if usual > 0 else 0
     return ViewReport(track.topic.name, len(track.stamps), mean_rate(track.stamps), missing,
                       rounded(periods.max()) if len(periods) else None,
-                      spread((track.log - track.stamps) * 1e-9))
+                      spread((track.log - track.stamps) * 1e-9), role=track.view.role,
+                      eye=track.view.eye, frame_id=track.view.frame_id)
 
 
 def mean_rate(stamps: Stamps) -> float | None:

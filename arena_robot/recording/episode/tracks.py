@@ -1,31 +1,29 @@
 """
 An episode's bag as arrays: steps, arm, gripper, chunks, and stamps of images.
 
-Topics are found by message type, images by the parts of the topic's name, so that bags of other
-drivers work too. Units are SI and radians, stamps integer nanoseconds.
+Topics are found by message type, images by what the episode's metadata says. Units are SI and
+radians, stamps integer nanoseconds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_robot.core.observation import ROLES, Floats, view
+from arena_robot.core.observation import Floats
 from arena_robot.recording.bag.base import Decoder, Topic
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.topic_stats import header_stamp_ns
+from arena_robot.recording.episode.views import STEP, EpisodeView, episode_views
 
 Stamps = NDArray[np.int64]
 
-STEP = 'arena_msgs/msg/StepRecord'
 CHUNK = 'arena_msgs/msg/ActionChunk'
 ARM = 'arena_msgs/msg/ArmState'
 GRIPPER = 'arena_msgs/msg/GripperState'
 INFO = 'arena_msgs/msg/EpisodeInfo'
-IMAGE = 'sensor_msgs/msg/Image'
-JPEG = 'sensor_msgs/msg/CompressedImage'
 
 
 @dataclass(frozen=True)
@@ -65,9 +63,14 @@ class ChunkRecord:
 class ViewTrack:
     """The images of one view: capture ``stamps`` and arrival ``log`` (N,), in order."""
 
-    topic: Topic
+    view: EpisodeView
     stamps: Stamps
     log: Stamps
+
+    @property
+    def topic(self) -> Topic:
+        """The recorded topic of the images."""
+        return self.view.topic
 
 
 @dataclass(frozen=True)
@@ -111,40 +114,6 @@ class EpisodeTracks:
     views: Mapping[str, ViewTrack] = field(default_factory=dict)
 
 
-def view_of(topic: str) -> str:
-    """
-    Return the view that a picture topic shows, such as ``wrist_left``; empty when it shows none.
-
-    The role (left, right, wrist) is the first word of the name that is or contains one; the eye
-    is the next word that is ``left`` or ``right``, and the left one when there is none.
-    """
-    words = topic.strip('/').split('/')
-    for k, word in enumerate(words):
-        role = next((r for r in ROLES if r in word.split('_')), '')
-        if role:
-            eye = next((w for w in words[k + 1:] if w in ('left', 'right')), 'left')
-            return view(role, eye)
-    return ''
-
-
-def view_topics(bag: BagReader) -> dict[str, Topic]:
-    """
-    Return the picture topic of each view; compressed ones are preferred to raw ones.
-
-    The station's namespace, such as ``/left`` of the left robot, is not part of a view's name.
-    Latched images, such as start photographs, are not views.
-    """
-    found: dict[str, Topic] = {}
-    steps = bag.of_type(STEP)
-    namespace = steps[0].name.rsplit('/', 2)[0] + '/' if steps else '/'
-    for kind in (JPEG, IMAGE):
-        for topic in bag.of_type(kind):
-            name = view_of(topic.name.removeprefix(namespace))
-            if name and name not in found and not (topic.is_latched or 'depth' in topic.name):
-                found[name] = topic
-    return dict(sorted(found.items()))
-
-
 def load_tracks(bag: BagReader, decoder: Decoder) -> EpisodeTracks:
     """Read an episode. Raises DataError when a message does not fit its type."""
     rows: dict[str, list[Any]] = {STEP: [], CHUNK: [], ARM: [], GRIPPER: [], INFO: []}
@@ -154,7 +123,7 @@ def load_tracks(bag: BagReader, decoder: Decoder) -> EpisodeTracks:
     return EpisodeTracks(
         info=_info(rows[INFO]), steps=_steps(rows[STEP]), arm=_arm(rows[ARM]),
         gripper=_gripper(rows[GRIPPER]), chunks=tuple(_chunk(c) for c in rows[CHUNK]),
-        views=_views(bag))
+        views=_views(bag, _told_views(rows[INFO])))
 
 
 def time_ns(stamp: Any) -> int:
@@ -171,12 +140,20 @@ def nearest(stamps: Stamps, wanted: Stamps) -> Stamps:
     return np.asarray(np.where(wanted - left <= right - wanted, after - 1, after), np.int64)
 
 
-def _views(bag: BagReader) -> dict[str, ViewTrack]:
-    topics = view_topics(bag)
-    stamps: dict[str, list[tuple[int, int]]] = {t.name: [] for t in topics.values()}
+def _views(bag: BagReader, told: Iterable[Any]) -> dict[str, ViewTrack]:
+    views = episode_views(bag, told)
+    stamps: dict[str, list[tuple[int, int]]] = {one.topic.name: [] for one in views.values()}
     for message in bag.messages(stamps):
         stamps[message.topic].append((header_stamp_ns(message.data), message.log_ns))
-    return {name: ViewTrack(t, *_columns(stamps[t.name])) for name, t in topics.items()}
+    return {name: ViewTrack(one, *_columns(stamps[one.topic.name]))
+            for name, one in views.items()}
+
+
+def _told_views(infos: list[Any]) -> Iterable[Any]:
+    try:
+        return tuple(infos[-1].views) if infos else ()
+    except AttributeError:  # a recording from before EpisodeInfo had views
+        return ()
 
 
 def _columns(pairs: list[tuple[int, int]]) -> tuple[Stamps, Stamps]:

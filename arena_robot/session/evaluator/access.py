@@ -28,8 +28,9 @@ class EvaluatorAccess:
     def shown(self) -> DeskState:
         """Return the state for display."""
         conductor = self.conductor
-        return shown(conductor.record, self.control.holder, conductor.motions.doing,
-                     conductor.problem, conductor.live, conductor.waiting)
+        problem = ' '.join(one for one in (conductor.problem, conductor.motions.waiting) if one)
+        return shown(conductor.record, self.control.holder, conductor.motions.doing, problem,
+                     conductor.live, conductor.waiting)
 
     def today(self) -> list[DeskState]:
         """Return today's sessions as shown, newest first."""

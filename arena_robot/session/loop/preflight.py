@@ -9,16 +9,18 @@ from pathlib import Path
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ArenaError
 from arena_robot.drivers.base import Camera
+from arena_robot.session.loop.lag import lag_problem, picture_lag_s
 from arena_robot.session.loop.parts import LOOK_TIMEOUT_S, Parts
 from arena_robot.session.ports import Check
 
-AHEAD_S, BEHIND_S = 0.1, 1.0
+AHEAD_S, BEHIND_S = 0.05, 1.0
+FRAMES = 3
 SERVER_CLOCK_S = 1.0
 
 
 def preflight(parts: Parts, clock: Clock, data: Path, min_free_gb: float) -> list[Check]:
     """Return a check of every camera, the arm, the gripper, the clocks and the disk."""
-    checks = [_checked(f'{role} camera', partial(_camera, camera, clock))
+    checks = [_checked(f'{role} camera', partial(_camera, camera, clock, parts.ages.image_s))
               for role, camera in parts.cameras.items()]
     checks.append(_checked('arm', partial(_arm, parts, clock)))
     checks.append(_checked('gripper', partial(_gripper, parts)))
@@ -51,12 +53,20 @@ def _checked(name: str, look: Callable[[], str]) -> Check:
         return Check(name, False, f'{name}: {error}')
 
 
-def _camera(camera: Camera, clock: Clock) -> str:
+def _camera(camera: Camera, clock: Clock, max_age_s: float) -> str:
     frame = camera.wait_frame(LOOK_TIMEOUT_S)
+    lag_s = (clock.now_ns() - frame.left.stamp_ns) * 1e-9
+    for _ in range(FRAMES if len(camera.arrivals()) < FRAMES else 0):
+        camera.wait_frame(LOOK_TIMEOUT_S)
     height, width = frame.left.pixels.shape[:2]
     if frame.left.stamp_ns != frame.right.stamp_ns:
         raise ArenaError('the eyes have different stamps; restart the camera')
-    _same_time(frame.left.stamp_ns, clock)
+    if lag_s < -AHEAD_S:
+        raise ArenaError(_clock_words(lag_s))
+    usual_s = picture_lag_s(camera)
+    problem = lag_problem(lag_s if usual_s is None else usual_s, max_age_s)
+    if problem:
+        raise ArenaError(problem)
     return f'{camera.serial}, {width} x {height}'
 
 
@@ -80,8 +90,12 @@ def _gripper(parts: Parts) -> str:
 def _same_time(stamp_ns: int, clock: Clock) -> None:
     offset_s = (clock.now_ns() - stamp_ns) * 1e-9
     if not -AHEAD_S < offset_s < BEHIND_S:
-        raise ArenaError(f'its clock is off by {offset_s:.2f} s; synchronise the machines '
-                         '(chrony) before a session')
+        raise ArenaError(_clock_words(offset_s))
+
+
+def _clock_words(offset_s: float) -> str:
+    return (f'its clock is off by {offset_s:.2f} s; synchronise the machines (chrony) before a '
+            'session')
 
 
 def _disk(data: Path, min_free_gb: float) -> str:

@@ -57,6 +57,12 @@ class RobotMotions:
         return rollout.steps if rollout else 0
 
     @property
+    def waiting(self) -> str:
+        """Return which cameras the running rollout waits for, as a sentence; or ''."""
+        rollout = self._rollout
+        return rollout.waiting() if rollout else ''
+
+    @property
     def stops(self) -> int:
         """Return how often :meth:`stop` was called; see :meth:`rollout`."""
         return self._stops

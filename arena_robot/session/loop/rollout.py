@@ -20,6 +20,7 @@ from arena_robot.policy.base import Policy
 from arena_robot.policy.chunks import ChunkExecutor, ChunkStep
 from arena_robot.session.arena.blind import coarse
 from arena_robot.session.loop.camera_phase import best_shift_ns
+from arena_robot.session.loop.lag import waiting_loop
 from arena_robot.session.loop.pacing import SLACK, LoopTiming, Pacer, Tick, timing
 from arena_robot.session.loop.parts import Parts
 
@@ -110,6 +111,13 @@ class Rollout:
     def timing(self) -> LoopTiming:
         """Return the timing so far."""
         return timing(self._ticks, 1.0 / self._config.control_rate_hz)
+
+    def waiting(self) -> str:
+        """Return which cameras the loop waits for, as a sentence; empty when for none."""
+        newest = [tick.loop_s for tick in self._ticks[-STEER_EVERY:] if tick.loop_s > 0.0]
+        rate_hz = len(newest) / sum(newest) if newest else 0.0
+        return waiting_loop(self._parts.cameras, self._parts.ages.image_s, rate_hz,
+                            self._config.control_rate_hz) if newest else ''
 
     def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
         """Stop the arm now and end the episode; the first reason counts."""

@@ -1,0 +1,199 @@
+"""Endpoints of other nodes in the ROS graph: who publishes, subscribes to and offers what."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.qos import QoSDurabilityPolicy, QoSProfile, QoSReliabilityPolicy
+from rclpy.subscription import Subscription
+from rclpy.topic_endpoint_info import TopicEndpointInfo
+
+from arena_robot.nodes import diagnostics
+
+PLAYER = 'rosbag2_player'
+UNKNOWN = '_NODE_NAME_UNKNOWN_'
+
+
+class Way(Enum):
+    """What a node does at an endpoint."""
+
+    PUBLISHES = 'publish'
+    SUBSCRIBES = 'subscribe to'
+    SERVES = 'offer the service'
+    ACTS = 'offer the action'
+
+
+@dataclass(frozen=True)
+class NodeEndpoint:
+    """
+    An endpoint that a node must have: its name, relative to the asking node's namespace, and type.
+
+    ``profile`` is the QoS of the other side of a topic, ``hint`` what to do when it is missing.
+    """
+
+    way: Way
+    name: str
+    kind: str
+    hint: str = ''
+    profile: QoSProfile | None = None
+
+
+def type_name(kind: type) -> str:
+    """Return the ROS name of a message, service or action class, such as std_msgs/msg/Empty."""
+    package, folder, *_ = kind.__module__.split('.')
+    return f'{package}/{folder}/{kind.__name__}'
+
+
+def owner(info: TopicEndpointInfo) -> str:
+    """Return the full name of the node that has an endpoint."""
+    return f"{info.node_namespace.rstrip('/')}/{info.node_name}"
+
+
+def full_name(node: Node, other: str) -> str:
+    """Return the full name of the node that ``node`` calls ``other``."""
+    return other if other.startswith('/') else f"{node.get_namespace().rstrip('/')}/{other}"
+
+
+def ends(node: Node, topic: str, way: Way) -> Sequence[TopicEndpointInfo]:
+    """Return the publishers or the subscribers of a topic; names are resolved as for ``node``."""
+    name = node.resolve_topic_name(topic)
+    look: Callable[[str], Sequence[TopicEndpointInfo]] = (
+        node.get_publishers_info_by_topic if way is Way.PUBLISHES
+        else node.get_subscriptions_info_by_topic)
+    return look(name)
+
+
+def has(node: Node, other: str, topic: str, way: Way) -> bool:
+    """Return whether the node ``other`` publishes or subscribes to a topic."""
+    wanted = full_name(node, other)
+    return any(owner(info) == wanted for info in ends(node, topic, way))
+
+
+def strangers(node: Node, topic: str, own: str) -> list[str]:
+    """Return the nodes that publish a topic that only the node ``own`` shall publish."""
+    found = (owner(info) for info in ends(node, topic, Way.PUBLISHES)
+             if info.node_name != UNKNOWN)
+    return sorted({name for name in found if name != own})
+
+
+def runs(node: Node, other: str) -> bool:
+    """Return whether a node of this name is in the graph."""
+    wanted = full_name(node, other)
+    return any(f"{space.rstrip('/')}/{name}" == wanted
+               for name, space in node.get_node_names_and_namespaces())
+
+
+def problems(node: Node, other: str, wanted: Iterable[NodeEndpoint]) -> list[str]:
+    """Return, as sentences, what the node ``other`` lacks of the endpoints ``wanted``."""
+    name = full_name(node, other)
+    if not runs(node, other):
+        return [f'there is no node {name}; start it, in the same ROS domain and namespace']
+    services = _named(node.get_service_names_and_types_by_node, name)
+    said = (_topic_problem(node, name, one) if one.way in (Way.PUBLISHES, Way.SUBSCRIBES)
+            else _service_problem(node, name, one, services) for one in wanted)
+    return [words for words in said if words]
+
+
+def _named(look: Callable[[str, str], Any], name: str) -> dict[str, list[str]]:
+    space, _, short = name.rpartition('/')
+    return dict(look(short, space or '/'))
+
+
+def _service_problem(node: Node, name: str, one: NodeEndpoint,
+                     services: dict[str, list[str]]) -> str:
+    full = node.resolve_service_name(one.name)
+    if one.way is Way.ACTS:
+        full, kind = f'{full}/_action/send_goal', f'{one.kind}_SendGoal'
+    else:
+        kind = one.kind
+    found = services.get(full)
+    if found is None:
+        return _lacks(name, one)
+    if kind not in found:
+        return f'{name} has {one.name} with the type {found[0]}, wanted is {one.kind}'
+    return ''
+
+
+def _topic_problem(node: Node, name: str, one: NodeEndpoint) -> str:
+    there = ends(node, one.name, one.way)
+    mine = [info for info in there if owner(info) == name]
+    if not mine:
+        return _lacks(name, one)
+    if mine[0].topic_type != one.kind:
+        return f'{name} has {one.name} with the type {mine[0].topic_type}, wanted is {one.kind}'
+    others = strangers(node, one.name, name) if one.way is Way.PUBLISHES else []
+    if others:
+        return (f"{one.name} is also published by {', '.join(others)}; stop that, or play a bag "
+                'with the remaps of `arena replay DIR --remaps`')
+    return _qos_problem(one, mine[0].qos_profile)
+
+
+def _qos_problem(one: NodeEndpoint, theirs: QoSProfile) -> str:
+    """Compare what can differ here; graph information has other deadlines than profiles."""
+    if one.profile is None:
+        return ''
+    sends, hears = ((theirs, one.profile) if one.way is Way.PUBLISHES else (one.profile, theirs))
+    said = []
+    if (sends.reliability == QoSReliabilityPolicy.BEST_EFFORT
+            and hears.reliability == QoSReliabilityPolicy.RELIABLE):
+        said.append('the publisher is best effort and the subscriber reliable')
+    if (sends.durability == QoSDurabilityPolicy.VOLATILE
+            and hears.durability == QoSDurabilityPolicy.TRANSIENT_LOCAL):
+        said.append('the publisher is volatile and the subscriber transient local')
+    if not said:
+        return ''
+    return (f"the QoS of {one.name} does not fit: {' and '.join(said)}; change it with "
+            'qos_overrides in the parameter file of either node')
+
+
+def _lacks(name: str, one: NodeEndpoint) -> str:
+    said = f'{name} does not {one.way.value} {one.name} ({one.kind})'
+    return f'{said}; {one.hint}' if one.hint else said
+
+
+class PlayedInto:
+    """
+    Finds other publishers on a node's own topics, as when a bag is played into a live station.
+
+    ``made`` are the node's own publishers and subscriptions, now and later. ``problem`` says who
+    it is and what to do; it is empty while there is none.
+    """
+
+    def __init__(self, node: Node, made: Sequence[Any]) -> None:
+        self._node, self._made = node, made
+        self.problem = ''
+
+    def look(self) -> str:
+        """Look at the graph; return :attr:`problem`."""
+        found = self._found(list(self._made))
+        said = found and (
+            f'{found}; is a bag played into this station? Commands are refused. Stop it, or play '
+            'it with the remaps of `arena replay DIR --remaps`')
+        if said and said != self.problem:
+            self._node.get_logger().error(said)
+        self.problem = said
+        return said
+
+    def report(self) -> list[DiagnosticStatus]:
+        """Return a status while there is a problem."""
+        name = f'{self._node.get_name()}: foreign publishers'
+        return [diagnostics.status(name, '', diagnostics.ERROR, self.problem, {})
+                ] if self.problem else []
+
+    def _found(self, made: Sequence[Any]) -> str:
+        own = self._node.get_fully_qualified_name()
+        for one in made:
+            if not isinstance(one, Publisher | Subscription):
+                continue
+            topic, sends = one.topic_name, isinstance(one, Publisher)
+            if not topic.startswith(f'{own}/') or self._node.count_publishers(topic) <= sends:
+                continue
+            others = [name for name in strangers(self._node, topic, own)
+                      if sends or PLAYER in name]
+            if others:
+                return f"{', '.join(others)} publishes {topic}, a topic of this node"
+        return ''

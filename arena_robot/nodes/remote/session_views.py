@@ -1,0 +1,30 @@
+"""Which views a session node works with, from its parameters."""
+
+from rcl_interfaces.srv import GetParameters
+from rclpy.node import Node
+
+from arena_robot.core.errors import SessionError
+from arena_robot.core.observation import EYES, view
+from arena_robot.nodes.calls import ServiceClients
+from arena_robot.nodes.camera.params import STYLES
+
+NAMES = ('roles', 'cameras', 'eyes', 'topic_style')
+
+
+def session_views(node: Node, session: str, timeout_s: float) -> dict[str, str]:
+    """
+    Return the raw image topic of one view of each camera, the left eye's where that is used.
+
+    Blocks the calling thread. Raises SessionError when the session node does not answer.
+    """
+    client = ServiceClients(node, session, {'get_parameters': GetParameters}, error=SessionError)
+    try:
+        values = client.call('get_parameters', GetParameters.Request(names=list(NAMES)),
+                             timeout_s).values
+    finally:
+        client.close()
+    roles, cameras, eyes = (list(value.string_array_value) for value in values[:3])
+    eye = next((one for one in EYES if one in eyes), EYES[0])
+    topic = STYLES[values[3].string_value][0].format(eye=eye, name='').removeprefix('~/')
+    return {view(role, eye): f'{camera}/{topic}'
+            for role, camera in zip(roles, cameras, strict=False)}

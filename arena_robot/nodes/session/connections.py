@@ -1,0 +1,112 @@
+"""What a session node needs of the station's other nodes, and whether they have it."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from rclpy.node import Node
+from sensor_msgs.msg import CameraInfo, Image, JointState
+from std_srvs.srv import Trigger
+
+from arena_msgs.action import MoveToJoints
+from arena_msgs.msg import ArmState, CameraView, GripperState, GripperTarget
+from arena_robot.core.errors import DriverError
+from arena_robot.core.observation import view
+from arena_robot.drivers.base import Camera
+from arena_robot.nodes import qos
+from arena_robot.nodes.camera.params import STYLES
+from arena_robot.nodes.endpoints import NodeEndpoint, Way, problems, strangers, type_name
+from arena_robot.nodes.session.params import SessionParams
+from arena_robot.session.ports import Check
+
+RIGHT_IS_OFF = ('switch it on: video.publish_left_right of the ZED wrapper is off by default; or '
+                "let the session use eyes: ['left']")
+OTHER_STYLE = 'compare topic_style and cameras of session_node with what it publishes'
+
+
+def image_topic(style: str, camera: str, eye: str) -> str:
+    """Return the raw image topic of one eye of a camera node."""
+    return _of(camera, STYLES[style][0], eye)
+
+
+def arm_endpoints(arm: str) -> list[NodeEndpoint]:
+    """Return what a session needs of an arm node."""
+    return [
+        NodeEndpoint(Way.PUBLISHES, f'{arm}/arm_state', type_name(ArmState), profile=qos.SENSOR),
+        NodeEndpoint(Way.SUBSCRIBES, f'{arm}/target_joint', type_name(JointState),
+                 profile=qos.COMMAND_SENT),
+        NodeEndpoint(Way.ACTS, f'{arm}/go_home', type_name(MoveToJoints)),
+        *(NodeEndpoint(Way.SERVES, f'{arm}/{name}', type_name(Trigger))
+          for name in ('hold', 'stop', 'resume', 'error_recovery'))]
+
+
+def gripper_endpoints(gripper: str) -> list[NodeEndpoint]:
+    """Return what a session needs of a gripper node."""
+    return [
+        NodeEndpoint(Way.PUBLISHES, f'{gripper}/gripper_state', type_name(GripperState),
+                 profile=qos.SENSOR),
+        NodeEndpoint(Way.SUBSCRIBES, f'{gripper}/target', type_name(GripperTarget),
+                 profile=qos.COMMAND_SENT),
+        *(NodeEndpoint(Way.SERVES, f'{gripper}/{name}', type_name(Trigger))
+          for name in ('stop', 'reactivate_gripper'))]
+
+
+def camera_endpoints(camera: str, style: str, eyes: Sequence[str]) -> list[NodeEndpoint]:
+    """Return what a session needs of a camera node."""
+    return [NodeEndpoint(Way.PUBLISHES, _of(camera, topic, eye), type_name(kind),
+                     RIGHT_IS_OFF if eye == 'right' else OTHER_STYLE, qos.SENSOR)
+            for eye in eyes
+            for topic, kind in ((STYLES[style][0], Image), (STYLES[style][1], CameraInfo))]
+
+
+class Connections:
+    """The nodes that a session node works with, by its parameters."""
+
+    def __init__(self, node: Node, params: SessionParams, cameras: Mapping[str, Camera]) -> None:
+        self._node, self._params, self._cameras = node, params, cameras
+
+    def checks(self) -> list[Check]:
+        """Return a check of each node: every endpoint by its type and its owner."""
+        v = self._params
+        found = [self._check('arm node', v.arm, arm_endpoints(v.arm)),
+                 self._check('gripper node', v.gripper, gripper_endpoints(v.gripper))]
+        found += [self._check(f'{role} camera node', camera,
+                              camera_endpoints(camera, v.topic_style, v.eyes))
+                  for role, camera in zip(v.roles, v.cameras, strict=True)]
+        return found
+
+    def streams(self) -> list[str]:
+        """Return the topics that an episode needs recorded; images by their raw topics."""
+        v = self._params
+        states = (f'{v.arm}/arm_state', f'{v.gripper}/gripper_state')
+        return [*(self._node.resolve_topic_name(name) for name in states),
+                *(one.topic for one in self.views())]
+
+    def views(self) -> list[CameraView]:
+        """Return which camera and topic each view is."""
+        v = self._params
+        return [CameraView(
+            view=view(role, eye), role=role, eye=eye, frame_id=self._frame(role, eye),
+            topic=self._node.resolve_topic_name(image_topic(v.topic_style, camera, eye)))
+            for role, camera in zip(v.roles, v.cameras, strict=True) for eye in v.eyes]
+
+    def _frame(self, role: str, eye: str) -> str:
+        with suppress(DriverError):
+            info = self._cameras[role].info().get(eye)
+            return info.frame_id if info else ''
+        return ''
+
+    def _check(self, name: str, other: str, wanted: Sequence[NodeEndpoint]) -> Check:
+        said = problems(self._node, other, wanted)
+        if said:
+            return Check(name, False, f"{name}: {'; '.join(said)}")
+        also = sorted({who for one in wanted if one.way is Way.SUBSCRIBES for who in strangers(
+            self._node, one.name, self._node.get_fully_qualified_name())})
+        if also:
+            return Check(name, True, f"{', '.join(also)} can command it too; end what does not "
+                                     'belong to the session', warning=True)
+        return Check(name, True, other)
+
+
+def _of(camera: str, topic: str, eye: str) -> str:
+    name = topic.format(eye=eye, name='').removeprefix('~/')
+    return f'{camera}/{name}'

@@ -1,0 +1,92 @@
+"""Keys of a parameter file: which node of which namespace each section is for."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from arena_robot.core.config import nearest, read_yaml
+from arena_robot.core.errors import ConfigError
+
+NODES = ('arm_node', 'gripper_node', 'camera_node', 'sim_station')
+ELSEWHERE = ('recorder_node', 'session_node', 'replay_node', 'ranking_node')
+CAMERA_SUFFIX = '_camera'
+# The exit code of a node with a bad parameter: starting it again would not help.
+CONFIGURATION_ERROR = 2
+
+
+def nodes_in(path: str | Path, parts_needed: bool = True,
+             namespace: str = '') -> list[tuple[str, str]]:
+    """
+    Return (executable, node name) of every part that a parameter file describes.
+
+    A ``sim_station`` includes all parts. The file may also have sections of other nodes, such as
+    recorder_node. Raises ConfigError for a bad file or name, for a section that no node in
+    ``namespace`` would get, and when ``parts_needed`` but no part is there.
+    """
+    found = []
+    for key, section in read_yaml(path).items():
+        if not isinstance(section, dict) or 'ros__parameters' not in section:
+            raise ConfigError(f"{path}: '{key}' must hold 'ros__parameters:'")
+        name = str(key).rsplit('/', 1)[-1]
+        require_match(path, str(key), namespace)
+        if name in NODES:
+            found.append((name, name))
+        elif name.endswith(CAMERA_SUFFIX):
+            found.append(('camera_node', name))
+        elif name not in ('**', '*', *ELSEWHERE):
+            raise ConfigError(f"{path}: '{key}' names no node; known are "
+                              f"{', '.join(NODES)}, and cameras as <name>{CAMERA_SUFFIX}")
+    if any(executable == 'sim_station' for executable, _ in found):
+        return [('sim_station', 'sim_station')]
+    if not found and parts_needed:
+        raise ConfigError(f'{path} describes no node; keys are like /**/arm_node:')
+    return found
+
+
+def require_match(path: str | Path, key: str, namespace: str) -> None:
+    """Raise ConfigError when no node in a namespace gets the section ``key`` of a file."""
+    space = f"/{namespace.strip('/')}" if namespace.strip('/') else ''
+    name = key.rsplit('/', 1)[-1]
+    if not _pattern(key).fullmatch(f'{space}/{name}'):
+        raise ConfigError(f"{path}: the section '{key}' is for no node in the namespace "
+                          f"'{space or '/'}', where the nodes run; write '/**/{name}', which fits "
+                          'every namespace')
+
+
+def require_matches(path: str | Path, namespace: str) -> None:
+    """Raise ConfigError for a section of a file that no node in a namespace gets."""
+    for key in read_yaml(path):
+        require_match(path, str(key), namespace)
+
+
+def shipped(file: str) -> Path:
+    """
+    Return the path of a file that a parameter names.
+
+    A relative one is looked for in the working folder, then in what the package ships, such as
+    ``config/policies.yaml``.
+    """
+    path = Path(file).expanduser()
+    if path.is_absolute() or path.exists():
+        return path
+    here = Path(__file__)
+    folders = [here.parents[2], *(prefix / 'share' / 'arena_robot' for prefix in here.parents)]
+    return next((folder / path for folder in folders if (folder / path).is_file()), path)
+
+
+def unknown_arguments(words: Iterable[str], known: Iterable[str]) -> str:
+    """Return an error for the first of the arguments ``name:=value`` that is unknown, or ''."""
+    names = list(known)
+    for word in words:
+        name, sign, _ = word.partition(':=')
+        if sign and name not in names:
+            return f"unknown launch argument '{name}'.{nearest(name, names)}"
+    return ''
+
+
+def _pattern(key: str) -> 're.Pattern[str]':
+    """Return what ROS's wildcards stand for: ``*`` one part of a name, ``**`` any number."""
+    parts = [part for part in key.split('/') if part]
+    words = ['(/[^/]+)*' if part == '**' else '/[^/]+' if part == '*' else f'/{re.escape(part)}'
+             for part in parts]
+    return re.compile(''.join(words))

@@ -1,0 +1,79 @@
+"""The views of an episode: which topic of a bag holds the images of which camera's eye."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from arena_robot.core.observation import EYES, ROLES, view
+from arena_robot.recording.bag.base import Topic
+from arena_robot.recording.bag.reader import BagReader
+
+STEP = 'arena_msgs/msg/StepRecord'
+IMAGE = 'sensor_msgs/msg/Image'
+JPEG = 'sensor_msgs/msg/CompressedImage'
+JPEGS = '/compressed'
+
+
+@dataclass(frozen=True)
+class EpisodeView:
+    """The recorded topic of one view, with its camera's role, its eye, and its optical frame."""
+
+    topic: Topic
+    role: str = ''
+    eye: str = ''
+    frame_id: str = ''
+
+
+def episode_views(bag: BagReader, told: Iterable[Any]) -> dict[str, EpisodeView]:
+    """
+    Return the views of an episode by name; ``told`` are the views of its EpisodeInfo.
+
+    A recording without them, made by an older version or another program, has its views found by
+    :func:`view_of` in the names of its image topics, where these are unambiguous.
+    """
+    found = {str(one.view): EpisodeView(topic, str(one.role), str(one.eye), str(one.frame_id))
+             for one in told if (topic := _carrier(bag, str(one.topic)))}
+    return dict(sorted((found or _found(bag)).items()))
+
+
+def view_of(topic: str) -> tuple[str, str] | None:
+    """
+    Return role and eye in a topic's name, such as ('wrist', 'left'); None where it has no role.
+
+    The role is a part of a word, as in ``wrist_camera``, or a word before the eye's, as in
+    ``left/zed_node/right``. The eye is the next word that is ``left`` or ``right``; without one it
+    is the left eye. A single ``left`` is an eye, of a camera that is not named.
+    """
+    words = topic.strip('/').split('/')
+    for k, word in enumerate(words):
+        role = next((r for r in ROLES if r in word.split('_')), '')
+        eye = next((w for w in words[k + 1:] if w in EYES), '')
+        if role and (eye or word not in EYES):
+            return role, eye or 'left'
+        if role:
+            return None
+    return None
+
+
+def _found(bag: BagReader) -> dict[str, EpisodeView]:
+    """
+    Find views in topic names; compressed ones are preferred to raw ones.
+
+    The station's namespace, such as ``/left`` of the left robot, is not part of a view's name.
+    Latched images, such as start photographs, are not views.
+    """
+    found: dict[str, EpisodeView] = {}
+    steps = bag.of_type(STEP)
+    namespace = steps[0].name.rsplit('/', 2)[0] + '/' if steps else '/'
+    for kind in (JPEG, IMAGE):
+        for topic in bag.of_type(kind):
+            named = view_of(topic.name.removeprefix(namespace))
+            if named and not (topic.is_latched or 'depth' in topic.name):
+                found.setdefault(view(*named), EpisodeView(topic, *named))
+    return found
+
+
+def _carrier(bag: BagReader, topic: str) -> Topic | None:
+    """Return the topic that holds a view's images: its JPEGs, or the raw ones."""
+    here = [bag.topics[name] for name in (topic + JPEGS, topic) if name in bag.topics]
+    return max(here, key=lambda one: bag.metadata.counts.get(one.name, 0), default=None)

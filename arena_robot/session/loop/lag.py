@@ -1,0 +1,38 @@
+"""How old pictures are when they come; a step waits for newer ones where they are too old."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from arena_robot.drivers.base import Camera
+
+NEWEST = 15
+
+
+def picture_lag_s(camera: Camera) -> float | None:
+    """Return the median age of a camera's newest pictures at their arrival; None before any."""
+    pairs = camera.arrivals()[-NEWEST:]
+    return float(np.median([came_ns - stamp_ns for stamp_ns, came_ns in pairs])) * 1e-9 \
+        if pairs else None
+
+
+def lag_problem(lag_s: float, most_s: float) -> str:
+    """Return, as a sentence, that pictures come too late for a step; empty when they do not."""
+    if lag_s <= most_s:
+        return ''
+    return (f'its pictures are {lag_s * 1e3:.0f} ms old when they come, a step accepts '
+            f'{most_s * 1e3:.0f} ms (max_image_age): look for a full network or USB bus, a busy '
+            'machine, or clocks that differ')
+
+
+def waiting_loop(cameras: Mapping[str, Camera], most_s: float, rate_hz: float,
+                 nominal_hz: float) -> str:
+    """Return, as a sentence, which cameras a running control loop waits for; or ''."""
+    late = {role: lag_s for role, camera in cameras.items()
+            if (lag_s := picture_lag_s(camera)) is not None and lag_s > most_s}
+    if not late:
+        return ''
+    words = ', '.join(f'{role} camera {round(lag_s, 2) * 1e3:.0f} ms'
+                      for role, lag_s in late.items())
+    return (f'Pictures come too late ({words}; a step accepts {most_s * 1e3:.0f} ms): the loop '
+            f'waits for them and runs at {rate_hz:.0f} Hz instead of {nominal_hz:g} Hz.')

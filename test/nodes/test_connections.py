@@ -1,0 +1,129 @@
+"""Preflight names every endpoint of another node that a session needs and does not find."""
+
+import threading
+import time
+import uuid
+
+import pytest
+from rclpy.node import Node
+from sensor_msgs.msg import CameraInfo, Image, JointState
+from std_msgs.msg import String
+
+from arena_msgs.msg import ArmState, GripperTarget
+from arena_robot.core.errors import NotConnected
+from arena_robot.nodes import qos
+from arena_robot.nodes.endpoints import problems
+from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.remote.robot import RemoteArm, RemoteCamera
+from arena_robot.nodes.session.connections import (
+    Connections,
+    arm_endpoints,
+    camera_endpoints,
+    gripper_endpoints,
+)
+from arena_robot.nodes.session.params import SessionParams
+
+
+def eventually(look, what, timeout_s=10.0):
+    end_s = time.monotonic() + timeout_s
+    while not (found := look()):
+        assert time.monotonic() < end_s, what
+        time.sleep(0.02)
+    return found
+
+
+@pytest.fixture
+def lab(spin):
+    """Return a function that makes nodes of a lab in one namespace."""
+    namespace, made = f'lab_{uuid.uuid4().hex[:6]}', []
+
+    def make(name):
+        made.append(Node(name, namespace=namespace, context=spin.context))
+        return made[-1]
+    yield make
+    for node in made:
+        node.destroy_node()
+
+
+def test_a_real_station_has_all_that_a_session_needs(client, station_process):
+    connections = Connections(client, SessionParams(), {})
+    eventually(lambda: all(c.ok for c in connections.checks()), 'all checks', 30.0)
+    assert [c.name for c in connections.checks()] == ['arm node', 'gripper node', *(
+        f'{role} camera node' for role in ('left', 'right', 'wrist'))]
+
+
+def test_a_recorder_that_listens_is_no_arm(lab):
+    session, recorder = lab('session'), lab('recorder')
+    qos.subscription(recorder, JointState, 'arm_node/target_joint', lambda _: None)
+    said = problems(session, 'arm_node', arm_endpoints('arm_node'))
+    assert len(said) == 1
+    assert 'there is no node' in said[0]
+    assert 'start it' in said[0]
+    lab('arm_node')
+    said = eventually(lambda: [w for w in problems(session, 'arm_node', arm_endpoints('arm_node'))
+                               if 'no node' not in w], 'the node')
+    assert len(said) == 7
+    assert any('does not subscribe to arm_node/target_joint (sensor_msgs/msg/JointState)' in w
+               for w in said)
+    assert any('offer the action arm_node/go_home' in w for w in said)
+    for name in ('hold', 'stop', 'resume', 'error_recovery'):
+        assert any(f'offer the service arm_node/{name} (std_srvs/srv/Trigger)' in w for w in said)
+
+
+def test_a_wrong_type_a_second_publisher_and_a_qos_that_does_not_fit_are_said(lab):
+    session, arm, other = lab('session'), lab('arm_node'), lab('someone')
+    qos.publisher(arm, String, 'arm_node/arm_state')
+    said = eventually(lambda: [w for w in problems(session, 'arm_node', arm_endpoints('arm_node'))
+                               if 'with the type std_msgs/msg/String' in w], 'the type')
+    assert 'wanted is arena_msgs/msg/ArmState' in said[0]
+    gripper = lab('gripper_node')
+    wanted = gripper_endpoints('gripper_node')[1]
+    qos.subscription(gripper, GripperTarget, 'gripper_node/target', lambda _: None, qos.LATCHED)
+    eventually(lambda: any('QoS of gripper_node/target does not fit' in w
+                           for w in problems(session, 'gripper_node', [wanted])), 'the QoS')
+    second = lab('second_arm')
+    qos.publisher(second, ArmState, 'second_arm/arm_state')
+    qos.publisher(other, ArmState, 'second_arm/arm_state')
+    eventually(lambda: any(
+        'also published by' in w and 'someone' in w and 'arena replay' in w
+        for w in problems(session, 'second_arm', arm_endpoints('second_arm'))), 'the second')
+
+
+def test_a_right_eye_that_is_off_is_named(lab):
+    session, zed = lab('session'), lab('zed')
+    for kind, topic in ((Image, 'image'), (CameraInfo, 'camera_info')):
+        qos.publisher(zed, kind, f'zed/left/color/rect/{topic}')
+    wanted = camera_endpoints('zed', 'zed5', ('left', 'right'))
+    said = eventually(lambda: w if len(w := problems(session, 'zed', wanted)) == 2 else None,
+                      'the left eye')
+    assert 'zed/right/color/rect/image' in said[0]
+    assert 'video.publish_left_right' in said[0]
+    assert problems(session, 'zed', camera_endpoints('zed', 'zed5', ('left',))) == []
+
+
+def test_an_encoding_that_cannot_be_used_is_said_once(lab, spin, caplog):
+    session, grey = Listening('viewer', context=spin.context, namespace=lab('zed').get_namespace()
+                              ), lab('grey')
+    spin.add(session, threads=1)
+    camera = RemoteCamera(session, 'zed', timeout_s=1.0, eyes=('left',))
+    image = qos.publisher(grey, Image, 'zed/left/color/rect/image')
+    over = threading.Event()
+
+    def send():
+        while not over.wait(0.02):
+            image.publish(Image(height=1, width=1, step=1, encoding='mono8', data=b'\0'))
+    sender = threading.Thread(target=send)
+    sender.start()
+    with pytest.raises(NotConnected, match=r"left eye: its images are 'mono8', usable are rgb8"):
+        camera.open()
+    over.set()
+    sender.join()
+    assert sum('mono8' in record.message for record in caplog.records) == 1
+
+
+def test_an_arm_that_was_never_found_is_said_to_be_missing(lab):
+    arm = RemoteArm(lab('session'), 'arm_node', timeout_s=0.2)
+    with pytest.raises(NotConnected, match=r'there is no node .*/arm_node; start it'):
+        arm.open()
+    with pytest.raises(NotConnected, match=r'there is no node .*/arm_node; start it'):
+        arm.state()

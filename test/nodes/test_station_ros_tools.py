@@ -1,0 +1,144 @@
+"""Launch files, actions and the command line as a lab uses them: ros2, launch, control_msgs."""
+
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from ros_tools import environment, need_ros_tools, ros2
+from station_programs import ROOT
+
+from arena_robot.safety.robots import PANDA, RESET_JOINTS
+
+LAUNCH = ROOT / 'launch'
+CLIENT = Path(__file__).with_name('control_client.py')
+
+
+@pytest.fixture(scope='module', autouse=True)
+def tools():
+    need_ros_tools()
+
+
+class Launched:
+    """A running `ros2 launch`; what it says goes to a file."""
+
+    def __init__(self, file, *words, cwd=ROOT, home=None):
+        folders = {'HOME': str(home), 'ROS_LOG_DIR': str(home)} if home else {}
+        self._said = tempfile.TemporaryFile('a+')  # noqa: SIM115
+        self.popen = subprocess.Popen(
+            [*ros2(), 'launch', str(LAUNCH / file), *words], cwd=cwd, stdout=self._said,
+            stderr=subprocess.STDOUT,
+            env={**environment(), **folders})
+
+    @property
+    def log(self):
+        self._said.seek(0)
+        return self._said.read()
+
+    def until(self, look, timeout_s=60.0):
+        end_s = time.monotonic() + timeout_s
+        while not look():
+            assert self.popen.poll() is None, self.log
+            assert time.monotonic() < end_s, self.log
+            time.sleep(0.1)
+
+    def end(self):
+        if self.popen.poll() is None:
+            self.popen.send_signal(signal.SIGINT)
+        self.popen.wait(40.0)
+        said = self.log
+        self._said.close()
+        return said
+
+
+def run(*words, timeout_s=60.0):
+    done = subprocess.run([*ros2(), *words], text=True, capture_output=True, timeout=timeout_s,
+                          check=False, env=environment(), cwd=ROOT)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope='module')
+def station():
+    name = f'lab_{uuid.uuid4().hex[:6]}'
+    launched = Launched('station.launch.py', f'namespace:={name}', 'log_level:=warn')
+    yield name, launched
+    said = launched.end()
+    assert 'Traceback' not in said
+
+
+def follow(name, end, seconds=1):
+    goal = {'trajectory': {'joint_names': PANDA.joint_names(), 'points': [
+        {'positions': [round(float(q), 4) for q in end],
+         'time_from_start': {'sec': seconds}}]}}
+    return run('action', 'send_goal', '--feedback', f'/{name}/arm_node/follow_joint_trajectory',
+               'control_msgs/action/FollowJointTrajectory', str(goal))
+
+
+def test_a_trajectory_is_followed_or_refused_with_its_reason(station):
+    name, _ = station
+    code, said = follow(name, [*RESET_JOINTS[:6], RESET_JOINTS[6] + 0.3])
+    assert code == 0, said
+    assert 'Goal finished with status: SUCCEEDED' in said
+    assert re.search(r'error_code: 0', said)
+    assert said.count('Feedback:') > 5
+    code, said = follow(name, [3.5, *RESET_JOINTS[1:]])
+    assert 'Goal finished with status: ABORTED' in said
+    assert re.search(r'error_code: -1', said)
+
+
+def test_a_cancelled_trajectory_ends_at_rest(station):
+    name, _ = station
+    done = subprocess.run([sys.executable, str(CLIENT), name], text=True, capture_output=True,
+                          timeout=60, check=False, env=environment(), cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    found = re.search(r'canceled=True feedback=(\d+) rest_ms=(-?\d+)', done.stdout)
+    assert found, done.stdout
+    assert int(found[1]) > 3
+    assert int(found[2]) <= 150 + 100  # and the way of the messages there and back
+
+
+def test_the_gripper_takes_the_real_action(station):
+    name, _ = station
+    code, said = run('action', 'send_goal', f'/{name}/gripper_node/gripper_cmd',
+                     'control_msgs/action/GripperCommand',
+                     '{command: {position: 0.4, max_effort: 0.0}}')
+    assert code == 0, said
+    assert 'reached_goal: true' in said
+    assert 'Goal finished with status: SUCCEEDED' in said
+
+
+@pytest.mark.parametrize('file', ['station.launch.py', 'session.launch.py'])
+def test_an_unknown_launch_argument_is_refused(file):
+    code, said = run('launch', str(LAUNCH / file), 'namspace:=left')
+    assert code != 0
+    assert "unknown launch argument 'namspace'" in said
+
+
+def test_a_configuration_error_is_not_repeated(tmp_path):
+    path = tmp_path / 'lab.yaml'
+    path.write_text('/**/arm_node: {ros__parameters: {reset_joints: [0.0, 0.1]}}\n')
+    launched = Launched('station.launch.py', f'params_file:={path}', 'respawn_delay:=0.1')
+    assert launched.popen.wait(60.0) is not None
+    said = launched.end()
+    assert 'reset_joints needs 7 numbers, found 2' in said
+    assert said.count('process started with pid') == 1
+
+
+def test_a_session_starts_from_any_folder_and_records_where_the_file_says(tmp_path):
+    name = f'lab_{uuid.uuid4().hex[:6]}'
+    launched = Launched('session.launch.py', f'namespace:={name}', cwd=tmp_path, home=tmp_path)
+    launched.until(lambda: 'the session node is ready' in launched.log)
+    launched.end()
+    path = tmp_path / 'lab.yaml'
+    path.write_text('/**/gripper_node: {ros__parameters: {}}\n'
+                    f'/**/recorder_node: {{ros__parameters: {{output_dir: {tmp_path}/bags}}}}\n')
+    launched = Launched('station.launch.py', f'namespace:={name}', f'params_file:={path}',
+                        'record:=true', home=tmp_path)
+    launched.until(lambda: f'{tmp_path}/bags' in run(
+        'param', 'get', f'/{name}/recorder_node', 'output_dir')[1])
+    launched.end()

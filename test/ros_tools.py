@@ -1,0 +1,65 @@
+"""
+ROS's own command line, launch and control_msgs, for tests that use them as a lab does.
+
+They come with ROS 2, not with the wheels. Where ROS is not installed, ``ARENA_ROS_TOOLS`` may name
+an install folder of colcon with launch, launch_ros, ros2launch, ros2cli, ros2action and
+control_msgs.
+"""
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+VARIABLE = 'ARENA_ROS_TOOLS'
+NEEDED = ('ros2cli', 'ros2launch', 'launch_ros', 'control_msgs')
+
+
+def prefixes():
+    folder = os.environ.get(VARIABLE, '')
+    if not folder:
+        return []
+    inner = [path for path in sorted(Path(folder).iterdir()) if (path / 'share').is_dir()]
+    return inner or [Path(folder)]
+
+
+def environment():
+    """Return the environment of a program that uses the tools."""
+    def joined(name, found):
+        return os.pathsep.join([*map(str, found), *filter(None, [os.environ.get(name, '')])])
+    here = prefixes()
+    return {**os.environ, 'PYTHONUNBUFFERED': '1', 'ROS_LOCALHOST_ONLY': '0',
+            'PATH': joined('PATH', [Path(sys.executable).parent]),
+            'AMENT_PREFIX_PATH': joined('AMENT_PREFIX_PATH', here),
+            'PYTHONPATH': joined('PYTHONPATH', (
+                folder for path in here for folder in path.glob('lib/python3*/site-packages'))),
+            'LD_LIBRARY_PATH': joined('LD_LIBRARY_PATH', (
+                path / 'lib' for path in here if list(path.glob('lib/*.so'))))}
+
+
+def ros2():
+    """Return the command line of ``ros2``."""
+    own = [path for prefix in prefixes() for path in prefix.glob('bin/ros2')]
+    return [sys.executable, str(own[0])] if own else ['ros2']
+
+
+@functools.cache
+def missing():
+    """Return what is not there, as a reason to skip; empty when all is."""
+    if VARIABLE not in os.environ and not shutil.which('ros2'):
+        return (f'ros2 is missing: it comes with ROS 2, or in the install folder that {VARIABLE} '
+                'names')
+    code = '\n'.join(f'import {name}' for name in NEEDED)
+    done = subprocess.run([sys.executable, '-c', code], env=environment(), text=True,
+                          capture_output=True, timeout=60, check=False)
+    return '' if done.returncode == 0 else f'{done.stderr.strip().splitlines()[-1]} (ros2 tools)'
+
+
+def need_ros_tools():
+    """Skip where the tools are missing."""
+    if missing():
+        pytest.skip(missing())
