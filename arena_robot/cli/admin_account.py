@@ -19,6 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--institution', required=True)
     parser.add_argument('--role', action='append', required=True, dest='roles',
                         choices=('evaluator', 'owner', 'maintainer'))
+    parser.add_argument('--person', default='', metavar='NAME',
+                        help='who holds it, the same in all accounts of one person')
     add_server_arguments(parser)
 
 
@@ -26,6 +28,7 @@ def run(args: argparse.Namespace) -> int:
     """Add the account."""
     from arena_robot.server.proto import arena_server_pb2 as pb
     reply = calls(args)('AddAccount', pb.Account(
-        name=args.name, institution=args.institution, roles=args.roles))
+        name=args.name, institution=args.institution, roles=args.roles,
+        person=args.person))
     print(reply.token)
     return 0

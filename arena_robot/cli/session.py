@@ -12,6 +12,7 @@ done.
 
 import argparse
 import getpass
+import os
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,9 +20,13 @@ VERB = 'session'
 HELP = 'run an A/B session from the terminal'
 
 
+TOKEN_VARIABLE = 'ARENA_EVALUATOR_TOKEN'
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument('--evaluator', default='', help='name of the evaluator (default: prompt)')
+    parser.add_argument('--evaluator', default='', help='name of the evaluator (default: prompt; '
+                        f'with a server, the personal token in ${TOKEN_VARIABLE} says it)')
     parser.add_argument('--instruction', default='', help='the task (default: prompt)')
     parser.add_argument('--auto', action='store_true',
                         help='a scripted evaluator that scores by the simulator')
@@ -49,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.cli.session_terminal import Terminal
     from arena_robot.nodes.remote.desk import RemoteDesk
     from arena_robot.nodes.simulation.simulated_station import SimulatedStation
+    from arena_robot.session.evaluator.desk import Button
     with ExitStack() as stack:
         if args.sim:
             stack.enter_context(SimulatedStation(
@@ -60,12 +66,15 @@ def run(args: argparse.Namespace) -> int:
         if args.watch:
             return terminal.watch()
         desk.take('terminal', args.take_over)
+        evaluator = args.evaluator
+        if token := os.environ.get(TOKEN_VARIABLE, ''):
+            evaluator = desk.press(Button.SIGN_IN, token)
         if not args.auto:
-            return terminal.lead(args.evaluator or getpass.getuser(), args.instruction)
+            return terminal.lead(evaluator or getpass.getuser(), args.instruction)
         desk.watch_oracle()
         for _ in range(args.sessions):
             instruction = args.instruction or str(desk.oracle['instruction'])
-            code = terminal.follow(args.evaluator or 'script', instruction,
+            code = terminal.follow(evaluator or 'script', instruction,
                                    lambda: float(desk.oracle['progress']))
             if code:
                 return code

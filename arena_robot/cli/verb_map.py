@@ -14,7 +14,8 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ('Recorded episodes', ('episode', 'replay', 'export', 'import')),
     ('Drivers and policies: their authors', ('driver', 'policy')),
     ('The arena: its maintainers', ('server', 'admin', 'results')),
-    ('Results: everybody', ('rank', 'rank-eval', 'vote', 'game', 'audit', 'judge', 'skill')),
+    ('Results: everybody', ('rank', 'rank-eval', 'vote', 'game', 'verify', 'correct', 'audit',
+                             'judge', 'skill')),
     ('Simulation', ('sim', 'simulate-pool')),
 )
 OTHERS = 'More'

@@ -31,6 +31,7 @@ A message says what was requested, what was found and what to do; the cause is k
     └── ServerError                  'server'             the arena server refused or failed
         ├── Unauthorised             'unauthorised'
         ├── Conflict                 'conflict'
+        │   └── NotRevealed          'not_revealed'       and it will not be, for now
         └── ServerUnavailable        'server_unavailable'
 """
 
@@ -189,6 +190,12 @@ class Conflict(ServerError):
     """The call was already made, or comes out of order."""
 
     code = 'conflict'
+
+
+class NotRevealed(Conflict):
+    """The session is over, does not count, and its policies stay secret."""
+
+    code = 'not_revealed'
 
 
 class ServerUnavailable(ServerError):

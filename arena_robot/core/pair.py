@@ -1,7 +1,7 @@
 """A blind pair: station description, assignment with commitment, and reveal."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,16 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Reveal:
-    """The values behind the commitment: ``nonce`` hex, names and versions in slot order."""
+    """
+    The values behind the commitment: ``nonce`` hex, names and versions in slot order.
+
+    ``receipt`` is a server's signed proof, JSON, that the session is in its log; '' without one.
+    """
 
     nonce: str
     policy_a: str
     policy_b: str
+    receipt: str = field(default='', compare=False)
 
 
 def commitment(nonce: str, policy_a: str, policy_b: str) -> str:

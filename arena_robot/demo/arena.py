@@ -19,9 +19,12 @@ from arena_robot.server.proto import arena_server_pb2 as pb
 
 HOST = '127.0.0.1'
 INSTITUTION, OWNER, EVALUATOR, STATION = 'demo-lab', 'olga', 'ada', 'sim-1'
+OWNERS_INSTITUTION = 'policy-lab'
 READY_S = 60.0
 # A public server's limits are too strict for ten sessions in three minutes.
-SETTINGS = {'probation_sessions': 0, 'probe_period_s': 2.0, 'credits': {'weekly_base': 1000},
+# Simulated time passes faster, so the pace at the relay says nothing.
+SETTINGS = {'probation_sessions': 0, 'probe_period_s': 2.0, 'max_pace': 0.0,
+            'credits': {'weekly_base': 1000},
             'limits': {'calls_per_s': 1000.0, 'burst': 1000, 'relay_calls_per_s': 500.0}}
 
 
@@ -55,6 +58,11 @@ class DemoArena:
         """Return the file that holds the station's token."""
         return self._folder / 'station.token'
 
+    @property
+    def evaluator_token(self) -> str:
+        """Return the evaluator's personal token."""
+        return (self._folder / f'{EVALUATOR}.token').read_text(encoding='utf-8').strip()
+
     def start(self, processes: Processes) -> None:
         """Start the server and all policies, without waiting for them."""
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -86,8 +94,8 @@ class DemoArena:
         assert self._server is not None
         self._server.wait_for('arena server on')
         with self._calls('maintainer') as maintainer:
-            self._account(maintainer, OWNER, 'owner')
-            self._account(maintainer, EVALUATOR, 'evaluator')
+            self._account(maintainer, OWNER, 'owner', OWNERS_INSTITUTION)
+            self._account(maintainer, EVALUATOR, 'evaluator', INSTITUTION)
             self._token('station', lambda: maintainer('AddStation', pb.Station(
                 name=STATION, institution=INSTITUTION, robot='panda', external_cameras=2,
                 wrist_camera=True, stereo=True)))
@@ -124,9 +132,9 @@ class DemoArena:
         token = (self._folder / f'{who}.token').read_text(encoding='utf-8').strip()
         return _Calls(ServerAddress(self.target, token, timeout_s=10.0))
 
-    def _account(self, maintainer: Calls, name: str, role: str) -> None:
+    def _account(self, maintainer: Calls, name: str, role: str, institution: str) -> None:
         self._token(name, lambda: maintainer('AddAccount', pb.Account(
-            name=name, institution=INSTITUTION, roles=[role])))
+            name=name, institution=institution, roles=[role])))
 
     def _token(self, name: str, ask: Callable[[], Any]) -> None:
         """Write a new token to a file that only its owner can read, unless it is there."""

@@ -25,7 +25,7 @@ from arena_robot.demo.tournament import DemoTournament, delivered
 from arena_robot.demo.videos import Videos
 from arena_robot.nodes.remote.desk import RemoteDesk
 from arena_robot.nodes.remote.scene import SceneClient
-from arena_robot.session.evaluator.desk import DeskState
+from arena_robot.session.evaluator.desk import Button, DeskState
 from arena_robot.session.protocol.states import State
 
 log = logging.getLogger(__name__)
@@ -124,6 +124,7 @@ class Demo:
         scene = stack.enter_context(SceneClient(patience_s=FIND_S))
         desk = stack.enter_context(RemoteDesk(patience_s=FIND_S))
         desk.take('arena demo', take_over=True)
+        desk.press(Button.SIGN_IN, arena.evaluator_token)
         if options.console:
             console = station.console(plan.ports.console if plan.ports else 0)
             processes.start(console)

@@ -141,15 +141,25 @@ def read_episode(folder: Path) -> EpisodeFile:
     """Return the numbers of the episode in ``folder``; DataError when they cannot be read."""
     path = folder / EPISODE_FILE
     try:
-        data = json.loads(path.read_text(encoding='utf-8'))
+        text = path.read_bytes()
+    except OSError as error:
+        raise DataError(f'{path} cannot be read: {error}; run `arena episode derive` again'
+                        ) from error
+    return parse_episode(text, str(path))
+
+
+def parse_episode(text: bytes, where: str) -> EpisodeFile:
+    """Return the numbers in the bytes of an episode file; DataError names ``where``."""
+    try:
+        data = json.loads(text)
         if not isinstance(data, dict):
             raise TypeError(f'expected a mapping, found a {type(data).__name__}')
         version = data.pop('version', data.pop('format', None))
         if version not in (1, 2, VERSION):
             raise ValueError(f'its version is {version} and this program reads up to {VERSION}')
         return build(EpisodeFile, data, EPISODE_FILE)
-    except (OSError, ValueError, TypeError, ConfigError) as error:
-        raise DataError(f'{path} holds no numbers of an episode: {error}; run `arena episode '
+    except (ValueError, TypeError, RecursionError, ConfigError) as error:
+        raise DataError(f'{where} holds no numbers of an episode: {error}; run `arena episode '
                         'derive` again') from error
 
 

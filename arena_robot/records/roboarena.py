@@ -43,7 +43,11 @@ class RoboArenaRollout:
 
 @dataclass(frozen=True)
 class RoboArenaSession:
-    """One A/B session with its rollouts; times are ISO 8601 text as they were found, or empty."""
+    """
+    One A/B session with its rollouts; times are ISO 8601 text as they were found, or empty.
+
+    ``origin`` says how a server came to it: ``relayed`` for what counts after it passed the relay.
+    """
 
     session_id: str
     policy_a: str
@@ -56,6 +60,7 @@ class RoboArenaSession:
     completed: str = ''
     explanation: str = ''
     evaluation_type: str = 'A/B'
+    origin: str = ''
     rollouts: tuple[RoboArenaRollout, ...] = ()
 
     @property

@@ -27,6 +27,7 @@ from arena_robot.core.verdict import FIELDS, Verdict, from_plain, to_plain
 from arena_robot.records.roboarena import RoboArenaRollout
 
 SESSION_FILE = 'session.json'
+RECEIPT_FILE = 'receipt.json'
 VERSION = 2
 DONE = 'done'
 

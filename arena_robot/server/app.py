@@ -16,25 +16,31 @@ from grpc_health.v1._async import HealthServicer
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ConfigError, ServerError
 from arena_robot.policy.proto import arena_policy_pb2_grpc
+from arena_robot.server.acceptance import Acceptance, CountingRules
 from arena_robot.server.base import Role
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.call_guard import CallGuard, RateLimit
 from arena_robot.server.config import ServerConfig, Tls
+from arena_robot.server.conflicts import RULES
 from arena_robot.server.credits import grant_weekly
 from arena_robot.server.housekeeping import Housekeeping
 from arena_robot.server.lifecycle import SessionLifecycle
-from arena_robot.server.matching import Matching
+from arena_robot.server.matching import DrawRules, Matching
 from arena_robot.server.pool import Check, Pool
 from arena_robot.server.proto import arena_server_pb2_grpc
 from arena_robot.server.relay import Relay
+from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.results import Results
 from arena_robot.server.service import ArenaService, ServiceParts
+from arena_robot.server.store import redraws
 from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.audit import Audit
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import Sessions
+from arena_robot.server.transparency.keys import LogKey
+from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.server.uploads import Uploads
 
 log = logging.getLogger(__name__)
@@ -46,6 +52,8 @@ T = TypeVar('T')
 
 THREADS = 16
 GRACE_S = 2.0
+RECORD_S = 2.0
+ACCEPT_S = 60.0
 
 
 class ArenaServer:
@@ -75,14 +83,23 @@ class ArenaServer:
         self.uploads = Uploads(self.database, self.blobs, config.data / 'spool', clock,
                                config.limits.file_bytes, config.limits.session_bytes)
         self.results = Results(self.database)
-        self.verdicts = SessionLifecycle(self.database, clock, config.probation_sessions,
-                                 config.failures_to_suspend, self.results.forget)
+        self.record = RelayRecord(self.database, clock,
+                                  config.data / f'relayed-{config.port}.jsonl')
+        self.log = TransparencyLog(self.database, LogKey(config.data / 'log.key'), clock)
+        self.acceptance = Acceptance(
+            self.database, clock, self.blobs, self.record, self.log,
+            CountingRules(config.conflicts, config.max_pace, config.probation_sessions),
+            self.results.forget)
+        self.verdicts = SessionLifecycle(self.database, clock, self.acceptance, self.record,
+                                         config.failures_to_suspend)
         self.matching = Matching(
             self.database, clock, config.weights, np.random.default_rng(config.seed),
-            self.results.posterior if config.informative else lambda _: None)
+            self.results.posterior if config.informative else lambda _: None,
+            DrawRules(config.conflicts, config.redraws_per_day))
         self.pool = Pool(self.policies, conformance, probe, config.allowed_networks,
                          [(config.host, config.port), (config.host, config.site_port)],
-                         probation=config.probation_sessions > 0)
+                         probation=config.probation_sessions > 0,
+                         failures=config.failures_to_suspend)
         self._housekeeping = Housekeeping(self._chores())
 
     def open(self) -> None:
@@ -90,6 +107,7 @@ class ArenaServer:
         self.config.data.mkdir(parents=True, exist_ok=True)
         self.database.open()
         self.blobs.open()
+        self.record.open()
         self._runner.start()
         try:
             self.port = self._on_loop(self._listen)
@@ -110,6 +128,7 @@ class ArenaServer:
         if not self._loop.is_running() and not self._loop.is_closed():
             self._loop.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
+        self.record.close()
         self.database.close()
 
     def __enter__(self) -> 'ArenaServer':
@@ -136,6 +155,15 @@ class ArenaServer:
         account = self.accounts.add_account(free, institution, list(_PEOPLE))
         return self.accounts.issue(account)
 
+    def rules(self) -> dict[str, Any]:
+        """Return the rules by which sessions count, and what became of the sessions so far."""
+        config = self.config
+        with self.database.read() as connection:
+            conduct = redraws.conduct(connection)
+        return {'conflicts': {rule: RULES[rule] for rule in config.conflicts},
+                'max_pace': config.max_pace, 'redraws_per_day': config.redraws_per_day,
+                'columns': redraws.OUTCOMES, 'conduct': conduct}
+
     def _chores(self) -> dict[str, tuple[float, Callable[[], object]]]:
         config = self.config
         return {
@@ -143,6 +171,8 @@ class ArenaServer:
             'probe': (config.probe_period_s, self.pool.probe),
             'cancel': (min(10.0, config.session_timeout_s / 4.0),
                        lambda: self.verdicts.cancel_overdue(config.session_timeout_s)),
+            'record': (RECORD_S, self.record.flush),
+            'accept': (ACCEPT_S, self.acceptance.consider_all),
             'credits': (3600.0, lambda: grant_weekly(self.database, self._clock,
                                                      config.credits)),
         }
@@ -152,9 +182,10 @@ class ArenaServer:
         guard = CallGuard(self.accounts, self.audit,
                     RateLimit(self._clock, limits.calls_per_s, limits.burst), self._threads)
         parts = ServiceParts(self._clock, self.accounts, self.sessions, self.matching,
-                             self.verdicts,
-                      self.uploads, self.pool, self.results.standings_json)
-        relay = Relay(self.sessions, self.policies,
+                             self.verdicts, self.acceptance, self.log,
+                             self.uploads, self.pool, self.results.standings_json,
+                             self.config.evaluator_sign_in)
+        relay = Relay(self.sessions, self.policies, self.record,
                       RateLimit(self._clock, limits.relay_calls_per_s, limits.burst),
                       self._threads)
         return ArenaService(guard, parts), relay

@@ -70,12 +70,17 @@ class Caller:
 
 @dataclass(frozen=True)
 class Account:
-    """A person or lab that evaluates, owns policies or maintains the server."""
+    """
+    A person or lab that evaluates, owns policies or maintains the server.
+
+    ``person`` is the same in all accounts of one person.
+    """
 
     id: int
     name: str
     institution: str
     roles: frozenset[Role]
+    person: str = ''
 
 
 @dataclass(frozen=True)

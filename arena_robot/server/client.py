@@ -1,5 +1,7 @@
 """The server as a station's arena: the remote implementation of the session's interface."""
 
+import contextlib
+import dataclasses
 import functools
 import hashlib
 import logging
@@ -19,8 +21,10 @@ from arena_robot.core.errors import (
     ArenaError,
     Conflict,
     DataError,
+    NotRevealed,
     ServerError,
     ServerUnavailable,
+    Unauthorised,
 )
 from arena_robot.core.pair import Assignment, Reveal, StationInfo
 from arena_robot.core.verdict import Verdict, present
@@ -31,7 +35,8 @@ from arena_robot.policy.options import MIB, CallOptions
 from arena_robot.policy.resizing import Resizing
 from arena_robot.records.episode_files import episode_files
 from arena_robot.server import wire
-from arena_robot.server.base import TooManyCalls, UnknownSession
+from arena_robot.server.base import Role, TooManyCalls, UnknownSession
+from arena_robot.server.files import ManifestEntry
 from arena_robot.server.grpc_errors import error_of
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.proto import arena_server_pb2_grpc as pb_grpc
@@ -112,6 +117,7 @@ class RemoteArena:
         self._calls = Calls(address)
         self._tokens = TokensInMemory() if tokens is None else tokens
         self._policies: dict[tuple[str, Slot], OpenPolicy] = {}
+        self._people: dict[str, str] = {}
 
     def close(self) -> None:
         """Close every connection."""
@@ -134,10 +140,29 @@ class RemoteArena:
                               'synchronise both with NTP')
         return float(offset_s)
 
+    def sign_in(self, token: str) -> str:
+        """
+        Return the name of the evaluator whom a personal token belongs to; kept in memory only.
+
+        Raises Unauthorised when it is no evaluator's token.
+        """
+        address = dataclasses.replace(self._address, token=token.strip())
+        with contextlib.closing(Calls(address)) as calls:
+            who = calls('WhoAmI', pb.Empty(), 5.0)
+        if Role.EVALUATOR.value not in who.roles:
+            raise Unauthorised(f"the token of '{who.name}' is not one of an evaluator")
+        self._people[who.name] = address.token
+        return str(who.name)
+
     def assign(self, station: StationInfo, evaluator: str, prompt: str) -> Assignment:
-        """Return a new blind pair; the same request is repeated after a lost connection."""
+        """
+        Return a new blind pair; asked again under the same name when the line was cut.
+
+        The server takes the evaluator's identity from the token of :meth:`sign_in`.
+        """
         self.check()
-        request = pb.AssignRequest(request=uuid.uuid4().hex, evaluator=evaluator, prompt=prompt)
+        request = pb.AssignRequest(request=uuid.uuid4().hex, evaluator=evaluator, prompt=prompt,
+                                   evaluator_token=self._people.get(evaluator, ''))
         try:
             reply = self._calls('Assign', request)
         except ServerUnavailable:
@@ -164,21 +189,22 @@ class RemoteArena:
         self._calls('Heartbeat', pb.HeartbeatRequest(session_id=session_id, state=state))
 
     def upload(self, session_id: str, episode: Episode, folder: Path) -> None:
-        """Send how the rollout ended, and every file of the episode that is not there yet."""
-        self._calls('StoreEpisode', wire.episode_to_wire(episode))
+        """Send how the rollout ended, what its files are, and those that are not there yet."""
+        files = manifest_of(folder)
+        self._calls('StoreEpisode', wire.episode_to_wire(episode, files))
         refused: list[ArenaError] = []
-        for path in episode_files(folder):
+        for one in files:
             try:
-                self.send(session_id, episode.slot.value, path, path.name)
+                self.send(session_id, episode.slot.value, folder / one.path, one)
             except (Conflict, DataError) as error:
                 refused.append(error)
         if refused:    # after all the others: one bad file does not hold them back
             raise type(refused[0])('; '.join(map(str, refused)))
 
-    def send(self, session_id: str, slot: str, source: Path, name: str) -> None:
+    def send(self, session_id: str, slot: str, source: Path, file: ManifestEntry) -> None:
         """Send one file from where the server has it up to; DataError when it changed."""
-        request = pb.FileRequest(session_id=session_id, slot=slot, path=name,
-                                 size=source.stat().st_size, sha256=_digest(source))
+        request = pb.FileRequest(session_id=session_id, slot=slot, path=file.path,
+                                 size=file.size, sha256=file.sha256)
         begun = self._calls('BeginUpload', request)
         if begun.complete:
             return
@@ -197,11 +223,26 @@ class RemoteArena:
         self._calls('Abort', pb.AbortRequest(session_id=session_id, reason=reason))
         self._tokens.forget(session_id)
 
+    def standing(self, session_id: str) -> tuple[bool, str]:
+        """Return whether a judged session counts, and what is missing until it does."""
+        reply = self._calls('Acceptance', pb.SessionRequest(session_id=session_id))
+        return bool(reply.counts), str(reply.why_not)
+
     def reveal(self, session_id: str) -> Reveal:
-        """Return the names behind the slots, after the verdict."""
-        reply = self._calls('Reveal', pb.SessionRequest(session_id=session_id))
+        """Return the names behind the slots, once the session is complete."""
+        try:
+            reply = self._calls('Reveal', pb.SessionRequest(session_id=session_id))
+        except NotRevealed:
+            self._tokens.forget(session_id)
+            raise
         self._tokens.forget(session_id)
-        return Reveal(reply.nonce, reply.policy_a, reply.policy_b)
+        return Reveal(reply.nonce, reply.policy_a, reply.policy_b, reply.receipt)
+
+
+def manifest_of(folder: Path) -> list[ManifestEntry]:
+    """Return the files of an episode with their hashes."""
+    return [ManifestEntry(path.name, path.stat().st_size, _digest(path))
+            for path in episode_files(folder)]
 
 
 def _parts(request: pb.FileRequest, source: Path, offset: int) -> Iterator[pb.UploadPart]:

@@ -41,8 +41,13 @@ class ServerConfig:
     ``data`` is the folder of the database, the blobs and the spool unless URLs say otherwise.
 
     ``allowed_networks`` are the non-public address ranges in which policies may live.
-    ``session_timeout_s`` is how long a silent station keeps its session. ``informative`` lets
-    the assignment look at the ranking. ``seed`` makes the assignment reproducible, for tests.
+    ``conflicts`` are the rules of :mod:`arena_robot.server.conflicts` that keep an evaluator from
+    judging a policy. With ``evaluator_sign_in`` a pair is given only to an evaluator who signed in
+    with a personal token. ``max_pace`` is how many times faster than the control rate a rollout
+    may pass the relay and still count; 0: any, for stations in simulated time.
+    ``redraws_per_day`` is how many sessions an evaluator may give up or mark as invalid in 24
+    hours. ``session_timeout_s`` is how long a silent station keeps its session. ``informative``
+    lets the assignment look at the ranking. ``seed`` makes it reproducible, for tests.
     """
 
     data: Path = Path('arena-data')
@@ -53,6 +58,10 @@ class ServerConfig:
     site_port: int = 8061
     tls: Tls | None = None
     allowed_networks: tuple[str, ...] = ('127.0.0.0/8', '::1/128')
+    conflicts: tuple[str, ...] = ('owner', 'person', 'institution')
+    evaluator_sign_in: bool = True
+    max_pace: float = 1.25
+    redraws_per_day: int = 6
     session_timeout_s: float = 1800.0
     probation_sessions: int = 3
     failures_to_suspend: int = 3

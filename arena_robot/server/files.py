@@ -1,10 +1,14 @@
 """Names of a session's files, as stations and server use them."""
 
+import hashlib
+import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from arena_robot.core.errors import DataError
 
+MOST_FILES = 1000
 _PART = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}')
 
 
@@ -40,3 +44,42 @@ class FileRecord:
     sha256: str
     received: int
     complete: bool
+
+
+@dataclass(frozen=True)
+class ManifestEntry:
+    """One file of an episode: ``path`` relative to its folder, ``sha256`` in hex."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All files of an episode, sorted by path; ``sha256`` is over their canonical JSON."""
+
+    files: tuple[ManifestEntry, ...]
+
+    @property
+    def content(self) -> str:
+        """Return the files as canonical JSON."""
+        return json.dumps([one.__dict__ for one in self.files], sort_keys=True,
+                          separators=(',', ':'))
+
+    @property
+    def sha256(self) -> str:
+        """Return the hash by which a log entry names the whole episode."""
+        return hashlib.sha256(self.content.encode()).hexdigest()
+
+
+def checked_manifest(files: Iterable[ManifestEntry]) -> Manifest:
+    """Return the manifest of ``files``; DataError when it cannot be one."""
+    found = sorted(files, key=lambda one: one.path)
+    if len(found) > MOST_FILES or len({one.path for one in found}) != len(found):
+        raise DataError(f'an episode has up to {MOST_FILES} files, each once; found {len(found)}')
+    for one in found:
+        checked_path(one.path)
+        if len(one.sha256) != 64 or set(one.sha256) - set('0123456789abcdef'):
+            raise DataError(f'{one.path}: the SHA-256 has 64 hex digits, found {one.sha256!r:.80}')
+    return Manifest(tuple(found))

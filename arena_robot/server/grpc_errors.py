@@ -6,6 +6,7 @@ from arena_robot.core.errors import (
     ArenaError,
     Conflict,
     DataError,
+    NotRevealed,
     ServerError,
     ServerUnavailable,
     Unauthorised,
@@ -19,8 +20,8 @@ STATUS = {
     Unauthorised: grpc.StatusCode.PERMISSION_DENIED, Conflict: grpc.StatusCode.ABORTED,
     DataError: grpc.StatusCode.INVALID_ARGUMENT, ServerUnavailable: grpc.StatusCode.UNAVAILABLE}
 BY_CODE: dict[str, type[ArenaError]] = {
-    kind.code: kind for kind in (Conflict, DataError, Unauthorised, NoPair, UnknownSession,
-                                 TooManyCalls, ServerUnavailable, ServerError)}
+    kind.code: kind for kind in (Conflict, NotRevealed, DataError, Unauthorised, NoPair,
+                                 UnknownSession, TooManyCalls, ServerUnavailable, ServerError)}
 SILENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED,
           grpc.StatusCode.CANCELLED)
 

@@ -1,46 +1,47 @@
-"""From a running session to its end: episodes, verdict, credit, probation, reveal."""
+"""From a running session to its end: episodes, verdict, what it costs, reveal."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Iterable
 
 from arena_robot.core.clock import Clock, JumpDetector
 from arena_robot.core.episode import Episode, Slot
-from arena_robot.core.errors import Conflict, Unauthorised
+from arena_robot.core.errors import Conflict, NotRevealed, Unauthorised
 from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import MAX_TEXT_CHARS, Verdict, check_verdict, is_same
-from arena_robot.server.base import Caller, Role, SessionState
+from arena_robot.server.acceptance import Acceptance
+from arena_robot.server.base import Caller, PolicyState, Role, SessionState
+from arena_robot.server.faults import Fault, fault_of, judge_policy
+from arena_robot.server.files import ManifestEntry, checked_manifest
+from arena_robot.server.relay_record import RelayRecord
+from arena_robot.server.store import manifests, redraws, relayed, verdicts
 from arena_robot.server.store import sessions as store
 from arena_robot.server.store.accounts import account_name
 from arena_robot.server.store.database import Connection, Database
-from arena_robot.server.store.ledger import MINT, SPENT, Transfer, book, lock, payer
-from arena_robot.server.store.policies import (
-    FAULTS,
-    clean_prompts,
-    end_probation,
-    note_failure,
-    note_success,
-    policy_names,
+from arena_robot.server.store.ledger import (
+    SPENT,
+    NotEnoughCredit,
+    Transfer,
+    book,
+    lock,
+    payer,
 )
+from arena_robot.server.store.policies import policy_names, policy_states
 from arena_robot.server.store.sessions import SessionRow, Sessions
 
 log = logging.getLogger(__name__)
 
 
 class SessionLifecycle:
-    """
-    Ends sessions. Every call can be repeated: the same again is accepted, another refused.
+    """Ends sessions. Every call can be repeated: the same again is accepted, another refused."""
 
-    ``stored`` is called after each new verdict.
-    """
-
-    def __init__(self, database: Database, clock: Clock, probation_sessions: int,
-                 failures_to_suspend: int, stored: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, database: Database, clock: Clock, acceptance: Acceptance,
+                 record: RelayRecord, failures_to_suspend: int) -> None:
         self._database = database
         self._clock = clock
+        self._acceptance = acceptance
+        self._record = record
         self._sessions = Sessions(database, clock)
-        self._probation_sessions = probation_sessions
         self._failures_to_suspend = failures_to_suspend
-        self._stored = stored
         self._jumps = JumpDetector(clock)
 
     def session_of(self, caller: Caller, session_id: str) -> SessionRow:
@@ -50,31 +51,49 @@ class SessionLifecycle:
             raise Unauthorised(f'session {session_id} is not one of this station')
         return session
 
-    def episode(self, caller: Caller, episode: Episode) -> None:
-        """Store how a rollout ended; a policy that keeps failing is suspended."""
-        session = self.session_of(caller, episode.session_id)
-        policy = session.policy_a_id if episode.slot is Slot.A else session.policy_b_id
-        with self._database.write() as connection:
-            if not self._sessions.add_episode(connection, episode):
-                return
-            self._catch_up(connection, episode.session_id)
-            if episode.end.value not in FAULTS:
-                note_success(connection, policy)
-            elif note_failure(connection, policy, self._failures_to_suspend,
-                              f'{episode.end.value}: {episode.detail}', self._clock.now_ns()):
-                log.warning('a policy was suspended after repeated failures')
+    def open_session(self, caller: Caller, session_id: str) -> SessionRow:
+        """Return a session that still takes files and endings; Conflict after its reveal."""
+        session = self.session_of(caller, session_id)
+        _refuse_closed(session)
+        return session
 
-    def _catch_up(self, connection: Connection, session_id: str) -> None:
-        """Do for an episode that came after the verdict what the verdict did for the others."""
-        session = store.load(connection, session_id)
-        if session.state is SessionState.DONE:
-            store.store_scores(connection, session_id, session.verdict)
-            if session.verdict.valid:
-                self._promote(connection, session)
+    def episode(self, caller: Caller, episode: Episode,
+                files: Iterable[ManifestEntry] = ()) -> None:
+        """
+        Store how a rollout ended and which files it has.
+
+        Whose fault an end was is decided by what the relay saw. Before the reveal another list
+        of files replaces the first.
+        """
+        self.session_of(caller, episode.session_id)
+        manifest = checked_manifest(files)
+        self._record.flush(episode.session_id)
+        with self._database.write() as connection:
+            session = store.load(connection, episode.session_id, lock=True)
+            before = manifests.of_session(connection, session.id).get(episode.slot.value)
+            if manifest.files and manifest != before:
+                _refuse_closed(session)
+                manifests.store(connection, session.id, episode.slot.value, manifest,
+                                self._clock.now_ns())
+            if self._sessions.add_episode(connection, episode):
+                self._judge(connection, session, episode)
+                if session.state is SessionState.DONE:    # the verdict came first
+                    verdicts.store_scores(connection, session.id, session.verdict)
+        self._acceptance.consider(episode.session_id)
+
+    def _judge(self, connection: Connection, session: SessionRow, episode: Episode) -> None:
+        seen = relayed.of_session(connection, session.id).get(episode.slot.value)
+        fault = fault_of(episode.end, seen)
+        store.store_fault(connection, session.id, episode.slot, fault.value)
+        number = session.policy_a_id if episode.slot is Slot.A else session.policy_b_id
+        # Only a rollout that reached the policy says anything about it.
+        if seen is not None and (fault is Fault.POLICY or seen.queries) and judge_policy(
+                connection, number, self._failures_to_suspend, self._clock.now_ns()):
+            log.warning('a policy was suspended after repeated failures at the relay')
 
     def feedback(self, caller: Caller, session_id: str, verdict: Verdict) -> None:
         """
-        Store a verdict, once; a valid one earns its evaluator a credit.
+        Store a verdict, once; it counts when the session is accepted.
 
         It is never too late: a session that was cancelled because its station fell silent takes
         it as well.
@@ -89,26 +108,14 @@ class SessionLifecycle:
                 return
             if session.state is not SessionState.CANCELLED:
                 session = store.running(connection, session_id)
-            store.end(connection, session_id, SessionState.DONE, self._clock.now_ns(),
+            verdicts.end(connection, session_id, SessionState.DONE, self._clock.now_ns(),
                       verdict)
-            self._after(connection, session, verdict)
-        self._stored()
-
-    def _after(self, connection: Connection, session: SessionRow, verdict: Verdict) -> None:
-        now = self._clock.now_ns()
-        store.store_scores(connection, session.id, verdict)
-        if verdict.valid:
-            name = account_name(connection, session.evaluator_id)
-            book(connection, Transfer(f'earn:{session.id}', MINT, f'account:{name}', 1,
-                                      'valid session'), now)
-            self._promote(connection, session)
-        elif session.rollouts == 0:
-            self._refund(connection, session)
-
-    def _promote(self, connection: Connection, session: SessionRow) -> None:
-        for number in (session.policy_a_id, session.policy_b_id):
-            if clean_prompts(connection, number) >= self._probation_sessions:
-                end_probation(connection, number, self._clock.now_ns())
+            verdicts.store_scores(connection, session.id, verdict)
+            if verdict.valid:
+                self._give_back(connection, session)
+            else:
+                self._given_up(connection, session)
+        self._acceptance.consider(session_id)
 
     def abort(self, caller: Caller, session_id: str, reason: str) -> None:
         """Close a session without a verdict; again is accepted, after a verdict it is refused."""
@@ -126,34 +133,76 @@ class SessionLifecycle:
         return late
 
     def _close(self, session_id: str, state: SessionState, reason: str) -> None:
+        self._record.flush(session_id)
         with self._database.write() as connection:
             session = store.load(connection, session_id, lock=True)
             if session.state is state:
                 return
             session = store.running(connection, session_id)
-            store.end(connection, session_id, state, self._clock.now_ns(),
+            verdicts.end(connection, session_id, state, self._clock.now_ns(),
                       Verdict(valid=False, invalid_reason=reason[:MAX_TEXT_CHARS]))
-            if session.rollouts == 0:
-                self._refund(connection, session)
+            self._given_up(connection, session)
+
+    def _given_up(self, connection: Connection, session: SessionRow) -> None:
+        """Pay the owners back when nothing ran; take a credit unless the policy failed."""
+        if session.rollouts == 0:
+            self._refund(connection, session)
+        if redraws.policy_failed(connection, session.id):
+            return
+        name = account_name(connection, session.evaluator_id)
+        try:
+            with connection.begin_nested():
+                book(connection, Transfer(f'redraw:{session.id}', f'account:{name}', SPENT, 1,
+                                          'session given up'), self._clock.now_ns())
+        except NotEnoughCredit:
+            log.info('session %s is given up free of charge: no credit', session.id)
+
+    def _give_back(self, connection: Connection, session: SessionRow) -> None:
+        """Return the credit of a session that was cancelled and was judged after all."""
+        if holder := payer(connection, f'redraw:{session.id}'):
+            book(connection, Transfer(f'unredraw:{session.id}', SPENT, holder, 1,
+                                      'session judged after all'), self._clock.now_ns())
 
     def _refund(self, connection: Connection, session: SessionRow) -> None:
         owners = {slot: payer(connection, f'ask:{session.id}:{slot.value}') for slot in Slot}
-        lock(connection, [SPENT, *(owner for owner in owners.values() if owner is not None)])
+        evaluator = f'account:{account_name(connection, session.evaluator_id)}'
+        lock(connection, [SPENT, evaluator,
+                          *(owner for owner in owners.values() if owner is not None)])
         for slot, owner in owners.items():
             if owner is not None:
                 book(connection, Transfer(f'refund:{session.id}:{slot.value}', SPENT, owner, 1,
                                           'session without a rollout'), self._clock.now_ns())
 
     def reveal(self, caller: Caller, session_id: str) -> Reveal:
-        """Return the names behind the slots, after the verdict; Conflict before."""
+        """
+        Return the names behind the slots of a session that is complete.
+
+        Conflict while something of it may still arrive. NotRevealed for a session that does not
+        count: its pair is revealed when both policies are retired.
+        """
         session = self.session_of(caller, session_id)
         if session.state is not SessionState.DONE:
             raise Conflict(f'session {session_id} is {session.state.value}; the policies are '
                            'revealed after the verdict is stored')
-        if not session.verdict.valid and session.rollouts == 0:
-            raise Conflict(f'session {session_id} ended before any rollout; '
-                           'its policies are not revealed')
+        lacks = self._acceptance.consider(session_id)
+        session = self._sessions.get(session_id)
+        if lacks.waits:
+            raise Conflict(f'session {session_id} is incomplete: {lacks.why}; the policies are '
+                           'revealed when everything has arrived')
         with self._database.read() as connection:
             names = policy_names(connection)
+            retired = policy_states(connection, (session.policy_a_id, session.policy_b_id)) == {
+                PolicyState.RETIRED}
+        complete = session.accepted_ns is not None or (session.conflict and not session.incomplete)
+        if not complete and not retired:
+            raise NotRevealed(f'session {session_id} does not count '
+                              f'({session.incomplete or "invalid"}); its policies are revealed '
+                              'when both are retired')
         self._sessions.mark_revealed(session_id)
         return Reveal(session.nonce, names[session.policy_a_id], names[session.policy_b_id])
+
+
+def _refuse_closed(session: SessionRow) -> None:
+    if session.revealed_ns is not None or session.accepted_ns is not None:
+        raise Conflict(f'session {session.id} is closed: after its acceptance or reveal '
+                       'nothing is added or changed')

@@ -1,4 +1,4 @@
-"""From a station's request to a blind pair: who fits, who is drawn, who pays."""
+"""From a station's request to a blind pair: who fits, who may judge, who is drawn, who pays."""
 
 import logging
 import secrets
@@ -15,12 +15,15 @@ from arena_robot.server.assignment import Candidate, Posterior, Weights, choose
 from arena_robot.server.base import (
     Account,
     Caller,
+    NoPair,
     PolicyRecord,
     PolicyState,
     Role,
     Station,
 )
 from arena_robot.server.categories import categorise
+from arena_robot.server.conflicts import check_rules, conflict
+from arena_robot.server.store import redraws
 from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.database import Connection, Database
 from arena_robot.server.store.ledger import SPENT, Ledger, NotEnoughCredit, Transfer, book, lock
@@ -32,6 +35,7 @@ log = logging.getLogger(__name__)
 PROMPT_CHARS = 500
 # One is being run; the verdicts of the others may still wait in the station's outbox.
 OPEN_SESSIONS = 8
+DAY_NS = 24 * 3600 * 10**9
 PosteriorOf = Callable[[Sequence[PolicyRecord]], Posterior | None]
 
 
@@ -44,11 +48,24 @@ class Request:
     prompt: str
 
 
+@dataclass(frozen=True)
+class DrawRules:
+    """Conflicts of interest that exclude a policy, and how often a pair may be given up a day."""
+
+    conflicts: tuple[str, ...] = ()
+    redraws_per_day: int = 6
+
+    def __post_init__(self) -> None:
+        check_rules(self.conflicts)
+
+
 class Matching:
     """Assigns pairs; ``posterior`` tells what the ranking knows, or None."""
 
     def __init__(self, database: Database, clock: Clock, weights: Weights,
-                 rng: np.random.Generator, posterior: PosteriorOf = lambda _: None) -> None:
+                 rng: np.random.Generator, posterior: PosteriorOf = lambda _: None,
+                 rules: DrawRules = DrawRules()) -> None:
+        self._rules = rules
         self._database = database
         self._clock = clock
         self._weights = weights
@@ -64,9 +81,10 @@ class Matching:
         """
         Return a new session for the calling station, or the one this request led to before.
 
-        Raises Unauthorised for anybody but a station or an evaluator of another institution,
-        DataError for a prompt that cannot be one, Conflict while too many of the
-        station's sessions are open, NoPair when fewer than two policies fit.
+        A pair that the evaluator gave up comes again, in the same order. Raises Unauthorised for
+        anybody but a station or an evaluator of another institution, DataError for a prompt that
+        cannot be one, Conflict while too many of the station's sessions are open or after too
+        many were given up, NoPair when fewer than two policies fit.
         """
         station, evaluator = self._who(caller, request.evaluator)
         prompt = checked_prompt(request.prompt)
@@ -75,7 +93,8 @@ class Matching:
             if before.station_id != station.id or before.prompt != prompt:
                 raise Conflict('this request was made before with another instruction')
             return before
-        a, b = self._pair(station)
+        allowed = self._allowed(station, evaluator)
+        drawn = self._pair(allowed)
         with self._database.write() as connection:
             count = self._sessions.open_at(connection, station.id)
             # The station's row is locked now: the same request, made twice at once, is seen here.
@@ -83,8 +102,11 @@ class Matching:
             if twin is not None:
                 return load(connection, twin)
             _refuse_many(count, station)
+            repeats, a, b = self._again(connection, evaluator, allowed) or ('', *drawn)
+            self._refuse_redraws(connection, evaluator)
             session_id = self._sessions.create(
-                connection, self._new(request.request, station, evaluator, prompt, a, b))
+                connection, self._new(request.request, station, evaluator, prompt, a, b,
+                                      repeats))
             lock(connection, [SPENT, self._owner(a), self._owner(b)])
             for slot, policy in (('A', a), ('B', b)):
                 self._charge(connection, session_id, slot, policy)
@@ -99,9 +121,37 @@ class Matching:
                                'ask the maintainer to add the account')
         return self._accounts.station(caller.name), account
 
-    def _pair(self, station: Station) -> tuple[PolicyRecord, PolicyRecord]:
+    def _allowed(self, station: Station, evaluator: Account) -> list[PolicyRecord]:
+        """Return the policies that fit the station and in which the evaluator has no interest."""
         states = [PolicyState.POOL] + ([PolicyState.PROBATION] if station.test_driver else [])
         fitting = [p for p in self._policies.list(*states) if p.healthy and fits(p, station)]
+        found = {number: conflict(evaluator, self._accounts.account_by_id(number),
+                                  self._rules.conflicts)
+                 for number in {p.owner_id for p in fitting}}
+        allowed = [p for p in fitting if not found[p.owner_id]]
+        if len(allowed) < 2 <= len(fitting):
+            rules = ', '.join(sorted({rule for rule in found.values() if rule}))
+            raise NoPair(f'fewer than two policies are free of a conflict of interest with '
+                         f"evaluator '{evaluator.name}' (rules: {rules}); another evaluator can "
+                         'judge them')
+        return allowed
+
+    def _again(self, connection: Connection, evaluator: Account, allowed: Sequence[PolicyRecord],
+               ) -> tuple[str, PolicyRecord, PolicyRecord] | None:
+        by_id = {p.id: p for p in allowed}
+        for session_id, a, b in redraws.pairs_to_repeat(connection, evaluator.id):
+            if a in by_id and b in by_id:
+                return session_id, by_id[a], by_id[b]
+        return None
+
+    def _refuse_redraws(self, connection: Connection, evaluator: Account) -> None:
+        given_up = redraws.count_since(connection, evaluator.id, self._clock.now_ns() - DAY_NS)
+        if given_up >= self._rules.redraws_per_day:
+            raise Conflict(f'{given_up} sessions of {evaluator.name} were aborted or invalid '
+                           f'within 24 hours; up to {self._rules.redraws_per_day} are accepted: '
+                           'continue tomorrow, or ask the maintainer')
+
+    def _pair(self, fitting: Sequence[PolicyRecord]) -> tuple[PolicyRecord, PolicyRecord]:
         balances = self._ledger.balances()
         owners = {p.owner_id: self._owner(p) for p in fitting}
         candidates = [Candidate(p.id, p.owner_id, p.requested,
@@ -117,14 +167,14 @@ class Matching:
         return f'account:{self._accounts.account_by_id(policy.owner_id).name}'
 
     def _new(self, request: str, station: Station, evaluator: Account, prompt: str,
-             a: PolicyRecord, b: PolicyRecord) -> NewSession:
+             a: PolicyRecord, b: PolicyRecord, repeats: str) -> NewSession:
         nonce = secrets.token_hex(32)
         return NewSession(
             request=request, station_id=station.id, evaluator_id=evaluator.id,
             institution=evaluator.institution, prompt=prompt, policy_a_id=a.id, policy_b_id=b.id,
             nonce=nonce, commitment=commitment(nonce, a.name, b.name),
-            category=categorise(prompt), token_a=_token(),
-            token_b=_token(),
+            category=categorise(prompt), token_a=_token(), token_b=_token(),
+            repeats=repeats or None,
             probation=PolicyState.PROBATION in (a.state, b.state))
 
     def _charge(self, connection: Connection, session_id: str, slot: str,

@@ -24,17 +24,19 @@ class Pool:
 
     ``conformance`` and ``probe`` take an address and return what is wrong with the policy there
     ('' when nothing is). Without ``probation`` a policy that passes is in the pool at once.
+    After ``failures`` rollouts in a row that failed at the relay it is checked again.
     """
 
     def __init__(self, policies: Policies, conformance: Check, probe: Check,
                  allowed_networks: Iterable[str], own: Iterable[tuple[str, int]],
-                 probation: bool = True) -> None:
+                 probation: bool = True, failures: int = 3) -> None:
         self._policies = policies
         self._conformance = conformance
         self._probe = probe
         self._networks = tuple(allowed_networks)
         self._own = tuple(own)
         self._probation = probation
+        self._failures = failures
 
     def submit(self, caller: Caller, new: NewPolicy) -> PolicyRecord:
         """Store a new policy as submitted; the next :meth:`review` checks it."""
@@ -89,13 +91,31 @@ class Pool:
         return moved if self._probation else self._policies.move(record.name, PolicyState.POOL)
 
     def probe(self) -> int:
-        """Ask every live policy whether it is there; return how many are."""
+        """
+        Ask every live policy whether it is there; return how many are.
+
+        One that failed at the relay too often is checked as a new one is: it is suspended when
+        the server's own check fails, and its failures are forgotten otherwise.
+        """
         healthy = 0
         for record in self._policies.list(PolicyState.PROBATION, PolicyState.POOL):
             wrong = self._ask(self._probe, record)
+            if record.failures >= self._failures and not wrong:
+                self._recheck(record)
+                continue
             self._policies.set_health(record.id, not wrong, wrong)
             healthy += not wrong
         return healthy
+
+    def _recheck(self, record: PolicyRecord) -> None:
+        wrong = self._ask(self._conformance, record)
+        self._policies.set_health(record.id, not wrong, wrong)
+        if wrong:
+            self._policies.move(record.name, PolicyState.SUSPENDED,
+                                f'{record.failures} rollouts in a row failed at the relay, and '
+                                f"the server's own check: {wrong}")
+        else:
+            self._policies.forget_failures(record.id)
 
     def _ask(self, check: Check, record: PolicyRecord) -> str:
         try:

@@ -32,6 +32,7 @@ from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.server.base import SessionState
 from arena_robot.server.call_guard import RateLimit, bearer, guarded
+from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.upstreams import Upstream, checked, upstream
@@ -41,8 +42,10 @@ T = TypeVar('T')
 
 ROUTE_S = 2.0
 MAX_CALL_S = 60.0
+# A station that waits shorter than this for an answer proves nothing about the policy.
+PATIENCE_S = 5.0
 # What a station may read of an error: the kind of it, in the same words for every policy.
-SENTENCES: dict[type[ArenaError], str] = {
+SENTENCES: dict[type[PolicyError], str] = {
     PolicyUnavailable: 'the policy cannot be reached',
     PolicyTimeout: 'the policy did not answer in time',
     PolicyRefused: 'the policy refused the observation',
@@ -61,26 +64,34 @@ class Route:
     episode: str
     until_s: float
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return session and slot, as the record of the relay names a rollout."""
+        return self.session_id, self.slot.value
+
 
 class Relay(pb_grpc.PolicyServiceServicer):
     """Serves every running session's slots as policies."""
 
-    def __init__(self, sessions: Sessions, policies: Policies, limit: RateLimit,
-                 threads: Executor) -> None:
+    def __init__(self, sessions: Sessions, policies: Policies, record: RelayRecord,
+                 limit: RateLimit, threads: Executor) -> None:
+        self._record = record
         self._sessions = sessions
         self._policies = policies
         self._limit = limit
         self._threads = threads
         self._routes: dict[str, Route] = {}
         self._upstreams: dict[str, Upstream] = {}
-        self._counted: set[tuple[str, Slot]] = set()
+        self._counted: set[tuple[str, str]] = set()
 
     async def GetSpec(self, request: pb.GetSpecRequest, context: Any) -> pb.Spec:
         """Return the spec of the slot's policy."""
         async def work() -> pb.Spec:
             wire.check_version(request.protocol_version)
             route = await self._route(context)
-            spec = await self._ask(route, lambda u: u.spec(_left(context)))
+            wait_s = _left(context)
+            spec = await self._watched(route, None, wait_s, lambda: self._ask(
+                route, lambda u: u.spec(wait_s)))
             return wire.spec_to_wire(wire.spec_from_wire(spec, 'the policy'))
         return await guarded(context, lambda: _blind(work))
 
@@ -94,7 +105,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
         """Tell the slot's policy that its rollout is over."""
         async def work() -> pb.ResetReply:
             route = await self._route(context)
-            await self._ask(route, lambda u: u.reset(route.episode, _left(context)))
+            await self._reset(route, _left(context))
             return pb.ResetReply()
         return await guarded(context, lambda: _blind(work))
 
@@ -113,7 +124,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
             if request.WhichOneof('call') == 'infer':
                 reply.infer.CopyFrom(await self._infer(route, request.infer, wait_s))
             else:
-                await self._ask(route, lambda u: u.reset(route.episode, wait_s))
+                await self._reset(route, wait_s)
                 reply.reset.SetInParent()
 
         try:
@@ -130,10 +141,42 @@ class Relay(pb_grpc.PolicyServiceServicer):
     async def _infer(self, route: Route, request: pb.InferRequest,
                      wait_s: float) -> pb.InferReply:
         wire.check_version(request.protocol_version)
+        step = wire.step_of(request.observation)
         await self._count(route)
-        reply = await self._ask(route, lambda u: u.infer(route.episode, request.observation,
-                                                         wait_s))
-        return checked(reply)
+        started_s = time.monotonic()
+
+        async def ask() -> pb.InferReply:
+            return checked(await self._ask(route, lambda u: u.infer(
+                route.episode, request.observation, wait_s)))
+
+        reply = await self._watched(route, step, wait_s, ask)
+        self._record.answered(route.key, step, time.monotonic() - started_s, reply.rows)
+        return reply
+
+    async def _watched(self, route: Route, step: int | None, wait_s: float,
+                       ask: Callable[[], Awaitable[T]]) -> T:
+        """Return what ``ask`` returns; note whose fault it is when it fails."""
+        try:
+            return await ask()
+        except PolicyRefused:
+            self._record.refused(route.key, step)
+            raise
+        except PolicyTimeout:
+            if wait_s >= PATIENCE_S:
+                self._record.failed(route.key, step, SENTENCES[PolicyTimeout])
+            else:
+                self._record.cut(route.key)
+            raise
+        except PolicyError as error:
+            self._record.failed(route.key, step, SENTENCES[_kind(error)])
+            raise
+        except asyncio.CancelledError:
+            self._record.cut(route.key)
+            raise
+
+    async def _reset(self, route: Route, wait_s: float) -> None:
+        await self._in_thread(self._record.flush, route.session_id)
+        await self._ask(route, lambda u: u.reset(route.episode, wait_s))
 
     async def _ask(self, route: Route, call: Callable[[Upstream], Awaitable[T]]) -> T:
         way = self._upstreams.get(route.address)
@@ -150,8 +193,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
         token = bearer(context)
         route = self._routes.get(token)
         if route is None or route.until_s < time.monotonic():
-            route = await asyncio.get_running_loop().run_in_executor(
-                self._threads, self._find, token)
+            route = await self._in_thread(self._find, token)
             if len(self._routes) > 10_000:
                 self._routes.clear()
             self._routes[token] = route
@@ -172,11 +214,12 @@ class Relay(pb_grpc.PolicyServiceServicer):
                      time.monotonic() + ROUTE_S)
 
     async def _count(self, route: Route) -> None:
-        key = (route.session_id, route.slot)
-        if key not in self._counted:
-            self._counted.add(key)
-            await asyncio.get_running_loop().run_in_executor(
-                self._threads, self._sessions.count_rollout, route.session_id)
+        if route.key not in self._counted:
+            self._counted.add(route.key)
+            await self._in_thread(self._sessions.count_rollout, route.session_id)
+
+    async def _in_thread(self, work: Callable[[str], T], argument: str) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, argument)
 
 
 async def _blind(work: Callable[[], Awaitable[T]]) -> T:
@@ -184,10 +227,15 @@ async def _blind(work: Callable[[], Awaitable[T]]) -> T:
     try:
         return await work()
     except PolicyError as error:
-        kind = next(k for k in SENTENCES if isinstance(error, k))
+        kind = _kind(error)
         raise kind(SENTENCES[kind]) from None
+
+
+def _kind(error: PolicyError) -> type[PolicyError]:
+    return next(kind for kind in SENTENCES if isinstance(error, kind))
 
 
 def _left(context: Any) -> float:
     left = context.time_remaining()
-    return MAX_CALL_S if left is None else max(0.0, min(left, MAX_CALL_S))
+    # A little less than the station waits, so that a policy's silence is seen before the cut.
+    return MAX_CALL_S if left is None else max(0.0, min(0.95 * left, MAX_CALL_S))

@@ -20,7 +20,7 @@ from arena_robot.server.assignment import Posterior
 from arena_robot.server.base import PolicyRecord
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.policies import policy_names
-from arena_robot.server.store.sessions import (
+from arena_robot.server.store.verdicts import (
     counted_verdicts,
     tally_of_verdicts,
     verdicts_version,
@@ -49,7 +49,7 @@ class Results:
         self._standings: dict[tuple[str, bool, int], _Kept] = {}
 
     def comparisons(self, open_source: bool = False) -> list[Comparison]:
-        """Return every counted verdict: valid, done, not on probation; oldest first."""
+        """Return every verdict that counts: accepted and not withdrawn; oldest first."""
         with self._database.read() as connection:
             return counted_verdicts(connection, open_source)
 

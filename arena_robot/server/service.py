@@ -1,6 +1,7 @@
 """The calls of ``arena.v1``: parse the message, call the object that does the work, answer."""
 
 import functools
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -9,9 +10,10 @@ from typing import Any
 import arena_robot
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.clock import Clock
-from arena_robot.core.errors import DataError
+from arena_robot.core.errors import DataError, Unauthorised
 from arena_robot.core.verdict import from_plain
 from arena_robot.server import wire
+from arena_robot.server.acceptance import Acceptance
 from arena_robot.server.base import Account, Caller, PolicyRecord, Role, Station
 from arena_robot.server.call_guard import CallGuard
 from arena_robot.server.files import FileId
@@ -23,12 +25,14 @@ from arena_robot.server.proto import arena_server_pb2_grpc as pb_grpc
 from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.sessions import Sessions
+from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.server.uploads import Uploads
 
 SEEN_S = 1.0
 STATION = frozenset({Role.STATION})
 OWNER = frozenset({Role.OWNER, Role.MAINTAINER})
 MAINTAINER = frozenset({Role.MAINTAINER})
+PEOPLE = frozenset({Role.EVALUATOR, Role.MAINTAINER})
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,12 @@ class ServiceParts:
     sessions: Sessions
     matching: Matching
     verdicts: SessionLifecycle
+    acceptance: Acceptance
+    log: TransparencyLog
     uploads: Uploads
     pool: Pool
     standings: Callable[[str, bool], str]
+    sign_in: bool = True
 
 
 class ArenaService(pb_grpc.ArenaServiceServicer):
@@ -62,7 +69,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
             if not 16 <= len(request.request) <= 64:
                 raise DataError('an assignment needs a request name of 16 to 64 characters')
             session = self._parts.matching.assign(
-                caller, Request(request.request, request.evaluator, request.prompt))
+                caller, Request(request.request, self._evaluator(request), request.prompt))
             return pb.AssignReply(session_id=session.id, commitment=session.commitment,
                                   token_a=session.token_a, token_b=session.token_b)
         return await self._guard.call(context, 'assign', request.request, work, STATION)
@@ -79,7 +86,8 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
     async def StoreEpisode(self, request: pb.EpisodeRequest, context: Any) -> pb.Empty:
         """Keep how a rollout ended."""
         def work(caller: Caller) -> pb.Empty:
-            self._parts.verdicts.episode(caller, wire.episode_from_wire(request))
+            self._parts.verdicts.episode(caller, wire.episode_from_wire(request),
+                                         wire.manifest_from_wire(request))
             return pb.Empty()
         return await self._guard.call(context, 'store_episode', request.session_id, work, STATION)
 
@@ -87,6 +95,8 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
         """Announce a file."""
         def work(caller: Caller) -> pb.FileReply:
             file = self._file(caller, request)
+            if not self._parts.uploads.is_whole(file, request.size, request.sha256):
+                self._parts.verdicts.open_session(caller, request.session_id)
             return wire.file_to_wire(self._parts.uploads.begin(file, request.size,
                                                                request.sha256))
         return await self._guard.call(context, 'begin_upload', request.session_id, work, STATION)
@@ -113,7 +123,9 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
     async def FinishUpload(self, request: pb.FileRequest, context: Any) -> pb.FileReply:
         """Check a file and keep it."""
         def work(caller: Caller) -> pb.FileReply:
-            return wire.file_to_wire(self._parts.uploads.finish(self._file(caller, request)))
+            record = self._parts.uploads.finish(self._file(caller, request))
+            self._parts.acceptance.consider(request.session_id)
+            return wire.file_to_wire(record)
         return await self._guard.call(context, 'finish_upload', request.session_id, work, STATION)
 
     async def StoreFeedback(self, request: pb.FeedbackRequest, context: Any) -> pb.Empty:
@@ -135,9 +147,35 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
         """Name the policies of a judged session."""
         def work(caller: Caller) -> pb.RevealReply:
             reveal = self._parts.verdicts.reveal(caller, request.session_id)
+            receipt = self._parts.log.receipt(request.session_id)
             return pb.RevealReply(nonce=reveal.nonce, policy_a=reveal.policy_a,
-                                  policy_b=reveal.policy_b)
+                                  policy_b=reveal.policy_b,
+                                  receipt=json.dumps(receipt) if receipt else '')
         return await self._guard.call(context, 'reveal', request.session_id, work, STATION)
+
+    async def Acceptance(self, request: pb.SessionRequest, context: Any) -> pb.AcceptanceReply:
+        """Tell whether a judged session counts."""
+        def work(caller: Caller) -> pb.AcceptanceReply:
+            self._parts.verdicts.session_of(caller, request.session_id)
+            counts, why_not = self._parts.acceptance.told(request.session_id)
+            return pb.AcceptanceReply(counts=counts, why_not=why_not)
+        return await self._guard.call(context, 'acceptance', request.session_id, work, STATION,
+                                     audited=False)
+
+    async def WhoAmI(self, request: pb.Empty, context: Any) -> pb.WhoReply:
+        """Return who the token belongs to."""
+        def work(caller: Caller) -> pb.WhoReply:
+            return pb.WhoReply(name=caller.name, institution=caller.institution,
+                               roles=sorted(role.value for role in caller.roles))
+        return await self._guard.call(context, 'who_am_i', '', work, audited=False)
+
+    async def Correct(self, request: pb.CorrectionRequest, context: Any) -> pb.Empty:
+        """Append a correction to a session that counts, or withdraw it."""
+        def work(caller: Caller) -> pb.Empty:
+            self._parts.acceptance.correct(caller, request.session_id, request.text,
+                                           request.withdraw)
+            return pb.Empty()
+        return await self._guard.call(context, 'correct', request.session_id, work, PEOPLE)
 
     async def RegisterPolicy(self, request: pb.Policy, context: Any) -> pb.Policy:
         """Submit a policy."""
@@ -170,7 +208,8 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
         """Create an account and its first token."""
         def work(caller: Caller) -> pb.TokenReply:
             roles = [wire.word(Role, text, 'a role') for text in request.roles]
-            account = self._parts.accounts.add_account(request.name, request.institution, roles)
+            account = self._parts.accounts.add_account(request.name, request.institution, roles,
+                                                       request.person)
             return pb.TokenReply(token=self._parts.accounts.issue(account))
         return await self._guard.call(context, 'add_account', request.name, work, MAINTAINER)
 
@@ -218,6 +257,18 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
     def _holder(self, request: pb.HolderRequest) -> Account | Station:
         find = self._parts.accounts.station if request.station else self._parts.accounts.account
         return find(request.name)
+
+    def _evaluator(self, request: pb.AssignRequest) -> str:
+        """Return the evaluator's account: the holder of the personal token."""
+        if not request.evaluator_token:
+            if self._parts.sign_in:
+                raise Unauthorised('this server gives pairs to evaluators who have signed in: '
+                                   "enter the evaluator's personal token at the station")
+            return str(request.evaluator)
+        person = self._parts.accounts.caller(request.evaluator_token)
+        if Role.EVALUATOR not in person.roles:
+            raise Unauthorised(f"the token of '{person.name}' is not one of an evaluator")
+        return person.name
 
     def _file(self, caller: Caller, request: pb.FileRequest) -> FileId:
         self._parts.verdicts.session_of(caller, request.session_id)

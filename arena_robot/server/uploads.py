@@ -61,6 +61,13 @@ class Uploads:
                 raise Conflict(f'{key} was stored before with another content')
         return self.status(file)
 
+    def is_whole(self, file: FileId, size: int, sha256: str) -> bool:
+        """Tell whether a file of just this content is here already."""
+        with self._database.read() as connection:
+            row = store.find(connection, file)
+        return row is not None and row.complete and (row.size, row.sha256) == (
+            size, sha256.lower())
+
     def append(self, file: FileId, offset: int, data: bytes) -> int:
         """
         Store bytes at ``offset`` and return how many are here now.

@@ -1,5 +1,6 @@
 """Converts protobuf messages and core types; DataError for an unknown word."""
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -10,7 +11,7 @@ from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import need_fields
 from arena_robot.server.base import PolicyRecord
-from arena_robot.server.files import FileId, FileRecord
+from arena_robot.server.files import FileId, FileRecord, ManifestEntry
 from arena_robot.server.proto import arena_server_pb2 as pb
 
 E = TypeVar('E', bound=Enum)
@@ -27,12 +28,14 @@ def word(kind: type[E], text: str, what: str) -> E:
     return known[text]
 
 
-def episode_to_wire(episode: Episode) -> pb.EpisodeRequest:
-    """Return the message of an episode's end."""
+def episode_to_wire(episode: Episode,
+                    files: Iterable[ManifestEntry] = ()) -> pb.EpisodeRequest:
+    """Return the message of an episode's end and its files."""
     return pb.EpisodeRequest(
         session_id=episode.session_id, slot=episode.slot.value, prompt=episode.prompt,
         steps=episode.steps, end_reason=episode.end.value, detail=episode.detail[:2000],
-        started_ns=episode.started_ns, ended_ns=episode.ended_ns)
+        started_ns=episode.started_ns, ended_ns=episode.ended_ns,
+        files=[pb.ManifestFile(**one.__dict__) for one in files])
 
 
 def episode_from_wire(message: pb.EpisodeRequest) -> Episode:
@@ -42,6 +45,11 @@ def episode_from_wire(message: pb.EpisodeRequest) -> Episode:
     return Episode(message.session_id, word(Slot, message.slot, 'a slot'), message.prompt[:500],
                    message.steps, word(EndReason, message.end_reason, 'an end reason'),
                    message.started_ns, message.ended_ns, message.detail[:2000])
+
+
+def manifest_from_wire(message: pb.EpisodeRequest) -> list[ManifestEntry]:
+    """Return the files that the station says the episode has."""
+    return [ManifestEntry(one.path, one.size, one.sha256.lower()) for one in message.files]
 
 
 def set_fields(message: Message) -> dict[str, Any]:

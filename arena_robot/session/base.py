@@ -36,7 +36,11 @@ class Arena(Protocol):
         """Close a session without a verdict."""
 
     def reveal(self, session_id: str) -> Reveal:
-        """Return the names, after the verdict is stored. Conflict before."""
+        """
+        Return the names, after the verdict is stored and everything has arrived; Conflict before.
+
+        Raises NotRevealed for a session that does not count.
+        """
 
 
 __all__ = ['Arena', 'Assignment', 'Reveal', 'StationInfo', 'commitment']

@@ -1,11 +1,13 @@
 """A whole server with a pool, people and a station, for tests over real sockets."""
 
+import dataclasses
 from pathlib import Path
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.pair import StationInfo
 from arena_robot.core.verdict import Verdict
+from arena_robot.records.episode_file import EpisodeFile, write_episode
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import Calls, RemoteArena, ServerAddress
@@ -15,6 +17,7 @@ from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
 
 NAMES = ('crimson-7b', 'azure-fast', 'viridian')
 STATION = StationInfo('bench', 'fr3')
+STEPS = 10
 
 
 def fine(address: str) -> str:
@@ -25,12 +28,14 @@ class Setting:
     """A server with a pool, an owner, an evaluator 'ada' and a station, and their tokens."""
 
     def __init__(self, folder: Path, url: str, pool: dict[str, str], **config) -> None:
+        # The sessions of tests take no time.
+        given = {'max_pace': 0.0, 'redraws_per_day': 1000, **config}
         self.config = ServerConfig(data=folder, database=url, port=0, site_port=0, seed=1,
-                                   probe_period_s=3600.0, **config)
+                                   probe_period_s=3600.0, **given)
         self.server = ArenaServer(self.config, SystemClock(), fine, fine)
         self.server.open()
         accounts = self.server.accounts
-        self.owner = accounts.add_account('olga', 'nyu', [Role.OWNER])
+        self.owner = accounts.add_account('olga', 'upenn', [Role.OWNER])
         evaluator = accounts.add_account('ada', 'nyu', [Role.EVALUATOR])
         station = accounts.add_station(Station(0, 'bench', 'nyu', 'fr3'))
         self.tokens = {'owner': accounts.issue(self.owner), 'ada': accounts.issue(evaluator),
@@ -47,9 +52,10 @@ class Setting:
     def target(self) -> str:
         return f'127.0.0.1:{self.server.port}'
 
-    def arena(self) -> RemoteArena:
-        arena = RemoteArena(ServerAddress(self.target, self.tokens['station']), SystemClock())
+    def arena(self, station: str = 'station', evaluator: str = 'ada') -> RemoteArena:
+        arena = RemoteArena(ServerAddress(self.target, self.tokens[station]), SystemClock())
         self.arenas.append(arena)
+        arena.sign_in(self.tokens[evaluator])
         return arena
 
     def calls(self, who: str) -> Calls:
@@ -64,14 +70,37 @@ class Setting:
 
 
 def episode(session_id: str, slot: Slot, end: EndReason = EndReason.DONE) -> Episode:
-    return Episode(session_id, slot, PROMPT, 10, end, 1_000, 2_000)
+    return Episode(session_id, slot, PROMPT, STEPS, end, 1_000, 2_000)
+
+
+def recorded(folder: Path, session_id: str, slot: Slot, steps: int = STEPS) -> Path:
+    """Return ``folder`` with the recording of a rollout of its own and its numbers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / 'A_0.mcap').write_bytes(f'{session_id} {slot.value} '.encode() * 20_000)
+    (folder / 'metadata.yaml').write_text('version: 9\n')
+    write_episode(folder, EpisodeFile(session_id, slot.value, PROMPT, steps=steps))
+    return folder
+
+
+def query(arena: RemoteArena, session_id: str, slot: Slot) -> None:
+    """Query the policy of a slot as a rollout of ten steps does."""
+    policy = arena.policy(session_id, slot)
+    for step in (0, 8):
+        policy.infer(dataclasses.replace(observation(), step=step), f'{session_id}-{slot.value}')
+
+
+def roll(arena: RemoteArena, session_id: str, slot: Slot, folder: Path,
+         end: EndReason = EndReason.DONE) -> None:
+    """Roll out one slot through the relay and upload its episode."""
+    query(arena, session_id, slot)
+    arena.upload(session_id, episode(session_id, slot, end),
+                 recorded(folder / session_id / slot.value, session_id, slot))
 
 
 def run(arena: RemoteArena, folder: Path, feedback: Verdict = VERDICT) -> str:
     """Run one session as a station does, and return its id."""
     pair = arena.assign(STATION, 'ada', PROMPT)
     for slot in Slot:
-        arena.policy(pair.session_id, slot).infer(observation(), f'{pair.session_id}-{slot}')
-        arena.upload(pair.session_id, episode(pair.session_id, slot), folder)
+        roll(arena, pair.session_id, slot, folder)
     arena.feedback(pair.session_id, feedback)
     return pair.session_id

@@ -1,5 +1,6 @@
 """
-A station as a process: simulated robot, real server. Arguments: target, token, data, n.
+A station as a process: simulated robot, real server. Arguments: target, token, evaluator's
+token, data, n.
 
 With n = 0 it runs one session whose server goes away: it says ``submitted`` and ``waiting`` and
 goes on after a line on standard input, then starts anew from its disk and delivers.
@@ -14,6 +15,7 @@ from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.verdict import Verdict, scored
 from arena_robot.drivers.sim.station import SimStation
+from arena_robot.records.episode_file import EpisodeFile, write_episode
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.robots import limits_for
 from arena_robot.server.client import RemoteArena, ServerAddress
@@ -55,7 +57,7 @@ class SimScene(ScenePerson):
         self.station.step(0.2)
 
 
-def main(target, token, folder, sessions):
+def main(target, token, evaluator, folder, sessions):
     with SimStation.make('cube_in_bowl', 1, size=(128, 72), epoch_ns=time.time_ns()) as sim:
         sim.step(0.3)
         config = SessionConfig(StationInfo('sim', 'panda'), RolloutConfig(max_steps=30),
@@ -64,6 +66,7 @@ def main(target, token, folder, sessions):
                       Safety(limits_for('panda'), sim.clock), sim.clock, config)
         arena = RemoteArena(ServerAddress(target, token), SystemClock(),
                             tokens=SealedTokens(folder / 'arena'))
+        arena.sign_in(evaluator)
 
         def conductor():
             made = Conductor(stage, arena, SessionStore(folder / 'sessions', sim.clock),
@@ -120,8 +123,10 @@ def play(conductor, sim, folder, number):
     conductor.photograph()
     for slot in Slot:
         episode = conductor.run(slot)
-        notes = folder / 'sessions' / episode.session_id / slot.value / 'note.txt'
-        notes.write_text(f'{episode.steps} steps')
+        home = folder / 'sessions' / episode.session_id / slot.value
+        (home / 'note.txt').write_text(f'{episode.steps} steps')
+        (home / 'A_0.mcap').write_text(f'{episode.session_id} {slot.value}')
+        write_episode(home, EpisodeFile(episode.session_id, slot.value, steps=episode.steps))
         conductor.score(slot, scored(slot, sim.progress()))
         if slot is Slot.A:
             conductor.prepare_reset()
@@ -137,4 +142,4 @@ def outcome(conductor):
 
 
 if __name__ == '__main__':
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]), int(sys.argv[5]))

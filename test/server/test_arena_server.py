@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from arena_setting import NAMES, STATION, VERDICT, Setting, run
+from arena_setting import NAMES, STATION, VERDICT, Setting, recorded, run
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference, Slot
@@ -35,8 +35,8 @@ class TestRemoteArena(ArenaContract):
     def arena(self):
         return self.setting.arena()
 
-    def folder(self, slot):
-        return self._folder
+    def folder(self, slot, session_id=''):
+        return recorded(self._folder / session_id / slot.value, session_id, slot)
 
     def names(self):
         return NAMES
@@ -51,10 +51,10 @@ def test_a_session_is_kept_whole(setting, folder):
     assert record.rollouts == 2
     files = setting.server.uploads.list(session_id)
     assert [(f.file.slot, f.file.path, f.complete) for f in files] == [
-        ('A', 'A_0.mcap', True), ('A', 'metadata.yaml', True),
-        ('B', 'A_0.mcap', True), ('B', 'metadata.yaml', True)]
+        (slot, name, True) for slot in 'AB' for name in ('A_0.mcap', 'episode.json',
+                                                         'metadata.yaml')]
     kept = b''.join(setting.server.blobs.read(f'{session_id}/A/A_0.mcap'))
-    assert kept == (folder / 'A_0.mcap').read_bytes()
+    assert kept == (folder / session_id / 'A' / 'A_0.mcap').read_bytes()
     verdict, = setting.server.results.comparisons()
     assert {verdict.a, verdict.b} < set(NAMES)
     newest = max(path.name[:4] for path in (MIGRATIONS / 'versions').glob('0*.py'))
@@ -71,7 +71,8 @@ def test_a_session_comes_out_of_the_server_as_a_station_keeps_it(setting, folder
     written, = materialise(browse, server.uploads, server.blobs, tmp_path / 'out')
     assert written.name == session_id
     for slot in 'AB':
-        assert (written / slot / 'A_0.mcap').read_bytes() == (folder / 'A_0.mcap').read_bytes()
+        assert (written / slot / 'A_0.mcap').read_bytes() == (
+            folder / session_id / slot / 'A_0.mcap').read_bytes()
     verdict = read_session(written).comparison()
     assert (verdict.preference.value, verdict.progress_a) == ('A', 0.75)
     assert {verdict.a, verdict.b} < set(NAMES)
@@ -145,10 +146,12 @@ def test_tokens_are_not_stored(setting, tmp_path):
 
 def test_a_lost_reply_does_not_make_a_second_session(setting):
     calls = setting.calls('station')
-    request = pb.AssignRequest(request='r' * 32, evaluator='ada', prompt=PROMPT)
+    request = pb.AssignRequest(request='r' * 32, prompt=PROMPT,
+                               evaluator_token=setting.tokens['ada'])
     assert calls('Assign', request) == calls('Assign', request)
     with pytest.raises(Conflict, match='another instruction'):
-        calls('Assign', pb.AssignRequest(request='r' * 32, evaluator='ada', prompt='other'))
+        calls('Assign', pb.AssignRequest(request='r' * 32, prompt='other',
+                                         evaluator_token=setting.tokens['ada']))
 
 
 @pytest.mark.parametrize('prompt', ['', '   ', 'x' * 501, 'two\nlines', 'a\x00b'])
@@ -251,6 +254,7 @@ def test_two_stations_at_once(setting, folder):
 
     def work(token):
         arena = RemoteArena(ServerAddress(setting.target, token), SystemClock())
+        arena.sign_in(setting.tokens['ada'])
         try:
             for _ in range(3):
                 run(arena, folder)

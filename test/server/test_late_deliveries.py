@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from arena_setting import STATION, episode
+from arena_setting import STATION, episode, query, recorded
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import Conflict, DataError
@@ -30,12 +30,16 @@ def ran(setting, folder):
 
 
 def test_a_verdict_is_taken_from_a_session_that_was_cancelled(setting, folder):
-    arena, session_id = ran(setting, folder)
+    arena = setting.arena()
+    session_id = arena.assign(STATION, 'ada', PROMPT).session_id
+    for slot in Slot:
+        query(arena, session_id, slot)
     silent(setting, session_id)
     arena.feedback(session_id, VERDICT)
     arena.feedback(session_id, VERDICT)
     for slot in Slot:
-        arena.upload(session_id, episode(session_id, slot), folder)
+        arena.upload(session_id, episode(session_id, slot),
+                     recorded(folder / slot.value, session_id, slot))
     assert setting.server.sessions.get(session_id).verdict == VERDICT
     assert arena.reveal(session_id).policy_a
     setting.server.ledger.check()
@@ -135,7 +139,8 @@ def test_the_servers_clock_set_forward_cancels_nobody(setting, monkeypatch):
 
 def test_eight_assignments_of_one_request_are_one(setting):
     calls = [setting.calls('station') for _ in range(8)]
-    request = pb.AssignRequest(request='r' * 32, evaluator='ada', prompt=PROMPT)
+    request = pb.AssignRequest(request='r' * 32, prompt=PROMPT,
+                               evaluator_token=setting.tokens['ada'])
     replies, errors = [], []
 
     def ask(call):

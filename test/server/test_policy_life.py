@@ -1,19 +1,23 @@
 """Sessions that end badly, and what becomes of the policies in them."""
 
+import contextlib
+import itertools
 import time
 
 import pytest
-from arena_setting import STATION, episode
+from arena_setting import STATION, Setting, episode, roll
 
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import (
     Conflict,
     DataError,
+    PolicyError,
 )
 from arena_robot.server.base import PolicyState, Station
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.store.policies import NewPolicy
-from arena_robot.session.arena.contract import PROMPT, VERDICT
+from arena_robot.server.store.sessions import episodes_of
+from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
 
 
 def test_silent_sessions_are_cancelled_and_their_episodes_kept(setting, folder):
@@ -28,18 +32,53 @@ def test_silent_sessions_are_cancelled_and_their_episodes_kept(setting, folder):
     assert len(setting.server.uploads.list(session_id)) == 2
 
 
-def test_a_policy_that_fails_again_and_again_is_suspended_with_the_reason(setting, folder):
-    arena, policies = setting.arena(), setting.server.policies
-    suspended = []
-    while not suspended:
-        session_id = arena.assign(STATION, 'ada', PROMPT).session_id
-        for slot in Slot:
-            arena.upload(session_id, episode(session_id, slot, EndReason.POLICY_ERROR), folder)
-        arena.abort(session_id, 'policy error')
-        suspended = policies.list(PolicyState.SUSPENDED)
-    assert '3 failures in a row; the last: policy_error' in suspended[0].reason
-    seen = setting.calls('owner')('ListPolicies', pb.Empty()).policies
-    assert any('3 failures' in p.reason for p in seen)
+@pytest.fixture
+def dead(tmp_path, database_url):
+    """A server whose policies do not answer, with two stations."""
+    made = Setting(tmp_path / 'server', database_url,
+                   {'p': 'grpc://127.0.0.1:9', 'q': 'grpc://127.0.0.1:9'})
+    other = made.server.accounts.add_station(Station(0, 'other', 'nyu', 'fr3'))
+    made.tokens['other'] = made.server.accounts.issue(other)
+    yield made
+    made.close()
+
+
+def fail(arena, folder):
+    """Run a session in which the policy of A does not answer the relay."""
+    session_id = arena.assign(STATION, 'ada', PROMPT).session_id
+    with contextlib.suppress(PolicyError):
+        arena.policy(session_id, Slot.A).infer(observation(), session_id)
+    arena.upload(session_id, episode(session_id, Slot.A, EndReason.POLICY_ERROR), folder)
+    arena.abort(session_id, 'the policy does not answer')
+    return session_id
+
+
+def test_a_policy_that_fails_at_several_stations_is_suspended_with_the_reason(dead, folder):
+    policies = dead.server.policies
+    arenas = itertools.cycle([dead.arena('station'), dead.arena('other')])
+    while not policies.list(PolicyState.SUSPENDED):
+        session_id = fail(next(arenas), folder)
+        with dead.server.database.read() as connection:
+            assert episodes_of(connection, session_id)['A'].fault == 'policy'
+    reason = policies.list(PolicyState.SUSPENDED)[0].reason
+    assert '3 rollouts in a row failed at the relay' in reason
+    seen = dead.calls('owner')('ListPolicies', pb.Empty()).policies
+    assert any('3 rollouts in a row' in p.reason for p in seen)
+
+
+def test_failures_at_one_station_make_the_server_check_the_policy_itself(dead, folder):
+    policies = dead.server.policies
+    while all(p.failures < 3 for p in policies.list()):
+        fail(dead.arena(), folder)
+    assert policies.list(PolicyState.SUSPENDED) == []
+    dead.server.pool.probe()
+    assert all(p.failures < 3 for p in policies.list()), 'its own check found nothing'
+    while all(p.failures < 3 for p in policies.list()):
+        fail(dead.arena(), folder)
+    dead.server.pool._conformance = lambda address: 'it answers nobody'
+    dead.server.pool.probe()
+    suspended, = policies.list(PolicyState.SUSPENDED)
+    assert 'it answers nobody' in suspended.reason
 
 
 def test_probation_ends_after_clean_sessions_on_different_tasks(setting, folder, pool):
@@ -53,7 +92,7 @@ def test_probation_ends_after_clean_sessions_on_different_tasks(setting, folder,
     while server.policies.get('newcomer').state is PolicyState.PROBATION:
         pair = arena.assign(STATION, 'ada', next(prompts))
         for slot in Slot:
-            arena.upload(pair.session_id, episode(pair.session_id, slot), folder)
+            roll(arena, pair.session_id, slot, folder)
         arena.feedback(pair.session_id, VERDICT)
     assert server.policies.get('newcomer').state is PolicyState.POOL
     from sqlalchemy import select
@@ -71,12 +110,11 @@ def test_ordinary_stations_never_get_policies_on_probation(setting, pool):
     setting.server.policies.add(NewPolicy('newcomer', pool['viridian']), setting.owner.id)
     setting.server.pool.review()
     number = setting.server.policies.get('newcomer').id
-    arena = setting.arena()
-    for _ in range(20):
-        pair = arena.assign(STATION, 'ada', PROMPT)
-        record = setting.server.sessions.get(pair.session_id)
-        assert number not in (record.policy_a_id, record.policy_b_id)
-        arena.abort(pair.session_id, 'only looking')
+    accounts = setting.server.accounts
+    allowed = setting.server.matching._allowed(accounts.station('bench'),
+                                               accounts.account('ada'))
+    assert len(allowed) == 3
+    assert number not in {policy.id for policy in allowed}
 
 
 @pytest.mark.parametrize(('address', 'words'), [

@@ -64,8 +64,8 @@ class Place:
             ServerConfig(data=folder, port=0, site_port=0, probe_period_s=3600.0), SystemClock(),
             lambda a: '', lambda a: ''))
         accounts = self.server.accounts
-        owner = accounts.add_account('olga', 'nyu', [Role.OWNER])
-        accounts.add_account('ada', 'nyu', [Role.EVALUATOR])
+        owner = accounts.add_account('olga', 'upenn', [Role.OWNER])
+        ada = accounts.issue(accounts.add_account('ada', 'nyu', [Role.EVALUATOR]))
         token = accounts.issue(accounts.add_station(Station(0, 'bench', 'nyu', 'fr3')))
         for name, server in zip(NAMES, servers, strict=True):
             record = self.server.policies.add(NewPolicy(name, server.address), owner.id,
@@ -76,6 +76,7 @@ class Place:
         self.arena = stack.enter_context(contextlib.closing(
             RemoteArena(ServerAddress(self.target, token), SystemClock(),
                         tokens=self.tokens)))
+        self.arena.sign_in(ada)
 
 
 @pytest.fixture

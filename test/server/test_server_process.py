@@ -1,5 +1,6 @@
 """The `arena server` command as a process of its own: killed, restarted, interrupted."""
 
+import dataclasses
 import hashlib
 import os
 import re
@@ -20,6 +21,7 @@ from arena_robot.policy.examples.echo import Echo
 from arena_robot.policy.examples.frozen import Frozen
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi.server import OpenpiPolicyServer
+from arena_robot.records.episode_file import EpisodeFile, write_episode
 from arena_robot.server.client import Calls, RemoteArena, ServerAddress
 from arena_robot.server.files import FileId
 from arena_robot.server.proto import arena_server_pb2 as pb
@@ -49,7 +51,7 @@ class Process:
         self.config.write_text(
             f'data: {folder}/data\ndatabase: {self.url}\nport: {self.port}\n'
             f'site_port: {self.site}\nprobation_sessions: 0\nprobe_period_s: 0.5\n'
-            'session_timeout_s: 3600.0\nseed: 5\ncredits: {weekly_base: 100}\n'
+            'session_timeout_s: 3600.0\nseed: 5\ncredits: {weekly_base: 100}\nmax_pace: 0.0\n'
             'limits: {calls_per_s: 1000.0, burst: 1000}\n')
         self.process = None
         self.start()
@@ -85,9 +87,10 @@ class Process:
     def fill(self, addresses):
         """Add people, a station and policies as their owners would; wait for the pool."""
         maintainer = self.calls((self.folder / 'token').read_text().strip())
-        owner = maintainer('AddAccount', pb.Account(name='olga', institution='nyu',
+        owner = maintainer('AddAccount', pb.Account(name='olga', institution='upenn',
                                                     roles=['owner'])).token
-        maintainer('AddAccount', pb.Account(name='ada', institution='nyu', roles=['evaluator']))
+        self.evaluator = maintainer('AddAccount', pb.Account(
+            name='ada', institution='nyu', roles=['evaluator'])).token
         tokens = [maintainer('AddStation', pb.Station(
             name=name, institution='nyu', robot='fr3', external_cameras=2, wrist_camera=True,
             stereo=True)).token for name in ('bench', 'other')]
@@ -179,28 +182,33 @@ def check_whole(process, session_id, content):
             assert connection.execute(text('SELECT count(*) FROM episodes')).scalar() == 2
     for slot in Slot:
         stored = process.folder / 'data' / 'blobs' / FileId(session_id, slot.value, 'x.mcap').key
-        assert hashlib.sha256(stored.read_bytes()).digest() == hashlib.sha256(content).digest()
+        wanted = hashlib.sha256(slot.value.encode() + content).digest()
+        assert hashlib.sha256(stored.read_bytes()).digest() == wanted
     assert not list((process.folder / 'data' / 'spool').glob('*'))
 
 
 @pytest.mark.parametrize('stage', ['relay', 'upload', 'feedback'])
 def test_nothing_is_lost_or_doubled_when_the_server_is_killed(process, tmp_path, stage):
     arena = RemoteArena(ServerAddress(process.target, process.tokens[0]), SystemClock())
-    folder = tmp_path / 'episode'
-    folder.mkdir()
-    (folder / 'x.mcap').write_bytes(BIG)
+    arena.sign_in(process.evaluator)
     pair = arena.assign(STATION, 'ada', PROMPT)
     session_id = pair.session_id
 
     def relay():
-        policy = arena.policy(session_id, Slot.A)
-        for _ in range(40):
-            assert len(patiently(lambda: policy.infer(observation(), session_id)).actions)
+        for slot in Slot:
+            policy = arena.policy(session_id, slot)
+            for step in range(20):
+                seen = dataclasses.replace(observation(), step=step)
+                assert len(patiently(lambda s=seen, p=policy: p.infer(s, session_id)).actions)
 
     def upload():
         for slot in Slot:
-            episode = Episode(session_id, slot, PROMPT, 9, EndReason.DONE, 1, 2)
-            patiently(lambda e=episode: arena.upload(session_id, e, folder))
+            episode = Episode(session_id, slot, PROMPT, 20, EndReason.DONE, 1, 2)
+            folder = tmp_path / slot.value
+            folder.mkdir()
+            (folder / 'x.mcap').write_bytes(slot.value.encode() + BIG)
+            write_episode(folder, EpisodeFile(session_id, slot.value, PROMPT, steps=20))
+            patiently(lambda e=episode, f=folder: arena.upload(session_id, e, f))
 
     def feedback():
         time.sleep(0.1)

@@ -38,8 +38,9 @@ def test_two_stations_run_to_completion(tmp_path, database_url, addresses):
     try:
         tokens = process.fill(addresses)
         stations = [subprocess.Popen(
-            [sys.executable, SCRIPT, process.target, token, tmp_path / f'station{k}',
-             str(SESSIONS)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            [sys.executable, SCRIPT, process.target, token, process.evaluator,
+             tmp_path / f'station{k}', str(SESSIONS)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             for k, token in enumerate(tokens)]
         told = []
         for station in stations:
@@ -70,7 +71,8 @@ def test_a_session_ends_without_the_network_and_arrives_after_two_restarts(tmp_p
     process = Process(tmp_path / 'server')
     token, _ = process.fill(addresses)
     station = subprocess.Popen(
-        [sys.executable, SCRIPT, process.target, token, tmp_path / 'station', '0'], text=True,
+        [sys.executable, SCRIPT, process.target, token, process.evaluator, tmp_path / 'station',
+         '0'], text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert station.stdout.readline() == 'submitted\n', station.stderr.read()

@@ -65,7 +65,7 @@ class TestLocalArena(ArenaContract):
     def arena(self):
         return make(self._root / 'arena')
 
-    def folder(self, slot: Slot) -> Path:
+    def folder(self, slot: Slot, session_id: str = '') -> Path:
         folder = self._root / slot.value
         folder.mkdir(exist_ok=True)
         return folder

@@ -13,10 +13,11 @@ from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Preference, Slot
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.verdict import Verdict
+from arena_robot.records.episode_file import EpisodeFile, write_episode
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.config import ServerConfig
-from arena_robot.server.files import FileId
+from arena_robot.server.files import FileId, ManifestEntry
 from arena_robot.server.matching import Request
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.web.site.serve import SiteServer
@@ -27,15 +28,24 @@ NASTY = '<script>alert("x")</script> \'); DROP TABLE sessions;--'
 
 def finished(server, caller, prompt, verdict, number, rollouts=2):
     """Run a session at the server without a network and return its id."""
+    folder = server.config.data
     session = server.matching.assign(caller, Request(f'request-{number:020}', 'ada', prompt))
     for slot in list(Slot)[:rollouts]:
         server.sessions.count_rollout(session.id)
-        server.verdicts.episode(caller, Episode(session.id, slot, prompt, 120, EndReason.DONE,
-                                                0, 8 * 10**9))
-        file = FileId(session.id, slot.value, 'left.mp4')
-        server.uploads.begin(file, len(VIDEO), hashlib.sha256(VIDEO).hexdigest())
-        server.uploads.append(file, 0, VIDEO)
-        server.uploads.finish(file)
+        for step in range(0, 120, 8):
+            server.record.answered((session.id, slot.value), step, 0.1, 8)
+        write_episode(folder, EpisodeFile(session.id, slot.value, prompt, steps=120))
+        files = {'left.mp4': VIDEO, 'A_0.mcap': f'{session.id} {slot.value}'.encode(),
+                 'episode.json': (folder / 'episode.json').read_bytes()}
+        server.verdicts.episode(
+            caller, Episode(session.id, slot, prompt, 120, EndReason.DONE, 0, 8 * 10**9),
+            [ManifestEntry(name, len(data), hashlib.sha256(data).hexdigest())
+             for name, data in files.items()])
+        for name, data in files.items():
+            file = FileId(session.id, slot.value, name)
+            server.uploads.begin(file, len(data), hashlib.sha256(data).hexdigest())
+            server.uploads.append(file, 0, data)
+            server.uploads.finish(file)
     server.verdicts.feedback(caller, session.id, verdict)
     return session.id
 
@@ -44,11 +54,12 @@ class Place:
     """A server with a few finished sessions, and its site."""
 
     def __init__(self, folder):
-        config = ServerConfig(data=folder, port=0, site_port=0, seed=3, probe_period_s=3600.0)
+        config = ServerConfig(data=folder, port=0, site_port=0, seed=3, probe_period_s=3600.0,
+                              max_pace=0.0)
         self.server = ArenaServer(config, SystemClock(), lambda a: '', lambda a: '')
         self.server.open()
         accounts = self.server.accounts
-        owner = accounts.add_account('olga', 'nyu', [Role.OWNER])
+        owner = accounts.add_account('olga', 'upenn', [Role.OWNER])
         self.token = accounts.issue(owner)
         accounts.add_account('ada', 'nyu', [Role.EVALUATOR])
         accounts.add_station(Station(0, 'bench', 'nyu', 'fr3'))

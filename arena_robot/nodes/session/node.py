@@ -76,7 +76,9 @@ class SessionNode(Listening):
             self._recorder or NoRecorder(store.root),
             RemoteScene(self, v.scene) if v.scene else ScenePerson(),
             self.audience, clock, config)
-        self.access = EvaluatorAccess(self.conductor, self._more_checks)
+        self.access = EvaluatorAccess(
+            self.conductor, self._more_checks,
+            self.arena.sign_in if isinstance(self.arena, RemoteArena) else None)
         self._reports = qos.publisher(self, DiagnosticArray, '/diagnostics')
         self._photos: tuple[str, ...] = ()
         self._waiting = ''

@@ -104,6 +104,36 @@ def observation_from_bytes(data: bytes) -> Observation:
         message.arm_stamp_ns, message.gripper_stamp_ns)
 
 
+def step_of(data: bytes) -> int:
+    """
+    Return the step of a serialized Observation from its first bytes, without parsing the images.
+
+    Raises PolicyRefused when the bytes do not begin like one.
+    """
+    # The first fields, as every protobuf library writes them: stamp_ns (1) and step (2).
+    position = 0
+    while position < len(data):
+        tag, position = _varint(data, position)
+        if tag not in (0x08, 0x10):
+            return 0
+        value, position = _varint(data, position)
+        if tag == 0x10:
+            return value if value < 1 << 31 else 0
+    return 0
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if position >= len(data):
+            raise PolicyRefused('the observation is cut off')
+        byte = data[position]
+        value, position = value | (byte & 0x7F) << shift, position + 1
+        if byte < 0x80:
+            return value, position
+    raise PolicyRefused('the observation is not an arena.policy.v1.Observation')
+
+
 def _image_from_wire(message: pb.Image) -> Image:
     decode = DECODERS.get(message.encoding)
     if decode is None:

@@ -25,14 +25,16 @@ class HelloReply(_message.Message):
     def __init__(self, version: _Optional[str] = ..., now_ns: _Optional[int] = ...) -> None: ...
 
 class AssignRequest(_message.Message):
-    __slots__ = ("request", "evaluator", "prompt")
+    __slots__ = ("request", "evaluator", "prompt", "evaluator_token")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     EVALUATOR_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
+    EVALUATOR_TOKEN_FIELD_NUMBER: _ClassVar[int]
     request: str
     evaluator: str
     prompt: str
-    def __init__(self, request: _Optional[str] = ..., evaluator: _Optional[str] = ..., prompt: _Optional[str] = ...) -> None: ...
+    evaluator_token: str
+    def __init__(self, request: _Optional[str] = ..., evaluator: _Optional[str] = ..., prompt: _Optional[str] = ..., evaluator_token: _Optional[str] = ...) -> None: ...
 
 class AssignReply(_message.Message):
     __slots__ = ("session_id", "commitment", "token_a", "token_b")
@@ -61,7 +63,7 @@ class HeartbeatRequest(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
 
 class EpisodeRequest(_message.Message):
-    __slots__ = ("session_id", "slot", "prompt", "steps", "end_reason", "detail", "started_ns", "ended_ns")
+    __slots__ = ("session_id", "slot", "prompt", "steps", "end_reason", "detail", "started_ns", "ended_ns", "files")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     SLOT_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
@@ -70,6 +72,7 @@ class EpisodeRequest(_message.Message):
     DETAIL_FIELD_NUMBER: _ClassVar[int]
     STARTED_NS_FIELD_NUMBER: _ClassVar[int]
     ENDED_NS_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     slot: str
     prompt: str
@@ -78,7 +81,18 @@ class EpisodeRequest(_message.Message):
     detail: str
     started_ns: int
     ended_ns: int
-    def __init__(self, session_id: _Optional[str] = ..., slot: _Optional[str] = ..., prompt: _Optional[str] = ..., steps: _Optional[int] = ..., end_reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_ns: _Optional[int] = ..., ended_ns: _Optional[int] = ...) -> None: ...
+    files: _containers.RepeatedCompositeFieldContainer[ManifestFile]
+    def __init__(self, session_id: _Optional[str] = ..., slot: _Optional[str] = ..., prompt: _Optional[str] = ..., steps: _Optional[int] = ..., end_reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_ns: _Optional[int] = ..., ended_ns: _Optional[int] = ..., files: _Optional[_Iterable[_Union[ManifestFile, _Mapping]]] = ...) -> None: ...
+
+class ManifestFile(_message.Message):
+    __slots__ = ("path", "size", "sha256")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    size: int
+    sha256: str
+    def __init__(self, path: _Optional[str] = ..., size: _Optional[int] = ..., sha256: _Optional[str] = ...) -> None: ...
 
 class FileRequest(_message.Message):
     __slots__ = ("session_id", "slot", "path", "size", "sha256")
@@ -149,14 +163,46 @@ class AbortRequest(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class RevealReply(_message.Message):
-    __slots__ = ("nonce", "policy_a", "policy_b")
+    __slots__ = ("nonce", "policy_a", "policy_b", "receipt", "relayed")
     NONCE_FIELD_NUMBER: _ClassVar[int]
     POLICY_A_FIELD_NUMBER: _ClassVar[int]
     POLICY_B_FIELD_NUMBER: _ClassVar[int]
+    RECEIPT_FIELD_NUMBER: _ClassVar[int]
+    RELAYED_FIELD_NUMBER: _ClassVar[int]
     nonce: str
     policy_a: str
     policy_b: str
-    def __init__(self, nonce: _Optional[str] = ..., policy_a: _Optional[str] = ..., policy_b: _Optional[str] = ...) -> None: ...
+    receipt: str
+    relayed: str
+    def __init__(self, nonce: _Optional[str] = ..., policy_a: _Optional[str] = ..., policy_b: _Optional[str] = ..., receipt: _Optional[str] = ..., relayed: _Optional[str] = ...) -> None: ...
+
+class AcceptanceReply(_message.Message):
+    __slots__ = ("counts", "why_not")
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    WHY_NOT_FIELD_NUMBER: _ClassVar[int]
+    counts: bool
+    why_not: str
+    def __init__(self, counts: _Optional[bool] = ..., why_not: _Optional[str] = ...) -> None: ...
+
+class WhoReply(_message.Message):
+    __slots__ = ("name", "institution", "roles")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    INSTITUTION_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    institution: str
+    roles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., institution: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CorrectionRequest(_message.Message):
+    __slots__ = ("session_id", "text", "withdraw")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAW_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    text: str
+    withdraw: bool
+    def __init__(self, session_id: _Optional[str] = ..., text: _Optional[str] = ..., withdraw: _Optional[bool] = ...) -> None: ...
 
 class NameRequest(_message.Message):
     __slots__ = ("name",)
@@ -203,14 +249,16 @@ class Policies(_message.Message):
     def __init__(self, policies: _Optional[_Iterable[_Union[Policy, _Mapping]]] = ...) -> None: ...
 
 class Account(_message.Message):
-    __slots__ = ("name", "institution", "roles")
+    __slots__ = ("name", "institution", "roles", "person")
     NAME_FIELD_NUMBER: _ClassVar[int]
     INSTITUTION_FIELD_NUMBER: _ClassVar[int]
     ROLES_FIELD_NUMBER: _ClassVar[int]
+    PERSON_FIELD_NUMBER: _ClassVar[int]
     name: str
     institution: str
     roles: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., institution: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
+    person: str
+    def __init__(self, name: _Optional[str] = ..., institution: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., person: _Optional[str] = ...) -> None: ...
 
 class Station(_message.Message):
     __slots__ = ("name", "institution", "robot", "external_cameras", "wrist_camera", "stereo", "test_driver")

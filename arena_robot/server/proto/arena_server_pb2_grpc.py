@@ -84,6 +84,11 @@ class ArenaServiceStub:
                 request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.SessionRequest.SerializeToString,
                 response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.RevealReply.FromString,
                 _registered_method=True)
+        self.Acceptance = channel.unary_unary(
+                '/arena.v1.ArenaService/Acceptance',
+                request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.SessionRequest.SerializeToString,
+                response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.AcceptanceReply.FromString,
+                _registered_method=True)
         self.RegisterPolicy = channel.unary_unary(
                 '/arena.v1.ArenaService/RegisterPolicy',
                 request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policy.SerializeToString,
@@ -127,6 +132,16 @@ class ArenaServiceStub:
         self.RevokeTokens = channel.unary_unary(
                 '/arena.v1.ArenaService/RevokeTokens',
                 request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.HolderRequest.SerializeToString,
+                response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.FromString,
+                _registered_method=True)
+        self.WhoAmI = channel.unary_unary(
+                '/arena.v1.ArenaService/WhoAmI',
+                request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.SerializeToString,
+                response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.WhoReply.FromString,
+                _registered_method=True)
+        self.Correct = channel.unary_unary(
+                '/arena.v1.ArenaService/Correct',
+                request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.CorrectionRequest.SerializeToString,
                 response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.FromString,
                 _registered_method=True)
         self.Standings = channel.unary_unary(
@@ -201,6 +216,13 @@ class ArenaServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Acceptance(self, request, context):
+        """Whether a judged session counts, and what is missing until it does.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RegisterPolicy(self, request, context):
         """Owners: their own policies. Maintainers: all policies.
         """
@@ -257,9 +279,21 @@ class ArenaServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Standings(self, request, context):
-        """All tokens: results.
+    def WhoAmI(self, request, context):
+        """All tokens: who the token belongs to; an evaluator's correction of a finished session; results.
         """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Correct(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Standings(self, request, context):
+        """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -317,6 +351,11 @@ def add_ArenaServiceServicer_to_server(servicer, server):
                     request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.SessionRequest.FromString,
                     response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.RevealReply.SerializeToString,
             ),
+            'Acceptance': grpc.unary_unary_rpc_method_handler(
+                    servicer.Acceptance,
+                    request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.SessionRequest.FromString,
+                    response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.AcceptanceReply.SerializeToString,
+            ),
             'RegisterPolicy': grpc.unary_unary_rpc_method_handler(
                     servicer.RegisterPolicy,
                     request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policy.FromString,
@@ -360,6 +399,16 @@ def add_ArenaServiceServicer_to_server(servicer, server):
             'RevokeTokens': grpc.unary_unary_rpc_method_handler(
                     servicer.RevokeTokens,
                     request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.HolderRequest.FromString,
+                    response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.SerializeToString,
+            ),
+            'WhoAmI': grpc.unary_unary_rpc_method_handler(
+                    servicer.WhoAmI,
+                    request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.FromString,
+                    response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.WhoReply.SerializeToString,
+            ),
+            'Correct': grpc.unary_unary_rpc_method_handler(
+                    servicer.Correct,
+                    request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.CorrectionRequest.FromString,
                     response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.SerializeToString,
             ),
             'Standings': grpc.unary_unary_rpc_method_handler(
@@ -649,6 +698,33 @@ class ArenaService:
             _registered_method=True)
 
     @staticmethod
+    def Acceptance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/arena.v1.ArenaService/Acceptance',
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.SessionRequest.SerializeToString,
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.AcceptanceReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def RegisterPolicy(request,
             target,
             options=(),
@@ -880,6 +956,60 @@ class ArenaService:
             target,
             '/arena.v1.ArenaService/RevokeTokens',
             arena__robot_dot_server_dot_proto_dot_arena__server__pb2.HolderRequest.SerializeToString,
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WhoAmI(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/arena.v1.ArenaService/WhoAmI',
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.SerializeToString,
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.WhoReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Correct(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/arena.v1.ArenaService/Correct',
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.CorrectionRequest.SerializeToString,
             arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.FromString,
             options,
             channel_credentials,

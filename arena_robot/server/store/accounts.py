@@ -30,15 +30,22 @@ class Accounts:
         self._database = database
         self._clock = clock
 
-    def add_account(self, name: str, institution: str, roles: Iterable[Role]) -> Account:
-        """Create an account; Conflict when the name is taken."""
+    def add_account(self, name: str, institution: str, roles: Iterable[Role],
+                    person: str = '') -> Account:
+        """
+        Create an account; Conflict when the name is taken.
+
+        ``person`` is who holds it, for people with several accounts; empty: ``name``.
+        """
         granted = frozenset(roles)
         if Role.STATION in granted or not granted:
             raise DataError(f"account '{name}' needs one or more of evaluator, owner, maintainer")
         row = {'name': _name(name), 'institution': _name(institution),
                'roles': ','.join(sorted(r.value for r in granted)),
+               'person': _name(person or name),
                'created_ns': self._clock.now_ns()}
-        return Account(self._insert(accounts, row, name), name, institution, granted)
+        return Account(self._insert(accounts, row, name), name, institution, granted,
+                       person or name)
 
     def add_station(self, station: Station) -> Station:
         """Create a station (its ``id`` is given here); Conflict when the name is taken."""
@@ -105,7 +112,8 @@ class Accounts:
     def account(self, name: str) -> Account:
         """Return the account of that name; DataError when there is none."""
         row = self._find(accounts, name, 'account')
-        return Account(row['id'], row['name'], row['institution'], _roles(row['roles']))
+        return Account(row['id'], row['name'], row['institution'], _roles(row['roles']),
+                       row['person'])
 
     def account_by_id(self, number: int) -> Account:
         """Return an account by number; DataError when there is none."""
@@ -114,7 +122,8 @@ class Accounts:
                 sa.select(accounts).where(accounts.c.id == number)).mappings().first()
         if row is None:
             raise DataError(f'there is no account with number {number} on this server')
-        return Account(row['id'], row['name'], row['institution'], _roles(row['roles']))
+        return Account(row['id'], row['name'], row['institution'], _roles(row['roles']),
+                       row['person'])
 
     def station(self, name: str) -> Station:
         """Return the station of that name; DataError when there is none."""
@@ -143,6 +152,19 @@ def account_name(connection: Connection, number: int) -> str:
     """Return the name of an account inside the caller's transaction."""
     return str(connection.execute(sa.select(accounts.c.name).where(
         accounts.c.id == number)).scalar_one())
+
+
+def account_of(connection: Connection, number: int) -> Account:
+    """Return an account inside the caller's transaction."""
+    row = connection.execute(sa.select(accounts).where(accounts.c.id == number)).mappings().one()
+    return Account(row['id'], row['name'], row['institution'], _roles(row['roles']),
+                   row['person'])
+
+
+def station_name(connection: Connection, number: int) -> str:
+    """Return the name of a station inside the caller's transaction."""
+    return str(connection.execute(sa.select(stations.c.name).where(
+        stations.c.id == number)).scalar_one())
 
 
 def _holder(connection: Connection, row: Any) -> Caller:

@@ -22,6 +22,13 @@ from arena_robot.server.store.schema import accounts, episodes, files, policies,
 
 PAGE = 30
 MOST = 200
+MARKS = {
+    'imported': 'from published tables; it did not pass the relay of this server',
+    'withdrawn': 'taken back after it was accepted; it counts no longer',
+    'conflict of interest': 'the evaluator has an interest in a policy; it does not count',
+    'invalid': 'marked by the evaluator; it does not count',
+    'incomplete': 'it was never proven to have taken place; it does not count',
+}
 OUTCOMES = ('A', 'B', 'TIE', 'invalid')
 
 
@@ -40,7 +47,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One session in a list."""
+    """One session in a list; ``mark`` says how it differs from one that counts."""
 
     id: str
     created_ns: int
@@ -52,6 +59,7 @@ class Evaluation:
     commitment: str
     nonce: str
     verdict: Verdict
+    mark: str = ''
 
     def plain(self) -> dict[str, Any]:
         """Return the evaluation as flat JSON values."""
@@ -200,12 +208,31 @@ def _evaluations() -> sa.Select[Any]:
     s = sessions.c
     return sa.select(
         s.id, s.created_ns, s.institution, s.prompt, s.category, s.commitment, s.nonce,
+        mark_column().label('mark'),
         a.c.name.label('policy_a'), b.c.name.label('policy_b'),
         *(s[name] for name in NAMES)).select_from(
         sessions.join(a, s.policy_a_id == a.c.id).join(b, s.policy_b_id == b.c.id)).where(
-        s.state == SessionState.DONE.value, sa.not_(s.probation),
-        # Nobody, the public included, learns the pair of a session that never ran.
-        sa.or_(s.valid, s.rollouts > 0))
+        s.state == SessionState.DONE.value, sa.not_(s.probation), public_pair(a, b))
+
+
+def public_pair(a: Any, b: Any) -> sa.ColumnElement[bool]:
+    """
+    Return the condition that the pair of a finished session may be named.
+
+    ``a`` and ``b`` are its policies. What does not count tells no names until both are retired.
+    """
+    retired = PolicyState.RETIRED.value
+    return sa.or_(sessions.c.accepted_ns.is_not(None),
+                  sa.and_(a.c.state == retired, b.c.state == retired))
+
+
+def mark_column() -> sa.ColumnElement[str]:
+    """Return how a session is marked: '' when it counts and passed this server's relay."""
+    c = sessions.c
+    return sa.case(
+        (c.withdrawn_ns.is_not(None), 'withdrawn'), (c.imported, 'imported'),
+        (c.conflict != '', 'conflict of interest'), (sa.not_(c.valid), 'invalid'),
+        (c.accepted_ns.is_(None), 'incomplete'), else_='')
 
 
 def _evaluation(row: sa.RowMapping) -> Evaluation:

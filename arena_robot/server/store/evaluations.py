@@ -19,6 +19,7 @@ from arena_robot.core.verdict import Verdict, to_plain
 from arena_robot.records.roboarena import RoboArenaRollout, RoboArenaSession
 from arena_robot.server.base import PolicyState, SessionState
 from arena_robot.server.categories import categorise
+from arena_robot.server.store.browse import mark_column, public_pair
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import accounts, episodes, policies, sessions, stations
 
@@ -70,7 +71,7 @@ def _names(connection: Connection, clock: Clock, given: Sequence[RoboArenaSessio
     now = clock.now_ns()
     people = {OWNER: 'imported'} | {_evaluator(s): _institution(s) for s in given}
     account_ids = _ensure(connection, accounts, people, lambda name: {
-        'institution': people[name], 'created_ns': now,
+        'institution': people[name], 'person': name, 'created_ns': now,
         'roles': 'owner' if name == OWNER else 'evaluator'})
     wanted = {name for s in given for name in (s.policy_a, s.policy_b)}
     wanted |= {r.policy for s in given for r in s.rollouts}
@@ -119,7 +120,8 @@ def _session(s: RoboArenaSession, names: _Names) -> dict[str, Any]:
         'probation': False, 'nonce': '', 'commitment': '', 'token_a': f'import:{s.session_id}:A',
         'token_b': f'import:{s.session_id}:B', 'created_ns': created, 'seen_ns': created,
         'ended_ns': from_iso(s.completed) if s.completed else created, 'revealed_ns': created,
-        'rollouts': len(s.rollouts), 'imported': True, **to_plain(Verdict(
+        'rollouts': len(s.rollouts), 'imported': True, 'incomplete': '', 'conflict': '',
+        'accepted_ns': created if s.valid else None, **to_plain(Verdict(
             progress_a=scores.get('A'), progress_b=scores.get('B'), preference=s.preference,
             explanation=s.explanation, valid=s.valid,
             invalid_reason='' if s.valid else 'marked invalid in the imported table'))}
@@ -131,17 +133,18 @@ def _episode(s: RoboArenaSession, r: RoboArenaRollout, names: _Names) -> dict[st
     return {'session_id': s.session_id, 'slot': None if is_other else r.letter or None,
             'policy_id': names.policies[r.policy], 'prompt': r.prompt, 'steps': r.steps,
             'end_reason': EndReason.DONE.value, 'detail': '', 'progress': r.progress,
-            'started_ns': 0, 'ended_ns': int(r.steps / CONTROL_RATE_HZ * 1e9)}
+            'started_ns': 0, 'ended_ns': int(r.steps / CONTROL_RATE_HZ * 1e9), 'fault': ''}
 
 
 def _done() -> sa.Select[Any]:
     a, b = policies.alias('a'), policies.alias('b')
-    return sa.select(sessions, accounts.c.name.label('who'), a.c.name.label('a'),
-                     b.c.name.label('b')).select_from(
+    return sa.select(sessions, mark_column().label('mark'), accounts.c.name.label('who'),
+                     a.c.name.label('a'), b.c.name.label('b')).select_from(
         sessions.join(a, sessions.c.policy_a_id == a.c.id)
         .join(b, sessions.c.policy_b_id == b.c.id)
         .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(
-        sessions.c.state == SessionState.DONE.value).order_by(sessions.c.created_ns)
+        sessions.c.state == SessionState.DONE.value, public_pair(a, b)).order_by(
+        sessions.c.created_ns)
 
 
 def _rollouts(connection: Connection) -> Iterable[tuple[str, RoboArenaRollout]]:
@@ -156,9 +159,10 @@ def _rollouts(connection: Connection) -> Iterable[tuple[str, RoboArenaRollout]]:
 
 def _evaluation(row: Any, played: Sequence[RoboArenaRollout]) -> RoboArenaSession:
     return RoboArenaSession(
-        row.id, row.a, row.b, bool(row.valid),
+        row.id, row.a, row.b, bool(row.valid) and row.mark in ('', 'imported'),
         Preference(row.preference) if row.preference else None, row.institution, row.who,
-        _time(row.created_ns), _time(row.ended_ns), row.explanation, rollouts=tuple(played))
+        _time(row.created_ns), _time(row.ended_ns), row.explanation,
+        origin=row.mark or 'relayed', rollouts=tuple(played))
 
 
 def _time(stamp_ns: int | None) -> str:

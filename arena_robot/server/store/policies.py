@@ -1,5 +1,6 @@
 """The pool: policies and the changes of their states."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -115,6 +116,11 @@ class Policies:
                 healthy=healthy, checked_ns=self._clock.now_ns(),
                 reason=sa.case((keep, policies.c.reason), else_=reason)))
 
+    def forget_failures(self, number: int) -> None:
+        """Start to count a policy's failures anew."""
+        with self._database.write() as connection:
+            note_failures(connection, number, 0, self._clock.now_ns())
+
     def _one(self, clause: Any, what: str) -> PolicyRecord:
         with self._database.read() as connection:
             row = connection.execute(sa.select(policies).where(clause)).mappings().first()
@@ -129,34 +135,37 @@ def record(row: Any) -> PolicyRecord:
     return PolicyRecord(**{**values, 'state': PolicyState(values['state'])})
 
 
-def note_failure(connection: Connection, number: int, limit: int, reason: str,
-                 now_ns: int) -> bool:
-    """
-    Count a policy's error or safety stop inside the caller's transaction.
+def note_failures(connection: Connection, number: int, failures: int, now_ns: int) -> None:
+    """Store how many of a policy's newest rollouts in a row failed."""
+    connection.execute(sa.update(policies).where(
+        policies.c.id == number, policies.c.failures != failures).values(
+        failures=failures, updated_ns=now_ns))
 
-    At ``limit`` failures in a row it is suspended with ``reason``; returns whether it was.
-    """
-    failures = connection.execute(sa.update(policies).where(policies.c.id == number).values(
-        failures=policies.c.failures + 1, updated_ns=now_ns).returning(
-        policies.c.failures)).scalar_one()
-    if failures < limit:
-        return False
-    text = f'{failures} failures in a row; the last: {reason}'
+
+def suspend(connection: Connection, number: int, reason: str, now_ns: int) -> bool:
+    """Suspend a live policy inside the caller's transaction; tell whether it was live."""
     done = connection.execute(sa.update(policies).where(
         policies.c.id == number, policies.c.state.in_([s.value for s in LIVE])).values(
-        state=PolicyState.SUSPENDED.value, reason=text))
+        state=PolicyState.SUSPENDED.value, reason=reason, updated_ns=now_ns))
     return done.rowcount > 0
-
-
-def note_success(connection: Connection, number: int) -> None:
-    """Forget a policy's failures inside the caller's transaction."""
-    connection.execute(sa.update(policies).where(policies.c.id == number).values(failures=0))
 
 
 def policy_names(connection: Connection) -> dict[int, str]:
     """Return the name of every policy by its number."""
     return {row.id: row.name for row in connection.execute(
         sa.select(policies.c.id, policies.c.name))}
+
+
+def policy_states(connection: Connection, numbers: Iterable[int]) -> set[PolicyState]:
+    """Return the states that the policies of those numbers are in."""
+    return {PolicyState(word) for word in connection.execute(sa.select(policies.c.state).where(
+        policies.c.id.in_(list(numbers)))).scalars()}
+
+
+def owner_of(connection: Connection, number: int) -> int:
+    """Return the number of the account that owns a policy."""
+    return int(connection.execute(sa.select(policies.c.owner_id).where(
+        policies.c.id == number)).scalar_one())
 
 
 def end_probation(connection: Connection, number: int, now_ns: int) -> None:
@@ -170,11 +179,12 @@ def clean_prompts(connection: Connection, number: int) -> int:
     """
     Return on how many different tasks a policy had a clean session on probation.
 
-    Clean is a valid session in which the policy neither failed nor tripped safety.
+    Clean is an accepted session in which the policy neither failed nor tripped safety.
     """
     mine = sa.and_(episodes.c.session_id == sessions.c.id, episodes.c.policy_id == number)
     prompt = sa.func.lower(sa.func.trim(sessions.c.prompt))
     query = sa.select(sa.func.count(sa.distinct(prompt))).join_from(
         sessions, episodes, mine).where(
-        sessions.c.probation, sessions.c.valid, episodes.c.end_reason.not_in(FAULTS))
+        sessions.c.probation, sessions.c.accepted_ns.is_not(None),
+        episodes.c.end_reason.not_in(FAULTS))
     return int(connection.execute(query).scalar_one())

@@ -47,6 +47,7 @@ accounts = Table(
     Column('name', String(200), nullable=False, unique=True),
     Column('institution', String(200), nullable=False),
     Column('roles', String(200), nullable=False),
+    Column('person', String(200), nullable=False),
     Column('created_ns', BigInteger, nullable=False))
 
 stations = Table(
@@ -118,8 +119,14 @@ sessions = Table(
     Column('rollouts', Integer, nullable=False),
     *(_verdict_column(one) for one in FIELDS),
     Column('imported', Boolean, nullable=False),
+    Column('accepted_ns', BigInteger, nullable=True),
+    Column('incomplete', Text, nullable=False),
+    Column('conflict', String(20), nullable=False),
+    Column('withdrawn_ns', BigInteger, nullable=True),
+    Column('repeats', String(36), nullable=True),
     *(Index(name, 'state', 'created_ns', 'id', *more).ddl_if(dialect)
       for name, (dialect, more) in NEWEST.items()),
+    Index('ix_sessions_repeats', 'repeats', unique=True),
     Index('ix_sessions_state_seen_ns', 'state', 'seen_ns'),
     Index('ix_sessions_policy_a_id_created_ns_id', 'policy_a_id', 'created_ns', 'id'),
     Index('ix_sessions_policy_b_id_created_ns_id', 'policy_b_id', 'created_ns', 'id'),
@@ -139,7 +146,38 @@ episodes = Table(
     Column('progress', Float, nullable=True),
     Column('started_ns', BigInteger, nullable=False),
     Column('ended_ns', BigInteger, nullable=False),
+    Column('fault', String(10), nullable=False),
     Index('ix_episodes_session_id_slot', 'session_id', 'slot'))
+
+relayed = Table(
+    'relayed', metadata, _id(),
+    Column('session_id', ForeignKey('sessions.id'), nullable=False),
+    Column('slot', String(1), nullable=False),
+    Column('station_id', ForeignKey('stations.id'), nullable=False),
+    Column('policy_id', ForeignKey('policies.id'), nullable=False),
+    Column('queries', Integer, nullable=False),
+    Column('actions', Integer, nullable=False),
+    Column('failures', Integer, nullable=False),
+    Column('failure', String(200), nullable=False),
+    Column('refusals', Integer, nullable=False),
+    Column('cuts', Integer, nullable=False),
+    Column('begun', Integer, nullable=False),
+    Column('first_ns', BigInteger, nullable=False),
+    Column('last_ns', BigInteger, nullable=False),
+    Column('last_step', Integer, nullable=False),
+    Column('last_actions', Integer, nullable=False),
+    Column('exact', Text, nullable=False),
+    UniqueConstraint('session_id', 'slot'),
+    Index('ix_relayed_policy_id_last_ns', 'policy_id', 'last_ns'))
+
+manifests = Table(
+    'manifests', metadata, _id(),
+    Column('session_id', ForeignKey('sessions.id'), nullable=False),
+    Column('slot', String(1), nullable=False),
+    Column('sha256', String(64), nullable=False),
+    Column('content', Text, nullable=False),
+    Column('created_ns', BigInteger, nullable=False),
+    UniqueConstraint('session_id', 'slot'))
 
 files = Table(
     'files', metadata, _id(),
@@ -177,3 +215,11 @@ audit = Table(
     Column('target', String(210), nullable=False),
     Column('outcome', String(50), nullable=False),
     Column('detail', Text, nullable=False))
+
+# ``number`` is the place in the Merkle tree, from 0; ``body`` the exact bytes of the leaf.
+log = Table(
+    'log', metadata,
+    Column('number', Integer, primary_key=True, autoincrement=False),
+    Column('session_id', String(36), nullable=False, index=True),
+    Column('body', Text, nullable=False),
+    Column('created_ns', BigInteger, nullable=False))

@@ -1,4 +1,4 @@
-"""Sessions and their episodes, from assignment to reveal, and the verdicts that count."""
+"""Sessions and their episodes, from assignment to reveal."""
 
 import uuid
 from dataclasses import dataclass
@@ -8,13 +8,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from arena_robot.core.clock import Clock
-from arena_robot.core.episode import Comparison, Episode, Preference, Slot
+from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import Conflict, DataError
-from arena_robot.core.iso_time import to_iso
 from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
 from arena_robot.server.base import SessionState, UnknownSession
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.schema import accounts, episodes, policies, sessions, stations
+from arena_robot.server.store.schema import episodes, policies, sessions, stations
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,11 @@ class SessionRow:
     rollouts: int
     verdict: Verdict
     imported: bool
+    accepted_ns: int | None = None
+    incomplete: str = ''
+    conflict: str = ''
+    withdrawn_ns: int | None = None
+    repeats: str | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,16 @@ class NewSession:
     token_b: str
     probation: bool = False
     category: str = ''
+    repeats: str | None = None
+
+
+@dataclass(frozen=True)
+class StoredEpisode:
+    """How the station said that a rollout ended, and whose fault that was."""
+
+    steps: int
+    end: str
+    fault: str
 
 
 _REOPENED: dict[str, Any] = {**to_plain(Verdict()), 'valid': None, 'ended_ns': None}
@@ -79,7 +93,7 @@ class Sessions:
         session_id, now = str(uuid.uuid4()), self._clock.now_ns()
         connection.execute(sa.insert(sessions).values(
             **new.__dict__, id=session_id, state=SessionState.RUNNING.value, created_ns=now,
-            seen_ns=now, rollouts=0, imported=False,
+            seen_ns=now, rollouts=0, imported=False, incomplete='', conflict='',
             **{**to_plain(Verdict()), 'valid': None}))
         # Sorted, so that two stations that get the same policies do not wait for each other.
         for number in sorted((new.policy_a_id, new.policy_b_id)):
@@ -168,7 +182,7 @@ class Sessions:
             episodes.c.session_id == episode.session_id,
             episodes.c.slot == episode.slot.value)).mappings().first()
         if old is None:
-            connection.execute(sa.insert(episodes).values(**values))
+            connection.execute(sa.insert(episodes).values(**values, fault=''))
             return True
         if any(old[key] != value for key, value in values.items()):
             raise Conflict(f'slot {episode.slot.value} of session {episode.session_id} was '
@@ -207,66 +221,26 @@ def running(connection: Connection, session_id: str) -> SessionRow:
     return session
 
 
-def store_scores(connection: Connection, session_id: str, verdict: Verdict) -> None:
-    """Write a verdict's scores to the rollouts of the slots, inside the caller's transaction."""
-    for slot in Slot:
-        connection.execute(sa.update(episodes).where(
-            episodes.c.session_id == session_id, episodes.c.slot == slot.value).values(
-            progress=verdict.of_slot('progress', slot)))
+def episodes_of(connection: Connection, session_id: str) -> dict[str, StoredEpisode]:
+    """Return how the rollouts of a session's slots ended, by slot."""
+    rows = connection.execute(sa.select(
+        episodes.c.slot, episodes.c.steps, episodes.c.end_reason, episodes.c.fault).where(
+        episodes.c.session_id == session_id, episodes.c.slot.is_not(None)))
+    return {row.slot: StoredEpisode(row.steps, row.end_reason, row.fault) for row in rows}
 
 
-def end(connection: Connection, session_id: str, state: SessionState, now_ns: int,
-        verdict: Verdict) -> None:
-    """Write the end of a session inside the caller's transaction."""
-    connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
-        state=state.value, ended_ns=now_ns, **to_plain(verdict)))
+def store_fault(connection: Connection, session_id: str, slot: Slot, fault: str) -> None:
+    """Store whose fault the end of a slot's rollout was."""
+    connection.execute(sa.update(episodes).where(
+        episodes.c.session_id == session_id, episodes.c.slot == slot.value).values(fault=fault))
+
+
+def session_of_row(row: Any) -> SessionRow:
+    """Return the session in a row of the table."""
+    return _record(row)
 
 
 def _record(row: Any) -> SessionRow:
     others = {name: value for name, value in row.items() if name not in NAMES}
     return SessionRow(**{**others, 'state': SessionState(row['state']),
                          'verdict': from_plain(row)})
-
-
-def counted_verdicts(connection: Connection, open_source: bool = False) -> list[Comparison]:
-    """Return every verdict that counts, oldest first."""
-    a, b = policies.alias('a'), policies.alias('b')
-    query = sa.select(
-        sessions.c.id, a.c.name.label('a'), b.c.name.label('b'), sessions.c.preference,
-        sessions.c.progress_a, sessions.c.progress_b, accounts.c.name.label('evaluator'),
-        sessions.c.institution, sessions.c.prompt, sessions.c.created_ns).select_from(
-        sessions.join(a, sessions.c.policy_a_id == a.c.id)
-        .join(b, sessions.c.policy_b_id == b.c.id)
-        .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(_counts())
-    if open_source:
-        query = query.where(a.c.open_source, b.c.open_source)
-    rows = connection.execute(query.order_by(sessions.c.created_ns)).all()
-    nan = float('nan')
-    return [Comparison(r.id, r.a, r.b, Preference(r.preference),
-                       nan if r.progress_a is None else r.progress_a,
-                       nan if r.progress_b is None else r.progress_b, r.evaluator,
-                       r.institution, r.prompt, to_iso(r.created_ns)) for r in rows]
-
-
-def tally_of_verdicts(connection: Connection) -> dict[tuple[int, int, str], int]:
-    """Return how often each verdict fell, by (policy A, policy B, preference)."""
-    columns = (sessions.c.policy_a_id, sessions.c.policy_b_id, sessions.c.preference)
-    rows = connection.execute(sa.select(*columns, sa.func.count()).where(
-        _counts()).group_by(*columns)).all()
-    return {(int(r[0]), int(r[1]), str(r[2])): int(r[3]) for r in rows}
-
-
-def verdicts_version(connection: Connection) -> tuple[int, int]:
-    """Return what changes with every verdict that counts: how many, and when the last."""
-    row = connection.execute(sa.select(
-        sa.func.count(), sa.func.coalesce(sa.func.max(sessions.c.ended_ns), 0),
-    ).where(_counts())).one()
-    return int(row[0]), int(row[1])
-
-
-def _counts() -> sa.ColumnElement[bool]:
-    # A policy against itself says nothing; old imports may have left such rows.
-    return sa.and_(sessions.c.valid, sessions.c.preference.is_not(None),
-                   sa.not_(sessions.c.probation),
-                   sessions.c.policy_a_id != sessions.c.policy_b_id,
-                   sessions.c.state == SessionState.DONE.value)

@@ -23,6 +23,7 @@ PROMPT = 'put the red cube in the bowl'
 VERDICT = Verdict(progress_a=0.75, progress_b=0.25, preference=Preference.A,
                   explanation='A finished, B dropped the cube')
 INVALID = Verdict(valid=False, invalid_reason='a camera fell down')
+_STEPS = 10
 
 
 def observation() -> Observation:
@@ -53,8 +54,8 @@ class ArenaContract:
         """Return a fresh arena with at least three policies, one evaluator ``'ada'``."""
         raise NotImplementedError
 
-    def folder(self, slot: Slot) -> Path:
-        """Return a folder that looks like a recorded episode."""
+    def folder(self, slot: Slot, session_id: str = '') -> Path:
+        """Return a folder that looks like a recorded episode of ten steps."""
         raise NotImplementedError
 
     def names(self) -> tuple[str, ...]:
@@ -67,9 +68,15 @@ class ArenaContract:
     def _judged(self, arena: Arena) -> Assignment:
         pair = self._assign(arena)
         for slot in Slot:
-            arena.upload(pair.session_id, _episode(pair, slot), self.folder(slot))
+            self._roll(arena, pair, slot)
         arena.feedback(pair.session_id, VERDICT)
         return pair
+
+    def _roll(self, arena: Arena, pair: Assignment, slot: Slot) -> None:
+        policy, token = arena.policy(pair.session_id, slot), f'{pair.session_id}-{slot.value}'
+        for step in range(_STEPS):
+            policy.infer(dataclasses.replace(observation(), step=step), token)
+        arena.upload(pair.session_id, _episode(pair, slot), self.folder(slot, pair.session_id))
 
     def test_the_reveal_fits_the_commitment(self) -> None:
         arena = self.arena()
@@ -139,10 +146,8 @@ class ArenaContract:
     def test_an_invalid_session_needs_no_preference(self) -> None:
         arena = self.arena()
         pair = self._assign(arena)
-        arena.policy(pair.session_id, Slot.A).infer(observation(), 'episode')
-        arena.upload(pair.session_id, _episode(pair, Slot.A), self.folder(Slot.A))
+        self._roll(arena, pair, Slot.A)
         arena.feedback(pair.session_id, INVALID)
-        arena.reveal(pair.session_id)
 
     def test_a_session_without_any_rollout_is_revealed_to_nobody(self) -> None:
         arena = self.arena()
@@ -176,4 +181,4 @@ class ArenaContract:
 
 
 def _episode(pair: Assignment, slot: Slot) -> Episode:
-    return Episode(pair.session_id, slot, PROMPT, 10, EndReason.DONE, 1_000, 2_000)
+    return Episode(pair.session_id, slot, PROMPT, _STEPS, EndReason.DONE, 1_000, 2_000)

@@ -16,11 +16,15 @@ class EvaluatorAccess:
     """
     The common entry for all clients of a session: checks the token, calls the conductor.
 
-    ``more_checks`` adds lines to the preflight. Methods raise an ArenaError that says what to do.
+    ``more_checks`` adds lines to the preflight; ``sign_in`` takes an evaluator's personal token
+    and returns whose it is, where the arena asks for one. Methods raise an ArenaError that says
+    what to do.
     """
 
     def __init__(self, conductor: Conductor,
-                 more_checks: Callable[[], list[Check]] = list) -> None:
+                 more_checks: Callable[[], list[Check]] = list,
+                 sign_in: Callable[[str], str] | None = None) -> None:
+        self._sign_in = sign_in
         self.conductor = conductor
         self.control = Control()
         self._more_checks = more_checks
@@ -46,8 +50,12 @@ class EvaluatorAccess:
         return self.shown()
 
     def press(self, token: str, button: str, text: str = '') -> str:
-        """Execute a command of :class:`Button`; return what happened."""
+        """Execute a command of :class:`Button`; return what happened, or who signed in."""
         self.control.check(token)
+        if button == Button.SIGN_IN:
+            if self._sign_in is None:
+                raise SessionError('this station has no server; type who evaluates')
+            return self._sign_in(text)
         buttons = self._buttons(text)
         if button not in buttons:
             raise SessionError(f"there is no button '{button}'.{nearest(button, buttons)}")

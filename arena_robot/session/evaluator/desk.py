@@ -41,6 +41,7 @@ class Button:
     """Commands with no text or one line of text."""
 
     CHECK = 'check'
+    SIGN_IN = 'sign_in'
     PHOTOGRAPH = 'photograph'
     DONE = 'done'
     PREPARE_RESET = 'prepare_reset'

@@ -8,6 +8,8 @@ from pathlib import Path
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import ArenaError, Conflict, DataError, SessionError
+from arena_robot.core.files import write_text
+from arena_robot.records.session_file import RECEIPT_FILE
 from arena_robot.session.base import Arena
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import KeptSession
@@ -118,6 +120,8 @@ class Submissions:
             except Conflict as error:
                 session.unrevealed(str(error))
                 return
+        if reveal.receipt:
+            write_text(session.folder / RECEIPT_FILE, reveal.receipt + '\n')
         session.revealed(reveal)
 
     def _send_episode(self, session: KeptSession, episode: Episode) -> None:

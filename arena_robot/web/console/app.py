@@ -32,7 +32,7 @@ from arena_robot.core.verdict import (
 )
 from arena_robot.session.evaluator.checks import EXAMPLES, instruction_problem, is_repeat
 from arena_robot.session.evaluator.control import Control
-from arena_robot.session.evaluator.desk import RUBRIC, Desk, DeskState
+from arena_robot.session.evaluator.desk import RUBRIC, Button, Desk, DeskState
 from arena_robot.session.loop.match import AMBER_FROM, GREEN_FROM
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console.guard import ConsoleGuard
@@ -175,6 +175,11 @@ def _commanding(app: FastAPI, console: Console) -> None:
     def press(request: Request, words: dict[str, Any]) -> dict[str, Any]:
         console.command(request).press(str(words.get('button', '')), str(words.get('text', '')))
         return console.shown(request)
+
+    @app.post('/api/sign_in')
+    def sign_in(request: Request, words: dict[str, Any]) -> dict[str, str]:
+        return {'evaluator': console.command(request).press(
+            Button.SIGN_IN, str(words.get('token', '')))}
 
     @app.post('/api/start')
     def start(request: Request, words: dict[str, Any]) -> dict[str, Any]:

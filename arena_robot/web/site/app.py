@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import parse_qs
 
 from fastapi import Depends, FastAPI, Request
@@ -21,9 +21,11 @@ from arena_robot.ranking.methods import METHODS
 from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.results import Results
-from arena_robot.server.store.browse import OUTCOMES, Browse, Filter
+from arena_robot.server.store.browse import MARKS, OUTCOMES, Browse, Filter
+from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.web.site import view_models
 from arena_robot.web.site.files import file_response
+from arena_robot.web.site.log import add_log
 
 FORM_BYTES = 4096
 HERE = Path(__file__).parent
@@ -47,6 +49,8 @@ class SiteParts:
     caller: Callable[[str], Caller]
     mine: Callable[[Caller], list[PolicyRecord]]
     credit: Callable[[str], int]
+    log: TransparencyLog
+    rules: Callable[[], dict[str, Any]]
 
 
 def site(parts: SiteParts) -> FastAPI:
@@ -55,12 +59,14 @@ def site(parts: SiteParts) -> FastAPI:
     app.mount('/static', StaticFiles(directory=HERE / 'static'), name='static')
     pages = Jinja2Templates(directory=HERE / 'templates')
     pages.env.filters.update(view_models.FILTERS)
-    pages.env.globals.update(version=arena_robot.__version__, outcomes=OUTCOMES, fields=FIELDS)
+    pages.env.globals.update(version=arena_robot.__version__, outcomes=OUTCOMES, fields=FIELDS,
+                             marks=MARKS)
     _protect(app, pages)
     _public_pages(app, pages, parts)
     _evaluation_pages(app, pages, parts)
     _owner_pages(app, pages, parts)
     _api(app, parts)
+    add_log(app, parts.log, parts.results)
     return app
 
 
@@ -93,6 +99,11 @@ def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> Non
     def matrix(request: Request) -> Response:
         return pages.TemplateResponse(request, 'matrix.html',
                                       {'matrix': view_models.matrix(parts.results)})
+
+    @app.get('/rules', response_class=HTMLResponse)
+    def rules(request: Request) -> Response:
+        return pages.TemplateResponse(request, 'rules.html', {
+            'rules': parts.rules(), 'head': parts.log.head()})
 
     @app.get('/policies/{name}', response_class=HTMLResponse)
     def policy(request: Request, name: str) -> Response:
@@ -167,6 +178,10 @@ def _api(app: FastAPI, parts: SiteParts) -> None:
         found, rollouts = parts.browse.evaluation(session_id)
         return JSONResponse({**found.plain(), 'rollouts': [r.__dict__ for r in rollouts],
                              'videos': parts.browse.videos(session_id)})
+
+    @app.get('/api/rules')
+    def rules() -> Response:
+        return JSONResponse(parts.rules())
 
     @app.get('/api/policies')
     def policies() -> Response:

@@ -39,7 +39,8 @@ class SiteServer:
         """Listen; ConfigError when the port is taken."""
         arena = self._arena
         app = site(SiteParts(arena.results, Browse(arena.database), arena.blobs,
-                             arena.accounts.caller, arena.pool.visible, arena.ledger.balance))
+                             arena.accounts.caller, arena.pool.visible, arena.ledger.balance,
+                             arena.log, arena.rules))
         try:
             listener = socket.create_server((self._host, self._port))
         except OSError as error:

@@ -50,6 +50,8 @@ function task(state, use) {
   }
   const who = el('input', {type: 'text', id: 'evaluator', autocomplete: 'name',
     value: state.evaluator || localStorage.getItem('arena-evaluator') || ''});
+  const token = el('input', {type: 'password', id: 'token', autocomplete: 'off',
+    placeholder: 'asked for by servers, once after a restart of the station'});
   const what = el('input', {type: 'text', id: 'instruction', autocomplete: 'off',
     maxlength: 300, value: state.draft_instruction});
   const hint = el('p', {class: 'hint', id: 'instruction-hint'});
@@ -72,6 +74,10 @@ function task(state, use) {
   const examples = use.options.examples.map((text) => el('button', {type: 'button',
     onclick: () => { what.value = text; typed(); what.focus(); }}, text));
   const go = primary('Get two policies', use, async () => {
+    if (token.value) {
+      who.value = (await post('sign_in', {token: token.value})).evaluator;
+      token.value = '';
+    }
     localStorage.setItem('arena-evaluator', who.value);
     await post('open', {evaluator: who.value, instruction: what.value, repeat});
   }, async () => {
@@ -81,6 +87,7 @@ function task(state, use) {
   });
   return {
     nodes: [el('label', {for: 'evaluator'}, 'Evaluator'), who,
+      el('label', {for: 'token'}, 'Personal token'), token,
       el('label', {for: 'instruction'}, 'What should the robot do?'), what, hint,
       el('div', {class: 'examples'}, ...examples), go, checks(state)],
     focus: who.value ? what : who,

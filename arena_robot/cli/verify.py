@@ -1,0 +1,58 @@
+"""
+Check a server's leaderboard offline, from its log.
+
+    curl -o log.json https://arena.example.org/api/log
+    arena verify log.json --key 3f2a... --head head_of_march.json
+    arena verify log.json --receipts ~/arena/sessions
+
+The log holds every session that counts. Its hashes, signed head, commitments, reveals and the
+standings are computed anew. Heads that were saved before (`/api/log/head`) and the receipts that
+stations got with their reveals show that nothing was removed or changed since.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+VERB = 'verify'
+HELP = "check a server's leaderboard offline, from its log"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('log', type=Path, metavar='FILE', help='what /api/log of the site returns')
+    parser.add_argument('--key', default='', metavar='HEX', help="the server's public key")
+    parser.add_argument('--head', type=Path, action='append', default=[], metavar='FILE',
+                        help='a head saved before, JSON; can be repeated')
+    parser.add_argument('--receipts', type=Path, metavar='DIR',
+                        help='a folder of sessions that hold receipt.json')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check, and print what is proven."""
+    from arena_robot.records.session_file import RECEIPT_FILE
+    from arena_robot.server.transparency.verify import check_bundle
+    receipts = sorted(args.receipts.glob(f'*/{RECEIPT_FILE}')) if args.receipts else []
+    found = check_bundle(_read(args.log), args.key, [_read(path) for path in args.head],
+                         [_read(path) for path in receipts])
+    print(f'{found.head.size} entries, {len(found.comparisons)} comparisons count, '
+          f'{found.withdrawn} withdrawn')
+    for origin, number in sorted(found.origins.items()):
+        print(f'  {number} {origin}')
+    print(f'root {found.head.root}\nkey  {found.head.key}'
+          + ('' if args.key else '   (not compared with a key known from elsewhere)'))
+    print(f'the standings follow from the log; nothing was removed since {found.heads} saved heads'
+          f' and {found.receipts} receipts')
+    return 0
+
+
+def _read(path: Path) -> dict[str, Any]:
+    from arena_robot.core.errors import DataError
+    try:
+        values = json.loads(path.read_text(encoding='utf-8'))
+    except (OSError, ValueError) as error:
+        raise DataError(f'{path} cannot be read: {error}') from error
+    if not isinstance(values, dict):
+        raise DataError(f'{path} holds no JSON object')
+    return values

@@ -1,0 +1,186 @@
+"""
+Which judged sessions count.
+
+A session counts once it is proven (:mod:`arena_robot.server.evidence`) and the evaluator has no
+interest in its policies. Then it is accepted: an entry of the log, a credit for the evaluator.
+Until then it is incomplete; it is looked at again whenever something of it arrives.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import ArenaError, Conflict, DataError, Unauthorised
+from arena_robot.core.verdict import MAX_TEXT_CHARS
+from arena_robot.server.base import Caller, Role, SessionState
+from arena_robot.server.blobs import Blobs
+from arena_robot.server.conflicts import conflict
+from arena_robot.server.evidence import Missing, SessionEvidence, collect, missing
+from arena_robot.server.relay_record import RelayRecord
+from arena_robot.server.store import sessions, verdicts
+from arena_robot.server.store.accounts import account_name, account_of, station_name
+from arena_robot.server.store.database import Connection, Database
+from arena_robot.server.store.ledger import MINT, Transfer, book
+from arena_robot.server.store.policies import (
+    clean_prompts,
+    end_probation,
+    owner_of,
+    policy_names,
+)
+from arena_robot.server.store.sessions import SessionRow
+from arena_robot.server.transparency.entries import correction_entry, session_entry
+from arena_robot.server.transparency.service import TransparencyLog
+
+log = logging.getLogger(__name__)
+
+# What is missing after so long does not come any more.
+LOOK_BACK_NS = 30 * 24 * 3600 * 10**9
+
+
+@dataclass(frozen=True)
+class CountingRules:
+    """See :class:`arena_robot.server.config.ServerConfig` for each of them."""
+
+    conflicts: Iterable[str] = ()
+    max_pace: float = 0.0
+    probation_sessions: int = 3
+
+
+class Acceptance:
+    """Decides which sessions count; ``changed`` is called when the results are others."""
+
+    def __init__(self, database: Database, clock: Clock, blobs: Blobs, record: RelayRecord,
+                 transparency: TransparencyLog, rules: CountingRules,
+                 changed: Callable[[], None] = lambda: None) -> None:
+        self._database = database
+        self._clock = clock
+        self._blobs = blobs
+        self._record = record
+        self._log = transparency
+        self._rules = rules
+        self._conflicts = tuple(rules.conflicts)
+        self._changed = changed
+
+    def consider(self, session_id: str) -> Missing:
+        """Accept a session if it counts now; store and return what is missing otherwise."""
+        self._record.flush(session_id)
+        with self._database.read() as connection:
+            session = sessions.load(connection, session_id)
+            if not _open(session):
+                return Missing()
+            evidence = collect(connection, session_id)
+        lacks = missing(evidence, session_id, self._blobs, self._rules.max_pace)
+        with self._database.write() as connection:
+            session = sessions.load(connection, session_id, lock=True)
+            if not _open(session):
+                return Missing()
+            interest = self._interest(connection, session)
+            if lacks.why or interest:
+                verdicts.mark_incomplete(connection, session_id, lacks.why, interest)
+                return lacks
+            self._accept(connection, session, evidence)
+        self._changed()
+        return lacks
+
+    def consider_all(self) -> None:
+        """Look again at every session that waits; then enter what counted without an entry."""
+        with self._database.read() as connection:
+            waiting = verdicts.incomplete_sessions(connection,
+                                                   self._clock.now_ns() - LOOK_BACK_NS)
+        for session_id in waiting:
+            try:
+                self.consider(session_id)
+            except ArenaError as error:
+                log.warning('session %s could not be looked at: %s', session_id, error)
+        self._enter_earlier()
+
+    def told(self, session_id: str) -> tuple[bool, str]:
+        """Return whether a session counts, and why not."""
+        self.consider(session_id)
+        with self._database.read() as connection:
+            session = sessions.load(connection, session_id)
+        return counts(session), why_not(session)
+
+    def correct(self, caller: Caller, session_id: str, text: str, withdraw: bool) -> None:
+        """
+        Append a correction to an accepted session; ``withdraw`` makes it count no longer.
+
+        For the session's evaluator and maintainers. Raises Unauthorised, Conflict, DataError.
+        """
+        text = text.strip()
+        if not text or len(text) > MAX_TEXT_CHARS:
+            raise DataError(f'a correction has 1 to {MAX_TEXT_CHARS} characters')
+        with self._database.write() as connection:
+            session = sessions.load(connection, session_id, lock=True)
+            if Role.MAINTAINER not in caller.roles and (
+                    Role.STATION in caller.roles or caller.id != session.evaluator_id):
+                raise Unauthorised('only the evaluator of a session or a maintainer corrects it')
+            if session.accepted_ns is None:
+                raise Conflict(f'session {session_id} does not count; there is nothing to correct')
+            now = self._clock.now_ns()
+            self._log.append(connection, session_id, correction_entry(
+                session_id, caller.name, text, withdraw, now))
+            if withdraw:
+                verdicts.mark_withdrawn(connection, session_id, now)
+        self._changed()
+
+    def _interest(self, connection: Connection, session: SessionRow) -> str:
+        evaluator = account_of(connection, session.evaluator_id)
+        for number in (session.policy_a_id, session.policy_b_id):
+            owner = account_of(connection, owner_of(connection, number))
+            if found := conflict(evaluator, owner, self._conflicts):
+                return found
+        return ''
+
+    def _accept(self, connection: Connection, session: SessionRow,
+                evidence: SessionEvidence) -> None:
+        now = self._clock.now_ns()
+        verdicts.mark_accepted(connection, session.id, now)
+        self._enter(connection, session, evidence, now)
+        name = account_name(connection, session.evaluator_id)
+        book(connection, Transfer(f'earn:{session.id}', MINT, f'account:{name}', 1,
+                                  'session that counts'), now)
+        for number in (session.policy_a_id, session.policy_b_id):
+            if clean_prompts(connection, number) >= self._rules.probation_sessions:
+                end_probation(connection, number, now)
+
+    def _enter(self, connection: Connection, session: SessionRow, evidence: SessionEvidence | None,
+               accepted_ns: int) -> None:
+        names = policy_names(connection)
+        self._log.append(connection, session.id, session_entry(
+            session, account_name(connection, session.evaluator_id),
+            station_name(connection, session.station_id), evidence,
+            (names[session.policy_a_id], names[session.policy_b_id]), accepted_ns))
+
+    def _enter_earlier(self) -> None:
+        """Give an entry to what counts without one: imports, sessions from before the log."""
+        with self._database.write() as connection:
+            for session in verdicts.accepted_without_entry(connection):
+                self._enter(connection, session, None, session.accepted_ns or 0)
+
+
+def counts(session: SessionRow) -> bool:
+    """Tell whether a session is part of the results."""
+    return (session.accepted_ns is not None and session.withdrawn_ns is None
+            and not session.probation)
+
+
+def why_not(session: SessionRow) -> str:
+    """Return why a session does not count, one sentence; '' when it does."""
+    if session.state is not SessionState.DONE:
+        return f'the session is {session.state.value}'
+    if not session.verdict.valid:
+        return 'the session was marked as invalid'
+    if session.withdrawn_ns is not None:
+        return 'the session was withdrawn'
+    if session.conflict:
+        return f'conflict of interest: {session.conflict}'
+    if session.accepted_ns is None:
+        return f'incomplete: {session.incomplete or "it was not looked at yet"}'
+    return 'a policy is on probation' if session.probation else ''
+
+
+def _open(session: SessionRow) -> bool:
+    return (session.state is SessionState.DONE and bool(session.verdict.valid)
+            and session.accepted_ns is None and not session.imported)

@@ -1,0 +1,130 @@
+"""Whether a judged session really took place: the relay's record, the files, their lengths."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from arena_robot.core.episode import CONTROL_RATE_HZ, EndReason, Slot
+from arena_robot.core.errors import ArenaError
+from arena_robot.records.episode_file import EPISODE_FILE, EpisodeFile, parse_episode
+from arena_robot.server.blobs import Blobs
+from arena_robot.server.files import FileId, Manifest
+from arena_robot.server.store import files as stored_files
+from arena_robot.server.store import manifests, relayed
+from arena_robot.server.store.database import Connection
+from arena_robot.server.store.relayed import RelayedRollout
+from arena_robot.server.store.sessions import StoredEpisode, episodes_of
+
+EPISODE_BYTES = 4 << 20
+# A station that was killed may have lost its last seconds of steps.
+LOST_STEPS = 45
+BAG_SUFFIX = '.mcap'
+
+
+@dataclass(frozen=True)
+class Missing:
+    """
+    Why a session does not count yet, in one sentence; '' when nothing is missing.
+
+    With ``waits`` it is something that the station may still send.
+    """
+
+    why: str = ''
+    waits: bool = False
+
+
+@dataclass(frozen=True)
+class SessionEvidence:
+    """What the server has of a session, by slot; ``files`` are (size, SHA-256) of whole ones."""
+
+    rollouts: Mapping[str, RelayedRollout]
+    episodes: Mapping[str, StoredEpisode]
+    manifests: Mapping[str, Manifest]
+    files: Mapping[tuple[str, str], tuple[int, str]]
+
+
+def collect(connection: Connection, session_id: str) -> SessionEvidence:
+    """Return what is stored of a session."""
+    whole = {(one.file.slot, one.file.path): (one.size, one.sha256)
+             for one in stored_files.of_session(connection, session_id) if one.complete}
+    return SessionEvidence(relayed.of_session(connection, session_id),
+                    episodes_of(connection, session_id),
+                    manifests.of_session(connection, session_id), whole)
+
+
+def missing(evidence: SessionEvidence, session_id: str, blobs: Blobs, max_pace: float) -> Missing:
+    """
+    Return what keeps a session from counting.
+
+    ``max_pace`` is how many times faster than the control rate a rollout may pass the relay;
+    0: any.
+    """
+    for slot in Slot:
+        if why := _not_relayed(evidence.rollouts.get(slot.value), max_pace):
+            return Missing(f'{slot.value}: {why}')
+    for slot in Slot:
+        if why := _not_stored(evidence, slot.value):
+            return Missing(f'{slot.value}: {why}', waits=True)
+    for slot in Slot:
+        if why := _lengths(evidence, session_id, slot.value, blobs):
+            return Missing(f'{slot.value}: {why}')
+    bags = [{one.sha256 for one in evidence.manifests[slot.value].files
+             if one.path.endswith(BAG_SUFFIX)} for slot in Slot]
+    return Missing('A and B have the same recording' if bags[0] & bags[1] else '')
+
+
+def _not_stored(evidence: SessionEvidence, slot: str) -> str:
+    if slot not in evidence.episodes:
+        return 'the station has not said how the rollout ended'
+    manifest = evidence.manifests.get(slot)
+    if manifest is None or not manifest.files:
+        return 'the station has not named the files of the episode'
+    names = [PurePosixPath(one.path) for one in manifest.files]
+    if PurePosixPath(EPISODE_FILE) not in names or not any(
+            name.suffix == BAG_SUFFIX for name in names):
+        return f'the episode has no recording, or no {EPISODE_FILE}'
+    waiting = sum(evidence.files.get((slot, one.path)) != (one.size, one.sha256)
+                  for one in manifest.files)
+    if waiting:
+        return f'{waiting} of {len(manifest.files)} files have not arrived yet'
+    return ''
+
+
+def _not_relayed(seen: RelayedRollout | None, max_pace: float) -> str:
+    if seen is None or seen.queries == 0:
+        return "the policy was not called through this server's relay"
+    if seen.begun > 1:
+        return f'the rollout was begun {seen.begun} times'
+    fastest_s = seen.last_step / CONTROL_RATE_HZ / max_pace if max_pace > 0.0 else 0.0
+    if seen.seconds < fastest_s:
+        return (f'{seen.last_step} steps passed the relay within {seen.seconds:.1f} s; at '
+                f'{CONTROL_RATE_HZ:g} steps a second they take longer')
+    return ''
+
+
+def _lengths(evidence: SessionEvidence, session_id: str, slot: str, blobs: Blobs) -> str:
+    seen, told = evidence.rollouts[slot], evidence.episodes[slot]
+    try:
+        file = _episode_file(blobs, session_id, slot)
+    except ArenaError as error:
+        return f'{EPISODE_FILE} cannot be read: {str(error)[:200]}'
+    if (file.session_id, file.slot) != (session_id, slot):
+        return f'{EPISODE_FILE} is of another rollout'
+    interrupted = told.end == EndReason.INTERRUPTED.value
+    if file.steps != told.steps and not interrupted:
+        return f'the recording has {file.steps} steps, the station said {told.steps}'
+    least = seen.last_step - (LOST_STEPS if interrupted else 0)
+    most = seen.last_step + seen.last_actions
+    if not least <= file.steps <= most or file.steps < 1:
+        return (f'the recording has {file.steps} steps; what passed the relay makes '
+                f'{max(1, least)} to {most}')
+    return ''
+
+
+def _episode_file(blobs: Blobs, session_id: str, slot: str) -> EpisodeFile:
+    data = b''
+    for block in blobs.read(FileId(session_id, slot, EPISODE_FILE).key):
+        data += block
+        if len(data) > EPISODE_BYTES:
+            break
+    return parse_episode(data, f'{slot}/{EPISODE_FILE}')

@@ -1,0 +1,174 @@
+"""Notes what passes through the relay, and writes it to the database now and then."""
+
+import dataclasses
+import json
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from arena_robot.core.clock import Clock
+from arena_robot.server.store import relayed
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.relayed import RelayedRollout
+
+log = logging.getLogger(__name__)
+
+ANSWERED = 'answered'
+Key = tuple[str, str]
+
+
+@dataclass
+class _Rollout:
+    """One slot: where it stands, and what is not written yet."""
+
+    highest_step: int = -1
+    again: bool = False
+    unwritten: dict[str, int] = field(default_factory=dict)
+    failure: str = ''
+    first_ns: int = 0
+    last_ns: int = 0
+    last_step: int = 0
+    last_actions: int = 0
+    exact: list[str] = field(default_factory=list)
+    changed: bool = False
+
+    def count(self, name: str, by: int = 1) -> None:
+        self.unwritten[name] = self.unwritten.get(name, 0) + by
+        self.changed = True
+
+
+class RelayRecord:
+    """
+    Counts queries, actions, failures and cuts of every slot; any thread may call it.
+
+    A note costs no database access: it is appended to the file ``journal``, so that a killed
+    server loses none. ``flush`` writes what is new to the database; the server calls it every
+    second or two, at the end of a rollout and before it decides whether a session counts.
+    """
+
+    def __init__(self, database: Database, clock: Clock, journal: Path) -> None:
+        self._database = database
+        self._clock = clock
+        self._path = journal
+        self._journal: BinaryIO | None = None
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._rollouts: dict[Key, _Rollout] = {}
+
+    def open(self) -> None:
+        """Write to the database what the last process did not get to."""
+        notes = self._path.read_bytes().splitlines() if self._path.exists() else []
+        self._journal = self._path.open('ab', buffering=0)
+        for line in notes:
+            try:
+                note = json.loads(line)
+                self._apply((note['session'], note['slot']), note)
+            except (ValueError, KeyError, TypeError) as error:
+                log.warning('a damaged line of %s is left out: %s', self._path, error)
+        self.flush()
+
+    def close(self) -> None:
+        """Write everything and let the file go."""
+        if self._journal is not None:
+            self.flush()
+            self._journal.close()
+            self._journal = None
+
+    def answered(self, key: Key, step: int, took_s: float, actions: int) -> None:
+        """Note a query at ``step`` that the policy answered with so many actions."""
+        self._note(key, what=ANSWERED, step=step, took_s=round(took_s, 6), actions=actions)
+
+    def failed(self, key: Key, step: int | None, words: str) -> None:
+        """Note a failure of the policy itself, in words that name nothing but its kind."""
+        self._note(key, what='failures', step=step, words=words[:200])
+
+    def refused(self, key: Key, step: int | None) -> None:
+        """Note an observation that the policy did not accept."""
+        self._note(key, what='refusals', step=step)
+
+    def cut(self, key: Key) -> None:
+        """Note a query that the station gave up, or whose line broke."""
+        self._note(key, what='cuts', step=None)
+
+    def _note(self, key: Key, **note: Any) -> None:
+        note |= {'session': key[0], 'slot': key[1], 'now_ns': self._clock.now_ns()}
+        with self._lock:
+            if self._journal is not None:
+                self._journal.write(json.dumps(note).encode() + b'\n')
+            self._apply(key, note)
+
+    def _apply(self, key: Key, note: Mapping[str, Any]) -> None:
+        one, now = self._begun(key, note['step']), note['now_ns']
+        if note['what'] != ANSWERED:
+            one.count(note['what'])
+            if note['what'] == 'failures':
+                one.failure, one.last_ns = note['words'], now
+            return
+        step, actions = note['step'], note['actions']
+        one.first_ns = one.first_ns or now
+        one.last_ns, one.last_step, one.last_actions = now, step, actions
+        one.failure = ''
+        one.count('queries')
+        one.count('actions', actions)
+        one.exact.append(json.dumps([step, now, note['took_s'], actions]) + '\n')
+
+    def flush(self, session_id: str = '') -> None:
+        """Write what is new of one session, or of all."""
+        with self._writing:
+            with self._lock:
+                keys = [key for key, one in self._rollouts.items()
+                        if one.changed and session_id in ('', key[0])]
+                taken = {key: self._take(key) for key in sorted(keys)}
+            if not taken:
+                return
+            try:
+                self._write(taken)
+            except BaseException:
+                self._give_back(taken)
+                raise
+            with self._lock:
+                if self._journal is not None and not any(
+                        one.changed for one in self._rollouts.values()):
+                    self._journal.truncate(0)
+
+    def _begun(self, key: Key, step: int | None) -> _Rollout:
+        """Return the rollout that a query at ``step`` belongs to; None: not a query."""
+        one = self._rollouts.get(key)
+        if one is not None and step is not None and step < one.highest_step:
+            self._rollouts[key] = one = _Rollout(again=True)
+        elif one is None:
+            self._rollouts[key] = one = _Rollout()
+        if step is not None:
+            one.highest_step = max(one.highest_step, step)
+        return one
+
+    def _write(self, taken: dict[Key, tuple[RelayedRollout, bool]]) -> None:
+        with self._database.write() as connection:
+            for key, (new, again) in taken.items():
+                station, policy = relayed.parties(connection, *key)
+                relayed.add(connection, dataclasses.replace(
+                    new, station_id=station, policy_id=policy), again)
+
+    def _give_back(self, taken: dict[Key, tuple[RelayedRollout, bool]]) -> None:
+        with self._lock:
+            for key, (new, again) in taken.items():
+                one = self._rollouts.setdefault(key, _Rollout())
+                if one.again:
+                    continue     # begun anew meanwhile: what was before no longer matters
+                one.again = again
+                one.exact.insert(0, new.exact)
+                for name in relayed.SUMS:
+                    one.count(name, getattr(new, name))
+
+    def _take(self, key: Key) -> tuple[RelayedRollout, bool]:
+        one = self._rollouts[key]
+        new = RelayedRollout(
+            key[0], key[1], 0, 0, failure=one.failure, first_ns=one.first_ns,
+            last_ns=one.last_ns, last_step=one.last_step, last_actions=one.last_actions,
+            exact=''.join(one.exact), **one.unwritten)
+        again, one.again, one.changed = one.again, False, False
+        one.unwritten, one.exact = {}, []
+        return new, again

@@ -1,0 +1,49 @@
+"""The entries of the log, in the order of their numbers; the database refuses to change one."""
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from arena_robot.server.store.schema import log
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """One entry: ``body`` is the exact text that is hashed."""
+
+    number: int
+    session_id: str
+    body: str
+    created_ns: int
+
+
+def append(connection: Connection, session_id: str, body: str, now_ns: int) -> int:
+    """Add an entry inside the caller's transaction and return its number."""
+    if connection.dialect.name == 'postgresql':
+        # Numbers have no gap: writers wait for each other until the end of the transaction.
+        connection.execute(sa.text('LOCK TABLE log IN EXCLUSIVE MODE'))
+    number = size(connection)
+    connection.execute(sa.insert(log).values(number=number, session_id=session_id, body=body,
+                                             created_ns=now_ns))
+    return number
+
+
+def size(connection: Connection) -> int:
+    """Return how many entries there are."""
+    return int(connection.execute(
+        sa.select(sa.func.coalesce(sa.func.max(log.c.number) + 1, 0))).scalar_one())
+
+
+def entries(connection: Connection, start: int, limit: int) -> list[LogEntry]:
+    """Return up to ``limit`` entries from number ``start`` on."""
+    rows = connection.execute(sa.select(log).where(log.c.number >= start).order_by(
+        log.c.number).limit(limit)).mappings()
+    return [LogEntry(**row) for row in rows]
+
+
+def of_session(connection: Connection, session_id: str) -> list[LogEntry]:
+    """Return a session's entries."""
+    rows = connection.execute(sa.select(log).where(log.c.session_id == session_id).order_by(
+        log.c.number)).mappings()
+    return [LogEntry(**row) for row in rows]

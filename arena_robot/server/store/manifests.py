@@ -1,0 +1,28 @@
+"""The files that a station says an episode has, with their hashes; fixed by the reveal."""
+
+import json
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from arena_robot.server.files import Manifest, ManifestEntry
+from arena_robot.server.store.schema import manifests
+
+
+def store(connection: Connection, session_id: str, slot: str, manifest: Manifest,
+          now_ns: int) -> None:
+    """Keep a slot's manifest; one that was there before is replaced."""
+    c = manifests.c
+    values = {'sha256': manifest.sha256, 'content': manifest.content, 'created_ns': now_ns}
+    here = sa.and_(c.session_id == session_id, c.slot == slot)
+    if connection.execute(sa.update(manifests).where(here).values(**values)).rowcount == 0:
+        connection.execute(sa.insert(manifests).values(session_id=session_id, slot=slot,
+                                                       **values))
+
+
+def of_session(connection: Connection, session_id: str) -> dict[str, Manifest]:
+    """Return the manifests of a session by slot."""
+    rows = connection.execute(sa.select(manifests.c.slot, manifests.c.content).where(
+        manifests.c.session_id == session_id))
+    return {row.slot: Manifest(tuple(ManifestEntry(**one) for one in json.loads(row.content)))
+            for row in rows}

@@ -1,0 +1,99 @@
+"""What the relay saw of each slot's rollout; the only evidence that a rollout took place."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from arena_robot.server.store.schema import relayed, sessions
+
+SUMS = ('queries', 'actions', 'failures', 'refusals', 'cuts')
+
+
+@dataclass(frozen=True)
+class RelayedRollout:
+    """
+    A slot's rollout since it was last begun, from the relay's own observation.
+
+    ``queries`` were answered with ``actions`` in all. ``failure`` says how the policy failed last,
+    empty when it answered since. ``refusals`` are observations that the policy refused, ``cuts``
+    queries that the station gave up, ``begun`` how often the step number went back. The last
+    answered query was at ``last_step`` and returned ``last_actions``.
+    """
+
+    session_id: str
+    slot: str
+    station_id: int
+    policy_id: int
+    queries: int = 0
+    actions: int = 0
+    failures: int = 0
+    failure: str = ''
+    refusals: int = 0
+    cuts: int = 0
+    begun: int = 1
+    first_ns: int = 0
+    last_ns: int = 0
+    last_step: int = 0
+    last_actions: int = 0
+    exact: str = ''
+
+    @property
+    def seconds(self) -> float:
+        """Return the time between the first and the last answered query."""
+        return max(0, self.last_ns - self.first_ns) * 1e-9
+
+
+def add(connection: Connection, new: RelayedRollout, again: bool) -> None:
+    """
+    Add what was seen since the last call; with ``again`` the rollout was begun anew meanwhile.
+
+    Counts are added to what is stored, so several processes may relay one rollout.
+    """
+    c = relayed.c
+    here = sa.and_(c.session_id == new.session_id, c.slot == new.slot)
+    old = connection.execute(sa.select(c.begun, c.queries).where(here).with_for_update()).first()
+    if old is None:
+        connection.execute(sa.insert(relayed).values(**new.__dict__))
+        return
+    values: dict[str, Any] = {'failure': new.failure, 'last_ns': new.last_ns}
+    if new.queries:
+        values |= {'last_step': new.last_step, 'last_actions': new.last_actions}
+    for name in SUMS:
+        values[name] = getattr(new, name) if again else c[name] + getattr(new, name)
+    if again:
+        values |= {'begun': c.begun + 1, 'exact': new.exact}
+    else:
+        values['exact'] = c.exact + new.exact
+    if again or not old.queries:
+        values['first_ns'] = new.first_ns
+    connection.execute(sa.update(relayed).where(here).values(**values))
+
+
+def of_session(connection: Connection, session_id: str) -> dict[str, RelayedRollout]:
+    """Return what the relay saw of a session, by slot."""
+    rows = connection.execute(sa.select(relayed).where(
+        relayed.c.session_id == session_id)).mappings()
+    return {row['slot']: _rollout(row) for row in rows}
+
+
+def newest_of_policy(connection: Connection, policy_id: int, limit: int) -> list[RelayedRollout]:
+    """Return the newest rollouts of a policy that reached it, newest first."""
+    reached = sa.or_(relayed.c.queries > 0, relayed.c.failures > 0)
+    rows = connection.execute(sa.select(relayed).where(
+        relayed.c.policy_id == policy_id, reached).order_by(
+        relayed.c.last_ns.desc(), relayed.c.id.desc()).limit(limit)).mappings()
+    return [_rollout(row) for row in rows]
+
+
+def parties(connection: Connection, session_id: str, slot: str) -> tuple[int, int]:
+    """Return the numbers of the station and of the policy behind a slot."""
+    row = connection.execute(sa.select(
+        sessions.c.station_id, sessions.c.policy_a_id, sessions.c.policy_b_id).where(
+        sessions.c.id == session_id)).one()
+    return int(row.station_id), int(row.policy_a_id if slot == 'A' else row.policy_b_id)
+
+
+def _rollout(row: Any) -> RelayedRollout:
+    return RelayedRollout(**{k: v for k, v in row.items() if k != 'id'})

@@ -1,0 +1,123 @@
+"""Verdicts: written at the end of a session, marked as counting or not, read for the results."""
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from arena_robot.core.episode import Comparison, Preference, Slot
+from arena_robot.core.iso_time import to_iso
+from arena_robot.core.pair import Reveal
+from arena_robot.core.verdict import Verdict, to_plain
+from arena_robot.server.base import SessionState
+from arena_robot.server.store.schema import accounts, episodes, log, policies, sessions
+from arena_robot.server.store.sessions import SessionRow, session_of_row
+
+BATCH = 1000
+
+
+def store_scores(connection: Connection, session_id: str, verdict: Verdict) -> None:
+    """Write a verdict's scores to the rollouts of the slots, inside the caller's transaction."""
+    for slot in Slot:
+        connection.execute(sa.update(episodes).where(
+            episodes.c.session_id == session_id, episodes.c.slot == slot.value).values(
+            progress=verdict.of_slot('progress', slot)))
+
+
+def end(connection: Connection, session_id: str, state: SessionState, now_ns: int,
+        verdict: Verdict) -> None:
+    """Write the end of a session inside the caller's transaction."""
+    connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
+        state=state.value, ended_ns=now_ns, **to_plain(verdict)))
+
+
+def mark_accepted(connection: Connection, session_id: str, now_ns: int) -> None:
+    """Note that a session counts from now on."""
+    connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
+        accepted_ns=now_ns, incomplete='', conflict=''))
+
+
+def mark_incomplete(connection: Connection, session_id: str, why: str, conflict: str) -> None:
+    """Note why a session does not count."""
+    connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
+        incomplete=why, conflict=conflict))
+
+
+def mark_withdrawn(connection: Connection, session_id: str, now_ns: int) -> None:
+    """Note that a session counts no longer; the first time stays."""
+    connection.execute(sa.update(sessions).where(
+        sessions.c.id == session_id, sessions.c.withdrawn_ns.is_(None)).values(
+        withdrawn_ns=now_ns))
+
+
+def incomplete_sessions(connection: Connection, after_ns: int) -> list[str]:
+    """Return the judged sessions that ended after ``after_ns`` and may still be accepted."""
+    c = sessions.c
+    return list(connection.execute(sa.select(c.id).where(
+        c.state == SessionState.DONE.value, c.valid, c.accepted_ns.is_(None),
+        sa.not_(c.imported), c.ended_ns > after_ns,
+        sa.not_(sa.and_(c.conflict != '', c.incomplete == ''))).order_by(
+        c.ended_ns).limit(BATCH)).scalars())
+
+
+def accepted_without_entry(connection: Connection) -> list[SessionRow]:
+    """Return sessions that count and are not in the log, oldest first, a batch at a time."""
+    entered = sa.exists().where(log.c.session_id == sessions.c.id)
+    rows = connection.execute(sa.select(sessions).where(
+        sessions.c.accepted_ns.is_not(None), sa.not_(entered)).order_by(
+        sessions.c.created_ns, sessions.c.id).limit(BATCH)).mappings()
+    return [session_of_row(row) for row in rows]
+
+
+def accepted_reveals(connection: Connection) -> dict[str, Reveal]:
+    """Return nonce and names of every accepted session with a commitment, by session."""
+    a, b = policies.alias('a'), policies.alias('b')
+    rows = connection.execute(sa.select(
+        sessions.c.id, sessions.c.nonce, a.c.name.label('a'), b.c.name.label('b')).select_from(
+        sessions.join(a, sessions.c.policy_a_id == a.c.id)
+        .join(b, sessions.c.policy_b_id == b.c.id)).where(
+        sessions.c.accepted_ns.is_not(None), sessions.c.commitment != ''))
+    return {row.id: Reveal(row.nonce, row.a, row.b) for row in rows}
+
+
+def counted_verdicts(connection: Connection, open_source: bool = False) -> list[Comparison]:
+    """Return every verdict that counts, oldest first."""
+    a, b = policies.alias('a'), policies.alias('b')
+    query = sa.select(
+        sessions.c.id, a.c.name.label('a'), b.c.name.label('b'), sessions.c.preference,
+        sessions.c.progress_a, sessions.c.progress_b, accounts.c.name.label('evaluator'),
+        sessions.c.institution, sessions.c.prompt, sessions.c.created_ns).select_from(
+        sessions.join(a, sessions.c.policy_a_id == a.c.id)
+        .join(b, sessions.c.policy_b_id == b.c.id)
+        .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(_counts())
+    if open_source:
+        query = query.where(a.c.open_source, b.c.open_source)
+    rows = connection.execute(query.order_by(sessions.c.created_ns)).all()
+    nan = float('nan')
+    return [Comparison(r.id, r.a, r.b, Preference(r.preference),
+                       nan if r.progress_a is None else r.progress_a,
+                       nan if r.progress_b is None else r.progress_b, r.evaluator,
+                       r.institution, r.prompt, to_iso(r.created_ns)) for r in rows]
+
+
+def tally_of_verdicts(connection: Connection) -> dict[tuple[int, int, str], int]:
+    """Return how often each verdict fell, by (policy A, policy B, preference)."""
+    columns = (sessions.c.policy_a_id, sessions.c.policy_b_id, sessions.c.preference)
+    rows = connection.execute(sa.select(*columns, sa.func.count()).where(
+        _counts()).group_by(*columns)).all()
+    return {(int(r[0]), int(r[1]), str(r[2])): int(r[3]) for r in rows}
+
+
+def verdicts_version(connection: Connection) -> tuple[int, int]:
+    """Return what changes with every verdict that counts: how many, and when the last."""
+    row = connection.execute(sa.select(
+        sa.func.count(), sa.func.coalesce(sa.func.max(sessions.c.accepted_ns), 0),
+    ).where(_counts())).one()
+    return int(row[0]), int(row[1])
+
+
+def _counts() -> sa.ColumnElement[bool]:
+    # A policy against itself says nothing; old imports may have left such rows.
+    return sa.and_(sessions.c.valid, sessions.c.preference.is_not(None),
+                   sessions.c.accepted_ns.is_not(None), sessions.c.withdrawn_ns.is_(None),
+                   sa.not_(sessions.c.probation),
+                   sessions.c.policy_a_id != sessions.c.policy_b_id,
+                   sessions.c.state == SessionState.DONE.value)

@@ -1,0 +1,1 @@
+"""An append-only log of what counts, which anybody can check."""

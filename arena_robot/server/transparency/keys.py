@@ -1,0 +1,97 @@
+"""The key that signs the heads of the log, and heads: how many entries, and their root."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
+
+from arena_robot.core.config import build
+from arena_robot.core.errors import ConfigError, DataError
+
+KEY_BYTES = 32
+_CONTEXT = b'arena log head 1\n'
+
+
+@dataclass(frozen=True)
+class SignedHead:
+    """The log at one time; hashes, key and signature in hex. ``key`` is the public key."""
+
+    size: int
+    root: str
+    time_ns: int
+    key: str
+    signature: str
+
+    def signed_bytes(self) -> bytes:
+        """Return what the signature is over."""
+        return _signed_bytes(self.size, self.root, self.time_ns)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the head as JSON values."""
+        return dict(self.__dict__)
+
+
+def _signed_bytes(size: int, root: str, time_ns: int) -> bytes:
+    values = {'size': size, 'root': root, 'time_ns': time_ns}
+    return _CONTEXT + json.dumps(values, sort_keys=True, separators=(',', ':')).encode()
+
+
+def read_head(values: Mapping[str, Any], where: str) -> SignedHead:
+    """Return the head in JSON values, its signature checked; DataError otherwise."""
+    try:
+        head = build(SignedHead, values, where)
+        public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(head.key))
+        public.verify(bytes.fromhex(head.signature), head.signed_bytes())
+    except (ConfigError, ValueError, TypeError) as error:
+        raise DataError(f'{where} is not a signed head of a log: {error}') from error
+    except InvalidSignature as error:
+        raise DataError(f'{where}: the signature of the head is wrong') from error
+    return head
+
+
+class LogKey:
+    """An Ed25519 key in a file that only its owner reads; made when there is none."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._key: Ed25519PrivateKey | None = None
+
+    @property
+    def public(self) -> str:
+        """Return the public key in hex."""
+        return self._private().public_key().public_bytes_raw().hex()
+
+    def sign(self, size: int, root: bytes, time_ns: int) -> SignedHead:
+        """Return a signed head."""
+        data = _signed_bytes(size, root.hex(), time_ns)
+        return SignedHead(size, root.hex(), time_ns, self.public,
+                          self._private().sign(data).hex())
+
+    def _private(self) -> Ed25519PrivateKey:
+        if self._key is None:
+            self._key = Ed25519PrivateKey.from_private_bytes(self._read())
+        return self._key
+
+    def _read(self) -> bytes:
+        try:
+            handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_SYNC,
+                             0o600)
+        except FileExistsError:
+            data = self._path.read_text(encoding='ascii').strip()
+            try:
+                return bytes.fromhex(data)
+            except ValueError as error:
+                raise ConfigError(f'{self._path} is not the key of a log; restore it from its '
+                                  'backup') from error
+        with os.fdopen(handle, 'w', encoding='ascii') as file:
+            secret = os.urandom(KEY_BYTES)
+            file.write(secret.hex() + '\n')
+        return secret

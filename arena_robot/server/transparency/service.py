@@ -1,0 +1,90 @@
+"""The log as the server publishes it: signed heads, entries, proofs, reveals, receipts."""
+
+import threading
+from typing import Any
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import DataError
+from arena_robot.server.store import log as stored
+from arena_robot.server.store.database import Connection, Database
+from arena_robot.server.store.verdicts import accepted_reveals
+from arena_robot.server.transparency.keys import LogKey, SignedHead
+from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash
+
+PAGE = 1000
+
+
+class TransparencyLog:
+    """Appends entries and answers for them; the tree is kept in memory and follows the table."""
+
+    def __init__(self, database: Database, key: LogKey, clock: Clock) -> None:
+        self._database = database
+        self._key = key
+        self._clock = clock
+        self._tree = MerkleTree()
+        self._lock = threading.Lock()
+
+    def append(self, connection: Connection, session_id: str, body: str) -> int:
+        """Add an entry inside the caller's transaction and return its number."""
+        return stored.append(connection, session_id, body, self._clock.now_ns())
+
+    def head(self) -> SignedHead:
+        """Return a signed head that covers every entry there is."""
+        with self._lock:
+            self._follow()
+            return self._key.sign(len(self._tree), self._tree.root(), self._clock.now_ns())
+
+    def entries(self, start: int, limit: int = PAGE) -> list[str]:
+        """Return the bodies of the entries from number ``start`` on."""
+        with self._database.read() as connection:
+            return [one.body for one in stored.entries(connection, max(0, start),
+                                                       max(1, min(limit, PAGE)))]
+
+    def inclusion(self, number: int, size: int) -> list[str]:
+        """Return the proof that an entry is in the log of that size; hashes in hex."""
+        with self._lock:
+            self._follow()
+            return [one.hex() for one in self._tree.inclusion(number, size)]
+
+    def consistency(self, old: int, new: int) -> list[str]:
+        """Return the proof that the log of size ``new`` only added to that of size ``old``."""
+        with self._lock:
+            self._follow()
+            return [one.hex() for one in self._tree.consistency(old, new)]
+
+    def receipt(self, session_id: str) -> dict[str, Any]:
+        """
+        Return the proof that a session is in the log: entry, number, path and signed head.
+
+        Empty when the session has no entry.
+        """
+        with self._database.read() as connection:
+            found = stored.of_session(connection, session_id)
+        if not found:
+            return {}
+        head = self.head()
+        return {'session': session_id, 'number': found[0].number, 'entry': found[0].body,
+                'path': self.inclusion(found[0].number, head.size), 'head': head.plain()}
+
+    def bundle(self) -> dict[str, Any]:
+        """Return everything that an offline check needs, but standings."""
+        head = self.head()
+        bodies: list[str] = []
+        while len(bodies) < head.size:
+            bodies += self.entries(len(bodies))
+        with self._database.read() as connection:
+            reveals = accepted_reveals(connection)
+        return {'version': 1, 'head': head.plain(), 'entries': bodies[:head.size],
+                'reveals': {key: dict(one.__dict__) for key, one in reveals.items()}}
+
+    def _follow(self) -> None:
+        with self._database.read() as connection:
+            while True:
+                page = stored.entries(connection, len(self._tree), PAGE)
+                for one in page:
+                    if one.number != len(self._tree):
+                        raise DataError(f'the log lacks entry {len(self._tree)}; restore the '
+                                        'database from its backup')
+                    self._tree.append(leaf_hash(one.body.encode()))
+                if len(page) < PAGE:
+                    return

@@ -1,0 +1,163 @@
+"""
+Check a published leaderboard offline: from the log, the commitments, the reveals, saved heads.
+
+Nothing is believed: hashes, signatures, commitments and standings are computed anew.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from arena_robot.core.episode import Comparison
+from arena_robot.core.errors import DataError
+from arena_robot.core.iso_time import to_iso
+from arena_robot.core.pair import Reveal, commitment
+from arena_robot.core.verdict import from_plain
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.methods import rank_comparable
+from arena_robot.server.transparency.entries import CORRECTION, SESSION
+from arena_robot.server.transparency.keys import SignedHead, read_head
+from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash, root_of_inclusion
+
+SAME = 1e-6
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a bundle proves: the comparisons that count, and how many entries of each origin."""
+
+    head: SignedHead
+    comparisons: tuple[Comparison, ...]
+    origins: Mapping[str, int]
+    withdrawn: int
+    heads: int
+    receipts: int
+
+
+def check_bundle(bundle: Mapping[str, Any], key: str = '',
+                 heads: Iterable[Mapping[str, Any]] = (),
+                 receipts: Iterable[Mapping[str, Any]] = ()) -> Checked:
+    """
+    Return what a bundle proves; DataError says what is wrong with it.
+
+    ``key`` is the server's public key, known from elsewhere; ``heads`` were saved before;
+    ``receipts`` are those that stations got with their reveals.
+    """
+    try:
+        bodies = [str(one) for one in bundle['entries']]
+        head = read_head(bundle['head'], 'the head of the bundle')
+        reveals = {name: Reveal(**one) for name, one in bundle['reveals'].items()}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataError(f'this is not a bundle of a log: {error!r}') from error
+    if key and key != head.key:
+        raise DataError(f'the log is signed with the key {head.key}, not {key}')
+    tree = MerkleTree([leaf_hash(body.encode()) for body in bodies])
+    if head.size != len(bodies) or head.root != tree.root().hex():
+        raise DataError(f'the signed head is of another log: {head.size} entries with root '
+                        f'{head.root}, found {len(bodies)} with {tree.root().hex()}')
+    saved = [_extends(one, head, tree) for one in heads]
+    shown = [_has_receipt(one, head, bodies, tree) for one in receipts]
+    counted, origins, withdrawn = _comparisons(bodies, reveals)
+    if 'standings' in bundle:
+        _check_standings(bundle['standings'], counted)
+    return Checked(head, tuple(counted), origins, withdrawn, len(saved), len(shown))
+
+
+def _extends(values: Mapping[str, Any], head: SignedHead, tree: MerkleTree) -> SignedHead:
+    old = read_head(values, 'a saved head')
+    if old.key != head.key:
+        raise DataError(f'a saved head is signed with another key: {old.key}')
+    if old.size > head.size or tree.root(old.size).hex() != old.root:
+        raise DataError(f'entries were removed or changed since {to_iso(old.time_ns)}: the log '
+                        f'then had {old.size} entries with root {old.root}')
+    return old
+
+
+def _has_receipt(values: Mapping[str, Any], head: SignedHead, bodies: list[str],
+                 tree: MerkleTree) -> int:
+    try:
+        number, body, session = int(values['number']), str(values['entry']), values['session']
+        path = [bytes.fromhex(one) for one in values['path']]
+        old = _extends(values['head'], head, tree)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f'this is not a receipt: {error!r}') from error
+    root = root_of_inclusion(leaf_hash(body.encode()), number, old.size, path)
+    if root.hex() != old.root:
+        raise DataError(f'the receipt of session {session} does not fit its own head')
+    if bodies[number] != body:
+        raise DataError(f'session {session} has a receipt for entry {number}, and the log has '
+                        'another entry there')
+    return number
+
+
+def _comparisons(bodies: list[str], reveals: Mapping[str, Reveal],
+                 ) -> tuple[list[Comparison], dict[str, int], int]:
+    entries = [_entry(number, body) for number, body in enumerate(bodies)]
+    taken_back = {one['session'] for one in entries
+                  if one['kind'] == CORRECTION and one['withdraw']}
+    origins: dict[str, int] = {}
+    found = []
+    for one in entries:
+        if one['kind'] != SESSION:
+            continue
+        origins[one['origin']] = origins.get(one['origin'], 0) + 1
+        row = _comparison(one, _names(one, reveals))
+        if row is not None and one['session'] not in taken_back and not one['probation']:
+            found.append(row)
+    return sorted(found, key=lambda c: (c.created, c.session_id)), origins, len(taken_back)
+
+
+def _entry(number: int, body: str) -> dict[str, Any]:
+    try:
+        values = json.loads(body)
+        if values['kind'] not in (SESSION, CORRECTION):
+            raise ValueError(f"its kind is {values['kind']!r:.40}")
+        needed = (('session', 'withdraw') if values['kind'] == CORRECTION else
+                  ('session', 'origin', 'commitment', 'probation', 'verdict', 'created_ns'))
+        for name in needed:
+            values[name]
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(f'entry {number} of the log cannot be read: {error!r}') from error
+    return dict(values)
+
+
+def _names(entry: Mapping[str, Any], reveals: Mapping[str, Reveal]) -> tuple[str, str]:
+    session, promise = entry['session'], entry['commitment']
+    if not promise:
+        first, second = entry['policies']
+        return str(first), str(second)
+    reveal = reveals.get(session)
+    if reveal is None:
+        raise DataError(f'session {session} counts and its policies are not revealed')
+    if commitment(reveal.nonce, reveal.policy_a, reveal.policy_b) != promise:
+        raise DataError(f'the reveal of session {session} does not fit its commitment')
+    return reveal.policy_a, reveal.policy_b
+
+
+def _comparison(entry: Mapping[str, Any], names: tuple[str, str]) -> Comparison | None:
+    verdict = from_plain(entry['verdict'])
+    if not verdict.valid or verdict.preference is None or names[0] == names[1]:
+        return None
+    nan = float('nan')
+    scores = [nan if one is None else one for one in (verdict.progress_a, verdict.progress_b)]
+    return Comparison(entry['session'], *names, verdict.preference, scores[0], scores[1],
+                      entry.get('evaluator', ''), entry.get('institution', ''),
+                      entry.get('prompt', ''), to_iso(entry['created_ns']))
+
+
+def _check_standings(told: Mapping[str, Any], comparisons: list[Comparison]) -> None:
+    if not told:
+        return
+    found, _ = rank_comparable(Comparisons.from_words(comparisons), str(told['method']))
+    ours = {name: (float(found.scores[k]), int(found.counts[k]))
+            for k, name in enumerate(found.items)}
+    theirs = {row['policy']: (float(row['score']), int(row['n'])) for row in told['standings']}
+    if ours.keys() != theirs.keys():
+        raise DataError('the leaderboard names other policies than the log: '
+                        f"{', '.join(sorted(ours.keys() ^ theirs.keys()))}")
+    for name, (score, n) in ours.items():
+        if abs(score - theirs[name][0]) > SAME * max(1.0, abs(score)) or n != theirs[name][1]:
+            raise DataError(f"the leaderboard gives '{name}' a score of {theirs[name][0]:.6g} "
+                            f'from {theirs[name][1]} comparisons; the log gives {score:.6g} '
+                            f'from {n}')

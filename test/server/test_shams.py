@@ -1,0 +1,280 @@
+"""What somebody who cheats can do: it changes no rank, no credit and no policy's state."""
+
+import dataclasses
+
+import pytest
+from arena_setting import NAMES, STATION, Setting, episode, recorded, roll, run
+
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.episode import EndReason, Preference, Slot
+from arena_robot.core.errors import Conflict, DataError, NotRevealed, PolicyError, Unauthorised
+from arena_robot.server.base import NoPair, PolicyState, Role, Station
+from arena_robot.server.files import FileId
+from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.store.ledger import MINT, Ledger, Transfer
+from arena_robot.server.store.policies import NewPolicy
+from arena_robot.server.store.sessions import episodes_of
+from arena_robot.session.arena.contract import INVALID, PROMPT, VERDICT, observation
+
+
+def standing(setting):
+    """Return what no cheat may change: verdicts, credits, states of the policies."""
+    server = setting.server
+    ledger = Ledger(server.database, SystemClock())
+    ledger.check()
+    return (server.results.comparisons(), ledger.balance('account:ada'),
+            {p.name: (p.state, p.failures) for p in server.policies.list()})
+
+
+def assigned(arena):
+    return arena.assign(STATION, 'ada', PROMPT).session_id
+
+
+def why_not(arena, session_id):
+    counts, why = arena.standing(session_id)
+    assert counts is False
+    return why
+
+
+def test_wins_without_an_inference_an_episode_or_a_file_count_for_nothing(setting):
+    before, arena = standing(setting), setting.arena()
+    for _ in range(5):
+        session_id = assigned(arena)
+        arena.feedback(session_id, VERDICT)
+        assert 'not called through this server' in why_not(arena, session_id)
+        with pytest.raises(NotRevealed, match='does not count'):
+            arena.reveal(session_id)
+    setting.server.acceptance.consider_all()
+    assert standing(setting) == before
+
+
+def test_rollouts_that_did_not_take_place_count_for_nothing(setting, folder):
+    """Files and words without inference; inference without the steps; the steps of another."""
+    before, arena = standing(setting), setting.arena()
+    session_id = assigned(arena)
+    for slot in Slot:
+        arena.upload(session_id, episode(session_id, slot),
+                     recorded(folder / session_id / slot.value, session_id, slot))
+    arena.feedback(session_id, VERDICT)
+    assert 'not called through' in why_not(arena, session_id)
+    for steps, words in ((4000, 'the station said 10'),
+                         (10, 'what passed the relay makes 1 to 8')):
+        session_id = assigned(arena)
+        for slot in Slot:
+            arena.policy(session_id, slot).infer(observation(), session_id)
+            arena.upload(session_id, episode(session_id, slot), recorded(
+                folder / session_id / slot.value, session_id, slot, steps))
+        arena.feedback(session_id, VERDICT)
+        assert words in why_not(arena, session_id)
+    session_id, other = assigned(arena), assigned(arena)
+    for slot in Slot:
+        for step in (0, 8):
+            arena.policy(session_id, slot).infer(
+                dataclasses.replace(observation(), step=step), session_id)
+        arena.upload(session_id, episode(session_id, slot), recorded(
+            folder / 'other' / slot.value, other, slot))
+    arena.feedback(session_id, VERDICT)
+    assert 'is of another rollout' in why_not(arena, session_id)
+    assert standing(setting) == before
+
+
+def test_a_rollout_begun_again_until_it_succeeds_does_not_count(setting, folder):
+    before, arena = standing(setting), setting.arena()
+    session_id = assigned(arena)
+    roll(arena, session_id, Slot.A, folder)
+    for slot in Slot:
+        roll(arena, session_id, slot, folder)
+    arena.feedback(session_id, VERDICT)
+    assert 'A: the rollout was begun 2 times' in why_not(arena, session_id)
+    assert standing(setting) == before
+
+
+def test_a_rollout_faster_than_time_does_not_count(tmp_path, pool, folder):
+    setting = Setting(tmp_path / 'server', '', pool, max_pace=1.25)
+    try:
+        arena = setting.arena()
+        session_id = run(arena, folder)
+        assert '8 steps passed the relay within' in why_not(arena, session_id)
+    finally:
+        setting.close()
+
+
+def test_a_session_is_incomplete_until_its_last_file_and_then_counts_by_itself(setting, folder):
+    arena, server = setting.arena(), setting.server
+    session_id = assigned(arena)
+    roll(arena, session_id, Slot.A, folder)
+    for step in (0, 8):
+        arena.policy(session_id, Slot.B).infer(
+            dataclasses.replace(observation(), step=step), session_id)
+    arena.feedback(session_id, VERDICT)
+    assert 'B: the station has not said how the rollout ended' in why_not(arena, session_id)
+    with pytest.raises(Conflict, match='everything has arrived'):
+        arena.reveal(session_id)
+    assert server.results.comparisons() == []
+    home = recorded(folder / session_id / 'B', session_id, Slot.B)
+    arena.upload(session_id, episode(session_id, Slot.B), home)
+    assert arena.standing(session_id) == (True, '')
+    assert len(server.results.comparisons()) == 1
+    assert standing(setting)[1] == 1
+    assert {arena.reveal(session_id).policy_a} < set(NAMES)
+
+
+def test_after_the_reveal_nothing_is_added_or_changed(setting, folder):
+    arena = setting.arena()
+    session_id = run(arena, folder)
+    arena.reveal(session_id)
+    before = standing(setting)
+    calls = setting.calls('station')
+    with pytest.raises(Conflict, match='nothing is added'):
+        calls('BeginUpload', pb.FileRequest(session_id=session_id, slot='A', path='more.txt',
+                                            size=1, sha256='0' * 64))
+    (folder / session_id / 'A' / 'more.mp4').write_text('better')
+    with pytest.raises(Conflict, match='nothing is added'):
+        arena.upload(session_id, episode(session_id, Slot.A), folder / session_id / 'A')
+    with pytest.raises(Conflict):
+        arena.feedback(session_id, dataclasses.replace(VERDICT, preference=Preference.B))
+    with pytest.raises(Conflict):
+        arena.upload(session_id, dataclasses.replace(episode(session_id, Slot.A), steps=11),
+                     folder / session_id / 'B')
+    assert standing(setting) == before
+
+
+def test_three_false_reports_suspend_nobody(setting, folder):
+    before, arena = standing(setting), setting.arena()
+    for _ in range(3):
+        session_id = assigned(arena)
+        for slot, end in ((Slot.A, EndReason.POLICY_ERROR), (Slot.B, EndReason.SAFETY_STOP)):
+            arena.upload(session_id, episode(session_id, slot, end), folder)
+        arena.abort(session_id, 'it does not work')
+    assert standing(setting) == before
+
+
+def test_cuts_of_the_line_suspend_nobody(setting, folder):
+    before = standing(setting)
+    for _ in range(6):
+        arena = setting.arena()
+        session_id = assigned(arena)
+        policy = arena.policy(session_id, Slot.A)
+        policy.infer(observation(), session_id)
+        setting.server.record.cut((session_id, 'A'))
+        arena.upload(session_id, episode(session_id, Slot.A, EndReason.POLICY_ERROR), folder)
+        with setting.server.database.read() as connection:
+            assert episodes_of(connection, session_id)['A'].fault == 'network'
+        arena.abort(session_id, 'the line is cut')
+    assert standing(setting) == before
+
+
+def test_observations_that_no_policy_can_read_suspend_nobody(setting, folder):
+    before = standing(setting)
+    for _ in range(4):
+        arena = setting.arena()
+        session_id = assigned(arena)
+        empty = dataclasses.replace(observation(), prompt='\x00' * 9, step=3)
+        nothing = dataclasses.replace(empty, images={})
+        policy = arena.policy(session_id, Slot.A)
+        with pytest.raises(PolicyError):
+            policy._policy.infer(nothing, session_id)
+        arena.upload(session_id, episode(session_id, Slot.A, EndReason.POLICY_ERROR), folder)
+        arena.abort(session_id, 'it refuses')
+    setting.server.pool.probe()
+    assert {name: state for name, (state, _) in standing(setting)[2].items()} == {
+        name: state for name, (state, _) in before[2].items()}
+
+
+def test_a_pair_that_is_given_up_comes_again_and_costs(setting, folder):
+    ledger = Ledger(setting.server.database, SystemClock())
+    ledger.transfer(Transfer('gift', MINT, 'account:ada', 5, 'gift'))
+    arena, seen = setting.arena(), set()
+    for number in range(4):
+        session_id = assigned(arena)
+        record = setting.server.sessions.get(session_id)
+        seen.add((record.policy_a_id, record.policy_b_id))
+        if number % 2:
+            arena.policy(session_id, Slot.A).infer(observation(), session_id)
+            arena.feedback(session_id, INVALID)
+            with pytest.raises(NotRevealed, match='when both are retired'):
+                arena.reveal(session_id)
+        else:
+            arena.abort(session_id, 'not this one')
+    assert len(seen) == 1, 'fishing draws the same pair'
+    assert ledger.balance('account:ada') == 1, 'each costs a credit'
+    session_id = run(arena, folder)
+    record = setting.server.sessions.get(session_id)
+    assert {(record.policy_a_id, record.policy_b_id)} == seen
+    for name in NAMES:
+        setting.server.policies.move(name, PolicyState.RETIRED)
+    invalid = setting.server.sessions.get(record.repeats)
+    assert arena.reveal(invalid.id).policy_a == arena.reveal(session_id).policy_a
+
+
+def test_giving_up_is_limited(tmp_path, pool):
+    setting = Setting(tmp_path / 'server', '', pool, redraws_per_day=3)
+    try:
+        arena = setting.arena()
+        for _ in range(3):
+            arena.abort(assigned(arena), 'no')
+        with pytest.raises(Conflict, match='3 sessions of ada were aborted or invalid'):
+            assigned(arena)
+    finally:
+        setting.close()
+
+
+def colluding(setting, person='', institution='upenn'):
+    """Return an arena for an evaluator 'eve' with a station of her institution."""
+    accounts = setting.server.accounts
+    eve = accounts.add_account('eve', institution, [Role.EVALUATOR], person)
+    setting.tokens['eve'] = accounts.issue(eve)
+    setting.tokens['hers'] = accounts.issue(accounts.add_station(
+        Station(0, 'hers', institution, 'fr3')))
+    return setting.arena('hers', 'eve')
+
+
+@pytest.mark.parametrize(('person', 'institution', 'rule'), [
+    ('', 'UPenn ', 'institution'), ('olga', 'mit', 'person')])
+def test_nobody_judges_policies_of_her_own(setting, person, institution, rule):
+    arena = colluding(setting, person, institution.strip())
+    with pytest.raises(NoPair, match=f'conflict of interest.*{rule}'):
+        arena.assign(STATION, 'eve', PROMPT)
+    setting.server.policies.add(NewPolicy('foreign', 'grpc://127.0.0.1:9'),
+                                setting.server.accounts.account('maya').id, PolicyState.POOL)
+    with pytest.raises(NoPair):
+        arena.assign(STATION, 'eve', PROMPT)
+
+
+def test_a_verdict_on_a_policy_of_ones_own_that_slips_through_is_not_counted(setting, folder):
+    before, arena = standing(setting), setting.arena()
+    session_id = assigned(arena)
+    with setting.server.database.write() as connection:
+        connection.exec_driver_sql("UPDATE accounts SET person = 'olga' WHERE name = 'ada'")
+    for slot in Slot:
+        roll(arena, session_id, slot, folder)
+    arena.feedback(session_id, VERDICT)
+    assert 'conflict of interest: person' in why_not(arena, session_id)
+    assert standing(setting) == before
+
+
+def test_a_station_cannot_state_who_evaluates(setting):
+    calls = setting.calls('station')
+    for words in ({'evaluator': 'ada'}, {'evaluator_token': setting.tokens['owner']},
+                  {'evaluator_token': 'arena_guess'},
+                  {'evaluator_token': setting.tokens['station']}):
+        with pytest.raises(Unauthorised):
+            calls('Assign', pb.AssignRequest(request='q' * 32, prompt=PROMPT, **words))
+    assert setting.arena().sign_in(setting.tokens['ada']) == 'ada'
+    with pytest.raises(Unauthorised):
+        setting.arena().sign_in(setting.tokens['owner'])
+
+
+def test_a_manifest_cannot_name_what_is_no_file_of_an_episode(setting, folder):
+    arena, calls = setting.arena(), setting.calls('station')
+    session_id = assigned(arena)
+    for path in ('../x', '/etc/passwd', 'a b', ''):
+        with pytest.raises(DataError):
+            calls('StoreEpisode', pb.EpisodeRequest(
+                session_id=session_id, slot='A', steps=1, end_reason='done',
+                files=[pb.ManifestFile(path=path, size=1, sha256='0' * 64)]))
+    home = recorded(folder / session_id, session_id, Slot.A)
+    for stray in ('.DS_Store', '.steps.npz.tmp', 'Bild ä.png'):
+        (home / stray).write_text('x')
+    arena.upload(session_id, episode(session_id, Slot.A), home)
+    assert not setting.server.blobs.exists(FileId(session_id, 'A', 'steps').key)

@@ -1,0 +1,198 @@
+"""The log of what counts: RFC 6962's hashes, proofs, and an offline check that sees any change."""
+
+import copy
+import json
+
+import pytest
+import sqlalchemy as sa
+from arena_setting import Setting, run
+
+from arena_robot.cli.main import main
+from arena_robot.core.errors import DataError, Unauthorised
+from arena_robot.ranking.as_json import as_json
+from arena_robot.server.client import Calls
+from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.transparency.keys import LogKey
+from arena_robot.server.transparency.merkle import (
+    MerkleTree,
+    is_consistent,
+    leaf_hash,
+    root_of_inclusion,
+)
+from arena_robot.server.transparency.verify import check_bundle
+
+# The leaves of Certificate Transparency's own tests, and their root.
+LEAVES = [bytes.fromhex(text) for text in (
+    '', '00', '10', '2021', '3031', '40414243', '5051525354555657',
+    '606162636465666768696a6b6c6d6e6f')]
+ROOT = '5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328'
+
+
+def test_the_root_is_that_of_certificate_transparency():
+    assert MerkleTree([leaf_hash(one) for one in LEAVES]).root().hex() == ROOT
+
+
+def test_every_proof_holds_and_no_other():
+    leaves = [leaf_hash(bytes([k])) for k in range(40)]
+    tree = MerkleTree(leaves)
+    for size in range(1, 41):
+        root = tree.root(size)
+        assert root == MerkleTree(leaves[:size]).root()
+        for number in range(size):
+            path = tree.inclusion(number, size)
+            assert root_of_inclusion(leaves[number], number, size, path) == root
+            assert root_of_inclusion(leaves[number - 1], number, size, path) != root or size == 1
+        for old in range(1, size + 1):
+            path = tree.consistency(old, size)
+            assert is_consistent(old, size, tree.root(old), root, path)
+            assert not is_consistent(old, size, bytes(32), root, path)
+            if path:
+                assert not is_consistent(old, size, tree.root(old), root, path[:-1])
+
+
+def bundle(setting):
+    values = setting.server.log.bundle()
+    values['standings'] = as_json(setting.server.results.standings('bt')[0])
+    return json.loads(json.dumps(values))
+
+
+@pytest.fixture(scope='module')
+def made(tmp_path_factory, pool):
+    """A server with four sessions, the head after two of them, and all receipts."""
+    folder = tmp_path_factory.mktemp('log')
+    setting = Setting(folder / 'server', '', pool)
+    arena = setting.arena()
+    sessions = [run(arena, folder) for _ in range(2)]
+    setting.old_head = setting.server.log.head().plain()
+    sessions += [run(arena, folder) for _ in range(2)]
+    setting.receipts = [json.loads(arena.reveal(one).receipt) for one in sessions]
+    setting.sessions = sessions
+    yield setting
+    setting.close()
+
+
+def test_a_leaderboard_is_checked_from_log_commitments_and_reveals(made):
+    key = LogKey(made.config.data / 'log.key').public
+    found = check_bundle(bundle(made), key, [made.old_head], made.receipts)
+    assert (len(found.comparisons), found.receipts, found.heads) == (4, 4, 1)
+    assert [c.session_id for c in found.comparisons] == [
+        c.session_id for c in made.server.results.comparisons()]
+    assert found.origins == {'relayed': 4}
+    assert oct((made.config.data / 'log.key').stat().st_mode & 0o777) == '0o600'
+
+
+def deleted(values, setting):
+    """The maintainer takes a session out and signs the rest anew."""
+    del values['entries'][1]
+    values['standings'] = {}
+    resigned(values, setting)
+
+
+def rewritten(values, setting):
+    entry = json.loads(values['entries'][0])
+    entry['verdict']['preference'] = 'TIE'
+    values['entries'][0] = json.dumps(entry)
+    values['standings'] = {}
+    resigned(values, setting)
+
+
+def resigned(values, setting):
+    tree = MerkleTree([leaf_hash(one.encode()) for one in values['entries']])
+    head = LogKey(setting.config.data / 'log.key').sign(len(tree), tree.root(), 1)
+    values['head'] = head.plain()
+
+
+def cut_short(values, setting):
+    del values['entries'][-1]
+
+
+def withheld(values, setting):
+    values['reveals'].popitem()
+
+
+def swapped(values, setting):
+    for one in values['reveals'].values():
+        one['policy_a'], one['policy_b'] = one['policy_b'], one['policy_a']
+
+
+def praised(values, setting):
+    values['standings']['standings'][0]['score'] += 1.0
+
+
+def unsigned(values, setting):
+    values['head']['time_ns'] += 1
+
+
+@pytest.mark.parametrize(('change', 'words'), [
+    (deleted, 'removed or changed since'), (rewritten, 'removed or changed since'),
+    (cut_short, 'of another log'), (withheld, 'not revealed'),
+    (swapped, 'does not fit its commitment'), (praised, 'the log gives'),
+    (unsigned, 'signature of the head is wrong')])
+def test_any_change_is_seen(made, change, words):
+    values = copy.deepcopy(bundle(made))
+    change(values, made)
+    with pytest.raises(DataError, match=words):
+        check_bundle(values, '', [made.old_head])
+
+
+@pytest.mark.parametrize('change', [deleted, rewritten])
+def test_a_receipt_alone_shows_that_a_session_was_removed(made, change):
+    values = copy.deepcopy(bundle(made))
+    change(values, made)
+    with pytest.raises(DataError):
+        check_bundle(values, '', (), made.receipts)
+
+
+def test_a_log_under_another_key_is_refused(made):
+    with pytest.raises(DataError, match='signed with the key'):
+        check_bundle(bundle(made), '0' * 64)
+
+
+def test_the_verb_says_what_is_proven(made, tmp_path, capsys):
+    (tmp_path / 'log.json').write_text(json.dumps(bundle(made)))
+    (tmp_path / 'head.json').write_text(json.dumps(made.old_head))
+    folder = tmp_path / 'sessions' / 'one'
+    folder.mkdir(parents=True)
+    (folder / 'receipt.json').write_text(json.dumps(made.receipts[0]))
+    command = ['verify', str(tmp_path / 'log.json'), '--head', str(tmp_path / 'head.json'),
+               '--receipts', str(tmp_path / 'sessions')]
+    assert main(command) == 0
+    assert '4 comparisons count' in capsys.readouterr().out
+    (tmp_path / 'log.json').write_text('[]')
+    assert main(command) == 2
+
+
+def test_entries_cannot_be_changed_or_deleted_in_the_database(setting, folder):
+    run(setting.arena(), folder)
+    for statement in ("UPDATE log SET body = ''", 'DELETE FROM log'):
+        with pytest.raises(sa.exc.DBAPIError, match='append-only'), \
+                setting.server.database.write() as connection:
+            connection.execute(sa.text(statement))
+
+
+def test_a_correction_is_appended_and_a_withdrawn_session_counts_no_longer(setting, folder):
+    arena = setting.arena()
+    session_id = run(arena, folder)
+    for who in ('owner', 'station'):
+        with pytest.raises(Unauthorised):
+            setting.calls(who)('Correct', pb.CorrectionRequest(session_id=session_id, text='x'))
+    calls: Calls = setting.calls('ada')
+    calls('Correct', pb.CorrectionRequest(session_id=session_id, text='the cup was blue'))
+    assert len(setting.server.results.comparisons()) == 1
+    calls('Correct', pb.CorrectionRequest(session_id=session_id, text='wrong robot',
+                                          withdraw=True))
+    assert setting.server.results.comparisons() == []
+    assert arena.standing(session_id) == (False, 'the session was withdrawn')
+    found = check_bundle(setting.server.log.bundle())
+    assert (found.head.size, found.comparisons, found.withdrawn) == (3, (), 1)
+
+
+def test_what_is_imported_is_entered_as_such(setting, tmp_path):
+    from roboarena_tables import load
+    from test_exchange import write
+    load(setting.server.database, write(tmp_path))
+    setting.server.acceptance.consider_all()
+    setting.server.acceptance.consider_all()
+    found = check_bundle(setting.server.log.bundle())
+    assert found.origins == {'imported': 2}
+    assert len(found.comparisons) == len(setting.server.results.comparisons()) == 2
