@@ -7,7 +7,7 @@ costs what the first does.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,6 +19,7 @@ from arena_robot.records.session_file import SessionSlot
 from arena_robot.server.base import PolicyState, SessionState, UnknownSession
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import accounts, episodes, files, policies, sessions
+from arena_robot.server.store.tallies import PairTally, TallyBy, tallies
 
 PAGE = 30
 MOST = 200
@@ -39,6 +40,7 @@ class Filter:
     text: str = ''
     institution: str = ''
     policy: str = ''
+    against: str = ''
     category: str = ''
     outcome: str = ''
     before: str = ''
@@ -88,16 +90,21 @@ class Page:
 
 @dataclass(frozen=True)
 class PolicyCard:
-    """What the public may see of a policy: no address, no reason, nothing of its owner."""
+    """
+    What the public may see of a policy: no address, no reason, nothing of its owner.
+
+    Of an ``imported`` one only the name and its results are known: the rest is None.
+    """
 
     id: int
     name: str
-    owner: str
-    open_source: bool
+    owner: str | None
+    open_source: bool | None
     description: str
-    robot: str
-    action_space: str
+    robot: str | None
+    action_space: str | None
     state: str
+    imported: bool = False
 
 
 class Browse:
@@ -105,6 +112,10 @@ class Browse:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def tallies(self, by: TallyBy) -> list[PairTally]:
+        """Return every verdict that counts, added up by group and pair."""
+        return tallies(self._database, by)
 
     def page(self, wanted: Filter) -> Page:
         """Return the newest evaluations that pass the filter; DataError for a bad key."""
@@ -157,7 +168,7 @@ class Browse:
         query = _cards().where(policies.c.state.in_(
             [PolicyState.POOL.value, PolicyState.RETIRED.value, PolicyState.SUSPENDED.value]))
         with self._database.read() as connection:
-            return [PolicyCard(**row) for row in connection.execute(query).mappings()]
+            return [_card(row) for row in connection.execute(query).mappings()]
 
     def card(self, name: str) -> PolicyCard:
         """Return a policy by name; DataError when there is none to show."""
@@ -182,10 +193,11 @@ class Browse:
             clauses.append(sessions.c.category == wanted.category)
         if wanted.outcome:
             clauses.append(_outcome(wanted.outcome))
-        if wanted.policy:
-            number = self._policy_id(wanted.policy)
-            clauses.append(sa.or_(sessions.c.policy_a_id == number,
-                                  sessions.c.policy_b_id == number))
+        for name in (wanted.policy, wanted.against):
+            if name:
+                number = self._policy_id(name)
+                clauses.append(sa.or_(sessions.c.policy_a_id == number,
+                                      sessions.c.policy_b_id == number))
         if wanted.before:
             clauses.append(_older(wanted.before))
         return clauses
@@ -243,8 +255,16 @@ def _evaluation(row: sa.RowMapping) -> Evaluation:
 def _cards() -> sa.Select[Any]:
     p = policies.c
     return sa.select(p.id, p.name, accounts.c.name.label('owner'), p.open_source, p.description,
-                     p.robot, p.action_space, p.state).join_from(
+                     p.robot, p.action_space, p.state, p.address).join_from(
         policies, accounts).order_by(p.name)
+
+
+def _card(row: sa.RowMapping) -> PolicyCard:
+    known = PolicyCard(**{str(name): value for name, value in row.items() if name != 'address'})
+    if row['address']:
+        return known
+    return replace(known, owner=None, open_source=None, robot=None, action_space=None,
+                   imported=True)
 
 
 def _outcome(outcome: str) -> sa.ColumnElement[bool]:

@@ -76,7 +76,7 @@ def _names(connection: Connection, clock: Clock, given: Sequence[RoboArenaSessio
     wanted = {name for s in given for name in (s.policy_a, s.policy_b)}
     wanted |= {r.policy for s in given for r in s.rollouts}
     policy_ids = _ensure(connection, policies, sorted(wanted), lambda name: {
-        'owner_id': account_ids[OWNER], 'address': '', 'open_source': True, 'description': '',
+        'owner_id': account_ids[OWNER], 'address': '', 'open_source': False, 'description': '',
         'robot': 'any', 'action_space': 'joint_position', 'external_cameras': 1,
         'wrist_camera': True, 'stereo': False, 'state': PolicyState.RETIRED.value,
         'reason': 'imported', 'failures': 0, 'requested': 0, 'healthy': False, 'checked_ns': 0,

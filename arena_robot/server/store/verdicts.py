@@ -87,9 +87,11 @@ def counted_verdicts(connection: Connection, open_source: bool = False) -> list[
         sessions.c.institution, sessions.c.prompt, sessions.c.created_ns).select_from(
         sessions.join(a, sessions.c.policy_a_id == a.c.id)
         .join(b, sessions.c.policy_b_id == b.c.id)
-        .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(_counts())
+        .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(that_counts())
     if open_source:
-        query = query.where(a.c.open_source, b.c.open_source)
+        # Of an imported policy, which has no address, nobody knows that.
+        query = query.where(a.c.open_source, b.c.open_source, a.c.address != '',
+                            b.c.address != '')
     rows = connection.execute(query.order_by(sessions.c.created_ns)).all()
     nan = float('nan')
     return [Comparison(r.id, r.a, r.b, Preference(r.preference),
@@ -102,7 +104,7 @@ def tally_of_verdicts(connection: Connection) -> dict[tuple[int, int, str], int]
     """Return how often each verdict fell, by (policy A, policy B, preference)."""
     columns = (sessions.c.policy_a_id, sessions.c.policy_b_id, sessions.c.preference)
     rows = connection.execute(sa.select(*columns, sa.func.count()).where(
-        _counts()).group_by(*columns)).all()
+        that_counts()).group_by(*columns)).all()
     return {(int(r[0]), int(r[1]), str(r[2])): int(r[3]) for r in rows}
 
 
@@ -110,11 +112,12 @@ def verdicts_version(connection: Connection) -> tuple[int, int]:
     """Return what changes with every verdict that counts: how many, and when the last."""
     row = connection.execute(sa.select(
         sa.func.count(), sa.func.coalesce(sa.func.max(sessions.c.accepted_ns), 0),
-    ).where(_counts())).one()
+    ).where(that_counts())).one()
     return int(row[0]), int(row[1])
 
 
-def _counts() -> sa.ColumnElement[bool]:
+def that_counts() -> sa.ColumnElement[bool]:
+    """Return the condition for a session whose verdict counts in rankings."""
     # A policy against itself says nothing; old imports may have left such rows.
     return sa.and_(sessions.c.valid, sessions.c.preference.is_not(None),
                    sessions.c.accepted_ns.is_not(None), sessions.c.withdrawn_ns.is_(None),

@@ -9,9 +9,11 @@ from urllib.parse import parse_qs
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from fastapi.templating import Jinja2Templates
+from starlette.exceptions import HTTPException
 
 import arena_robot
 from arena_robot.core.errors import ArenaError, DataError, RankingError, Unauthorised
@@ -24,8 +26,11 @@ from arena_robot.server.results import Results
 from arena_robot.server.store.browse import MARKS, OUTCOMES, Browse, Filter
 from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.web.site import view_models
+from arena_robot.web.site.downloads import add_downloads
 from arena_robot.web.site.files import file_response
 from arena_robot.web.site.log import add_log
+from arena_robot.web.site.head import HeadAsGet
+from arena_robot.web.site.result_pages import add_result_pages
 
 FORM_BYTES = 4096
 HERE = Path(__file__).parent
@@ -67,6 +72,9 @@ def site(parts: SiteParts) -> FastAPI:
     _owner_pages(app, pages, parts)
     _api(app, parts)
     add_log(app, parts.log, parts.results)
+    add_result_pages(app, pages, parts.results, parts.browse)
+    add_downloads(app, pages, parts.browse)
+    app.add_middleware(HeadAsGet)
     return app
 
 
@@ -84,6 +92,18 @@ def _protect(app: FastAPI, pages: Jinja2Templates) -> None:
         if request.url.path.startswith('/api'):
             return JSONResponse({'code': error.code, 'message': str(error)}, status)
         return pages.TemplateResponse(request, 'error.html', {'error': error}, status)
+
+    @app.exception_handler(HTTPException)
+    async def not_there(request: Request, error: HTTPException) -> Response:
+        found = UnknownSession(f'{error.detail}: {request.url.path:.200}')
+        if request.url.path.startswith('/api'):
+            return JSONResponse({'code': found.code, 'message': str(found)}, error.status_code)
+        return pages.TemplateResponse(request, 'error.html', {'error': found}, error.status_code)
+
+    @app.exception_handler(RequestValidationError)
+    async def wrong(request: Request, error: RequestValidationError) -> Response:
+        told = '; '.join(f"{one['loc'][-1]}: {one['msg']}" for one in error.errors())
+        return await refused(request, DataError(told))
 
 
 def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None:
@@ -191,5 +211,5 @@ def _api(app: FastAPI, parts: SiteParts) -> None:
     def policy(name: str) -> Response:
         row = view_models.row_of(parts.results, name)
         return JSONResponse(plain({**parts.browse.card(name).__dict__,
-                                   'standing': None if row is None else row.__dict__}))
+                                   'standing': None if row is None else dataclasses.asdict(row)}))
 

@@ -1,0 +1,97 @@
+"""Counted verdicts of pairs, by institution or by category."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+import sqlalchemy as sa
+
+from arena_robot.core.episode import Preference
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.schema import policies, sessions
+from arena_robot.server.store.verdicts import that_counts
+
+
+class TallyBy(str, Enum):
+    """What sessions are grouped by."""
+
+    INSTITUTION = 'institution'
+    CATEGORY = 'category'
+
+
+@dataclass(frozen=True)
+class PairTally:
+    """How often a pair of policies, in slots A and B, got a verdict within one group."""
+
+    group: str
+    policy_a: str
+    policy_b: str
+    preference: Preference
+    count: int
+
+
+@dataclass
+class Score:
+    """Wins, ties and losses; ``share`` counts a tie half."""
+
+    wins: int = 0
+    ties: int = 0
+    losses: int = 0
+
+    @property
+    def count(self) -> int:
+        """Return the number of comparisons."""
+        return self.wins + self.ties + self.losses
+
+    @property
+    def share(self) -> float:
+        """Return the share of comparisons won; NaN without any."""
+        return (self.wins + self.ties / 2) / self.count if self.count else float('nan')
+
+
+def tallies(database: Database, by: TallyBy) -> list[PairTally]:
+    """Return every verdict that counts, added up by group and pair."""
+    a, b, group = policies.alias('a'), policies.alias('b'), sessions.c[by.value]
+    query = sa.select(
+        group.label('what'), a.c.name.label('a'), b.c.name.label('b'), sessions.c.preference,
+        sa.func.count().label('n')).select_from(
+        sessions.join(a, sessions.c.policy_a_id == a.c.id)
+        .join(b, sessions.c.policy_b_id == b.c.id)).where(that_counts()).group_by(
+        group, a.c.name, b.c.name, sessions.c.preference)
+    with database.read() as connection:
+        return [PairTally(r.what or '', r.a, r.b, Preference(r.preference), r.n)
+                for r in connection.execute(query)]
+
+
+def scores_by_group(found: Iterable[PairTally]) -> dict[str, dict[str, Score]]:
+    """Return each policy's score within each group; groups with more comparisons first."""
+    groups: dict[str, dict[str, Score]] = {}
+    for one in found:
+        policies_of = groups.setdefault(one.group, {})
+        first = policies_of.setdefault(one.policy_a, Score())
+        second = policies_of.setdefault(one.policy_b, Score())
+        _add(first, one.preference, Preference.A, one.count)
+        _add(second, one.preference, Preference.B, one.count)
+    order = sorted(groups, key=lambda g: (-sum(s.count for s in groups[g].values()), g))
+    return {group: dict(sorted(groups[group].items(), key=lambda item: (-item[1].share, item[0])))
+            for group in order}
+
+
+def between(found: Iterable[PairTally], first: str, second: str) -> dict[str, Score]:
+    """Return the score of ``first`` against ``second`` within each group where they met."""
+    out: dict[str, Score] = {}
+    for one in found:
+        if (one.policy_a, one.policy_b) == (first, second):
+            _add(out.setdefault(one.group, Score()), one.preference, Preference.A, one.count)
+        elif (one.policy_a, one.policy_b) == (second, first):
+            _add(out.setdefault(one.group, Score()), one.preference, Preference.B, one.count)
+    return dict(sorted(out.items(), key=lambda item: (-item[1].count, item[0])))
+
+
+def _add(score: Score, said: Preference, mine: Preference, count: int) -> None:
+    if said is Preference.TIE:
+        score.ties += count
+    elif said is mine:
+        score.wins += count
+    else:
+        score.losses += count

@@ -1,0 +1,130 @@
+"""The results as files: CSV, JSON lines, a feed; and the pages that explain them."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator, Sequence
+from email.utils import format_datetime
+from xml.sax.saxutils import escape
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
+from fastapi.templating import Jinja2Templates
+
+from arena_robot.core.iso_time import to_iso, to_utc
+from arena_robot.server.store.browse import MOST, Browse, Evaluation, Filter
+
+# Columns of the table, as `arena rank --sessions` reads them, and what each one holds.
+COLUMNS = {
+    'session_uuid': 'the session', 'institution': 'where it was evaluated',
+    'created': 'when it began, ISO 8601 in UTC', 'valid': '1 if the comparison was fair, else 0',
+    'preference': 'A, B or TIE; empty if there is none', 'policy_a': 'the policy in slot A',
+    'policy_b': 'the policy in slot B', 'progress_a': 'how far A got, 0 to 1',
+    'progress_b': 'how far B got, 0 to 1', 'category': 'kind of task, from its words',
+    'instruction': 'the task as the evaluator typed it',
+    'feedback_text': 'why one was preferred, as the evaluator typed it'}
+FORMULA = ('=', '+', '-', '@', '\t', '\r')
+FEED = 30
+NOT_XML = re.compile('[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
+
+
+def every(browse: Browse) -> Iterator[Evaluation]:
+    """Yield every evaluation that the public sees, newest first."""
+    before = ''
+    while True:
+        page = browse.page(Filter(before=before, limit=MOST))
+        yield from page.evaluations
+        if not page.next:
+            return
+        before = page.next
+
+
+def csv_lines(browse: Browse) -> Iterator[str]:
+    """Yield the table line by line."""
+    yield _line(list(COLUMNS))
+    for e in every(browse):
+        said = e.verdict
+        yield _line([e.id, e.institution, to_iso(e.created_ns) if e.created_ns else '',
+                     int(said.valid), said.preference.value if said.preference else '',
+                     e.policy_a, e.policy_b, _share(said.progress_a), _share(said.progress_b),
+                     e.category, _text(e.prompt), _text(said.explanation)])
+
+
+def json_lines(browse: Browse) -> Iterator[str]:
+    """Yield one JSON object a line, with every field."""
+    for e in every(browse):
+        yield json.dumps(e.plain(), ensure_ascii=False, default=str) + '\n'
+
+
+def feed(browse: Browse, site: str) -> str:
+    """Return the newest evaluations as RSS 2.0; ``site`` is the address of the site."""
+    items = ''.join(
+        f'<item><title>{escape(_clean(_title(e)))}</title>'
+        f'<link>{escape(f"{site}/evaluations/{e.id}")}</link>'
+        f'<guid isPermaLink="false">{escape(e.id)}</guid>'
+        f'<pubDate>{format_datetime(to_utc(e.created_ns))}</pubDate>'
+        f'<description>{escape(_clean(e.verdict.explanation))}</description></item>\n'
+        for e in browse.page(Filter(limit=FEED)).evaluations)
+    return ('<?xml version="1.0" encoding="utf-8"?>\n<rss version="2.0"><channel>'
+            f'<title>arena: evaluations</title><link>{escape(site)}/</link>'
+            '<description>Double-blind comparisons of robot policies</description>\n'
+            f'{items}</channel></rss>\n')
+
+
+def add_downloads(app: FastAPI, pages: Jinja2Templates, browse: Browse) -> None:
+    """Add files, feed, and the pages about the data and the method to the site."""
+    @app.get('/data/sessions.csv')
+    def table() -> Response:
+        return _download(csv_lines(browse), 'text/csv; charset=utf-8', 'sessions.csv')
+
+    @app.get('/data/evaluations.jsonl')
+    def lines() -> Response:
+        return _download(json_lines(browse), 'application/x-ndjson', 'evaluations.jsonl')
+
+    @app.get('/feed.xml')
+    def rss(request: Request) -> Response:
+        site = str(request.base_url).rstrip('/')
+        return Response(feed(browse, site), media_type='application/rss+xml')
+
+    @app.get('/data', response_class=HTMLResponse)
+    def data(request: Request) -> Response:
+        return pages.TemplateResponse(request, 'data.html', {'columns': COLUMNS})
+
+    @app.get('/about', response_class=HTMLResponse)
+    def about(request: Request) -> Response:
+        return pages.TemplateResponse(request, 'about.html', {
+            'site': str(request.base_url).rstrip('/')})
+
+
+def _download(lines: Iterator[str], media_type: str, name: str) -> Response:
+    return StreamingResponse(lines, media_type=media_type, headers={
+        'Content-Disposition': f'attachment; filename="{name}"'})
+
+
+def _line(values: Sequence[object]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator='\n').writerow(values)
+    return out.getvalue()
+
+
+def _text(text: str) -> str:
+    # A spreadsheet would compute it.
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def _share(value: float | None) -> str:
+    return '' if value is None else f'{value:g}'
+
+
+def _title(e: Evaluation) -> str:
+    said = {'A': f'{e.policy_a} preferred to {e.policy_b}',
+            'B': f'{e.policy_b} preferred to {e.policy_a}'}
+    preference = e.verdict.preference
+    result = said.get(preference.value if preference else '', f'{e.policy_a} and {e.policy_b}')
+    return f'{e.prompt or "(no instruction kept)"}: {result}'
+
+
+def _clean(text: str) -> str:
+    """Return the text without characters that XML does not allow."""
+    return NOT_XML.sub('', text)

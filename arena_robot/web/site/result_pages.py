@@ -1,0 +1,118 @@
+"""Pages of results beside the leaderboard: all policies, two policies, groups of sessions."""
+
+import math
+from dataclasses import dataclass
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, Response
+from fastapi.templating import Jinja2Templates
+
+from arena_robot.ranking.stated import LEAST_SESSIONS
+from arena_robot.server.results import Results
+from arena_robot.server.store.browse import Browse, Filter, PolicyCard
+from arena_robot.server.store.tallies import Score, TallyBy, between, scores_by_group
+from arena_robot.web.site import view_models
+
+Z95 = 1.959964
+SHOWN_PAIRS = 5
+SLOTS = ('A', 'B')
+
+
+@dataclass(frozen=True)
+class PolicyLine:
+    """A policy in the index: its card, and its line of the default leaderboard if it has one."""
+
+    card: PolicyCard
+    row: view_models.Row | None
+
+
+@dataclass(frozen=True)
+class ScoreView:
+    """A score as shown: counts always, share and interval only of enough comparisons."""
+
+    name: str
+    score: Score
+    few: bool
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class FilmPair:
+    """One session of two policies with a video of each slot."""
+
+    session_id: str
+    prompt: str
+    policies: tuple[str, str]
+    addresses: tuple[str, str]
+
+
+def policy_lines(results: Results, browse: Browse) -> list[PolicyLine]:
+    """Return every policy, the ranked ones first and best first."""
+    rows = {row.policy: row for row in view_models.board(results, 'bt', False).rows}
+    lines = [PolicyLine(card, rows.get(card.name)) for card in browse.cards()]
+    return sorted(lines, key=lambda line: (line.row.rank if line.row else math.inf,
+                                           line.card.name))
+
+
+def score_view(name: str, score: Score) -> ScoreView:
+    """Return a score with Wilson's 95 % interval, or marked as too few to tell."""
+    low, high = wilson(score.share, score.count) if score.count else (0.0, 1.0)
+    return ScoreView(name, score, score.count < LEAST_SESSIONS, low, high)
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share of ``count`` comparisons."""
+    square = Z95 * Z95 / count
+    middle = (share + square / 2) / (1 + square)
+    half = Z95 * math.sqrt((share * (1 - share) + square / 4) / count) / (1 + square)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def film_pairs(browse: Browse, first: str, second: str) -> list[FilmPair]:
+    """Return the newest sessions of two policies that have a video of both."""
+    found: list[FilmPair] = []
+    for e in browse.page(Filter(policy=first, against=second, limit=4 * SHOWN_PAIRS)).evaluations:
+        videos = browse.videos(e.id)
+        common = [path for path in videos.get('A', []) if path in videos.get('B', [])]
+        if common and len(found) < SHOWN_PAIRS:
+            found.append(FilmPair(e.id, e.prompt, (e.policy_a, e.policy_b), (
+                f'/files/{e.id}/A/{common[0]}', f'/files/{e.id}/B/{common[0]}')))
+    return found
+
+
+def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
+                     browse: Browse) -> None:
+    """Add the pages to the site."""
+    @app.get('/policies', response_class=HTMLResponse)
+    def policies(request: Request) -> Response:
+        return pages.TemplateResponse(request, 'policies.html', {
+            'lines': policy_lines(results, browse)})
+
+    @app.get('/versus', response_class=HTMLResponse)
+    def versus(request: Request, a: str = '', b: str = '') -> Response:
+        known = [card.name for card in browse.cards()]
+        shown: dict[str, object] = {'policies': known, 'a': a, 'b': b, 'total': None}
+        if a and b and a != b:
+            browse.card(a), browse.card(b)
+            met = between(browse.tallies(TallyBy.CATEGORY), a, b)
+            total = Score(sum(s.wins for s in met.values()), sum(s.ties for s in met.values()),
+                          sum(s.losses for s in met.values()))
+            shown |= {'total': score_view(a, total), 'films': film_pairs(browse, a, b),
+                      'by_category': [score_view(name, score) for name, score in met.items()],
+                      'page': browse.page(Filter(policy=a, against=b, limit=10))}
+        return pages.TemplateResponse(request, 'versus.html', shown)
+
+    @app.get('/by/{group}', response_class=HTMLResponse)
+    def by(request: Request, group: TallyBy) -> Response:
+        groups = scores_by_group(browse.tallies(group))
+        return pages.TemplateResponse(request, 'groups.html', {
+            'by': group.value, 'least': LEAST_SESSIONS, 'groups': [
+                (name, [score_view(policy, score) for policy, score in scores.items()])
+                for name, scores in groups.items()]})
+
+    @app.get('/api/by/{group}')
+    def by_json(group: TallyBy) -> dict[str, dict[str, dict[str, int]]]:
+        return {name: {policy: {'wins': s.wins, 'ties': s.ties, 'losses': s.losses}
+                       for policy, s in scores.items()}
+                for name, scores in scores_by_group(browse.tallies(group)).items()}

@@ -1,0 +1,224 @@
+"""Pages beside the leaderboard, downloads, and what readers without eyes or a mouse need."""
+
+import csv
+import io
+import json
+import re
+import sys
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import httpx
+import pytest
+from test_site import NASTY, Place, finished
+
+from arena_robot.core.episode import Preference
+from arena_robot.core.verdict import Verdict
+from arena_robot.records.roboarena import RoboArenaSession
+from arena_robot.records.roboarena_csv import read_tables
+from arena_robot.server.store.evaluations import insert_evaluations
+from arena_robot.web.site.result_pages import wilson
+
+FORMULA = '=HYPERLINK("http://x","y")'
+PAGES = ('/', '/matrix', '/policies', '/policies/crimson-7b', '/policies/elsewhere',
+         '/evaluations', '/evaluations/{id}', '/versus', '/versus?a=crimson-7b&b=azure-fast',
+         '/by/category', '/by/institution', '/data', '/about', '/owner', '/no/such/page')
+
+
+@pytest.fixture(scope='module')
+def place(tmp_path_factory):
+    made = Place(tmp_path_factory.mktemp('site'))
+    said = 'put the cup on the plate'
+    for number in range(12):
+        made.sessions.append(finished(made.server, made.caller, said, Verdict(
+            progress_a=0.2, progress_b=0.8, preference=Preference.B, explanation=FORMULA),
+            100 + number))
+    insert_evaluations(made.server.database, made.server.sessions._clock, [RoboArenaSession(
+        f'import-{k}', 'elsewhere', 'nowhere', True, Preference.A, 'penn', 'eve',
+        '2025-03-21T11:02:24', '2025-03-21T11:12:24', 'fine', rollouts=()) for k in range(3)])
+    made.server.results.forget()
+    yield made
+    made.close()
+
+
+def test_of_an_imported_policy_only_what_is_known_is_shown(place):
+    page = place.get('/policies/elsewhere').text
+    assert 'not known here' in page
+    assert 'open source' not in page.split('<main>')[1].split('</main>')[0]
+    assert 'joint_position' not in page
+    card = place.get('/api/policies/elsewhere').json()
+    assert card['imported'] is True
+    assert (card['open_source'], card['action_space'], card['robot'], card['owner']) == (
+        None, None, None, None)
+    own = place.get('/api/policies/crimson-7b').json()
+    assert (own['imported'], own['open_source'], own['owner']) == (False, False, 'olga')
+    assert 'elsewhere' not in place.get('/?open_source=true').text
+
+
+def test_the_index_has_every_policy_and_says_what_is_imported(place):
+    page = place.get('/policies').text
+    for name in ('crimson-7b', 'azure-fast', 'elsewhere', 'nowhere'):
+        assert f'/policies/{name}"' in page
+    assert page.count('imported; not known') == 2
+
+
+def test_two_policies_meet_on_a_page_with_their_videos_in_step(place):
+    page = place.get('/versus?a=crimson-7b&b=azure-fast').text
+    matrix = place.get('/api/matrix').json()
+    i, j = matrix['policies'].index('crimson-7b'), matrix['policies'].index('azure-fast')
+    cell = matrix['cells'][i][j]
+    shown = [int(n) for n in re.findall(r'<dd>(\d+)</dd>', page)[:3]]
+    assert shown == [cell['wins'], cell['ties'], cell['losses']]
+    assert page.count('<video') == 10
+    assert '95 % interval' in page
+    assert place.get('/versus?a=azure-fast&b=crimson-7b').status_code == 200
+
+
+def test_of_few_comparisons_no_share_is_stated(place):
+    page = place.get('/versus?a=elsewhere&b=nowhere').text
+    assert 'too few to tell' in page
+    assert '100 %' not in page
+    institutions = place.get('/by/institution').text
+    assert 'too few to tell' in institutions.split('<h2>penn</h2>')[1]
+    assert place.get('/api/by/institution').json()['penn']['elsewhere'] == {
+        'wins': 3, 'ties': 0, 'losses': 0}
+
+
+@pytest.mark.parametrize('query', ['?a=crimson-7b&b=crimson-7b', '?a=crimson-7b', '?a=&b='])
+def test_the_page_of_two_policies_asks_for_two(place, query):
+    assert 'preferred</dt>' not in place.get(f'/versus{query}').text
+
+
+def test_wilson_is_never_a_point():
+    low, high = wilson(1.0, 10)
+    assert (round(low, 3), round(high, 9)) == (0.722, 1.0)
+    assert wilson(0.5, 100)[0] == pytest.approx(0.404, abs=1e-3)
+
+
+def test_the_table_can_be_ranked_and_no_cell_is_a_formula(place, tmp_path):
+    text = place.get('/data/sessions.csv').text
+    path = tmp_path / 'sessions.csv'
+    path.write_text(text, encoding='utf-8')
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == len(place.get('/api/evaluations?limit=200').json()['evaluations'])
+    assert not [cell for row in rows for cell in row.values() if cell[:1] in '=+@\t\r' and cell]
+    assert len(read_tables(path, None).comparisons()) >= 12
+    assert 'ada' not in {cell for row in rows for cell in row.values()}, 'evaluators are not named'
+
+
+def test_json_lines_have_the_text_itself(place):
+    lines = [json.loads(line) for line in place.get('/data/evaluations.jsonl').text.splitlines()]
+    assert FORMULA in {one['explanation'] for one in lines}
+    assert {one['id'] for one in lines} >= set(place.sessions[-12:])
+
+
+def test_the_feed_is_valid_xml_whatever_people_typed(place):
+    answer = place.get('/feed.xml')
+    assert answer.headers['content-type'].startswith('application/rss+xml')
+    items = ET.fromstring(answer.text).findall('./channel/item')
+    assert items[0].findtext('title')
+    assert all(item.findtext('link').startswith(str(place.client.base_url).rstrip('/'))
+               for item in items)
+
+
+def test_what_is_not_there_is_a_page_for_people_and_json_for_programs(place):
+    page = place.client.get('/no/such/page')
+    assert (page.status_code, page.headers['content-type'][:9]) == (404, 'text/html')
+    assert 'That did not work' in page.text
+    assert page.headers['content-security-policy']
+    assert place.client.get('/api/nothing').json()['message'] == 'Not Found: /api/nothing'
+    assert place.client.get('/evaluations?limit=many').status_code == 400
+    assert place.client.get('/by/colour').status_code == 400
+
+
+@pytest.mark.parametrize('path', ['/', '/api/standings', '/data/sessions.csv', '/no/such/page'])
+def test_head_answers_what_get_does_without_a_body(place, path):
+    with httpx.Client(base_url=place.client.base_url) as client:
+        head, get = client.head(path), client.get(path)
+        assert (head.status_code, head.content) == (get.status_code, b'')
+        assert head.headers['content-type'] == get.headers['content-type']
+
+
+class Reader(HTMLParser):
+    """Finds what a screen reader stumbles over: the checks of axe-core that need no layout."""
+
+    VOID = ('input', 'select', 'textarea')
+
+    def __init__(self):
+        super().__init__()
+        self.found, self.labels, self.levels, self.stack, self.text = [], 0, [], [], {}
+        self.seen = []
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.seen.append(tag)
+        if tag == 'html' and not given.get('lang'):
+            self.found.append('html without lang')
+        if tag == 'img' and 'alt' not in given:
+            self.found.append('img without alt')
+        if tag in self.VOID and not any(
+                open_tag == 'label' for open_tag, _ in self.stack) and not given.get('aria-label'):
+            self.found.append(f'{tag} without label')
+        if re.fullmatch('h[1-6]', tag):
+            self.levels.append(int(tag[1]))
+        if given.get('tabindex', '0') not in ('0', '-1'):
+            self.found.append(f'tabindex {given["tabindex"]}')
+        if tag not in ('input', 'meta', 'link', 'img', 'br', 'hr', 'option'):
+            self.stack.append((tag, given))
+            self.text[len(self.stack)] = given.get('aria-label', '')
+
+    def handle_data(self, data):
+        for depth in range(1, len(self.stack) + 1):
+            self.text[depth] = self.text.get(depth, '') + data.strip()
+
+    def handle_endtag(self, tag):
+        while self.stack:
+            (last, _), text = self.stack[-1], self.text.get(len(self.stack), '')
+            self.stack.pop()
+            if last in ('a', 'button', 'title', 'label') and not text:
+                self.found.append(f'{last} without text')
+            if last == tag:
+                return
+
+
+@pytest.mark.parametrize('path', PAGES)
+def test_a_page_can_be_read_without_eyes(place, path):
+    reader = Reader()
+    reader.feed(place.client.get(path.format(id=place.sessions[0])).text)
+    levels = reader.levels
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in pairwise(levels)), levels
+    assert {'main', 'nav', 'title', 'header', 'footer'} <= set(reader.seen)
+    assert reader.found == []
+
+
+def ratio(first, second):
+    """Return the contrast of two colours, as WCAG 2 defines it."""
+    def light(colour):
+        colour = colour if len(colour) == 7 else '#' + ''.join(2 * c for c in colour[1:])
+        parts = [int(colour[k:k + 2], 16) / 255 for k in (1, 3, 5)]
+        red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4
+                            for p in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    low, high = sorted((light(first), light(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize('theme', [0, 1])
+def test_text_stands_out_from_its_ground_in_light_and_dark(theme):
+    style = Path(sys.modules['arena_robot.web.site.app'].__file__).parent / 'static' / 'site.css'
+    colours = dict(re.findall(r'--(\w+): (#[0-9a-f]{3,6})', re.findall(
+        r':root \{([^}]*)\}', style.read_text(encoding='utf-8'))[theme]))
+    for text in ('ink', 'soft', 'key', 'bad', 'good'):
+        for ground in ('paper', 'wash'):
+            assert ratio(colours[text], colours[ground]) >= 4.5, (text, ground)
+
+
+def test_what_people_typed_stays_text_on_every_page(place):
+    for path in PAGES:
+        text = place.client.get(path.format(id=place.sessions[0])).text
+        assert NASTY[:20] not in text
+        assert not re.search(r'(src|href)="(https?:)?//', text), 'no external resources'
