@@ -28,8 +28,8 @@ from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.web.site import view_models
 from arena_robot.web.site.downloads import add_downloads
 from arena_robot.web.site.files import file_response
-from arena_robot.web.site.log import add_log
 from arena_robot.web.site.head import HeadAsGet
+from arena_robot.web.site.log import add_log
 from arena_robot.web.site.result_pages import add_result_pages
 
 FORM_BYTES = 4096
