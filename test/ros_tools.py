@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 VARIABLE = 'ARENA_ROS_TOOLS'
+OWN = Path(__file__).parents[1] / 'install' / 'arena_robot'  # as its setup.bash adds it
 NEEDED = ('ros2cli', 'ros2launch', 'launch_ros', 'control_msgs')
 
 
@@ -32,11 +33,12 @@ def environment():
     def joined(name, found):
         return os.pathsep.join([*map(str, found), *filter(None, [os.environ.get(name, '')])])
     here = prefixes()
-    return {**os.environ, 'PYTHONUNBUFFERED': '1', 'ROS_LOCALHOST_ONLY': '0',
+    return {**os.environ, 'PYTHONUNBUFFERED': '1',
             'PATH': joined('PATH', [Path(sys.executable).parent]),
             'AMENT_PREFIX_PATH': joined('AMENT_PREFIX_PATH', here),
             'PYTHONPATH': joined('PYTHONPATH', (
-                folder for path in here for folder in path.glob('lib/python3*/site-packages'))),
+                folder for path in (*here, OWN)
+                for folder in path.glob('lib/python3*/site-packages'))),
             'LD_LIBRARY_PATH': joined('LD_LIBRARY_PATH', (
                 path / 'lib' for path in here if list(path.glob('lib/*.so'))))}
 

@@ -35,7 +35,17 @@ def main(namespace):
             moving.set()
     node.create_subscription(JointState, 'arm_node/measured_joint_states', heard, 10)
     client = ActionClient(node, FollowJointTrajectory, 'arm_node/follow_joint_trajectory')
-    threading.Thread(target=rclpy.spin, args=(node,), daemon=True).start()
+    spinning = threading.Thread(target=rclpy.spin, args=(node,))
+    spinning.start()
+    try:
+        sys.stdout.write(follow(client, moving, speeds, feedbacks))
+    finally:
+        rclpy.shutdown()
+        spinning.join()
+
+
+def follow(client, moving, speeds, feedbacks):
+    """Send a goal, cancel it while the arm moves, and return what happened."""
     if not client.wait_for_server(20.0):
         raise SystemExit('no server')
     goal = FollowJointTrajectory.Goal()
@@ -56,10 +66,9 @@ def main(namespace):
         if time.monotonic() > asked_s + 5.0:
             raise SystemExit('it does not come to rest')
     last_s = max(at_s for at_s, speed in speeds if speed > 0.02)
-    sys.stdout.write(f'canceled={status == GoalStatus.STATUS_CANCELED} '
-                     f'feedback={len(feedbacks)} rest_ms={1e3 * (last_s - asked_s):.0f}\n')
+    return (f'canceled={status == GoalStatus.STATUS_CANCELED} feedback={len(feedbacks)} '
+            f'rest_ms={1e3 * (last_s - asked_s):.0f}\n')
 
 
 if __name__ == '__main__':
     main(sys.argv[1])
-    sys.stdout.flush()

@@ -123,8 +123,10 @@ def test_a_configuration_error_is_not_repeated(tmp_path):
     path = tmp_path / 'lab.yaml'
     path.write_text('/**/arm_node: {ros__parameters: {reset_joints: [0.0, 0.1]}}\n')
     launched = Launched('station.launch.py', f'params_file:={path}', 'respawn_delay:=0.1')
-    assert launched.popen.wait(60.0) is not None
-    said = launched.end()
+    try:
+        launched.popen.wait(60.0)
+    finally:
+        said = launched.end()
     assert 'reset_joints needs 7 numbers, found 2' in said
     assert said.count('process started with pid') == 1
 

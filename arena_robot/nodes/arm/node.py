@@ -19,6 +19,7 @@ from arena_robot.nodes import backends, convert, diagnostics, qos
 from arena_robot.nodes.arm.actions import ArmActions
 from arena_robot.nodes.arm.commands import ArmCommands
 from arena_robot.nodes.arm.params import ArmParams, LimitParams, reset_joints_within
+from arena_robot.nodes.arm.transforms import ArmTransforms
 from arena_robot.nodes.parameters import declare
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
@@ -65,6 +66,7 @@ class ArmNode(PartNode[ArmParams]):
         self._pose = self._publisher(PoseStamped, '~/current_pose')
         self._wrench = self._publisher(WrenchStamped, '~/external_wrench_in_base_frame')
         self._state = self._publisher(ArmStateMessage, '~/arm_state', qos.STATE)
+        self._transforms = ArmTransforms(self)
         self.commands = ArmCommands(self, self.guard, self.joint_names, self.base_frame)
         self.actions = ArmActions(self, self.commands)
         self.trigger('stop', self._stop)
@@ -138,6 +140,7 @@ class ArmNode(PartNode[ArmParams]):
             self._state_due_ns = (stamp_ns if late else self._state_due_ns) + period_ns
             self._state.publish(self._arm_state(state, stamp_ns))
             self._publish_broadcast(state, stamp_ns)
+            self._transforms.publish(state.q, stamp_ns)
 
     def _publish_broadcast(self, state: ArmState, stamp_ns: int) -> None:
         """Publish the topics of Franka's state broadcaster that have subscribers."""

@@ -1,0 +1,76 @@
+"""URDF of an arm with its gripper, from the table of robots; shapes are plain cylinders."""
+
+from collections.abc import Iterator
+
+from arena_robot.core.observation import DOF
+from arena_robot.safety.robots import Robot, robot_of
+
+# Radius and length (m) of the cylinder that stands for a link, along its z axis, and its centre.
+SHAPES = ((0.09, 0.14, 0.07), (0.06, 0.28, -0.19), (0.06, 0.12, 0.0), (0.06, 0.20, -0.12),
+          (0.06, 0.12, 0.0), (0.05, 0.26, -0.26), (0.05, 0.08, 0.0), (0.045, 0.06, 0.05),
+          (0.03, 0.01, 0.0))
+KNUCKLE_CLOSED = 0.8
+
+
+def urdf(robot_type: str, prefix: str = '') -> str:
+    """
+    Return the URDF of an arm: links 0 to 8, seven revolute joints, a Robotiq 2F-85 at the flange.
+
+    Positions and speeds are limited as the maker does; the forward kinematics is
+    :func:`arena_robot.safety.kinematics.frames`. Raises ConfigError for an unknown robot.
+    """
+    robot = robot_of(robot_type)
+    name = robot.arm_name(prefix)
+    lines = ['<?xml version="1.0"?>', f'<robot name="{name}">',
+             *(_link(f'{name}_link{i}', *shape) for i, shape in enumerate(SHAPES)),
+             *_joints(robot, prefix, name), *_gripper(name, prefix), '</robot>']
+    return '\n'.join(lines) + '\n'
+
+
+def joint_origins(robot: Robot) -> list[tuple[tuple[float, float, float], float]]:
+    """Return the place (m) and the roll (rad) of each joint in the link before it."""
+    return [((a, -d * sine, d * cosine), alpha) for (a, d, alpha) in robot.dh
+            for sine, cosine in [_turn(alpha)]]
+
+
+def _turn(alpha: float) -> tuple[float, float]:
+    """Return sine and cosine of a quarter turn, 1, 0 or -1 exactly."""
+    quarter = 0 if alpha == 0.0 else 1 if alpha > 0.0 else -1
+    return float(quarter), 0.0 if quarter else 1.0
+
+
+def _joints(robot: Robot, prefix: str, name: str) -> Iterator[str]:
+    limits = robot.limits
+    for i, (joint, ((x, y, z), roll)) in enumerate(
+            zip(robot.joint_names(prefix), joint_origins(robot), strict=True)):
+        yield (f'<joint name="{joint}" type="revolute"><parent link="{name}_link{i}"/>'
+               f'<child link="{name}_link{i + 1}"/>'
+               f'<origin xyz="{x!r} {y!r} {z!r}" rpy="{roll!r} 0 0"/><axis xyz="0 0 1"/>'
+               f'<limit lower="{limits.hardware_lower[i]!r}" upper="{limits.hardware_upper[i]!r}"'
+               f' velocity="{robot.joint_velocity[i]!r}" effort="{robot.joint_torque[i]!r}"/>'
+               '</joint>')
+    yield _fixed(f'{name}_joint{DOF + 1}', f'{name}_link{DOF}', f'{name}_link{DOF + 1}',
+                 robot.flange_m)
+
+
+def _gripper(name: str, prefix: str) -> Iterator[str]:
+    before = f'{prefix}_' if prefix else ''
+    base, knuckle = f'{before}robotiq_85_base_link', f'{before}robotiq_85_left_knuckle'
+    yield _link(base, 0.04, 0.1, 0.05)
+    yield _link(f'{knuckle}_link', 0.01, 0.05, 0.03)
+    yield _fixed(f'{before}robotiq_85_base_joint', f'{name}_link{DOF + 1}', base, 0.0)
+    yield (f'<joint name="{knuckle}_joint" type="revolute"><parent link="{base}"/>'
+           f'<child link="{knuckle}_link"/><origin xyz="0.0306 0 0.0549" rpy="0 0 0"/>'
+           f'<axis xyz="0 -1 0"/><limit lower="0.0" upper="{KNUCKLE_CLOSED}" velocity="2.0" '
+           'effort="50.0"/></joint>')
+
+
+def _fixed(joint: str, parent: str, child: str, z: float) -> str:
+    return (f'<joint name="{joint}" type="fixed"><parent link="{parent}"/>'
+            f'<child link="{child}"/><origin xyz="0 0 {z!r}" rpy="0 0 0"/></joint>')
+
+
+def _link(name: str, radius: float, length: float, z: float) -> str:
+    shape = (f'<origin xyz="0 0 {z!r}" rpy="0 0 0"/><geometry><cylinder radius="{radius!r}" '
+             f'length="{length!r}"/></geometry>')
+    return f'<link name="{name}"><visual>{shape}</visual></link>'
