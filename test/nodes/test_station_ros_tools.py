@@ -134,7 +134,7 @@ def test_a_configuration_error_is_not_repeated(tmp_path):
 def test_a_session_starts_from_any_folder_and_records_where_the_file_says(tmp_path):
     name = f'lab_{uuid.uuid4().hex[:6]}'
     launched = Launched('session.launch.py', f'namespace:={name}', cwd=tmp_path, home=tmp_path)
-    launched.until(lambda: 'the session node is ready' in launched.log)
+    launched.until(lambda: f'/{name}/session_node/open_session' in run('service', 'list')[1])
     launched.end()
     path = tmp_path / 'lab.yaml'
     path.write_text('/**/gripper_node: {ros__parameters: {}}\n'
