@@ -15,7 +15,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from arena_robot.core.episode import Slot
+from arena_robot.core.episode import CONTROL_RATE_HZ, Slot
 from arena_robot.core.errors import (
     ArenaError,
     BadReply,
@@ -27,6 +27,7 @@ from arena_robot.core.errors import (
     PolicyUnavailable,
     Unauthorised,
 )
+from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
@@ -92,7 +93,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
             wait_s = _left(context)
             spec = await self._watched(route, None, wait_s, lambda: self._ask(
                 route, lambda u: u.spec(wait_s)))
-            return wire.spec_to_wire(wire.spec_from_wire(spec, 'the policy'))
+            return wire.spec_to_wire(canonical(wire.spec_from_wire(spec, 'the policy')))
         return await guarded(context, lambda: _blind(work))
 
     async def Infer(self, request: pb.InferRequest, context: Any) -> pb.InferReply:
@@ -220,6 +221,18 @@ class Relay(pb_grpc.PolicyServiceServicer):
 
     async def _in_thread(self, work: Callable[[str], T], argument: str) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, argument)
+
+
+def canonical(spec: PolicySpec) -> PolicySpec:
+    """
+    Return what a station may read of a spec: what it must send, and the space of the actions.
+
+    Values that only tell policies apart are the same for all.
+    """
+    return PolicySpec(spec.action_space, spec.image_size, spec.wrist_camera,
+                      spec.external_cameras, spec.stereo, session_id=True, chunk_length=0,
+                      control_rate_hz=CONTROL_RATE_HZ, resize=spec.resize,
+                      jpeg_quality=spec.jpeg_quality, pipelined=spec.pipelined)
 
 
 async def _blind(work: Callable[[], Awaitable[T]]) -> T:

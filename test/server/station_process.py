@@ -124,7 +124,6 @@ def play(conductor, sim, folder, number):
     for slot in Slot:
         episode = conductor.run(slot)
         home = folder / 'sessions' / episode.session_id / slot.value
-        (home / 'note.txt').write_text(f'{episode.steps} steps')
         (home / 'A_0.mcap').write_text(f'{episode.session_id} {slot.value}')
         write_episode(home, EpisodeFile(episode.session_id, slot.value, steps=episode.steps))
         conductor.score(slot, scored(slot, sim.progress()))

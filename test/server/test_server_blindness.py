@@ -133,6 +133,17 @@ def test_both_slots_look_the_same_whatever_the_protocol(place):
     assert told['A'][2:7] == told['B'][2:7]
 
 
+@pytest.mark.parametrize('odd', [
+    PolicySpec(chunk_length=16), PolicySpec(control_rate_hz=15.0000001),
+    PolicySpec(chunk_length=4, session_id=True)])
+def test_a_spec_carries_no_watermark(place, odd):
+    plain = relay_module.canonical(PolicySpec())
+    assert relay_module.canonical(odd) == plain
+    pair = place.arena.assign(STATION, 'ada', PROMPT)
+    for slot in Slot:
+        assert place.arena.policy(pair.session_id, slot).spec == plain
+
+
 def test_policies_learn_neither_session_nor_slot(place):
     session_id, _ = everything_a_station_gets(place)
     for policy in place.policies:

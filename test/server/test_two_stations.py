@@ -60,8 +60,8 @@ def test_two_stations_run_to_completion(tmp_path, database_url, addresses):
         for session in told:
             record = Sessions(database, SystemClock()).get(session['id'])
             assert (record.rollouts, record.verdict.preference) == (2, Preference.TIE)
-            note = process.folder / 'data' / 'blobs' / session['id'] / 'A' / 'note.txt'
-            assert note.read_text() == '30 steps'
+            bag = process.folder / 'data' / 'blobs' / session['id'] / 'A' / 'A_0.mcap'
+            assert bag.read_text() == f"{session['id']} A"
         ledger = Ledger(database, SystemClock())
         ledger.check()
         assert ledger.balance('account:ada') == 2 * SESSIONS
