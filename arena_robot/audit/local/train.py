@@ -93,8 +93,8 @@ def train(clips: Sequence[Learned], seed: int = 0, ridge: float = RIDGE,
     for task, rows in by_task.items():
         gram = _Gram(rows)
         heads[task] = gram.head(ridge)
-        left_out += [(clip, gram.predicted(ridge, fold, rows.index(clip)))
-                     for fold in _folds(len(rows), rng) for clip in (rows[k] for k in fold)]
+        left_out += [(rows[k], gram.predicted(ridge, fold, k))
+                     for fold in _folds(len(rows), rng) for k in fold]
     heads[OTHERS] = _Gram(clips, POOLED_EVERY).head(ridge)
     card = TrainingCard(VERSION, tuple(by_task), len(clips), sum(len(c.phi) for c in clips), seed,
                         ridge, interval_s, arena_robot.__version__, trunk,

@@ -10,7 +10,7 @@ from arena_robot.drivers.sim.tasks.base import ExpertHands, Place, Setup
 from arena_robot.drivers.sim.tasks.layout import Layout, choose, colours
 from arena_robot.drivers.sim.tasks.oracle import Approach, Carry, apart, share
 from arena_robot.drivers.sim.tasks.pick import HALF, scatter
-from arena_robot.drivers.sim.tasks.potential import CarryPotential, held, present
+from arena_robot.drivers.sim.tasks.potential import CarryPotential, Closer, held, present
 from arena_robot.drivers.sim.truth import SceneTruth
 from arena_robot.drivers.sim.vessels import Cup, Tray
 
@@ -116,7 +116,7 @@ class FindCube:
         colour, cup, other, cloth = colours(rng, 4)
         layout = Layout(rng)
         x, y = layout.spot(0.06)
-        self._reach = Approach()
+        self._reach, self._near = Approach(), Closer()
         self.setup = Setup(
             choose(rng, f'find the {colour} cube', f'uncover the {colour} cube under the cup',
                    f'the {colour} cube is under the {cup} cup, show it'),
@@ -142,7 +142,7 @@ class FindCube:
         cup = truth.position('cup')
         aside = share(apart(cup, truth.position('cube')), 0.09)
         lifted = share(cup[2] - 0.085, 0.06)
-        reach = self._reach(truth.distance('cup'))
+        reach = self._near(max(truth.distance('cup') - 0.035, 0.0))
         holds = held(truth, 'cup', 0.085)
         return present(self.done(truth), 0.4 + 0.3 * lifted + 0.25 * lifted * aside if holds
                        else 0.2 * reach + 0.3 * aside)
