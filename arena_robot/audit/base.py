@@ -8,7 +8,7 @@ computed, see :func:`refusals`.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -101,6 +101,13 @@ class Judge(Protocol):
 
     def compare(self, pair: Pair) -> float | None:
         """Return the signed progress from before to after, None when it cannot tell."""
+
+
+@runtime_checkable
+class HasIdentity(Protocol):
+    """A judge that names what its answers depend on besides its settings, such as a model file."""
+
+    identity: str
 
 
 def invalid(clip: Clip, model: str, detail: str, raw: tuple[str, ...] = (),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from arena_robot.audit.aggregate import Fingerprint, Mean, PolicySummary
     from arena_robot.audit.run import AuditSettings
     from arena_robot.records.audit_file import EpisodeAudit
-    from arena_robot.reports.episode_audit import FoundEpisode
+    from arena_robot.reports.episode_audit import Agreement, FoundEpisode
 
 
 def settings_of(words: Sequence[str]) -> tuple[tuple[str, Any], ...]:
@@ -40,6 +40,7 @@ def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
     from arena_robot.audit.aggregate import fingerprints, summaries
     from arena_robot.reports.episode_audit import (
         AuditJob,
+        agreement_of,
         audit_folder,
         audited,
         find_episodes,
@@ -55,12 +56,14 @@ def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
                                    lambda done, a: bar.show(done, len(found), a.name))
     rows = [audited(f, a) for f, a in zip(found, audits, strict=True) if a.valid]
     tables, prints = summaries(rows, args.by_task), fingerprints(rows)
+    agreement = agreement_of(found, audits)
     if args.plots:
         from arena_robot.reports.audit_plots import plot_curves, plot_fingerprints
         plot_curves(audits, args.plots / 'curves.png')
         plot_fingerprints(prints, args.plots / 'fingerprints.png')
-    print(json.dumps(_report(found, audits, tables, prints), indent=2, allow_nan=False)
-          if args.json else _text(audits, tables, prints))
+    report = {**_report(found, audits, tables, prints), **_agreement(agreement)}
+    print(json.dumps(report, indent=2, allow_nan=False) if args.json
+          else '\n'.join([_text(audits, tables, prints), *_agreement_text(report)]))
     bad = [a for a in audits if not a.valid]
     for audit in bad if not args.json else ():
         print(f'arena: {audit.name} was not judged: {audit.detail}', file=sys.stderr)
@@ -68,13 +71,39 @@ def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
 
 
 def _report(found: 'Sequence[FoundEpisode]', audits: 'Sequence[EpisodeAudit]',
-            tables: 'Sequence[PolicySummary]', prints: 'Sequence[Fingerprint]') -> Any:
+            tables: 'Sequence[PolicySummary]', prints: 'Sequence[Fingerprint]') -> dict[str, Any]:
     from arena_robot.ranking.as_json import plain
-    return plain({
+    return dict(plain({
         'episodes': [{**dataclasses.asdict(a), 'policy': f.policy, 'folder': str(f.folder)}
                      for f, a in zip(found, audits, strict=True)],
         'policies': [dataclasses.asdict(t) for t in tables],
-        'fingerprints': [dataclasses.asdict(p) for p in prints]})
+        'fingerprints': [dataclasses.asdict(p) for p in prints]}))
+
+
+def _agreement(found: 'Sequence[Agreement]') -> dict[str, Any]:
+    from arena_robot.ranking.as_json import plain
+    from arena_robot.reports.episode_audit import agreement_rate, by_evaluator
+    rate, decisive = agreement_rate(found)
+    return {'agreement': plain({
+        'rate': rate, 'decisive': decisive,
+        'sessions': [dataclasses.asdict(a) for a in found],
+        'evaluators': [{**dataclasses.asdict(e), 'kind': e.kind.value}
+                       for e in by_evaluator(found)]})}
+
+
+def _agreement_text(report: dict[str, Any]) -> list[str]:
+    told = report['agreement']
+    if not told['decisive']:
+        return []
+    lines = ['', f"evaluators and audit agree in {told['rate']:.0%} of {told['decisive']} "
+             'sessions that are decisive for both']
+    lines += [f"  {e['evaluator'] or 'no name'}: {e['agree']} of {e['decisive']}, "
+              f"{e['kind']}"
+              for e in told['evaluators']]
+    lines += [f"  differs: {a['session']}, preferred {a['preference']}, audit {a['audit']}"
+              for a in told['sessions'] if 'TIE' not in (a['preference'], a['audit'])
+              and a['preference'] != a['audit']]
+    return lines
 
 
 def _text(audits: 'Sequence[EpisodeAudit]', tables: 'Sequence[PolicySummary]',

@@ -13,6 +13,7 @@ from pathlib import Path
 from arena_robot.core.errors import ConfigError, SessionError
 from arena_robot.demo import outcome as outcomes
 from arena_robot.demo.arena import EVALUATOR, DemoArena
+from arena_robot.demo.audits import audit_sessions
 from arena_robot.demo.display import Stopwatch, minutes
 from arena_robot.demo.options import DemoOptions
 from arena_robot.demo.plan import Plan, Ports, grown, new_plan, read_plan, write_plan
@@ -182,6 +183,10 @@ class Demo:
     def _end(self, plan: Plan, entries: tuple[PoolMember, ...], usage: ResourceUsage,
              arena: DemoArena, processes: Processes, videos: Videos) -> int:
         """Rank, report, print; keep the site running with ``keep``."""
+        self._progress.step('audits')
+        audit_sessions([self._folder / 'sessions' / job.session_id
+                        for job in plan.jobs if job.done], log.info)
+        self._progress.step_done()
         self._progress.step('standings and report')
         usage.look()
         took = self._clock.seconds

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from arena_robot.audit.aggregate import Audited
-from arena_robot.audit.base import Judge
+from arena_robot.audit.base import HasIdentity, Judge
+from arena_robot.audit.evaluators import EvaluatorAgreement, evaluator_kinds
 from arena_robot.audit.judges import make_judge
 from arena_robot.audit.local.text import words
 from arena_robot.audit.run import AuditSettings, TraceCache, audit_clip
@@ -42,8 +43,10 @@ class AuditJob:
     @property
     def identity(self) -> str:
         """Everything that the judge's answers depend on."""
-        return json.dumps([self.judge, made(self).name, sorted(map(list, self.params)),
-                           self.interval_s], default=str)
+        judge = made(self)
+        return json.dumps([self.judge, judge.name, sorted(map(list, self.params)),
+                           self.interval_s,
+                           judge.identity if isinstance(judge, HasIdentity) else ''], default=str)
 
 
 @dataclass(frozen=True)
@@ -158,6 +161,26 @@ def _agreements(sessions: Sequence[tuple[SessionFile, EpisodeAudit, EpisodeAudit
         if preference is not None and winner and session.verdict.valid:
             yield Agreement(session.session_id, session.evaluator, session.station,
                             preference.value, winner, by)
+
+
+def agreement_of(found: Sequence[FoundEpisode], audits: Sequence[EpisodeAudit],
+                 margin: float = 0.1) -> list[Agreement]:
+    """Return preference against audit for the sessions among some episodes."""
+    sessions: dict[Path, dict[str, EpisodeAudit]] = {}
+    for episode, audit in zip(found, audits, strict=True):
+        if has_session(episode.folder.parent):
+            sessions.setdefault(episode.folder.parent, {})[episode.folder.name] = audit
+    return agreements([(read_session(folder), slots['A'], slots['B'])
+                       for folder, slots in sessions.items() if {'A', 'B'} <= set(slots)], margin)
+
+
+def by_evaluator(found: Sequence[Agreement]) -> list[EvaluatorAgreement]:
+    """Return each evaluator's agreement with the audit, over decisive sessions."""
+    rows: dict[str, list[bool]] = {}
+    for one in found:
+        if 'TIE' not in (one.preference, one.audit):
+            rows.setdefault(one.evaluator, []).append(one.preference == one.audit)
+    return evaluator_kinds(rows)
 
 
 def agreement_rate(found: Sequence[Agreement]) -> tuple[float, int]:

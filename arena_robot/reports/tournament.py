@@ -11,12 +11,14 @@ import jinja2
 import numpy as np
 
 import arena_robot
+from arena_robot.audit.aggregate import Mean
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.wording import interval_words, shown
 from arena_robot.reports.ranking_plots import plot_standings, plot_win_matrix
+from arena_robot.reports.tournament_audit import audit_lines, judged
 from arena_robot.reports.tournament_records import Record, RolloutRow
 
 TEMPLATES = Path(__file__).parent / 'templates'
@@ -79,6 +81,7 @@ def write_report(tournament: TournamentReport, folder: Path) -> Path:
                     for number, record in enumerate(tournament.records, 1)]
         page = _environment().get_template('tournament.html').render(
             t=tournament, rows=_rows(tournament), matrix=_matrix(tournament), sessions=sessions,
+            judged=judged(tournament.records), pad=PAD,
             version=arena_robot.__version__)
         path = folder / 'index.html'
         write_text(path, page)
@@ -92,8 +95,16 @@ def _environment() -> jinja2.Environment:
                               undefined=jinja2.StrictUndefined, trim_blocks=True,
                               lstrip_blocks=True)
     made.filters['percent'] = lambda x: '–' if x is None else f'{100.0 * x:.0f}'
+    made.filters['mean'] = _mean
     made.filters['signed'] = lambda x: f'{x:+.2f}'.replace('-', '−')
     return made
+
+
+def _mean(mean: Mean | None) -> str:
+    if mean is None or not mean.count:
+        return '–'
+    text, low, high = (f'{100 * x:.0f}' for x in (mean.mean, mean.low, mean.high))
+    return text if mean.low != mean.low else f'{text} [{low}, {high}]'
 
 
 def _rows(tournament: TournamentReport) -> list[dict[str, Any]]:
@@ -143,7 +154,8 @@ def _cell(found: tuple[float, float, float] | None, itself: bool) -> dict[str, A
 def _session(number: int, record: Record, folder: Path) -> dict[str, Any]:
     seconds = max([1.0, *(t for r in record.rollouts for t, _ in r.curve[-1:])])
     return {'number': number, 'record': record, 'width': WIDTH, 'height': HEIGHT,
-            'axes': axes(seconds), 'rollouts': [
+            'axes': axes(seconds), 'audits': audit_lines(record, seconds, polyline),
+            'seconds': seconds, 'rollouts': [
                 {'r': r, 'won': record.verdict.preference.value == r.slot,
                  'line': line(r, seconds),
                  'videos': {view: _linked(path, folder, f'{record.folder.name}_{r.slot}_{view}')
@@ -164,14 +176,19 @@ def _linked(source: Path, folder: Path, name: str) -> str:
 
 def line(rollout: RolloutRow, seconds: float) -> str:
     """Return a rollout's progress as the points of an SVG polyline, in pixels."""
-    return ' '.join(f'{_x(t, seconds):.1f},{_y(p):.1f}' for t, p in rollout.curve)
+    return polyline(rollout.curve, seconds)
+
+
+def polyline(curve: Sequence[tuple[float, float]], seconds: float) -> str:
+    """Return (seconds, progress) as the points of an SVG polyline, in pixels."""
+    return ' '.join(f'{_x(t, seconds):.1f},{_y(p):.1f}' for t, p in curve)
 
 
 def axes(seconds: float) -> dict[str, Any]:
     """Return where the lines and labels of a progress plot are, in pixels."""
     step = next((s for s in (1, 2, 5, 10, 20, 60) if seconds / s <= 8), 300)
     return {'x': [(_x(t, seconds), t) for t in range(0, int(seconds) + 1, step)],
-            'y': [(_y(p / 100), p) for p in (0, 50, 100)],
+            'y': [(_y(p / 100), p) for p in (0, 25, 50, 75, 100)],
             'left': PAD[0], 'right': WIDTH - PAD[1], 'top': PAD[2], 'bottom': HEIGHT - PAD[3]}
 
 

@@ -8,11 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from arena_robot.audit.run import audit_clip
+from arena_robot.audit.simple import OracleJudge
+from arena_robot.core.clip import Clip
 from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.pair import commitment
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import METHODS, rank
+from arena_robot.records.audit_file import write_audit
 from arena_robot.reports.tournament import (
     Gap,
     TournamentReport,
@@ -167,3 +171,19 @@ def test_a_browser_shows_the_report_and_its_films(browser, films, tmp_path):
     assert wide <= browser.execute_script('return window.innerWidth')
     assert [e for e in browser.get_log('browser') if e['level'] == 'SEVERE'] == []
     assert Path(page).parent.joinpath('videos').is_dir()
+
+
+def test_audits_stand_in_the_report(folders, tmp_path):
+    for session, ends in zip(folders, ((1.0, 0.4), (0.2, 0.9), (0.9, 0.1), (0.5, 0.5)),
+                             strict=True):
+        for slot, end in zip('AB', ends, strict=True):
+            clip = Clip('x', np.arange(10.0), {'left': [np.zeros((2, 2, 3), np.uint8)] * 10},
+                        potential=np.r_[np.linspace(0, end, 6), np.full(4, end / 2)])
+            write_audit(session / slot, audit_clip(OracleJudge(), clip))
+    (folders[0] / 'A' / 'audit' / 'broken.json').write_text('{')
+    page = write_report(tournament(folders), tmp_path / 'report').read_text()
+    assert 'Judge oracle' in page
+    assert 'agree in 67 % of 3 decisive sessions' in page
+    assert 'differ in <code>session-2</code>: ada preferred A, the audit B' in page
+    assert 'A, judge oracle: fell below its best from 6.0 to 9.0 s' in page
+    assert page.count('stroke-dasharray') == 8

@@ -1,5 +1,6 @@
 """The local judge: progress from pictures on a CPU, without a network."""
 
+import hashlib
 from importlib import resources
 from pathlib import Path
 
@@ -33,8 +34,9 @@ class LocalJudge:
     name = 'local'
 
     def __init__(self, model: str = '') -> None:
-        self.model: LocalModel = read_model(
-            Path(model).expanduser() if model else shipped())
+        path = Path(model).expanduser() if model else shipped()
+        self.model: LocalModel = read_model(path)
+        self.identity = hashlib.sha256(path.read_bytes()).hexdigest()
         card = self.model.card
         self.capabilities = Capabilities(interval_s=card.interval_s)
         self.label = (f'local {card.version}, {card.episodes} episodes of {len(card.tasks)} '

@@ -36,8 +36,8 @@ class TrainingCard:
     """
     What a model was trained on and how good it was on episodes left out of a fold.
 
-    ``quality`` are means over folds: error of Φ, sign accuracy of falls and rises over a second,
-    AUC of success by the final Φ; ``sigma`` is the noise on still frames.
+    ``quality`` are means over folds, of every second frame: error of Φ, sign accuracy of falls
+    and rises within 0.8 s, AUC of success by the final Φ; ``sigma`` is the noise on still frames.
     """
 
     version: int

@@ -31,8 +31,8 @@ RIDGE = 0.2
 FOLDS = 4
 BASIS = 64
 MARGIN = 1.1
-POOLED_EVERY, TEST_EVERY = 4, 6
-STEPS = 5       # frames between the two of a fall or rise
+EVERY, POOLED_EVERY, TEST_EVERY = 2, 8, 16     # of the frames, neighbours are alike
+STEPS = 2       # of those frames between the two of a fall or rise
 MOVED = 0.05
 VIEWS = ('right', 'wrist')
 Progress = Callable[[int, int, str], None]
@@ -91,14 +91,14 @@ def train(clips: Sequence[Learned], seed: int = 0, ridge: float = RIDGE,
     rng = np.random.default_rng(seed)
     heads, left_out = {}, []
     for task, rows in by_task.items():
-        gram = _Gram(rows)
+        gram = _Gram(rows, EVERY)
         heads[task] = gram.head(ridge)
-        left_out += [(rows[k], gram.predicted(ridge, fold, k))
-                     for fold in _folds(len(rows), rng) for k in fold]
+        for fold in _folds(len(rows), rng):
+            left_out += [(rows[k], p) for k, p in gram.predicted(ridge, fold).items()]
     heads[OTHERS] = _Gram(clips, POOLED_EVERY).head(ridge)
     card = TrainingCard(VERSION, tuple(by_task), len(clips), sum(len(c.phi) for c in clips), seed,
                         ridge, interval_s, arena_robot.__version__, trunk,
-                        quality([c.phi for c, _ in left_out], [p for _, p in left_out],
+                        quality([c.phi[::EVERY] for c, _ in left_out], [p for _, p in left_out],
                                 [c.success for c, _ in left_out]))
     return LocalModel(card, tuple(views), heads, {
         task: tuple(sorted({c.instruction for c in rows})) for task, rows in by_task.items()},
@@ -108,7 +108,7 @@ def train(clips: Sequence[Learned], seed: int = 0, ridge: float = RIDGE,
 class _Gram:
     """The Gram matrix of some clips' features."""
 
-    def __init__(self, clips: Sequence[Learned], every: int = 1) -> None:
+    def __init__(self, clips: Sequence[Learned], every: int) -> None:
         self.x = np.concatenate([c.features.head[::every] for c in clips]).astype(np.float32)
         self.y = np.concatenate([c.phi[::every] for c in clips])
         self.owner = np.repeat(np.arange(len(clips)), [len(c.phi[::every]) for c in clips])
@@ -121,15 +121,14 @@ class _Gram:
         weights = (a - a.mean()).astype(np.float32) @ self.x
         return Head(weights, mean - float(self.x.mean(axis=0) @ weights))
 
-    def predicted(self, ridge: float, fold: Sequence[int], clip: int) -> Floats:
-        """Return a clip's values by the head of all clips that are not in ``fold``."""
+    def predicted(self, ridge: float, fold: Sequence[int]) -> dict[int, Floats]:
+        """Return the values of the clips in ``fold`` by the head of all the others."""
         rows = np.flatnonzero(~np.isin(self.owner, fold))
-        own = np.flatnonzero(self.owner == clip)
         a, mean = self._solve(rows, ridge)
         a = a - a.mean()
-        k = self.k[np.ix_(own, rows)]
         middle = self.k[np.ix_(rows, rows)].mean(axis=0)
-        return np.asarray((k - middle) @ a + mean)
+        return {clip: np.asarray((self.k[np.ix_(self.owner == clip, rows)] - middle) @ a + mean)
+                for clip in fold}
 
     def _solve(self, rows: 'np.ndarray[tuple[int], np.dtype[np.int64]]', ridge: float
                ) -> tuple[Floats, float]:

@@ -1,0 +1,184 @@
+"""
+A benchmark for judges: they say which of two instants of an episode is farther on.
+
+Tuples are drawn as appendix F of the paper says, from clips with known progress: only within
+phases in which it is monotone; the hop is the change as a share of what was left (up) or reached
+(down); bins are small (to 1/3), medium (to 2/3), large; half the pairs go down. Frame distances
+vary within each bin, so that time is no short cut. A tie, or no answer, is wrong.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from arena_robot.audit.base import Judge, Pair
+from arena_robot.core.errors import DataError
+from arena_robot.core.observation import Floats, Pixels
+from arena_robot.records.labelled_clip import LabelledClip
+
+BINS = ('small', 'medium', 'large')
+LEAST = 0.03
+DRAWS = 1000
+SETTING = 'simulated'
+
+
+@dataclass(frozen=True)
+class BenchPair:
+    """One question: a pair with its ``sign`` (+1 or -1), hop, bin and frame distance."""
+
+    pair: Pair
+    sign: int
+    hop: float
+    bin: str
+    gap: int
+    episode: str
+    setting: str = SETTING
+
+
+@dataclass(frozen=True)
+class BenchScore:
+    """Share of right answers in a bin (or ``all``: the mean of the bins), 95 % interval, n."""
+
+    bin: str
+    accuracy: float
+    low: float
+    high: float
+    count: int
+
+
+def bench_pairs(clips: Sequence[LabelledClip], per_bin: int, seed: int = 0,
+                views: Sequence[str] | None = None) -> list[BenchPair]:
+    """
+    Return ``per_bin`` pairs of each bin, half of them downwards.
+
+    DataError when the clips have too few. The goal picture is the last frame of the clip's own
+    best instant, where it is done.
+    """
+    rng = np.random.default_rng(seed)
+    found: dict[tuple[str, int], list[tuple[int, int, int, float]]] = {
+        (name, sign): [] for name in BINS for sign in (1, -1)}
+    for number, clip in enumerate(clips):
+        for before, after, hop in _candidates(clip.phi, rng):
+            found[_bin(hop), 1 if hop > 0 else -1].append((number, before, after, hop))
+    pairs = []
+    for (name, sign), rows in found.items():
+        wanted = per_bin // 2
+        if len(rows) < wanted:
+            raise DataError(f'the clips have {len(rows)} {name} pairs of sign {sign:+d}, '
+                            f'{wanted} were asked for; record more episodes')
+        chosen = _spread(rows, wanted, rng)
+        pairs += [_made(clips[n], b, a, hop, name, sign, views) for n, b, a, hop in chosen]
+    return pairs
+
+
+def _candidates(phi: Floats, rng: np.random.Generator) -> list[tuple[int, int, float]]:
+    """Return (before, after, hop) within monotone phases; each phase is also read backwards."""
+    found = []
+    for begin, end in _phases(phi):
+        for _ in range(min(8, end - begin)):
+            a, b = sorted(rng.choice(np.arange(begin, end + 1), 2, replace=False).tolist())
+            for before, after in ((a, b), (b, a)):
+                change = float(phi[after] - phi[before])
+                room = 1.0 - float(phi[before]) if change > 0 else float(phi[before] - phi[0])
+                if abs(change) >= LEAST and room > 1e-6:
+                    found.append((before, after, float(np.clip(change / room, -1.0, 1.0))))
+    return found
+
+
+def _phases(phi: Floats) -> list[tuple[int, int]]:
+    """Return (first, last) of the phases in which progress goes one way, pauses included."""
+    found, begin, way = [], 0, 0.0
+    for t, step in enumerate(np.diff(phi), 1):
+        if step * way < 0.0:
+            found.append((begin, t - 1))
+            begin, way = t - 1, step
+        elif step != 0.0:
+            way = step
+    return [(a, b) for a, b in [*found, (begin, len(phi) - 1)] if b > a]
+
+
+def _bin(hop: float) -> str:
+    return BINS[0] if abs(hop) <= 1 / 3 else BINS[1] if abs(hop) <= 2 / 3 else BINS[2]
+
+
+def _spread(rows: Sequence[tuple[int, int, int, float]], count: int, rng: np.random.Generator
+            ) -> list[tuple[int, int, int, float]]:
+    """Return ``count`` rows, evenly over quarters of the frame distance."""
+    order = sorted(range(len(rows)), key=lambda k: (abs(rows[k][2] - rows[k][1]), k))
+    parts = [list(part) for part in np.array_split(order, 4)]
+    for part in parts:
+        rng.shuffle(part)
+    chosen: list[int] = []
+    while len(chosen) < count:
+        for part in parts:
+            if part and len(chosen) < count:
+                chosen.append(int(part.pop()))
+    return [rows[k] for k in chosen]
+
+
+def _made(clip: LabelledClip, before: int, after: int, hop: float, name: str, sign: int,
+          views: Sequence[str] | None) -> BenchPair:
+    rows = sorted({0, before, after, int(clip.phi.argmax())})
+    picked = replace(clip, times_s=clip.times_s[rows], phi=clip.phi[rows], pictures={
+        view: [pictures[r] for r in rows] for view, pictures in clip.pictures.items()})
+    seen = picked.clip(views)
+
+    def at(t: int) -> dict[str, Pixels]:
+        return {view: frames[rows.index(t)] for view, frames in seen.frames.items()}
+
+    best = int(clip.phi.argmax())
+    goal = at(best) if clip.phi[best] >= 1.0 else {}
+    return BenchPair(Pair(clip.source.instruction, at(before), at(after), at(0), goal), sign, hop,
+                     name, after - before, clip.source.name)
+
+
+def noisy(pair: Pair, alpha: float, rng: np.random.Generator) -> Pair:
+    """Return a pair whose two instants are (1 - α) I + α N(0, 1), clipped to [0, 1] (eq. 51)."""
+    if not 0.0 <= alpha <= 1.0:
+        raise DataError(f'the noise is a share from 0 to 1, found {alpha}')
+
+    def blurred(views: Mapping[str, Pixels]) -> dict[str, Pixels]:
+        return {view: np.asarray(np.clip((1.0 - alpha) * p + 255.0 * alpha * rng.normal(
+            size=p.shape), 0.0, 255.0), np.uint8) for view, p in views.items()}
+
+    return replace(pair, before=blurred(pair.before), after=blurred(pair.after)) if alpha else pair
+
+
+def answers(judge: Judge, pairs: Sequence[BenchPair], alpha: float = 0.0, seed: int = 0,
+            done: Callable[[int], None] = lambda count: None) -> list[bool]:
+    """Return for each pair whether the judge's sign is right."""
+    rng = np.random.default_rng((seed, 51))
+    found = []
+    for number, one in enumerate(pairs, 1):
+        said = judge.compare(noisy(one.pair, alpha, rng))
+        found.append(said is not None and bool(np.sign(said) == one.sign))
+        done(number)
+    return found
+
+
+def clock_answers(pairs: Sequence[BenchPair]) -> list[bool]:
+    """Return what elapsed time would say: the later frame is farther on."""
+    return [bool(np.sign(one.gap) == one.sign) for one in pairs]
+
+
+def bench_scores(pairs: Sequence[BenchPair], right: Sequence[bool], seed: int = 0
+                 ) -> list[BenchScore]:
+    """Return the score of each bin and of all, with a bootstrap over episodes."""
+    names = sorted({one.episode for one in pairs})
+    index = {name: k for k, name in enumerate(names)}
+    counts, hits = np.zeros((2, len(names), len(BINS)))
+    for one, good in zip(pairs, right, strict=True):
+        at = index[one.episode], BINS.index(one.bin)
+        counts[at] += 1
+        hits[at] += good
+    drawn = np.random.default_rng((seed, 7)).integers(len(names), size=(DRAWS, len(names)))
+    with np.errstate(invalid='ignore'):
+        spread = hits[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+        share = hits.sum(axis=0) / counts.sum(axis=0)
+    spread = np.column_stack([spread, spread.mean(axis=1)])
+    low, high = np.nanquantile(spread, [0.025, 0.975], axis=0)
+    values = [*share.tolist(), float(share.mean())]
+    sizes = [*counts.sum(axis=0).astype(int).tolist(), len(pairs)]
+    return [BenchScore(name, value, float(a), float(b), n) for name, value, a, b, n in zip(
+        (*BINS, 'all'), values, low, high, sizes, strict=True)]

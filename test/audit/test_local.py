@@ -1,0 +1,163 @@
+"""The local judge: instructions, training, the picture test, the shipped model."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from arena_robot.audit.base import Pair
+from arena_robot.audit.judges import make_judge
+from arena_robot.audit.local.features import colour_maps, colours_in, trunk_features
+from arena_robot.audit.local.judge import LocalJudge, shipped
+from arena_robot.audit.local.model import frame_features, read_model, write_model
+from arena_robot.audit.local.text import SURE, TaskMatcher
+from arena_robot.audit.local.train import learned, train
+from arena_robot.cli.main import main
+from arena_robot.core.clip import Clip
+from arena_robot.core.errors import DataError
+from arena_robot.core.jpeg import to_jpeg
+from arena_robot.drivers.sim.station import make_task
+from arena_robot.drivers.sim.tasks import TASKS
+from arena_robot.records.labelled_clip import (
+    SUFFIX,
+    ClipSource,
+    LabelledClip,
+    read_clip,
+    write_clip,
+)
+
+rng = np.random.default_rng(0)
+BACKGROUND = rng.integers(60, 120, (9, 16, 3)).astype(np.uint8).repeat(16, 0).repeat(16, 1)
+
+
+def picture(share):
+    """Return a table on which a red block is carried to the right."""
+    pixels = BACKGROUND.copy()
+    x = round(10 + 200 * share)
+    pixels[60:90, x:x + 30] = (204, 33, 31)
+    return pixels
+
+
+def made(seed, phi):
+    source = ClipSource(f'c{seed}', 'carry the red block to the right', 'carry', seed,
+                        success=bool(phi[-1] > 0.9))
+    jpegs = [to_jpeg(picture(p)) for p in phi]
+    return LabelledClip(source, np.arange(len(phi)) * 0.2, np.array(phi),
+                        {'right': jpegs, 'wrist': jpegs})
+
+
+@pytest.fixture(scope='module')
+def clips():
+    random = np.random.default_rng(1)
+    return [made(k, np.clip(np.linspace(0, end, 12) + random.normal(0, .02, 12), 0, 1)
+                 * np.r_[0, np.ones(11)])
+            for k, end in enumerate((1, 1, .5, .7, 1, .2))]
+
+
+def test_training_writing_and_judging(clips, tmp_path, capsys):
+    for clip in clips[:5]:
+        write_clip(tmp_path / f'{clip.source.name}{SUFFIX}', clip)
+    path = tmp_path / 'model.npz'
+    assert main(['judge', 'train', str(tmp_path), '--scenes', '0', '--out', str(path),
+                 '--json']) == 0
+    card = json.loads(capsys.readouterr().out)
+    assert card['episodes'] == 5
+    assert card['quality']['error'] < 0.15
+    judge = make_judge('local', {'model': str(path)})
+    back = made(9, [0, .2, .4, .6, .8, 1, .8, .6, .4, .2, .1])
+    trace = judge.progress(back.clip())
+    assert trace.valid
+    assert trace.calibrated, trace.detail
+    assert np.abs(trace.phi - back.phi).mean() < 0.15
+    assert trace.phi[-1] < trace.phi[5] - 0.3
+    pair = Pair('carry the red block to the right', *(
+        {v: picture(p) for v in ('right', 'wrist')} for p in (0.2, 0.8)))
+    assert judge.compare(pair) > 0.2
+
+
+def test_training_is_decided_by_the_clips_and_the_seed(clips, tmp_path):
+    rows = [learned(clip) for clip in clips]
+    one, two = train(rows, 3), train(rows, 3)
+    assert np.array_equal(one.heads['carry'].weights, two.heads['carry'].weights)
+    assert one.card == two.card
+    write_model(tmp_path / 'm.npz', one)
+    again = read_model(tmp_path / 'm.npz')
+    assert again.views == one.views
+    with pytest.raises(DataError, match='two episodes'):
+        train(rows[:1])
+    (tmp_path / 'm.npz').write_bytes(b'PK not a model')
+    with pytest.raises(DataError, match='no model'):
+        read_model(tmp_path / 'm.npz')
+
+
+def test_clips_survive_the_disk(clips, tmp_path):
+    write_clip(tmp_path / 'a.clip.npz', clips[0])
+    found = read_clip(tmp_path / 'a.clip.npz')
+    assert found.source == clips[0].source
+    assert found.pictures == clips[0].pictures
+    assert np.array_equal(found.phi, clips[0].phi)
+    (tmp_path / 'a.clip.npz').write_bytes(b'')
+    with pytest.raises(DataError, match='not a clip'):
+        read_clip(tmp_path / 'a.clip.npz')
+
+
+def test_instructions_find_their_task():
+    known = {t: [make_task(t, s).setup.instruction for s in range(24)] for t in TASKS.built_in}
+    matcher = TaskMatcher(known)
+    for task in TASKS.built_in:
+        for seed in range(100, 110):
+            assert matcher.find(make_task(task, seed).setup.instruction)[0] == task
+    assert matcher.find('put the red cube into the white bowl')[0] == 'cube_in_bowl'
+    for unknown in ('fold the towel', 'pour water into the glass', 'touch the red cube',
+                    'pick up the red cube and put it in the bowl', '', '???'):
+        assert matcher.find(unknown)[1] < SURE, unknown
+
+
+def test_colours():
+    assert colours_in('Put the RED cube on the blue tray, the red one') == ['red', 'blue']
+    maps = colour_maps([picture(0.0), picture(1.0)], 'carry the red block')
+    assert maps.shape == (2, 2, 9, 16)
+    assert maps[0, 0].sum(axis=0).argmax() < 4
+    assert maps[1, 0].sum(axis=0).argmax() > 11
+    assert not maps[:, 1].any()
+    assert trunk_features([picture(0.5)]).shape == (1, 112, 6, 10)
+
+
+def test_start_pictures_may_come_from_elsewhere():
+    frames = {'right': [picture(p) for p in (0.2, 0.4)]}
+    own = frame_features(frames, 'x', ['right'])
+    other = frame_features(frames, 'x', ['right'], {'right': picture(0.0)})
+    assert not own.head[0].any()
+    assert other.head[0].any()
+    assert np.array_equal(own.pooled, other.pooled)
+
+
+def test_the_shipped_model_says_what_it_does_not_know():
+    judge = LocalJudge()
+    assert shipped().stat().st_size < 20e6
+    assert set(judge.model.card.tasks) == set(TASKS.built_in)
+    views = {view: [picture(p) for p in np.linspace(0, 1, 6)] for view in ('right', 'wrist')}
+    trace = judge.progress(Clip('put the red cube in the bowl', np.arange(6.0), views))
+    assert trace.valid
+    assert not trace.calibrated
+    assert 'unlike those of its training' in trace.detail
+    noise = {view: [rng.integers(0, 255, (144, 256, 3)).astype(np.uint8)] * 6 for view in views}
+    assert not judge.progress(Clip('lift the red block', np.arange(6.0), noise)).calibrated
+    assert 'needs the view' in judge.progress(
+        Clip('x', np.arange(6.0), {'right': views['right']})).detail
+
+
+def test_a_query_of_eight_frames_of_three_views_is_fast():
+    judge = LocalJudge()
+    views = {view: [picture(p) for p in np.linspace(0, 1, 8)]
+             for view in ('left', 'right', 'wrist')}
+    clip = Clip('put the red cube in the bowl', np.arange(8.0), views)
+    judge.progress(clip)
+    spent = []
+    for _ in range(5):
+        start = time.process_time()
+        judge.progress(clip)
+        spent.append(time.process_time() - start)
+    # Processor time of all threads; on two cores the wait is about half of it.
+    assert min(spent) <= 0.12
