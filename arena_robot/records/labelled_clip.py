@@ -70,7 +70,7 @@ def read_clip(path: Path) -> LabelledClip:
             views = [name.split('/')[0] for name in arrays.files if name.endswith('/lengths')]
             return LabelledClip(build(ClipSource, source, str(path)), arrays['times_s'],
                                 arrays['phi'], {view: _pictures(arrays, view) for view in views})
-    except (OSError, KeyError, ValueError, BadZipFile, ConfigError) as error:
+    except (OSError, EOFError, KeyError, ValueError, BadZipFile, ConfigError) as error:
         raise DataError(f'{path} is not a clip: {error}') from error
 
 

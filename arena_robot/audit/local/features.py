@@ -30,6 +30,7 @@ COLOURS: Mapping[str, tuple[int, int, int]] = {
     'white': (235, 235, 230), 'black': (31, 31, 33), 'pink': (230, 128, 153),
     'brown': (107, 66, 38), 'grey': (128, 128, 128), 'gray': (128, 128, 128)}
 _SPREAD = 22.0
+_STEEPEST = 60.0
 _MEAN, _SCALE = 127.0, 1.0 / 128.0
 
 
@@ -56,6 +57,16 @@ def small(picture: Pixels) -> Pixels:
     if picture.shape[:2] == (HEIGHT, WIDTH):
         return picture
     return np.asarray(cv2.resize(picture, (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def backdrop(picture: Pixels) -> Features:
+    """Return the edges of a picture (72 * 128,), mean 0 and norm 1, to compare backgrounds."""
+    grey = cv2.resize(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), _MAP_SIZE,
+                      interpolation=cv2.INTER_AREA).astype(np.float32)
+    steep = np.hypot(cv2.Sobel(grey, cv2.CV_32F, 1, 0), cv2.Sobel(grey, cv2.CV_32F, 0, 1))
+    edges = np.minimum(steep, _STEEPEST).ravel()
+    edges = edges - edges.mean()
+    return np.asarray(edges / max(float(np.linalg.norm(edges)), 1e-6), np.float32)
 
 
 def colours_in(instruction: str) -> list[str]:

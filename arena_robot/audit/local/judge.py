@@ -15,6 +15,7 @@ from arena_robot.audit.base import (
     smoothed,
     trace_of,
 )
+from arena_robot.audit.local.features import backdrop
 from arena_robot.audit.local.model import OTHERS, LocalModel, frame_features, read_model
 from arena_robot.audit.local.text import SURE, TaskMatcher
 from arena_robot.core.clip import Clip
@@ -58,6 +59,12 @@ class LocalJudge:
         if away > self.model.test.limit:
             why.append(f'the pictures are unlike those of its training (distance {away:.3g}, '
                        f'limit {self.model.test.limit:.3g})')
+        for view, drop in self.model.backdrops.items():
+            first = clip.start.get(view, clip.frames[view][0])
+            if (gap := drop.distance(backdrop(first))) > drop.limit:
+                why.append(f'the start picture of the {view} camera is unlike those of its '
+                           f'training (distance {gap:.3g}, limit {drop.limit:.3g}): has the '
+                           'camera moved?')
         head = self.model.heads[task if known else OTHERS]
         values = features.head @ head.weights + head.bias
         trace = trace_of(clip, np.asarray(values, np.float64), self.label, strict=False,

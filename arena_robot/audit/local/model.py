@@ -77,6 +77,22 @@ class PictureTest:
 
 
 @dataclass(frozen=True)
+class StartEdges:
+    """
+    What start pictures of a view have in common: their edges, and a limit of the difference.
+
+    Robot, gripper and table stand in the same place in all of them while the camera does.
+    """
+
+    edges: Features
+    limit: float
+
+    def distance(self, edges: Features) -> float:
+        """Return 1 minus the correlation with the edges of a picture."""
+        return float(1.0 - self.edges @ edges)
+
+
+@dataclass(frozen=True)
 class LocalModel:
     """Heads by task (``OTHERS`` for all unknown ones); ``instructions`` are the known wordings."""
 
@@ -85,6 +101,7 @@ class LocalModel:
     heads: Mapping[str, Head]
     instructions: Mapping[str, tuple[str, ...]]
     test: PictureTest
+    backdrops: Mapping[str, StartEdges] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -120,11 +137,14 @@ def write_model(path: Path, model: LocalModel) -> None:
         'about': np.array(json.dumps({
             'card': asdict(model.card), 'views': model.views, 'limit': model.test.limit,
             'instructions': {t: list(v) for t, v in model.instructions.items()},
-            'bias': {task: head.bias for task, head in model.heads.items()}})),
+            'bias': {task: head.bias for task, head in model.heads.items()},
+            'backdrops': {view: b.limit for view, b in model.backdrops.items()}})),
         'middle': model.test.middle.astype(np.float16),
         'basis': model.test.basis.astype(np.float16)}
     for task, head in model.heads.items():
         arrays[f'head/{task}'] = head.weights.astype(np.float16)
+    for view, drop in model.backdrops.items():
+        arrays[f'backdrop/{view}'] = drop.edges.astype(np.float16)
     with replacing(path) as partial, partial.open('wb') as out:
         np.savez_compressed(out, **arrays)
 
@@ -143,6 +163,9 @@ def read_model(path: Path) -> LocalModel:
                 card, tuple(about['views']), heads,
                 {task: tuple(texts) for task, texts in about['instructions'].items()},
                 PictureTest(arrays['middle'].astype(np.float32),
-                            arrays['basis'].astype(np.float32), float(about['limit'])))
-    except (OSError, KeyError, ValueError, TypeError, BadZipFile, ConfigError) as error:
+                            arrays['basis'].astype(np.float32), float(about['limit'])),
+                {view: StartEdges(arrays[f'backdrop/{view}'].astype(np.float32), float(limit))
+                 for view, limit in about['backdrops'].items()})
+    except (OSError, EOFError, KeyError, ValueError, TypeError, BadZipFile,
+            ConfigError) as error:
         raise DataError(f'{path} is no model of the local judge: {error}') from error

@@ -13,6 +13,7 @@ import numpy as np
 
 import arena_robot
 from arena_robot.audit.base import averaged
+from arena_robot.audit.local.features import Features, backdrop
 from arena_robot.audit.local.model import (
     OTHERS,
     VERSION,
@@ -20,6 +21,7 @@ from arena_robot.audit.local.model import (
     Head,
     LocalModel,
     PictureTest,
+    StartEdges,
     TrainingCard,
     frame_features,
 )
@@ -30,7 +32,7 @@ from arena_robot.records.labelled_clip import LabelledClip, read_clip
 RIDGE = 0.2
 FOLDS = 4
 BASIS = 64
-MARGIN = 1.1
+MARGIN, BACKDROP_MARGIN, LEAST_LIMIT = 1.1, 1.12, 0.3
 EVERY, POOLED_EVERY, TEST_EVERY = 2, 8, 16     # of the frames, neighbours are alike
 STEPS = 2       # of those frames between the two of a fall or rise
 MOVED = 0.05
@@ -47,6 +49,7 @@ class Learned:
     success: bool | None
     phi: Floats
     features: FrameFeatures
+    start: Mapping[str, Features]
 
 
 def nothing(done: int, total: int, label: str) -> None:
@@ -74,7 +77,8 @@ def learned(clip: LabelledClip, views: Sequence[str] = VIEWS) -> Learned:
     source = clip.source
     return Learned(source.task or source.instruction, source.instruction, source.success,
                    clip.phi, FrameFeatures(features.head.astype(np.float16),
-                                           features.pooled.astype(np.float16)))
+                                           features.pooled.astype(np.float16)),
+                   {view: backdrop(seen.frames[view][0]) for view in views})
 
 
 def train(clips: Sequence[Learned], seed: int = 0, ridge: float = RIDGE,
@@ -102,7 +106,8 @@ def train(clips: Sequence[Learned], seed: int = 0, ridge: float = RIDGE,
                                 [c.success for c, _ in left_out]))
     return LocalModel(card, tuple(views), heads, {
         task: tuple(sorted({c.instruction for c in rows})) for task, rows in by_task.items()},
-        picture_test(clips, rng))
+        picture_test(clips, rng), {
+            view: backdrop_of([c.start[view] for c in clips]) for view in views})
 
 
 class _Gram:
@@ -160,6 +165,15 @@ def picture_test(clips: Sequence[Learned], rng: np.random.Generator) -> PictureT
     own = [float(np.median(test.distances(clips[k].features.pooled.astype(np.float32))))
            for k in rest]
     return PictureTest(middle, test.basis, MARGIN * max(own))
+
+
+def backdrop_of(pictures: Sequence[Features]) -> StartEdges:
+    """Return what the edges of start pictures have in common, and their largest difference."""
+    common = np.median(np.stack(pictures), axis=0)
+    common = common - common.mean()
+    edges = np.asarray(common / max(float(np.linalg.norm(common)), 1e-6), np.float32)
+    own = [StartEdges(edges, 0.0).distance(picture) for picture in pictures]
+    return StartEdges(edges, max(BACKDROP_MARGIN * max(own), LEAST_LIMIT))
 
 
 def quality(true: Sequence[Floats], seen: Sequence[Floats], success: Sequence[bool | None]
