@@ -21,6 +21,18 @@ EPISODE_FILE = 'episode.json'
 VERSION = 3
 
 
+def earlier_home(folder: Path) -> Path | None:
+    """
+    Return where a recording in ``folder`` is kept once its slot is recorded again.
+
+    ``<slot>_earlier``, then ``<slot>_earlier_2`` and so on; None without a recording.
+    """
+    if not folder.exists() or not any(folder.glob('*.mcap')):
+        return None
+    names = [f'{folder.name}_earlier', *(f'{folder.name}_earlier_{k}' for k in range(2, 1000))]
+    return next(folder.with_name(n) for n in names if not folder.with_name(n).exists())
+
+
 @dataclass(frozen=True)
 class Spread:
     """Median, 99th percentile and maximum."""

@@ -5,7 +5,7 @@ A station writes it from its journal, an arena server's download from the databa
 from other people's evaluations. The evaluator's verdict is one mapping, ``verdict``.
 
 Version 1 had the verdict's fields beside the others and within the slots, and three shapes: one
-for each of the three writers. It is still read.
+for each of the three writers. Version 2 had no ``reruns``. Both are still read.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from arena_robot.records.roboarena import RoboArenaRollout
 
 SESSION_FILE = 'session.json'
 RECEIPT_FILE = 'receipt.json'
-VERSION = 2
+VERSION = 3
 DONE = 'done'
 
 log = logging.getLogger(__name__)
@@ -53,6 +53,29 @@ class SessionSlot:
     detail: str = ''
 
 
+class RerunCause(str, Enum):
+    """Why a slot was run again."""
+
+    FAULT = 'fault'        # the station failed, not the policy
+    MISTAKE = 'mistake'    # of the evaluator
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """
+    A rollout that does not count because its slot was run again, and why.
+
+    ``folder`` is its recording's name beside A and B, empty without one.
+    """
+
+    slot: Slot
+    cause: RerunCause
+    reason: str
+    rollout: SessionSlot
+    folder: str = ''
+    decided_ns: int = 0
+
+
 @dataclass(frozen=True)
 class SessionFile:
     """
@@ -63,6 +86,7 @@ class SessionFile:
     scores 0 to 1 by view and ``match`` their verdict; ``delivered`` are the parts that the arena
     has, ``draft`` the verdict's fields that were typed and are not final. ``clock_jumps_s`` are
     the amounts by which the station's clock was set; ``origin`` is where an import came from.
+    ``reruns`` are the rollouts that were repeated, oldest first.
     """
 
     session_id: str
@@ -90,6 +114,7 @@ class SessionFile:
     clock_jumps_s: tuple[float, ...] = ()
     origin: str = ''
     other_rollouts: tuple[RoboArenaRollout, ...] = ()
+    reruns: tuple[Rerun, ...] = ()
 
     def policy(self, slot: str) -> str:
         """Return the policy in a slot, or the slot's own name while it is secret."""
@@ -144,7 +169,7 @@ def read_session(folder: Path) -> SessionFile:
         if not isinstance(data, dict):
             raise TypeError(f'expected a mapping, found a {type(data).__name__}')
         version = data.pop('version', 1)
-        if version not in (1, VERSION):
+        if version not in (1, 2, VERSION):
             raise ValueError(f'its version is {version} and this program reads up to {VERSION}; '
                              'install a newer one')
         return _parse(_from_1(data) if version == 1 else data)
@@ -180,7 +205,7 @@ def _parse(data: Mapping[str, Any]) -> SessionFile:
 
 
 def _from_1(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return version 2 of the values of a version 1."""
+    """Return the values of a version 1 as they are now."""
     slots = data.get('slots') or {}
     names = {f.name for f in dataclasses.fields(SessionFile)} - {'slots', 'verdict'}
     kept = {key: value for key, value in data.items() if key in names and value is not None}

@@ -1,5 +1,6 @@
 """``session.json``: one file, three writers, every reader; and the files of version 1."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -16,6 +17,8 @@ from arena_robot.records.importing import read_evaluations
 from arena_robot.records.importing import session_file as from_import
 from arena_robot.records.session_file import (
     SESSION_FILE,
+    Rerun,
+    RerunCause,
     SessionFile,
     SessionSlot,
     Source,
@@ -118,11 +121,11 @@ def test_what_is_written_is_read(writer, home):
     assert session_paths(home.parent) == [home / SESSION_FILE]
     assert read_session(home) == session
     data = json.loads((home / SESSION_FILE).read_text())
-    assert data['version'] == 2
+    assert data['version'] == 3
     assert set(data) == {'version', *SessionFile.__dataclass_fields__}
 
 
-def test_version_1_becomes_version_2(home):
+def test_version_1_becomes_version_3(home):
     found = {}
     for writer in WRITERS:
         shutil.copy(OLD / f'{writer}.json', home / SESSION_FILE)
@@ -141,6 +144,17 @@ def test_version_1_becomes_version_2(home):
                                                                   'pi0_fast']
 
 
+def test_version_2_is_read_and_has_no_reruns(home):
+    session = dataclasses.replace(written_by('station'), reruns=(Rerun(
+        Slot.A, RerunCause.FAULT, '', SLOTS['A'], 'A_earlier', 10**18),))
+    write_session(home, session)
+    assert read_session(home) == session
+    data = json.loads((home / SESSION_FILE).read_text())
+    assert data.pop('reruns')[0]['rollout']['end'] == 'timeout'
+    (home / SESSION_FILE).write_text(json.dumps({**data, 'version': 2}))
+    assert read_session(home) == dataclasses.replace(session, reruns=())
+
+
 @pytest.mark.parametrize('changes', [
     {'state': 'aborted'}, {'reveal': None}, {'verified': False},
     {'verdict': {'preference': 'A', 'valid': False}}, {'verdict': {'progress_a': 0.5}},
@@ -155,7 +169,7 @@ def test_sessions_that_do_not_count(changes, home):
 
 @pytest.mark.parametrize(('text', 'match'), [
     ('[1]', 'expected a mapping, found a list'), ('{', 'is not the record of a session'),
-    ('{"version": 3, "session_id": "x"}', 'version is 3 and this program reads up to 2'),
+    ('{"version": 4, "session_id": "x"}', 'version is 4 and this program reads up to 3'),
     ('{"version": 2}', 'missing session_id'),
     ('{"version": 2, "session_id": "x", "stat": "done"}', "unknown key 'stat'. Did you mean"),
     ('{"version": 2, "session_id": "x", "verdict": {"preference": "left"}}', 'preference'),

@@ -137,7 +137,7 @@ def test_buttons_in_the_wrong_place(tmp_path):
         with pytest.raises(SessionError, match='check the station'):
             press()
     go(conductor, State.ASSIGNED)
-    with pytest.raises(SessionError, match="possible in 'start_photographed'"):
+    with pytest.raises(SessionError, match="possible in 'start_photographed or reset'"):
         conductor.run(Slot.A)
     assert conductor.record.state is State.ASSIGNED
 

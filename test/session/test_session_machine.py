@@ -1,6 +1,5 @@
 """Every way through the protocol, and every way that is not one."""
 
-import dataclasses
 import itertools
 
 import pytest
@@ -11,7 +10,6 @@ from arena_robot.core.errors import DataError, SessionError
 from arena_robot.core.verdict import Verdict, scored
 from arena_robot.records.journal_file import Entry
 from arena_robot.session.base import Assignment, Reveal, commitment
-from arena_robot.session.evaluator.desk import shown
 from arena_robot.session.protocol.machine import Session
 from arena_robot.session.protocol.record import SessionRecord, next_state, replay
 from arena_robot.session.protocol.states import TRANSITIONS, Move, State, possible
@@ -101,6 +99,7 @@ CALLS = {
     Move.STARTED_B: lambda s: s.started(Slot.B),
     Move.TICKED: lambda s: s.ticked(1),
     Move.ENDED: lambda s: s.ended(episode(s.state.running or Slot.A)),
+    Move.RERUN: lambda s: s.rerun('I left the cube on the floor'),
     Move.SCORED_A: lambda s: s.score(Slot.A, scored(Slot.A, 0.25)),
     Move.SCORED_B: lambda s: s.score(Slot.B, scored(Slot.B, 0.25)),
     Move.MATCHED: lambda s: s.matched(0.5, {}),
@@ -133,7 +132,11 @@ def test_what_the_table_forbids_is_refused_and_changes_nothing(state, move):
         session.abort('enough')
     before, written = session.record, len(session._log.entries)
     allowed = (state, move) in TRANSITIONS
-    if allowed and (state, move) == (State.RESET, Move.STARTED_B):
+    if allowed and (state, move) == (State.RESET, Move.STARTED_A):
+        session = until(State.SCORING_A)
+        session.rerun('I left the cube on the floor')
+        written = len(session._log.entries)
+    if allowed and state is State.RESET and move in (Move.STARTED_A, Move.STARTED_B):
         session.confirm_reset()
     if allowed:
         CALLS[move](session)
@@ -262,49 +265,6 @@ def test_a_verdict_that_was_delivered_cannot_be_taken_back():
     with pytest.raises(SessionError, match='cannot be aborted'):
         session.abort('too late')
     assert session.state is State.SUBMITTING
-
-
-def test_drafts_are_kept_until_the_words_are_final():
-    session = until(State.PREFERENCE)
-    session.draft({'explanation': 'B was fas', 'preference': 'B', 'progress_a': 0.5})
-    session.draft({'notes': 'cable in the way'})
-    assert session.record.draft == {'explanation': 'B was fas', 'preference': 'B',
-                                    'progress_a': 0.5, 'notes': 'cable in the way'}
-    for words, problem in (({'progress_a': float('nan')}, 'from 0 to 1'),
-                           ({'progress_a': 1.5}, 'from 0 to 1'),
-                           ({'preference': 'C'}, 'choose A, TIE or B'),
-                           ({'valid': False}, "no 'valid'"), ({'color': 'red'}, "no 'color'"),
-                           ({'evaluator': 'eve'}, "evaluator cannot be changed in 'preference'"),
-                           ({'instruction': 'x'}, "cannot be changed in 'preference'")):
-        with pytest.raises(SessionError, match=problem):
-            session.draft(words)
-    session.judge(Verdict(preference=Preference.B, explanation='B was faster than A'))
-    assert session.record.draft == {'progress_a': 0.5}
-
-
-def test_what_was_cleared_stays_cleared_after_a_reload():
-    session = until(State.PREFERENCE)
-    session.draft({'notes': 'cable', 'lighting': 'dim', 'progress_a': 0.5})
-    session.draft({'notes': '', 'lighting': None})
-    again = replay(session._log.entries)
-    assert shown(again).draft == dataclasses.replace(again.verdict, progress_a=0.5)
-    session.judge(Verdict(preference=Preference.B, explanation='B was faster than A',
-                          notes='said'))
-    session.draft({'notes': '', 'explanation': ''})
-    again = replay(session._log.entries)
-    assert again.verdict.notes == 'said'
-    assert (shown(again).draft.notes, shown(again).draft.explanation) == ('', '')
-
-
-def test_evaluator_and_instruction_are_kept_as_they_were_typed_and_cleared():
-    session = until(State.PREFLIGHT)
-    session.draft({'evaluator': 'ad', 'instruction': 'put the'})
-    again = replay(session._log.entries)
-    assert (shown(again).evaluator, shown(again).draft_instruction) == ('ad', 'put the')
-    session.draft({'instruction': ''})
-    assert shown(replay(session._log.entries)).draft_instruction == ''
-    session.enter_task('ada', 'put the cube in the bowl')
-    assert shown(session.record).draft_instruction == 'put the cube in the bowl'
 
 
 def test_the_end_of_the_other_slot_is_refused():

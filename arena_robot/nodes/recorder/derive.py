@@ -43,6 +43,12 @@ class Deriver:
                 self._waiting.appendleft(self._job)
                 self._process.interrupt()
 
+    def moved(self, folder: Path, home: Path) -> None:
+        """Derive what waits for ``folder`` at ``home``; call it between hold and release."""
+        with self._guard:
+            self._waiting = deque((verb, home if one == folder else one)
+                                  for verb, one in self._waiting)
+
     def release(self) -> None:
         """Continue processing."""
         with self._guard:

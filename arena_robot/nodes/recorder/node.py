@@ -44,6 +44,7 @@ from arena_robot.recording.bag.recorder import (
     disk_free,
 )
 from arena_robot.recording.bag.recover import cut_off, tidy, underived
+from arena_robot.records.episode_file import earlier_home
 
 _MIB = 2**20
 _REPEAT_S = 30.0
@@ -129,10 +130,10 @@ class RecorderNode(Listening):
                                      f'found {word!r}')
         folder = self.root / session_id / slot
         self.recorder.check_disk(folder)
-        if not self.recorder.is_recording:
-            keep_earlier(folder)
         self.deriver.hold()
         try:
+            if not self.recorder.is_recording:
+                self.deriver.moved(folder, keep_earlier(folder))
             with self._latched_guard:
                 self.recorder.start(folder, list(self._known.values()), list(self._latched),
                     {'session_id': session_id, 'slot': slot})
@@ -277,17 +278,17 @@ class RecorderNode(Listening):
                 max_latency_s=t.max_latency_s) for t in report.topics])
 
 
-def keep_earlier(folder: Path) -> None:
-    """Move an earlier recording of the same episode to ``<slot>_earlier`` (``_earlier_2`` …)."""
-    if not folder.exists() or not any(folder.glob('*.mcap')):
-        return
-    names = [f'{folder.name}_earlier', *(f'{folder.name}_earlier_{k}' for k in range(2, 1000))]
-    home = next(folder.with_name(n) for n in names if not folder.with_name(n).exists())
+def keep_earlier(folder: Path) -> Path:
+    """Move an earlier recording of the same slot away and return where it is now."""
+    home = earlier_home(folder)
+    if home is None:
+        return folder
     try:
         move(folder, home)
     except OSError as error:
         raise RecordingError(f'{folder} holds a recording that cannot be moved to {home}: '
                              f'{error.strerror}') from error
+    return home
 
 
 def main(args: Sequence[str] | None = None) -> int:

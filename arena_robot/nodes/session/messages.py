@@ -48,7 +48,7 @@ def state_message(shown: DeskState) -> arena.SessionState:
     out.checks = [arena.StationCheck(name=c.name, ok=c.ok, detail=c.detail, warning=c.warning)
                   for c in shown.checks]
     out.slots = [arena.SlotResult(slot=s.slot.value, end_reason=s.end, detail=s.detail,
-                                  steps=s.steps)
+                                  steps=s.steps, reruns=s.reruns, again=s.again)
                  for s in shown.slots]
     out.match_views = list(shown.matches)
     out.moved_cameras = list(shown.moved_cameras)
@@ -63,7 +63,8 @@ def state_message(shown: DeskState) -> arena.SessionState:
 
 def desk_state(message: arena.SessionState) -> DeskState:
     """Return the state in a SessionState message."""
-    slots = tuple(SlotView(Slot(s.slot), s.end_reason, s.detail, s.steps) for s in message.slots)
+    slots = tuple(SlotView(Slot(s.slot), s.end_reason, s.detail, s.steps, s.reruns, s.again)
+                  for s in message.slots)
     names = ('session_id', 'station', 'evaluator', 'control', 'instruction', 'commitment',
              'message', 'doing', 'notice', 'reset_confirmed', 'draft_instruction', 'waiting',
              'policy_a', 'policy_b', 'verified')

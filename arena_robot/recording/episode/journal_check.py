@@ -23,7 +23,7 @@ def journal_findings(folder: Path, summary: EpisodeFile) -> Iterator[Result]:
     if not path.exists():
         return
     try:
-        end = _end(list(read_journal(path)), summary.slot)
+        end = _end(list(read_journal(path)), summary)
     except (DataError, ValueError, KeyError, TypeError) as error:
         yield False, 'journal', f'{path} is damaged: {error}'
         return
@@ -38,17 +38,29 @@ def journal_findings(folder: Path, summary: EpisodeFile) -> Iterator[Result]:
                f"ended '{end['end']}' in the journal, '{summary.end_reason}' in the bag")
 
 
-def _end(entries: Sequence[Entry], slot: str) -> Mapping[str, Any] | None:
-    running, found = '', None
+def _end(entries: Sequence[Entry], summary: EpisodeFile) -> Mapping[str, Any] | None:
+    """Return how the rollout of a recording ended; a slot that was run again has several."""
+    ends = list(_ends(entries, summary.slot))
+    begin_ns = summary.started_ns
+    if begin_ns is None:
+        return ends[-1] if ends else None
+    return min(ends, key=lambda end: abs(end['start_ns'] - begin_ns), default=None)
+
+
+def _ends(entries: Sequence[Entry], slot: str) -> Iterator[Mapping[str, Any]]:
+    running, start_ns = '', 0
     for entry in entries:
         move = entry.move
         if move.startswith('started_'):
-            running = move[-1].upper()
+            running, start_ns = move[-1].upper(), entry.stamp_ns
         elif move == 'ended' and running == slot:
-            found = {'steps': int(entry.data['steps']), 'end': str(entry.data['end'])}
-        elif move == 'recovered' and running == slot and found is None:
-            found = {'steps': _last_tick(entries, entry), 'end': 'interrupted', 'torn': True}
-    return found
+            yield {'steps': int(entry.data['steps']), 'end': str(entry.data['end']),
+                   'start_ns': int(entry.data.get('started_ns', start_ns))}
+            running = ''
+        elif move == 'recovered' and running == slot:
+            yield {'steps': _last_tick(entries, entry), 'end': 'interrupted', 'torn': True,
+                   'start_ns': start_ns}
+            running = ''
 
 
 def _last_tick(entries: Sequence[Entry], until: Entry) -> int:

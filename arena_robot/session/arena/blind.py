@@ -17,9 +17,10 @@ from arena_robot.core.errors import (
 )
 
 COARSE_S = 0.05
+UNREACHABLE = 'cannot be reached'
 
 _WORDS: tuple[tuple[type[PolicyError], str], ...] = (
-    (PolicyUnavailable, 'cannot be reached'),
+    (PolicyUnavailable, UNREACHABLE),
     (PolicyTimeout, 'did not answer in time'),
     (PolicyRefused, 'refused the request'),
     (BadReply, 'answered with something that cannot be executed'),

@@ -78,5 +78,6 @@ class EvaluatorAccess:
             Button.INVALIDATE: lambda: conductor.invalidate(text),
             Button.REVALIDATE: conductor.revalidate,
             Button.RETRY: conductor.deliver,
+            Button.RERUN: lambda: conductor.rerun(text),
             Button.ABORT: lambda: conductor.abort(text),
         }

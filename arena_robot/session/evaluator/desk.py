@@ -13,6 +13,7 @@ from arena_robot.core.verdict import Plain, Verdict, with_said
 from arena_robot.session.loop.match import ViewMatch, moved_cameras
 from arena_robot.session.ports import Check
 from arena_robot.session.protocol.record import SessionRecord
+from arena_robot.session.protocol.reruns import is_fault, possible_cause
 from arena_robot.session.protocol.states import State
 
 HINTS = {
@@ -33,6 +34,7 @@ HINTS = {
     State.ABORTED: 'This session was ended without a verdict.',
 }
 NOT_AT_REST = 'The arm has not confirmed that it is at rest. Use the hardware stop.'
+SCORING = {Slot.A: State.SCORING_A, Slot.B: State.SCORING_B}
 RUBRIC = ((0, 'nothing useful'), (25, 'first sub-goal, such as reached'),
           (50, 'half of it, such as grasped'), (75, 'nearly all, small fault'), (100, 'all of it'))
 
@@ -50,16 +52,24 @@ class Button:
     REVALIDATE = 'revalidate'
     RETRY = 'retry'
     ABORT = 'abort'
+    RERUN = 'rerun'
 
 
 @dataclass(frozen=True)
 class SlotView:
-    """One slot's rollout as it is shown."""
+    """
+    One slot's rollout as it is shown.
+
+    ``reruns`` is how often the slot was run again. ``again`` tells whether it can be now:
+    ``'fault'`` as the station failed, ``'mistake'`` with the evaluator's reason, or empty.
+    """
 
     slot: Slot
     end: str = ''
     detail: str = ''
     steps: int = 0
+    reruns: int = 0
+    again: str = ''
 
 
 @dataclass(frozen=True)
@@ -183,8 +193,14 @@ class Desk(Protocol):
     def frame(self, view: str) -> bytes | None:
         """Return the newest image of a view as a JPEG, None when there is none."""
 
+    def frame_age_s(self, view: str) -> float | None:
+        """Return how long ago the newest image of a view arrived, None when there is none."""
+
     def reference(self, view: str) -> bytes | None:
         """Return the start photograph of a view as a JPEG, None when there is none."""
+
+    def clip(self, slot: Slot, view: str) -> tuple[bytes, ...]:
+        """Return JPEGs of a slot's last rollout, five a second; empty when there are none."""
 
 
 def shown(record: SessionRecord, control: str = '', doing: str = '', problem: str = '',
@@ -199,7 +215,7 @@ def shown(record: SessionRecord, control: str = '', doing: str = '', problem: st
         state=record.state, session_id=record.session_id, station=record.station,
         evaluator=record.evaluator, control=control, created_ns=record.created_ns,
         entered_ns=record.updated_ns, instruction=record.prompt, commitment=record.commitment,
-        message=HINTS[record.state], doing=doing, notice=notice,
+        message=_hint(record), doing=doing, notice=notice,
         checks=tuple(Check(str(c['name']), bool(c['ok']), str(c['detail']),
                            bool(c.get('warning', False)))
                      for c in record.checks),
@@ -217,5 +233,18 @@ def _first(typed: str | None, otherwise: str) -> str:
 
 
 def _slot(record: SessionRecord, slot: Slot) -> SlotView:
-    one = record.slots[slot]
-    return SlotView(slot, one.end.value if one.end else '', one.detail, one.steps)
+    one, earlier = record.slots[slot], record.reruns_of(slot)
+    cause = possible_cause(one, earlier) if record.state is SCORING[slot] else None
+    return SlotView(slot, one.end.value if one.end else '', one.detail, one.steps, len(earlier),
+                    cause.value if cause else '')
+
+
+def _hint(record: SessionRecord) -> str:
+    if record.state is State.RESET and record.next_slot is Slot.A:
+        return HINTS[State.RESET].replace('start B', 'start A again')
+    if record.state is State.RESET and record.reruns_of(Slot.B):
+        return HINTS[State.RESET].replace('start B', 'start B again')
+    for slot in Slot:
+        if record.state is SCORING[slot] and is_fault(record.slots[slot]):
+            return f'The station failed while {slot.value} was running.'
+    return HINTS[record.state]

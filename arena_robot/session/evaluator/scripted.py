@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import SessionError
 from arena_robot.core.verdict import Verdict
+from arena_robot.records.session_file import RerunCause
 from arena_robot.session.evaluator.desk import Button, Desk, DeskState
 from arena_robot.session.protocol.states import State
 
@@ -67,12 +68,14 @@ class Scripted:
             desk.press(Button.PHOTOGRAPH)
         elif seen.state is State.START_PHOTOGRAPHED:
             self._roll(Slot.A)
+        elif any(one.again == RerunCause.FAULT for one in seen.slots):
+            desk.press(Button.RERUN)
         elif seen.state is State.SCORING_A:
             desk.score(Slot.A, Verdict(progress_a=script.progress()))
         elif seen.state is State.RESET:
             desk.press(Button.PREPARE_RESET)
             desk.press(Button.CONFIRM_RESET)
-            self._roll(Slot.B)
+            self._roll(Slot.B if seen.slots[0].end else Slot.A)
         elif seen.state is State.SCORING_B:
             desk.score(Slot.B, Verdict(progress_b=script.progress()))
         elif seen.state is State.PREFERENCE:

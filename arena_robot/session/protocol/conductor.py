@@ -126,11 +126,7 @@ class Conductor:
         return self._told(session.photographed(self.motions.start_photos))
 
     def run(self, slot: Slot, max_steps: int = 0) -> Episode:
-        """
-        Run a slot's policy to its end; blocks until then.
-
-        ``max_steps`` can shorten it; 0: the station's limit.
-        """
+        """Run a slot's policy to its end; blocks until then. ``max_steps`` above 0 shortens it."""
         session, stops = self._open_session(), self.motions.stops
         session.require_ready(slot)
         job = RolloutRequest(session.record.session_id, slot, session.record.prompt)
@@ -165,6 +161,10 @@ class Conductor:
     def score(self, slot: Slot, verdict: Verdict) -> SessionRecord:
         """Store the verdict on a slot's rollout."""
         return self._said(lambda session: session.score(slot, verdict))
+
+    def rerun(self, reason: str = '') -> SessionRecord:
+        """Run the slot that has just ended again, after a reset; see :meth:`Session.rerun`."""
+        return self._said(lambda session: session.rerun(reason))
 
     def prepare_reset(self) -> None:
         """Move the arm to its reset pose; in simulation, also restore the scene."""

@@ -17,6 +17,7 @@ from arena_robot.session.evaluator.checks import (
 )
 from arena_robot.session.protocol.journal import Log
 from arena_robot.session.protocol.record import SessionRecord, apply, next_state
+from arena_robot.session.protocol.reruns import check_rerun
 from arena_robot.session.protocol.states import Move, State
 
 
@@ -52,9 +53,12 @@ class Session:
 
     def require_ready(self, slot: Slot) -> None:
         """Raise SessionError unless the rollout of a slot can begin."""
-        self.require(State.START_PHOTOGRAPHED if slot is Slot.A else State.RESET)
-        if slot is Slot.B and not self._record.reset_confirmed:
-            raise SessionError('B starts only after the scene was reset and confirmed')
+        record = self._record
+        self.require(*([State.START_PHOTOGRAPHED] * (slot is Slot.A)), State.RESET)
+        if record.state is State.RESET and slot is not record.next_slot:
+            raise SessionError(f'{record.next_slot.value} is run next, not {slot.value}')
+        if record.state is State.RESET and not record.reset_confirmed:
+            raise SessionError(f'{slot.value} starts only after the scene was reset and confirmed')
 
     def checked(self, station: str, checks: Iterable[Mapping[str, Any]],
                 evaluator: str = '') -> SessionRecord:
@@ -83,7 +87,7 @@ class Session:
         return self._keep(Move.PHOTOGRAPHED, views=list(views))
 
     def started(self, slot: Slot) -> SessionRecord:
-        """Store that a slot's rollout begins; B needs a confirmed reset."""
+        """Store that a slot's rollout begins; see :meth:`require_ready`."""
         move = Move.STARTED_A if slot is Slot.A else Move.STARTED_B
         with self._lock:
             next_state(self.state, move)
@@ -112,6 +116,19 @@ class Session:
             if self._record.slots[slot].end is None:
                 raise SessionError(f'{slot.value} did not run, so it has no progress')
             return self._keep(move, **check_said(verdict, Asked.SCORE, slot))
+
+    def rerun(self, reason: str = '', folder: str = '') -> SessionRecord:
+        """
+        Run the slot that has just ended again, after a reset; its rollout is kept and not scored.
+
+        ``reason`` is needed unless the station failed. ``folder`` will have its recording.
+        """
+        with self._lock:
+            next_state(self.state, Move.RERUN)
+            slot = Slot.A if self.state is State.SCORING_A else Slot.B
+            record = self._record
+            words = check_rerun(slot, record.slots[slot], record.reruns_of(slot), reason)
+            return self._keep(Move.RERUN, **words, folder=folder)
 
     def matched(self, match: float, matches: Mapping[str, float]) -> SessionRecord:
         """Store the scene match, overall and by view, 0 to 1."""

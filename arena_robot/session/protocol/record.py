@@ -23,8 +23,9 @@ from arena_robot.core.verdict import (
     with_said,
 )
 from arena_robot.records.journal_file import Entry
-from arena_robot.records.session_file import SessionSlot
+from arena_robot.records.session_file import Rerun, RerunCause, SessionSlot
 from arena_robot.session.base import Reveal, commitment
+from arena_robot.session.protocol.reruns import told
 from arena_robot.session.protocol.states import TRANSITIONS, Move, State, possible
 
 
@@ -37,7 +38,8 @@ class SessionRecord:
     ``delivered`` are the parts the arena has; ``draft`` are the verdict's fields that were typed
     and are not yet final, also those that were cleared; ``draft_instruction`` is None before.
     ``verified`` is whether the reveal matches the commitment, None before. ``clock_jumps_s`` are
-    the amounts by which the station's clock was set meanwhile.
+    the amounts by which the station's clock was set meanwhile. ``reruns`` are the rollouts that
+    were repeated, oldest first.
     """
 
     state: State = State.IDLE
@@ -63,6 +65,16 @@ class SessionRecord:
     verified: bool | None = None
     notice: str = ''
     clock_jumps_s: tuple[float, ...] = ()
+    reruns: tuple[Rerun, ...] = ()
+
+    @property
+    def next_slot(self) -> Slot:
+        """Return the slot that is run after the reset: A while it has no rollout, else B."""
+        return Slot.A if self.slots[Slot.A].end is None else Slot.B
+
+    def reruns_of(self, slot: Slot) -> tuple[Rerun, ...]:
+        """Return the repeated rollouts of a slot, oldest first."""
+        return tuple(one for one in self.reruns if one.slot is slot)
 
     def missing(self) -> tuple[str, ...]:
         """Return what is missing before a valid session can be submitted."""
@@ -77,12 +89,19 @@ class SessionRecord:
         return dataclasses.replace(self.verdict, preference=None)
 
     def episode(self, slot: Slot) -> Episode | None:
-        """Return the rollout of a slot as it ended, None when it did not run."""
-        one = self.slots[slot]
+        """
+        Return the rollout of a slot as it ended, None when it did not run.
+
+        It is the newest one, and its detail tells of those before it.
+        """
+        one, earlier = self.slots[slot], self.reruns_of(slot)
+        if one.end is None and earlier:    # the session ended before the slot was run again
+            one = earlier[-1].rollout
         if one.end is None:
             return None
+        detail = '; '.join(text for text in (one.detail, told(earlier)) if text)
         return Episode(self.session_id, slot, self.prompt, one.steps, one.end, one.started_ns,
-                       one.ended_ns, one.detail)
+                       one.ended_ns, detail)
 
 
 def apply(record: SessionRecord, entry: Entry) -> SessionRecord:
@@ -135,7 +154,10 @@ def _slot_change(record: SessionRecord, slot: Slot, **changes: Any) -> dict[str,
 
 def _started(slot: Slot) -> Any:
     def change(record: SessionRecord, entry: Entry) -> dict[str, Any]:
-        return {**_slot_change(record, slot, started_ns=entry.stamp_ns), 'notice': ''}
+        # Before B the scene is reset again.
+        confirmed = slot is Slot.B and record.reset_confirmed
+        return {**_slot_change(record, slot, started_ns=entry.stamp_ns), 'notice': '',
+                'reset_confirmed': confirmed}
     return change
 
 
@@ -164,6 +186,15 @@ def _recovered(record: SessionRecord, entry: Entry) -> dict[str, Any]:
         return {'notice': notice}
     return {**_slot_change(record, slot, end=EndReason.INTERRUPTED, detail=notice,
                            ended_ns=record.updated_ns), 'notice': notice}
+
+
+def _rerun(record: SessionRecord, entry: Entry) -> dict[str, Any]:
+    data, slot = entry.data, Slot(entry.data['slot'])
+    one = Rerun(slot, RerunCause(data['cause']), str(data['reason']), record.slots[slot],
+                str(data['folder']), entry.stamp_ns)
+    return {'slots': {**record.slots, slot: SessionSlot()}, 'reruns': (*record.reruns, one),
+            'reset_confirmed': False, 'match': None, 'matches': {}, 'notice': '',
+            'draft': _without(record.draft, (f.name for f in asked_at(Asked.SCORE, slot)))}
 
 
 def _preferred(record: SessionRecord, entry: Entry) -> dict[str, Any]:
@@ -239,6 +270,7 @@ _CHANGES: Mapping[Move, Any] = {
     Move.STARTED_B: _started(Slot.B),
     Move.TICKED: _ticked,
     Move.ENDED: _ended,
+    Move.RERUN: _rerun,
     Move.SCORED_A: _scored(Slot.A),
     Move.SCORED_B: _scored(Slot.B),
     Move.MATCHED: lambda r, e: {'match': float(e.data['match']),

@@ -6,8 +6,9 @@ States of a session and the allowed transitions.
     idle → preflight → task entered → assigned → start photographed → running A → scoring A
          → reset → running B → scoring B → preference → review → submitting → done
 
-``aborted`` can be reached from every open state but the first; an invalid session goes straight
-to ``review``. Transitions that are not in :data:`TRANSITIONS` are refused.
+A rollout that the station or the evaluator spoiled is run again: scoring A or B → reset → running
+the same slot. ``aborted`` can be reached from every open state but the first; an invalid session
+goes straight to ``review``. Transitions that are not in :data:`TRANSITIONS` are refused.
 """
 
 from collections.abc import Mapping
@@ -57,6 +58,7 @@ class Move(str, Enum):
     STARTED_B = 'started_b'
     TICKED = 'ticked'                # a rollout is running, with its step count
     ENDED = 'ended'                  # a rollout ended
+    RERUN = 'rerun'                  # the rollout does not count: the slot is run again
     SCORED_A = 'scored_a'
     SCORED_B = 'scored_b'
     MATCHED = 'matched'              # the scene was compared with its start
@@ -89,9 +91,12 @@ _MAIN: dict[tuple[State, Move], State] = {
     (_S.RUNNING_A, _M.TICKED): _S.RUNNING_A,
     (_S.RUNNING_A, _M.ENDED): _S.SCORING_A,
     (_S.SCORING_A, _M.SCORED_A): _S.RESET,
+    (_S.SCORING_A, _M.RERUN): _S.RESET,
+    (_S.SCORING_B, _M.RERUN): _S.RESET,
     (_S.RESET, _M.SCORED_A): _S.RESET,
     (_S.RESET, _M.MATCHED): _S.RESET,
     (_S.RESET, _M.RESET): _S.RESET,
+    (_S.RESET, _M.STARTED_A): _S.RUNNING_A,
     (_S.RESET, _M.STARTED_B): _S.RUNNING_B,
     (_S.RUNNING_B, _M.TICKED): _S.RUNNING_B,
     (_S.RUNNING_B, _M.ENDED): _S.SCORING_B,

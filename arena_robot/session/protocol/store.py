@@ -12,9 +12,11 @@ import secrets
 from pathlib import Path
 
 from arena_robot.core.clock import Clock
+from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, SessionError
 from arena_robot.core.files import move, sync_folder
 from arena_robot.core.iso_time import to_iso
+from arena_robot.records.episode_file import earlier_home
 from arena_robot.records.journal_file import JOURNAL
 from arena_robot.records.session_file import SessionFile, Source, write_session
 from arena_robot.session.protocol.journal import Journal
@@ -50,6 +52,12 @@ class KeptSession(Session):
         if folder.name.startswith(PENDING) and self.record.session_id:
             home = folder.with_name(self.record.session_id)
             self._journal.move_folder(home, _move_into if home.exists() else move)
+
+    def rerun(self, reason: str = '', folder: str = '') -> SessionRecord:
+        """Run the slot that has just ended again; the recorder will move its recording."""
+        slot = Slot.A if self.state is State.SCORING_A else Slot.B
+        home = earlier_home(self.folder / slot.value)
+        return super().rerun(reason, folder or (home.name if home else ''))
 
     def write_summary(self) -> None:
         """Write ``session.json`` from the record, atomically."""
@@ -154,7 +162,7 @@ def session_file(record: SessionRecord) -> SessionFile:
         record.reveal, record.verified,
         {slot.value: one for slot, one in record.slots.items()}, record.verdict, record.checks,
         record.views, record.matches, record.match, record.reset_confirmed, record.draft,
-        record.delivered, record.notice, record.clock_jumps_s)
+        record.delivered, record.notice, record.clock_jumps_s, reruns=record.reruns)
 
 
 def _move_into(folder: Path, home: Path) -> None:

@@ -1,0 +1,56 @@
+"""Drafts: what was typed and is not final, also what was cleared."""
+
+import dataclasses
+
+import pytest
+from test_session_machine import until
+
+from arena_robot.core.episode import Preference
+from arena_robot.core.errors import SessionError
+from arena_robot.core.verdict import Verdict
+from arena_robot.session.evaluator.desk import shown
+from arena_robot.session.protocol.record import replay
+from arena_robot.session.protocol.states import State
+
+
+def test_drafts_are_kept_until_the_words_are_final():
+    session = until(State.PREFERENCE)
+    session.draft({'explanation': 'B was fas', 'preference': 'B', 'progress_a': 0.5})
+    session.draft({'notes': 'cable in the way'})
+    assert session.record.draft == {'explanation': 'B was fas', 'preference': 'B',
+                                    'progress_a': 0.5, 'notes': 'cable in the way'}
+    for words, problem in (({'progress_a': float('nan')}, 'from 0 to 1'),
+                           ({'progress_a': 1.5}, 'from 0 to 1'),
+                           ({'preference': 'C'}, 'choose A, TIE or B'),
+                           ({'valid': False}, "no 'valid'"), ({'color': 'red'}, "no 'color'"),
+                           ({'evaluator': 'eve'}, "evaluator cannot be changed in 'preference'"),
+                           ({'instruction': 'x'}, "cannot be changed in 'preference'")):
+        with pytest.raises(SessionError, match=problem):
+            session.draft(words)
+    session.judge(Verdict(preference=Preference.B, explanation='B was faster than A'))
+    assert session.record.draft == {'progress_a': 0.5}
+
+
+def test_what_was_cleared_stays_cleared_after_a_reload():
+    session = until(State.PREFERENCE)
+    session.draft({'notes': 'cable', 'lighting': 'dim', 'progress_a': 0.5})
+    session.draft({'notes': '', 'lighting': None})
+    again = replay(session._log.entries)
+    assert shown(again).draft == dataclasses.replace(again.verdict, progress_a=0.5)
+    session.judge(Verdict(preference=Preference.B, explanation='B was faster than A',
+                          notes='said'))
+    session.draft({'notes': '', 'explanation': ''})
+    again = replay(session._log.entries)
+    assert again.verdict.notes == 'said'
+    assert (shown(again).draft.notes, shown(again).draft.explanation) == ('', '')
+
+
+def test_evaluator_and_instruction_are_kept_as_they_were_typed_and_cleared():
+    session = until(State.PREFLIGHT)
+    session.draft({'evaluator': 'ad', 'instruction': 'put the'})
+    again = replay(session._log.entries)
+    assert (shown(again).evaluator, shown(again).draft_instruction) == ('ad', 'put the')
+    session.draft({'instruction': ''})
+    assert shown(replay(session._log.entries)).draft_instruction == ''
+    session.enter_task('ada', 'put the cube in the bowl')
+    assert shown(session.record).draft_instruction == 'put the cube in the bowl'
