@@ -11,7 +11,6 @@ done.
 """
 
 import argparse
-import getpass
 import os
 from contextlib import ExitStack
 from pathlib import Path
@@ -70,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         if token := os.environ.get(TOKEN_VARIABLE, ''):
             evaluator = desk.press(Button.SIGN_IN, token)
         if not args.auto:
-            return terminal.lead(evaluator or getpass.getuser(), args.instruction)
+            return terminal.lead(evaluator, args.instruction)
         desk.watch_oracle()
         for _ in range(args.sessions):
             instruction = args.instruction or str(desk.oracle['instruction'])

@@ -1,13 +1,11 @@
 """Terminal client of a session: prompts, a progress bar while a policy runs, stop keys."""
 
-import select
+import shutil
 import sys
-import termios
-import tty
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 
-from arena_robot.cli.session_text import bar, match_lines, review_lines, state_lines
+from arena_robot.cli.session_text import bar, match_lines, review_lines, state_lines, wrapped
+from arena_robot.cli.terminal_keys import single_keys
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.core.terminal import redraws
@@ -19,16 +17,23 @@ from arena_robot.core.verdict import (
     asked_at,
     from_plain,
 )
+from arena_robot.records.session_file import RerunCause
 from arena_robot.session.evaluator.checks import EXAMPLES, instruction_problem, is_repeat
 from arena_robot.session.evaluator.desk import NOT_AT_REST, RUBRIC, Button, Desk, DeskState
 from arena_robot.session.evaluator.scripted import Script, Scripted
+from arena_robot.session.loop.match import Light, light
 from arena_robot.session.protocol.states import State
 
 STOP_KEYS, DONE_KEYS = ('t', ' '), ('d',)
+AGAIN = 'r'
 
 
 class Quit(Exception):
     """The evaluator left the session; it can be continued."""
+
+
+class RunAgain(Exception):
+    """The evaluator made a mistake: the slot is run again instead of being scored."""
 
 
 class Terminal:
@@ -37,6 +42,7 @@ class Terminal:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._told = ''
+        self._evaluator = ''
 
     def lead(self, evaluator: str, instruction: str) -> int:
         """Run a session with prompts; return 0 once it is done, 1 when aborted."""
@@ -109,6 +115,7 @@ class Terminal:
             self._attend()
 
     def _task(self, evaluator: str, instruction: str, before: str) -> None:
+        evaluator = self._evaluator = evaluator or self._evaluator or self._who()
         if not instruction:
             print('  For instance: ' + '; '.join(EXAMPLES[:3]))
             hint = f' (Enter keeps: {before})' if before else ''
@@ -129,12 +136,17 @@ class Terminal:
         except ArenaError as error:
             print(f'\n  ! {NOT_AT_REST} ({error})')
 
+    def _who(self) -> str:
+        before = self._desk.state().evaluator
+        hint = f' (Enter keeps: {before})' if before else ''
+        return self._ask(f'Who evaluates? Type your name{hint}') or before
+
     def _roll(self, slot: Slot) -> None:
         self._desk.start(slot)
         self._attend()
 
     def _attend(self) -> None:
-        with _keys() as read:
+        with single_keys() as read:
             state = self._desk.state()
             while state.state.running:
                 key = read(0.1)
@@ -147,24 +159,57 @@ class Terminal:
         print()
 
     def _score(self, slot: Slot) -> None:
+        again = self._desk.state().slots[0 if slot is Slot.A else 1].again
+        if again == RerunCause.FAULT and self._run_again(slot):
+            return
+        if again == RerunCause.MISTAKE:
+            print(f'  {AGAIN:>4}  you made a mistake: run {slot.value} again')
         for mark, words in RUBRIC:
             print(f'  {mark:>4}  {words}')
-        self._desk.score(slot, self._verdict(asked_at(Asked.SCORE, slot)))
+        try:
+            self._desk.score(slot, self._verdict(asked_at(Asked.SCORE, slot)))
+        except RunAgain:
+            self._rerun(self._ask('What was your mistake? It stays in the record'))
+            return
         if slot is Slot.A:
             print('  The arm moves to its reset pose.')
             self._desk.press(Button.PREPARE_RESET)
 
+    def _run_again(self, slot: Slot) -> bool:
+        """After a failure of the station: run the slot again, unless it shall be scored."""
+        print('  This says nothing of the policy. The rollout is kept and does not count.')
+        if self._ask(f'Enter: run {slot.value} again   s: score it as it is') == 's' and self._ask(
+                'The station failed, not the policy. Score it all the same? [y/n]') == 'y':
+            return False
+        self._rerun('')
+        return True
+
+    def _rerun(self, reason: str) -> None:
+        self._desk.press(Button.RERUN, reason)
+        print('  The arm moves to its reset pose.')
+        self._desk.press(Button.PREPARE_RESET)
+
     def _reset(self) -> None:
+        slot = Slot.B if self._desk.state().slots[0].end else Slot.A
         while True:
-            answer = self._ask('Enter: start B   m: measure the scene again   h: move the arm')
+            answer = self._ask(f'Enter: start {slot.value}   m: measure the scene again   '
+                               'h: move the arm')
             if answer == 'h':
                 self._desk.press(Button.PREPARE_RESET)
             if answer not in ('m', 'h'):
-                break
+                self._desk.press(Button.CONFIRM_RESET)
             _print(match_lines(self._desk.state()))
-        self._desk.press(Button.CONFIRM_RESET)
-        _print(match_lines(self._desk.state()))
-        self._roll(Slot.B)
+            if answer not in ('m', 'h') and self._scene_is_meant(slot):
+                break
+        self._roll(slot)
+
+    def _scene_is_meant(self, slot: Slot) -> bool:
+        """Ask once more before a rollout from a scene that is not the start's."""
+        match = self._desk.state().match
+        if match is None or light(match) is not Light.RED:
+            return True
+        return self._ask(f'The scene is only {100 * match:.0f} % like the start. Start '
+                         f'{slot.value} from it anyway? [y/n]') == 'y'
 
     def _judge(self, seen: DeskState) -> None:
         self._desk.judge(self._verdict(asked_at(Asked.JUDGE), seen.draft))
@@ -182,6 +227,8 @@ class Terminal:
         answer = self._ask(f'{one.question}{scale}{choices}{hint}')
         if kept and not answer:
             return before
+        if one.kind is Kind.SHARE and answer == AGAIN:
+            raise RunAgain
         if one.kind is Kind.SHARE:
             return _share(answer)
         return _choice(one, answer) if one.kind is Kind.CHOICE and answer else answer
@@ -220,9 +267,9 @@ class Terminal:
         if run is not None:
             if not redraws(sys.stdout):
                 return
-            print(f'\r{bar(run)}', end='', flush=True)
+            print(f'\r{bar(run, shutil.get_terminal_size().columns)}', end='', flush=True)
             return
-        text = '\n'.join(state_lines(seen))
+        text = '\n'.join(wrapped(state_lines(seen), shutil.get_terminal_size().columns))
         if text != self._told:
             self._told = text
             print(text)
@@ -242,24 +289,5 @@ def _choice(one: VerdictField, text: str) -> str:
 
 
 def _print(lines: Iterable[str]) -> None:
-    for line in lines:
+    for line in wrapped(lines, shutil.get_terminal_size().columns):
         print(line)
-
-
-@contextmanager
-def _keys() -> Iterator[Callable[[float], str]]:
-    """Give a function that returns the key pressed within some seconds, or nothing."""
-    file = sys.stdin
-
-    def read(timeout_s: float) -> str:
-        ready, _, _ = select.select([file], [], [], timeout_s)
-        return file.read(1) if ready else ''
-    if not file.isatty():
-        yield read
-        return
-    before = termios.tcgetattr(file)
-    tty.setcbreak(file)
-    try:
-        yield read
-    finally:
-        termios.tcsetattr(file, termios.TCSADRAIN, before)

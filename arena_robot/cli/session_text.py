@@ -1,6 +1,7 @@
 """What the terminal shows of a session, as lines of text."""
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 
 from arena_robot.core.verdict import FIELDS, Kind, Verdict
 from arena_robot.session.evaluator.desk import DeskState, RunView
@@ -8,16 +9,26 @@ from arena_robot.session.loop.match import light
 from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 
-WIDTH = 30
+WIDTH, OTHERS = 30, 50    # characters of the bar, and of what stands beside it
 
 
-def bar(run: RunView) -> str:
+def bar(run: RunView, columns: int = 80) -> str:
     """Return a line such as ``A ####…… 60/400  15.0 Hz  4.0 s``."""
     total = max(run.max_steps, run.steps, 1)
-    filled = WIDTH * run.steps // total
+    width = max(4, min(WIDTH, columns - OTHERS))
+    filled = width * run.steps // total
     rate_hz = 1.0 / run.loop_s if run.loop_s > 0.0 else 0.0
-    return (f"{run.slot.value} {'#' * filled}{'.' * (WIDTH - filled)} {run.steps:>3}/{total}  "
+    return (f"{run.slot.value} {'#' * filled}{'.' * (width - filled)} {run.steps:>3}/{total}  "
             f'{rate_hz:4.1f} Hz  {run.elapsed_s:5.1f} s  t: stop  d: done ')
+
+
+def wrapped(lines: Iterable[str], columns: int) -> Iterator[str]:
+    """Yield lines no wider than ``columns``, without broken words."""
+    for text in lines:
+        for line in text.split('\n'):
+            indent = ' ' * (len(line) - len(line.lstrip()) + 2)
+            yield from textwrap.wrap(line, max(columns - 1, 20), subsequent_indent=indent,
+                                     break_long_words=False, break_on_hyphens=False) or ['']
 
 
 def state_lines(seen: DeskState) -> Iterator[str]:

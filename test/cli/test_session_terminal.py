@@ -1,5 +1,6 @@
 """A session typed into the terminal, keys included."""
 
+import dataclasses
 import os
 import sys
 from pathlib import Path
@@ -12,11 +13,12 @@ from fake_desk import InProcessDesk
 from test_conductor import TASK, Station
 
 from arena_robot.cli.session_terminal import Terminal
-from arena_robot.cli.session_text import bar
+from arena_robot.cli.session_text import bar, state_lines, wrapped
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import SessionError, StaleData
 from arena_robot.core.verdict import Asked, asked_at
-from arena_robot.session.evaluator.desk import RunView
+from arena_robot.session.evaluator.desk import HINTS, DeskState, RunView
+from arena_robot.session.loop.rollout import RolloutConfig
 from arena_robot.session.protocol.states import State
 
 
@@ -109,6 +111,65 @@ def test_a_stop_without_a_confirmation_says_to_use_the_hardware_stop(desk, typed
     assert [slot.end for slot in desk.state().slots] == ['stopped', 'done']
     assert ('! The arm has not confirmed that it is at rest. Use the hardware stop. '
             '(session_node/e_stop did not answer within 10 s)') in capsys.readouterr().out
+
+
+def test_a_failure_is_run_again_and_a_mistake_says_why(desk, typed, capsys):
+    station = desk.station
+    typed([TASK, '', '', '', '', 'r', 'the bowl was upside down', '', '?'])
+    rollouts, start = [], desk.start
+
+    def started(slot):
+        rollouts.append(slot)
+        desk.conductor.motions._config = dataclasses.replace(
+            desk.conductor.motions._config, rollout=RolloutConfig(max_steps=20))
+        if len(rollouts) == 1:
+            station.cameras['wrist'].fail = StaleData('no frame; check its cable')
+        start(slot)
+        while desk.state().state.running:
+            desk.wait_change(desk.state(), 0.1)
+        station.cameras['wrist'].fail = None
+    desk.start = started
+    assert Terminal(desk).lead('ada', '') == 1
+    assert rollouts == [Slot.A, Slot.A, Slot.A]
+    assert [one.cause.value for one in desk.conductor.record.reruns] == ['fault', 'mistake']
+    assert 'This says nothing of the policy' in capsys.readouterr().out
+
+
+def test_who_evaluates_is_asked_and_never_guessed(desk, typed):
+    evaluator = typed(['Grace', TASK, '?'])
+    assert Terminal(desk).lead('', '') == 1
+    assert evaluator.asked[0].startswith('Who evaluates?')
+    assert desk.state().evaluator == 'Grace'
+
+
+def test_a_red_scene_is_asked_about_once_more(desk, typed, monkeypatch):
+    evaluator = typed([TASK, '', '', '50', '', '', 'n', '', 'y', '?'])
+    begun, state = [], desk.state
+
+    def roll(self, slot):
+        begun.append(slot)
+        desk.start(slot)
+        desk.stop()
+        while desk.state().state.running:
+            desk.wait_change(desk.state(), 0.1)
+    monkeypatch.setattr(Terminal, '_roll', roll)
+    desk.state = lambda: dataclasses.replace(state(), match=0.2)
+    assert Terminal(desk).lead('ada', '') == 1
+    assert begun == [Slot.A, Slot.B]
+    asked = [one for one in evaluator.asked if 'anyway' in one]
+    assert asked == ['The scene is only 20 % like the start. Start B from it anyway? [y/n]: '] * 2
+
+
+def test_nothing_is_wider_than_the_terminal():
+    for state in State:
+        seen = DeskState(state, message=HINTS[state], session_id='f' * 36, commitment='c' * 64,
+                         notice='the arm node does not answer; ' * 5, policy_a='p' * 20,
+                         policy_b='q' * 20)
+        lines = list(wrapped(state_lines(seen), 80))
+        assert max(map(len, lines)) < 80
+        assert ' '.join(' '.join(lines).split()) == ' '.join(' '.join(state_lines(seen)).split())
+    assert len(bar(RunView(Slot.A, 400, 400, 1 / 15, 0.0, 0.0, 26.7))) < 80
+    assert len(bar(RunView(Slot.A, 400, 400, 1 / 15, 0.0, 0.0, 26.7), 60)) < 60
 
 
 def test_leaving_leaves_the_session_as_it_is(desk, typed, capsys):
