@@ -71,7 +71,7 @@ class Page:
     def __init__(self, browser, station, url):
         self.browser, self.station = browser, station
         browser.get(url)
-        browser.execute_script('sessionStorage.clear()')
+        browser.execute_script('sessionStorage.clear(); localStorage.clear()')
         browser.get(url)
         self.until(lambda: 'take control' in self.find('#seat').text, 'no page')
         self.find('#seat').click()

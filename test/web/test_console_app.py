@@ -42,6 +42,15 @@ class FakeDesk:
 
     reference = frame
 
+    def frame_age_s(self, view):
+        return self.age_s(view) if view == 'left_left' else None
+
+    def age_s(self, view):
+        return 0.02
+
+    def clip(self, slot, view):
+        return (b'one', b'second') if slot is Slot.A else ()
+
     def today(self):
         return [dataclasses.replace(DeskState(), state=State.DONE, instruction='close the drawer')]
 
@@ -98,6 +107,10 @@ def test_the_state_is_plain_and_long_polls_wait(web, desk):
 
 def test_pictures(web):
     assert web.get('/api/frame/left_left').content == b'jpeg'
+    assert web.get('/api/frame/left_left').headers['x-age-s'] == '0.020'
+    assert web.get('/api/clip/A/left_left').content == b'\0\0\0\3one\0\0\0\6second'
+    assert web.get('/api/clip/B/left_left').content == b''
+    assert web.get('/api/clip/C/left_left').status_code == 422
     assert web.get('/api/frame/wrist_left').status_code == 404
     assert web.get('/api/reference/left_left').headers['content-type'] == 'image/jpeg'
 

@@ -31,6 +31,7 @@ from arena_robot.nodes.action_client import ThreadedActionClient
 from arena_robot.nodes.calls import ServiceClients, send_goal
 from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.remote.pictures import Pictures
 from arena_robot.nodes.remote.session_views import session_views
 from arena_robot.nodes.session.messages import desk_state, draft_request, feedback_message
 from arena_robot.nodes.spin import Spin
@@ -65,8 +66,7 @@ class RemoteDesk:
         self._state: DeskState | None = None
         self._run: RunView | None = None
         self._first_ns = 0
-        self._frames: dict[str, bytes] = {}
-        self._references: dict[str, bytes] = {}
+        self._pictures = Pictures(lambda: self.state().state.running)
         self.oracle: dict[str, float | str] = {}
         self._over = threading.Event()
         self._watcher: threading.Thread | None = None
@@ -110,8 +110,6 @@ class RemoteDesk:
                  trace: TracebackType | None) -> None:
         self.close()
 
-    # -- watching ------------------------------------------------------------------------------
-
     def state(self) -> DeskState:
         """Return the newest state."""
         return self._state or DeskState()
@@ -136,9 +134,9 @@ class RemoteDesk:
         self._views = session_views(self._node, self._session, self._patience_s)
         for name, topic in self._views.items():
             self.hear(CompressedImage, f'{topic}/compressed',
-                       self._keeper(self._frames, name), qos.SENSOR)
+                       self._pictures.live(name), qos.SENSOR)
             self.hear(CompressedImage, f'{self._session}/reset_reference/{name}',
-                       self._keeper(self._references, name), qos.LATCHED)
+                       self._pictures.start(name), qos.LATCHED)
 
     def watch_oracle(self, sim: str = 'sim_station') -> None:
         """
@@ -162,11 +160,19 @@ class RemoteDesk:
 
     def frame(self, view: str) -> bytes | None:
         """Return the newest image of a view as a JPEG; None before the first."""
-        return self._frames.get(view)
+        return self._pictures.frame(view)
 
     def reference(self, view: str) -> bytes | None:
         """Return the start photograph of a view as a JPEG; None before the first."""
-        return self._references.get(view)
+        return self._pictures.reference(view)
+
+    def frame_age_s(self, view: str) -> float | None:
+        """Return how long ago the newest image of a view arrived; None before the first."""
+        return self._pictures.age_s(view)
+
+    def clip(self, slot: Slot, view: str) -> tuple[bytes, ...]:
+        """Return JPEGs of a slot's last rollout, five a second; empty without."""
+        return self._pictures.clip(slot, view)
 
     # -- commanding ----------------------------------------------------------------------------
 
@@ -236,8 +242,6 @@ class RemoteDesk:
         self._call('close_session', CloseSession.Request(
             valid=verdict.valid, invalid_reason=verdict.invalid_reason, control=self._token))
 
-    # -- inside --------------------------------------------------------------------------------
-
     def _await(self, seen: Callable[[], bool]) -> None:
         """Wait until the state topic shows the effect of a command."""
         with self._changed:
@@ -258,11 +262,6 @@ class RemoteDesk:
              profile: Any = qos.STREAM) -> None:
         """Call ``heard`` with every message of a topic from now on."""
         qos.subscription(self._node, kind, topic, heard, profile)
-
-    def _keeper(self, kept: dict[str, bytes], name: str) -> Callable[[CompressedImage], None]:
-        def keep(message: CompressedImage) -> None:
-            kept[name] = bytes(message.data)
-        return keep
 
     def _watch(self, rollout: Any, attended: Callable[[], bool]) -> None:
         """Publish on ~/watching until the rollout has ended."""

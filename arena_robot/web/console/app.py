@@ -9,9 +9,10 @@ stopped when the page in control is closed or cannot be reached while the arm mo
 import dataclasses
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
@@ -151,11 +152,19 @@ def _watching(app: FastAPI, console: Console) -> None:
 def _picturing(app: FastAPI, desk: Desk) -> None:
     @app.get('/api/frame/{view}')
     def frame(view: str) -> Response:
-        return _picture(desk.frame(view))
+        age_s = desk.frame_age_s(view)
+        return _picture(desk.frame(view), {} if age_s is None else {'X-Age-S': f'{age_s:.3f}'})
 
     @app.get('/api/reference/{view}')
     def reference(view: str) -> Response:
         return _picture(desk.reference(view))
+
+    @app.get('/api/clip/{slot}/{view}')
+    def clip(slot: str, view: str) -> Response:
+        """Return the pictures of a rollout: per picture its length in 4 bytes, then the JPEG."""
+        pictures = desk.clip(_slot({'slot': slot}), view)
+        return Response(b''.join(len(one).to_bytes(4, 'big') + one for one in pictures),
+                        media_type='application/octet-stream')
 
 
 def _commanding(app: FastAPI, console: Console) -> None:
@@ -235,10 +244,11 @@ def fingerprint(state: DeskState) -> int:
     return hash(repr(state)) & 0x7FFFFFFFFFFF or 1
 
 
-def _picture(data: bytes | None) -> Response:
+def _picture(data: bytes | None, headers: Mapping[str, str] = MappingProxyType({})) -> Response:
     if data is None:
         raise HTTPException(404, 'no image yet')
-    return Response(data, media_type='image/jpeg', headers={'Cache-Control': 'no-store'})
+    return Response(data, media_type='image/jpeg',
+                    headers={'Cache-Control': 'no-store', **headers})
 
 
 def _slot(words: dict[str, Any]) -> Slot:

@@ -23,6 +23,20 @@ export async function post(path, words = {}) {
   }));
 }
 
+// Reads pictures: per picture its length in 4 bytes, then the JPEG.
+export async function pictures(path) {
+  const response = await fetch(`/api/${path}`, {signal: AbortSignal.timeout(20000)});
+  if (!response.ok) throw new Error(`the console answered ${response.status}`);
+  const data = await response.arrayBuffer();
+  const found = [];
+  for (let at = 0; at < data.byteLength;) {
+    const length = new DataView(data).getUint32(at);
+    found.push(new Blob([data.slice(at + 4, at + 4 + length)], {type: 'image/jpeg'}));
+    at += 4 + length;
+  }
+  return found;
+}
+
 export async function sit(takeOver) {
   const name = `browser ${navigator.platform || ''}`.trim();
   const given = await post('sit', {name, take_over: takeOver});

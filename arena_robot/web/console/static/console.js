@@ -1,8 +1,9 @@
 // The page: follows the state, shows the panel that belongs to it, and always has STOP.
 
 import {get, post, sit} from './api.js';
+import {buildClips, updateClips} from './clips.js';
 import {buildDeliberate, setLocked} from './deliberate.js';
-import {ask, buildAsk, byId, el, reconsider} from './dom.js';
+import {ask, buildAsk, byId, el, reconsider, say} from './dom.js';
 import {panelFor} from './panels.js';
 import {buildStop, updateStop} from './stop.js';
 import * as views from './views.js';
@@ -21,6 +22,7 @@ let busy = 0;
 let shows = 0;
 let pressed = false;
 let isLost = true;
+const kept = new Set();    // rollouts after a fault that are scored as they are
 
 const LOCK_MS = 100;
 
@@ -37,6 +39,8 @@ async function main() {
     byId('steps').append(el('li', {'data-state': name}, LABELS[name]));
   }
   views.build(options);
+  buildClips();
+  window.addEventListener('keydown', (event) => panel.key?.(event));
   byId('seat').addEventListener('click', takeSeat);
   byId('history').addEventListener('toggle', showToday);
   byId('panel').addEventListener('input', settle);
@@ -72,7 +76,7 @@ function lost(is, error) {
 }
 
 function tell(text, ofLost = false) {
-  byId('problem').textContent = text;
+  say(byId('problem'), text);
   byId('problem').hidden = !text;
   byId('problem').dataset.lost = ofLost ? 'yes' : '';
 }
@@ -86,14 +90,15 @@ function show(found) {
   shows += 1;
   state = {...found, inControl: found.mine && found.seated};
   const wanted = panelKey(state);
-  byId('state').textContent = LABELS[state.state];
-  byId('doing').textContent = state.doing && !state.state.startsWith('running')
-    ? `… ${state.doing}` : '';
+  const doing = state.doing && !state.state.startsWith('running') ? `… ${state.doing}` : '';
+  say(byId('state'), LABELS[state.state]);
+  say(byId('doing'), doing);
+  say(byId('spoken'), [LABELS[state.state], doing || state.message].join(': '));
   byId('station').textContent = [state.station, state.evaluator].filter(Boolean).join(' · ');
   byId('session').textContent = state.session_id ? `session ${state.session_id.slice(0, 8)}` : '';
   document.body.className = state.running || state.state.startsWith('running') ? 'running'
     : ['done', 'aborted'].includes(state.state) ? 'final' : '';
-  byId('notice').textContent = state.notice;
+  say(byId('notice'), state.notice);
   byId('notice').hidden = !state.notice;
   const now = options.states.indexOf(state.state);
   for (const step of byId('steps').children) {
@@ -103,7 +108,12 @@ function show(found) {
   byId('seat').textContent = state.inControl ? 'you are in control'
     : state.control ? `take over from ${state.mine ? state.seat || 'nobody' : state.control}`
       : 'take control';
+  document.body.dataset.state = state.state;
+  byId('now').hidden = !state.session_id;
+  say(byId('task'), state.instruction && `“${state.instruction}”`);
+  updateTimer(state.running);
   views.update(state);
+  updateClips(state, views.largeView());
   reconsider(state);
   if (wanted !== shown) {
     const same = stepKey(wanted) === stepKey(shown);
@@ -116,34 +126,39 @@ function show(found) {
   lock();
 }
 
+function updateTimer(run) {
+  byId('timer').hidden = !run;
+  if (!run) return;
+  byId('bar').max = Math.max(run.max_steps, run.steps, 1);
+  byId('bar').value = run.steps;
+  const rate = run.loop_s > 0 ? (1 / run.loop_s).toFixed(1) : '–';
+  say(byId('numbers'), `step ${run.steps} of ${run.max_steps} · ${rate} Hz · ${
+    run.elapsed_s.toFixed(1)} s`);
+}
+
 // A panel stays, with what was typed into it, until one of these changes.
 function panelKey(now) {
   const more = now.state === 'review' ? [now.verdict, now.slots]
     : now.state === 'preflight' ? now.checks : [];
-  return JSON.stringify([now.state, now.session_id, now.inControl, more]);
+  const rollouts = now.slots.map((one) => [one.end, one.again, one.reruns]);
+  return JSON.stringify([now.state, now.session_id, now.inControl, now.created_ns, rollouts, more]);
 }
 
 const stepKey = (key) => key && JSON.stringify(JSON.parse(key).slice(0, 2));
 
-// A new panel of the same step keeps what was typed, and where. Its main button is never in the
-// place of the one before, and focus never falls on a button.
+// A new panel of the same step keeps what was typed (typed.js), and where. Its main button is
+// never in the place of the one before, and focus never falls on a button.
 function enter(same) {
-  const typed = same ? words() : new Map();
-  const at = document.activeElement?.id;
-  panel = panelFor(state, {options, act, tell});
+  const before = document.activeElement;
+  const [at, caret] = same ? [before?.id, before?.selectionStart] : [];
+  panel = panelFor(state, {options, act, tell, kept, redraw: () => enter(false)});
   byId('panel').replaceChildren(...panel.nodes);
   placePrimary(same);
   if (['done', 'aborted'].includes(state.state)) showToday();
-  if (!byId('ask').contains(document.activeElement)) {
-    (panel.focus ?? byId('panel').querySelector('h2')).focus({preventScroll: true});
-  }
-  for (const [id, value] of words()) {
-    if (typed.get(id) && typed.get(id) !== value) {
-      byId(id).value = typed.get(id);
-      byId(id).dispatchEvent(new Event('input'));
-    }
-  }
-  if (typed.has(at)) byId(at)?.focus({preventScroll: true});
+  if (byId('ask').contains(document.activeElement)) return;
+  const field = at && byId('panel').querySelector(`input#${at}, textarea#${at}`);
+  (field || panel.focus || byId('panel').querySelector('h2')).focus({preventScroll: true});
+  if (field && caret != null) field.setSelectionRange(caret, caret);
 }
 
 function placePrimary(same) {
@@ -153,11 +168,6 @@ function placePrimary(same) {
     pressed = false;
   }
   place.replaceChildren(...byId('panel').querySelectorAll('#primary'));
-}
-
-function words() {
-  return new Map([...byId('panel').querySelectorAll('input[type=text], textarea')]
-    .filter((node) => node.id).map((node) => [node.id, node.value]));
 }
 
 function lock() {

@@ -13,21 +13,33 @@ export function el(tag, attributes = {}, ...children) {
   return node;
 }
 
+// Shows that a button stays pressed, to eyes and to screen readers.
+export function setPressed(button, is) {
+  button.classList.toggle('chosen', is);
+  button.setAttribute('aria-pressed', is);
+}
+
+// Sets a text that is read out when it changes, and only then.
+export function say(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
 let asked = null;
 
 // Asks above the main button, beside everything else: it covers nothing, so STOP can be pressed.
 // Resolves to the typed words ('' when none were wanted), or null for "Back", for another
 // question, and once `holds(state)` is no longer true.
-export function ask(question, {words = false, yes = 'OK', value = '', holds = () => true} = {}) {
+export function ask(question, {words = false, yes = 'OK', value = () => '', keep = () => {},
+  done = () => {}, holds = () => true} = {}) {
   answer(null);
   byId('question').textContent = question;
   byId('yes').textContent = yes;
   byId('answer').hidden = !words;
-  byId('answer').value = value;
+  byId('answer').value = value();
   byId('ask').classList.remove('bad');
   byId('ask').hidden = false;
   byId(words ? 'answer' : 'no').focus();
-  return new Promise((resolve) => { asked = {resolve, words, holds}; });
+  return new Promise((resolve) => { asked = {resolve, words, keep, done, holds}; });
 }
 
 // Closes the open question, if there is one.
@@ -44,6 +56,7 @@ export function reconsider(state) {
 }
 
 export function buildAsk() {
+  byId('answer').addEventListener('input', () => asked?.keep(byId('answer').value));
   byId('no').addEventListener('click', () => answer(null));
   byId('ask').addEventListener('keydown', (event) => {
     if (event.key === 'Escape') answer(null);
@@ -53,8 +66,12 @@ export function buildAsk() {
     const words = byId('answer').value;
     const lacking = asked.words && !words.trim();
     byId('ask').classList.toggle('bad', lacking);
-    if (lacking) byId('answer').focus();
-    else answer(asked.words ? words : '');
+    if (lacking) {
+      byId('answer').focus();
+      return;
+    }
+    asked.done();
+    answer(asked.words ? words : '');
   });
 }
 

@@ -3,6 +3,7 @@
 import {get, post, press} from './api.js';
 import {asking, moving, primary, second} from './buttons.js';
 import {ask, el, settled} from './dom.js';
+import {forgetTyped, keepName, keeper, nameTyped, questionKeeper, typedAt} from './typed.js';
 import {preference, review, scoring} from './verdict.js';
 import {light} from './views.js';
 
@@ -17,15 +18,16 @@ export function panelFor(state, use) {
 function leaving(state, use) {
   const nodes = [];
   if (VALIDITY.includes(state.state) && state.verdict.valid) {
+    const kept = questionKeeper(state, 'invalidate', state.draft.invalid_reason,
+      (now) => post('draft', {invalid_reason: now}));
     nodes.push(asking('invalidate', 'This session shall not count…', use,
-      'Why shall this session not count?', {words: true, yes: 'Does not count',
-        value: state.draft.invalid_reason, holds: (now) => VALIDITY.includes(now.state)},
-      'invalidate'));
+      'Why shall this session not count?', {words: true, yes: 'Does not count', ...kept,
+        holds: (now) => VALIDITY.includes(now.state)}, 'invalidate'));
   }
   if (!OVER.includes(state.state)) {
     nodes.push(asking('abort', 'End without a verdict…', use,
       'Why is the session ended without a verdict?',
-      {words: true, yes: 'End it', holds: (now) => !OVER.includes(now.state)}, 'abort'));
+      {words: true, yes: 'End it', ...questionKeeper(state, 'abort'), holds: (now) => !OVER.includes(now.state)}, 'abort'));
   }
   return nodes.length ? [el('div', {class: 'second'}, ...nodes)] : [];
 }
@@ -48,12 +50,13 @@ function task(state, use) {
   if (!state.ready) {
     return {nodes: [checks(state), primary('Check again', use, () => press('check'))]};
   }
+  const kept = typedAt(state, 'task') ?? {};
   const who = el('input', {type: 'text', id: 'evaluator', autocomplete: 'name',
-    value: state.evaluator || localStorage.getItem('arena-evaluator') || ''});
+    value: kept.evaluator ?? (state.evaluator || nameTyped())});
   const token = el('input', {type: 'password', id: 'token', autocomplete: 'off',
     placeholder: 'asked for by servers, once after a restart of the station'});
   const what = el('input', {type: 'text', id: 'instruction', autocomplete: 'off',
-    maxlength: 300, value: state.draft_instruction});
+    maxlength: 300, value: kept.instruction ?? state.draft_instruction});
   const hint = el('p', {class: 'hint', id: 'instruction-hint'});
   let repeat = false;
   const look = async () => {
@@ -63,11 +66,14 @@ function task(state, use) {
     hint.textContent = found.problem || (repeat
       ? 'This was evaluated earlier today. Another task teaches more.' : 'Good.');
   };
-  const typed = settled(() => {
-    look().catch(() => {});
-    post('draft', {instruction: what.value}).catch(() => {});
-  });
+  // Who evaluates is final once the task is entered.
+  const words = () => ({...(state.state === 'preflight' ? {evaluator: who.value} : {}),
+    instruction: what.value});
+  const keep = keeper(state, 'task', words, (now) => post('draft', now));
+  const lookSoon = settled(() => look().catch(() => {}));
+  const typed = () => { keep(); lookSoon(); };
   what.addEventListener('input', typed);
+  who.addEventListener('input', () => { keepName(who.value); keep(); });
   what.addEventListener('keydown', (event) => {
     if (event.key === 'Enter' && !event.repeat) document.getElementById('primary').click();
   });
@@ -78,8 +84,9 @@ function task(state, use) {
       who.value = (await post('sign_in', {token: token.value})).evaluator;
       token.value = '';
     }
-    localStorage.setItem('arena-evaluator', who.value);
+    keepName(who.value);
     await post('open', {evaluator: who.value, instruction: what.value, repeat});
+    forgetTyped(state, 'task');
   }, async () => {
     await use.act(look);
     return !repeat || await ask('This instruction was evaluated earlier today. Use it again?',
@@ -96,7 +103,6 @@ function task(state, use) {
 
 function assigned(state, use) {
   return {nodes: [
-    el('p', {}, `“${state.instruction}”`),
     primary('Move the arm and photograph the start', use, () => press('photograph')),
     el('p', {class: 'hint'}, 'Both policies are fixed now. This number proves it afterwards:'),
     el('code', {id: 'commitment'}, state.commitment)]};
@@ -104,40 +110,28 @@ function assigned(state, use) {
 
 function photographed(state, use) {
   return {nodes: [
-    el('p', {}, `“${state.instruction}”`),
     primary('Start A', use, () => post('start', {slot: 'A'})),
     el('div', {class: 'second'},
       moving(second('again', 'Photograph again', use, () => press('photograph'))))]};
 }
 
 function running(state, use) {
-  const bar = el('progress', {id: 'bar', max: 1, value: 0});
-  const numbers = el('div', {class: 'numbers', id: 'numbers'});
-  const done = primary('The task is done', use, () => press('done'));
-  return {
-    nodes: [el('p', {}, `“${state.instruction}”`), bar, numbers, done],
-    update(now) {
-      const run = now.running;
-      if (!run) return;
-      bar.max = Math.max(run.max_steps, run.steps, 1);
-      bar.value = run.steps;
-      const rate = run.loop_s > 0 ? (1 / run.loop_s).toFixed(1) : '–';
-      numbers.replaceChildren(...[`step ${run.steps} of ${run.max_steps}`, `${rate} Hz`,
-        `${run.elapsed_s.toFixed(1)} s`].map((text) => el('span', {}, text)));
-    },
-  };
+  return {nodes: [
+    el('p', {}, 'Watch the robot. It ends by itself after its last step.'),
+    primary('The task is done', use, () => press('done'))]};
 }
 
 function reset(state, use) {
   const verdict = el('p', {id: 'match'});
   const moved = el('p', {id: 'moved', class: 'hint bad'});
   let match = null;
-  const go = primary('The scene is restored: start B', use, async () => {
+  const next = state.slots[0].end ? 'B' : 'A';
+  const go = primary(`The scene is restored: start ${next}`, use, async () => {
     await press('confirm_reset');
-    await post('start', {slot: 'B'});
+    await post('start', {slot: next});
   }, async () => match === null || light(match) !== 'red' || await ask(
-    `The scene is only ${Math.round(100 * match)} % like the start. Start B from it anyway?`,
-    {yes: 'Start B anyway', holds: (now) => now.state === state.state}) !== null);
+    `The scene is only ${Math.round(100 * match)} % like the start. Start ${next} from it anyway?`,
+    {yes: `Start ${next} anyway`, holds: (now) => now.state === state.state}) !== null);
   return {
     nodes: [verdict, moved, go, el('div', {class: 'second'},
       moving(second('home', 'Move the arm to its reset pose', use,

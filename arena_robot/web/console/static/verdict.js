@@ -2,38 +2,60 @@
 
 import {post, press} from './api.js';
 import {primary, second} from './buttons.js';
-import {el, settled} from './dom.js';
+import {el, setPressed} from './dom.js';
+import {failed, mistake} from './rerun.js';
+import {forgetTyped, keeper, typedAt} from './typed.js';
 
 export function scoring(slot, next) {
   return (state, use) => {
     const one = state.slots.find((found) => found.slot === slot);
-    const fields = fieldsAt(use, 'score', slot);
-    const keep = settled(() => post('draft', {slot, ...form.words()}).catch(() => {}));
-    const form = inputs(use, fields, typed(state, fields), keep);
+    const ended = el('p', {class: 'hint'}, `${slot} ended: ${one.end.replace('_', ' ')} after `
+      + `${one.steps} steps. ${one.detail}`);
+    if (one.again === 'fault' && !use.kept.has(`${state.session_id}${slot}${one.reruns}`)) {
+      return {nodes: [ended, ...failed(one, state, use)]};
+    }
+    const form = scoreForm(slot, state, use);
     const go = primary(next, use, async () => {
-      await score(slot, form);
+      await score(slot, state, form);
       if (slot === 'A') await press('prepare_reset');
     });
-    return {nodes: [
-      el('p', {class: 'hint'}, `${slot} ended: ${one.end.replace('_', ' ')} after ${one.steps} `
-        + `steps. ${one.detail}`),
-      ...form.nodes, go]};
+    return {nodes: [ended, ...form.nodes, go, ...mistake(one, state, use)]};
   };
 }
 
-async function score(slot, form) {
+function scoreForm(slot, state, use) {
+  const fields = fieldsAt(use, 'score', slot);
+  const keep = keeper(state, slot, () => form.words(), (now) => post('draft', {slot, ...now}));
+  const form = inputs(use, fields, typed(state, slot, fields), keep);
+  return form;
+}
+
+async function score(slot, state, form) {
   if (form.words().progress === null) {
     throw new Error('Move the slider, or press one of the marks.');
   }
   await post('score', {slot, ...form.words()});
+  forgetTyped(state, slot);
 }
 
 export function preference(state, use) {
   const fields = fieldsAt(use, 'judge');
-  const keep = settled(() => post('draft', form.words()).catch(() => {}));
-  const form = inputs(use, fields, typed(state, fields), keep);
-  const go = primary('Continue to the review', use, () => post('judge', form.words()));
-  return {nodes: [...form.nodes, go], focus: form.focus};
+  const keep = keeper(state, 'judge', () => form.words(), (now) => post('draft', now));
+  const form = inputs(use, fields, typed(state, 'judge', fields), keep);
+  const go = primary('Continue to the review', use, async () => {
+    await post('judge', form.words());
+    forgetTyped(state, 'judge');
+  });
+  return {nodes: [...form.nodes, go], key: chooseByKey};
+}
+
+// 1, 2, 3 choose A, no difference, B; in a text field they are typed.
+function chooseByKey(event) {
+  const {target, key} = event;
+  if (event.ctrlKey || event.altKey || event.metaKey || event.repeat
+      || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName)) return;
+  const button = document.querySelectorAll('#preference button')[Number(key) - 1];
+  if (button && button.getAttribute('aria-pressed') !== 'true') button.click();
 }
 
 export function review(state, use) {
@@ -69,9 +91,9 @@ export function review(state, use) {
 }
 
 function rescore(slot, state, use) {
-  const form = inputs(use, fieldsAt(use, 'score', slot), state.verdict, () => {});
+  const form = scoreForm(slot, state, use);
   return [...form.nodes, el('button', {type: 'button', id: 'keep',
-    onclick: () => use.act(() => score(slot, form))}, `Keep the score of ${slot}`)];
+    onclick: () => use.act(() => score(slot, state, form))}, `Keep the score of ${slot}`)];
 }
 
 // The fields that are asked for at one moment; of one slot when it is given.
@@ -80,8 +102,13 @@ function fieldsAt(use, asked, slot = null) {
 }
 
 // What was typed so far, also when it was cleared, and otherwise what was said.
-function typed(state, fields) {
-  return Object.fromEntries(fields.map((one) => [one.name, state.draft[one.name]]));
+function typed(state, place, fields) {
+  const kept = typedAt(state, place) ?? {};
+  return Object.fromEntries(fields.map((one) => {
+    const value = kept[one.key];
+    if (value === undefined) return [one.name, state.draft[one.name]];
+    return [one.name, one.kind === 'share' && value !== null ? value / 100 : value];
+  }));
 }
 
 // One input per field. `words` returns what they hold; `changed` is called after each change.
@@ -112,11 +139,14 @@ function share(field, from, use, changed) {
     value = Number(wanted);
     range.value = value;
     percent.textContent = value;
+    mark();
     changed();
   };
   range.addEventListener('input', () => set(range.value));
-  const anchors = use.options.rubric.map(([mark, words]) => el('button', {type: 'button',
-    'data-mark': mark, onclick: () => set(mark)}, el('b', {}, mark), words));
+  const anchors = use.options.rubric.map(([at, words]) => el('button', {type: 'button',
+    'data-mark': at, onclick: () => set(at)}, el('b', {}, at), words));
+  const mark = () => anchors.forEach((one) => setPressed(one, Number(one.dataset.mark) === value));
+  mark();
   return {nodes: [el('p', {}, `${field.label}: `, percent, ' of 100'), range,
     el('div', {class: 'anchors'}, ...anchors)], value: () => value};
 }
@@ -124,14 +154,14 @@ function share(field, from, use, changed) {
 // A row of buttons; a second press on one that need not be said takes it back.
 function choice(field, from, use, changed) {
   let chosen = from ?? '';
-  const buttons = Object.entries(field.choices).map(([value, text]) => el('button', {
+  const buttons = Object.entries(field.choices).map(([value, text], k) => el('button', {
     type: 'button', 'data-value': value, onclick: () => {
       chosen = chosen === value && !field.required ? '' : value;
       mark();
       changed();
-    }}, text));
+    }}, field.required ? el('kbd', {}, k + 1) : null, text));
   const mark = () => buttons.forEach((button) => {
-    button.classList.toggle('chosen', button.dataset.value === chosen);
+    setPressed(button, button.dataset.value === chosen);
   });
   mark();
   return {nodes: [el('p', {class: 'question'}, field.question),

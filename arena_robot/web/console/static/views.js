@@ -1,11 +1,16 @@
 // Live pictures, and their comparison with the start photographs.
 
-import {byId, el} from './dom.js';
+import {byId, el, setPressed} from './dom.js';
 
 const PERIOD_MS = 150;
+const OLD_MS = 350;     // after this a picture is marked as old
+const LOOK_MS = 40;
+const POLICY_PX = 224;
+const takenMs = new Map();    // by view: when the newest picture was taken, in this page's time
 const COMPARED = ['reset', 'start_photographed'];
 let lights = {green: 1, amber: 1};
 let loaded = '';
+let large = '';
 
 export function build(options) {
   lights = options.lights;
@@ -13,11 +18,23 @@ export function build(options) {
     const live = el('img', {class: 'live', alt: `live view ${view}`});
     const start = el('img', {class: 'start', alt: `start of ${view}`});
     const match = el('span', {class: 'light'});
+    const name = view.split('_')[0];
+    const seen = el('canvas', {class: 'seen', width: POLICY_PX, height: POLICY_PX});
+    live.addEventListener('load', () => {
+      seen.getContext('2d').drawImage(live, 0, 0, POLICY_PX, POLICY_PX);
+    });
     byId('views').append(el('figure', {'data-view': view},
-      el('div', {class: 'pictures'}, live, start),
-      el('figcaption', {}, el('span', {}, view.split('_')[0]), match)));
+      el('div', {class: 'pictures'}, live, seen, start, el('span', {class: 'label one'}, 'now'),
+        el('span', {class: 'label two'}, 'start'), el('p', {class: 'age'}),
+        el('button', {type: 'button', class: 'swap', 'aria-label': `show the ${name} camera large`,
+          onclick: () => show(view)})),
+      el('figcaption', {}, el('span', {}, name), match)));
     follow(live, view);
   }
+  show(options.views[0]);
+  byId('policy-view').addEventListener('click', () => {
+    setPressed(byId('policy-view'), byId('cameras').classList.toggle('policy'));
+  });
   for (const button of byId('modes').querySelectorAll('button')) {
     button.addEventListener('click', () => choose(button.dataset.mode));
   }
@@ -25,15 +42,50 @@ export function build(options) {
     byId('cameras').style.setProperty('--share', event.target.value / 100);
   });
   choose('side');
+  setInterval(markOld, LOOK_MS);
 }
+
+// A picture that is not followed by a newer one is marked: what it shows may be over.
+function markOld() {
+  const now = performance.now();
+  for (const figure of byId('views').children) {
+    const taken = takenMs.get(figure.dataset.view);
+    const old = taken === undefined || now - taken > OLD_MS;
+    figure.classList.toggle('old', old);
+    if (!old) continue;
+    const text = taken === undefined ? 'no picture'
+      : `OLD: no picture for ${((now - taken) / 1000).toFixed(1)} s`;
+    const age = figure.querySelector('.age');
+    if (age.textContent !== text) age.textContent = text;
+  }
+}
+
+// Shows one view large and the others small.
+function show(view) {
+  large = view;
+  for (const figure of byId('views').children) {
+    const is = figure.dataset.view === view;
+    figure.classList.toggle('large', is);
+    figure.querySelector('.swap').disabled = is;
+  }
+}
+
+export const largeView = () => large;
+
+const LABELS = {side: ['now', 'start'], blend: ['now and start', ''],
+  difference: ['difference: black is equal', '']};
 
 function choose(mode) {
   const place = byId('cameras').classList;
   place.remove('side', 'blend', 'difference');
   place.add(mode);
   byId('share').hidden = mode !== 'blend';
+  for (const figure of byId('views').children) {
+    figure.querySelector('.one').textContent = LABELS[mode][0];
+    figure.querySelector('.two').textContent = LABELS[mode][1];
+  }
   for (const button of byId('modes').querySelectorAll('button')) {
-    button.classList.toggle('chosen', button.dataset.mode === mode);
+    setPressed(button, button.dataset.mode === mode);
   }
 }
 
@@ -42,8 +94,11 @@ async function follow(image, view) {
     try {
       const response = await fetch(`/api/frame/${view}`, {signal: AbortSignal.timeout(3000)});
       if (response.ok) {
+        const ageMs = 1000 * Number(response.headers.get('X-Age-S') ?? 0);
+        const askedMs = performance.now();
         const before = image.src;
         image.src = URL.createObjectURL(await response.blob());
+        takenMs.set(view, askedMs - ageMs);
         if (before) URL.revokeObjectURL(before);
       }
     } catch { /* the next round shows it again; the state poll says what is wrong */ }
@@ -62,13 +117,15 @@ export function update(state) {
   const wanted = `${state.session_id}-${state.state}`;
   byId('cameras').classList.toggle('compare', compared);
   byId('modes').hidden = !compared;
+  byId('looks').hidden = compared;
   for (const figure of byId('views').children) {
     const {view} = figure.dataset;
     const score = compared ? state.matches[view] : undefined;
     const shown = figure.querySelector('.light');
     shown.className = score === undefined ? 'light' : `light ${light(score)}`;
     shown.hidden = score === undefined;
-    shown.textContent = score === undefined ? '' : `${Math.round(100 * score)} % like the start`;
+    shown.replaceChildren(...(score === undefined ? []
+      : [`${Math.round(100 * score)} %`, el('span', {}, ' like the start')]));
     if (compared && loaded !== wanted) {
       const start = figure.querySelector('.start');
       start.onerror = () => { loaded = ''; };

@@ -1,0 +1,171 @@
+"""
+From a press of STOP on the evaluator's page to the arm at rest, with the station busy.
+
+A browser presses STOP with mouse, touch and space bar in turn while the arm moves: in rollouts and
+on the way to its reset pose. The station is that of bench_session: six image streams, recorder,
+session node, the page with its pictures. Measured from the browser's time stamp of the press to
+the stamp of the arm's first reading at rest (every joint below 0.02 rad/s).
+"""
+
+import os
+import shutil
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import yaml
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.actions.interaction import POINTER_TOUCH
+from selenium.webdriver.common.actions.pointer_input import PointerInput
+
+from arena_msgs.msg import ArmState
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import ArenaError
+from arena_robot.nodes import qos
+from arena_robot.nodes.convert import stamp_of
+from arena_robot.nodes.remote.desk import RemoteDesk
+from arena_robot.nodes.simulation.simulated_station import SimulatedStation
+from arena_robot.web.console.serve import ConsoleServer
+
+PRESSES = 100
+LIMIT_MS = 250.0
+MOVING, STILL = 0.1, 0.02    # rad/s of the fastest joint
+POOL = {'policies': [{'name': name, 'address': 'example:random_walk', 'options': {'speed': 0.8}}
+                     for name in ('one', 'two')]}
+WATCH = """
+window.pressed = 0;
+for (const kind of ['pointerdown', 'keydown']) window.addEventListener(kind, (event) => {
+  window.pressed = performance.timeOrigin + event.timeStamp; }, true);"""
+
+
+class Arm:
+    """The arm's readings, as they arrive."""
+
+    def __init__(self, desk):
+        self.readings, self._new = [], threading.Condition()
+        desk.hear(ArmState, 'arm_node/arm_state', self._hear, qos.STATE)
+
+    def _hear(self, message):
+        with self._new:
+            self.readings.append((stamp_of(message.header.stamp) * 1e-6,
+                                  float(np.max(np.abs(message.dq)))))
+            self._new.notify_all()
+
+    def wait_moving(self, timeout_s=3.0):
+        """Return whether the arm moves within some seconds."""
+        with self._new:
+            return self._new.wait_for(lambda: self.readings and self.readings[-1][1] > MOVING,
+                                      timeout_s)
+
+    def at_rest_ms(self, since_ms):
+        """Return the stamp of the first reading at rest after a press."""
+        def found():
+            return next((at for at, speed in self.readings
+                         if at >= since_ms and speed < STILL), None)
+        with self._new:
+            self._new.wait_for(lambda: found() is not None, 5.0)
+            return found()
+
+
+class Presser:
+    """A browser on the page that presses STOP, each time in another way."""
+
+    def __init__(self, url):
+        options = webdriver.ChromeOptions()
+        options.binary_location = shutil.which('chromium') or ''
+        for argument in ('--headless=new', '--no-sandbox', '--disable-gpu',
+                         '--disable-dev-shm-usage', '--window-size=1280,900'):
+            options.add_argument(argument)
+        self.browser = webdriver.Chrome(
+            options=options, service=webdriver.ChromeService(shutil.which('chromedriver')))
+        self.browser.set_script_timeout(10.0)
+        self.browser.get(url)
+        self.browser.execute_script(WATCH)
+        self._turn = 0
+
+    def press(self):
+        """Press STOP; return when, in ms since the epoch, as the browser says."""
+        stop = self.browser.find_element('id', 'stop')
+        self._turn += 1
+        if self._turn % 3 == 0:
+            stop.click()
+        elif self._turn % 3 == 1:
+            finger = PointerInput(POINTER_TOUCH, 'finger')
+            finger.create_pointer_move(origin=stop)
+            finger.create_pointer_down(button=0)
+            finger.create_pointer_up(button=0)
+            self.browser.execute('actions', {'actions': [finger.encode()]})
+        else:
+            ActionChains(self.browser).send_keys(' ').perform()
+        return self.browser.execute_script('return window.pressed')
+
+
+def measure(desk, arm, presser):
+    """Return the times of PRESSES presses, in ms, with the motion that each one ended."""
+    found = []
+    desk.take('bench')
+    while len(found) < PRESSES:
+        desk.press('check')
+        desk.open_session('bench', 'wave at nobody', repeat=True)
+        for _ in range(3):
+            moving = threading.Thread(target=homeward, args=(desk,))
+            moving.start()
+            if arm.wait_moving(1.0):
+                found.append(('reset pose', *once(arm, presser)))
+            moving.join()
+        desk.press('photograph')
+        desk.start(Slot.A)
+        if arm.wait_moving():
+            found.append(('rollout', *once(arm, presser)))
+        while desk.state().state.running:
+            desk.wait_change(desk.state(), 1.0)
+        desk.press('abort', 'measured')
+    return found[:PRESSES]
+
+
+def homeward(desk):
+    with suppress(ArenaError):    # it is stopped on the way
+        desk.press('photograph')
+
+
+def once(arm, presser):
+    pressed_ms = presser.press()
+    rest_ms = arm.at_rest_ms(pressed_ms)
+    return (float('inf') if rest_ms is None else rest_ms - pressed_ms,)
+
+
+def main():
+    os.environ.setdefault('MUJOCO_GL', 'egl')
+    os.environ.setdefault('ROS_DOMAIN_ID', '83')
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as folder:
+        pool = Path(folder, 'pool.yaml')
+        pool.write_text(yaml.safe_dump(POOL))
+        station = SimulatedStation(pool, Path(folder, 'data'), max_steps=405)
+        with station, RemoteDesk(patience_s=60.0) as desk:
+            desk.watch_views()
+            arm = Arm(desk)
+            with ConsoleServer(desk, port=0) as console:
+                time.sleep(3.0)
+                presser = Presser(console.url)
+                try:
+                    found = measure(desk, arm, presser)
+                finally:
+                    presser.browser.quit()
+    print(f'{os.cpu_count()} cores, load average {load:.1f} before this bench')
+    for name in ('rollout', 'reset pose'):
+        times = np.array([ms for what, ms in found if what == name])
+        if times.size:
+            print(f'  press to rest, {name:<11} {times.size:>4} presses   '
+                  f'p50 {np.median(times):.0f} ms   max {times.max():.0f} ms')
+    p99 = float(np.percentile([ms for _, ms in found], 99))
+    print(f'  press to rest, all         {len(found):>4} presses   p99 {p99:.0f} ms   '
+          f'limit {LIMIT_MS:.0f} ms   {"" if p99 <= LIMIT_MS else "MISSED"}')
+
+
+if __name__ == '__main__':
+    main()

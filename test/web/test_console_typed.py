@@ -1,0 +1,123 @@
+"""What is typed on the evaluator's page survives a reload, a second tab, and a lost station."""
+
+import dataclasses
+
+import pytest
+from console_rig import Page, Station
+from selenium.webdriver.common.keys import Keys
+
+from arena_robot.core.errors import SessionError
+from arena_robot.core.verdict import NAMES, Verdict, with_said
+from arena_robot.session.protocol.states import State
+from arena_robot.web.console.serve import ConsoleServer
+
+
+class Keeping(Station):
+    """A station that keeps drafts, unless it refuses."""
+
+    refuses = False
+
+    def draft(self, words):
+        if self.refuses:
+            raise SessionError('refused')
+        self.log.append(('draft', dict(words)))
+        with self.changed:
+            self.now = dataclasses.replace(self.now, draft=with_said(
+                self.now.draft, {name: words[name] for name in words if name in NAMES}))
+            self.changed.notify_all()
+
+
+@pytest.fixture
+def station():
+    return Keeping()
+
+
+@pytest.fixture
+def page(browser, station):
+    with ConsoleServer(station, port=0) as server:
+        yield Page(browser, station, server.url)
+
+
+def reload(page):
+    page.browser.refresh()
+    page.until(lambda: 'you are' in page.find('#seat').text, 'not in control')
+
+
+def value(page, css):
+    return page.find(css).get_attribute('value')
+
+
+def test_half_a_sentence_survives_a_reload_at_once(page, station):
+    station.refuses = True    # also when the station has none of it
+    page.shows(State.SCORING_A)
+    page.press('[data-mark="75"]')
+    page.find('#notes').send_keys('slow at the')
+    reload(page)
+    page.until(lambda: value(page, '#notes') == 'slow at the', 'lost')
+    assert page.find('#percent').text == '75'
+    station.refuses = False
+    page.until(lambda: ('draft', {'progress_a': 0.75, 'notes_a': 'slow at the'}) in station.log,
+               'what was not sent before is not sent')
+
+
+def test_cleared_text_stays_cleared(page, station):
+    page.shows(State.PREFERENCE, draft=Verdict(explanation='B was fas', preference='B'))
+    page.until(lambda: value(page, '#explanation') == 'B was fas', 'no draft')
+    page.find('#explanation').send_keys(Keys.CONTROL, 'a', Keys.NULL, Keys.BACKSPACE)
+    reload(page)
+    page.until(lambda: page.find('#panel h2').text.startswith('Which'), 'no panel')
+    assert value(page, '#explanation') == ''
+    assert page.find('#preference [aria-pressed=true]').get_attribute('data-value') == 'B'
+    page.until(lambda: station.now.draft.explanation == '', 'the station keeps the old text')
+
+
+def test_the_name_and_the_task_survive(page, station):
+    page.shows(State.PREFLIGHT, evaluator='', instruction='', session_id='')
+    page.find('#evaluator').send_keys('Grace H')
+    page.find('#instruction').send_keys('open the dr')
+    reload(page)
+    page.until(lambda: value(page, '#evaluator') == 'Grace H', 'the name is lost')
+    assert value(page, '#instruction') == 'open the dr'
+    page.until(lambda: ('draft', {'evaluator': 'Grace H', 'instruction': 'open the dr'})
+               in station.log, 'no draft')
+    page.shows(State.PREFLIGHT, evaluator='', instruction='', session_id='', created_ns=7)
+    page.until(lambda: value(page, '#instruction') == '', 'another session')
+    assert value(page, '#evaluator') == 'Grace H'
+
+
+def test_a_second_tab_shows_what_was_typed(page, station, browser):
+    station.refuses = True
+    page.shows(State.SCORING_B)
+    page.find('#notes').send_keys('it dropped')
+    first, url = browser.current_window_handle, browser.current_url
+    browser.switch_to.new_window('tab')
+    try:
+        browser.get(url)
+        page.until(lambda: value(page, '#notes') == 'it dropped', 'lost in a second tab')
+    finally:
+        browser.close()
+        browser.switch_to.window(first)
+
+
+@pytest.mark.parametrize(('css', 'words'), [('#invalidate', 'the table was bumped'),
+                                            ('#abort', 'I must leave now')])
+def test_the_answer_to_a_question_survives(page, css, words):
+    page.shows(State.SCORING_A)
+    page.press(css)
+    page.find('#answer').send_keys(words)
+    page.press('#no')
+    page.press(css)
+    assert value(page, '#answer') == words
+    reload(page)
+    page.press(css)
+    assert value(page, '#answer') == words
+
+
+def test_what_is_final_is_not_shown_as_typed(page, station):
+    page.shows(State.SCORING_A)
+    page.press('[data-mark="75"]')
+    page.press('#primary')
+    page.until(lambda: station.asked('score'), 'not scored')
+    page.shows(State.RESET)
+    page.shows(State.SCORING_A, draft=Verdict(progress_a=0.25))
+    assert page.find('#percent').text == '25'
