@@ -83,8 +83,9 @@ class Presser:
         self.browser = webdriver.Chrome(
             options=options, service=webdriver.ChromeService(shutil.which('chromedriver')))
         self.browser.set_script_timeout(10.0)
+        # Before the page's own listeners, which let no other see the space bar.
+        self.browser.execute_cdp_cmd('Page.addScriptToEvaluateOnNewDocument', {'source': WATCH})
         self.browser.get(url)
-        self.browser.execute_script(WATCH)
         self._turn = 0
 
     def press(self):

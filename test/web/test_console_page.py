@@ -1,21 +1,38 @@
 """
 The evaluator's page, by hand: a browser clicks through a whole session on the simulated station.
 
-With ARENA_SCREENSHOTS set to a folder, the pictures of docs/evaluators.md are made there.
+In every state STOP is pressed by mouse, touch and key, and the arm's own readings say how soon it
+came to rest. The bound is generous, for a busy machine; bench/bench_stop.py measures the limit.
 """
 
 import os
+import threading
 import time
-from pathlib import Path
+from collections import deque
 
 import pytest
+from console_rig import Page as Pressing
+from selenium.webdriver.common.action_chains import ActionChains
 
 pytest.importorskip('arena_msgs', reason='arena_msgs is not built: make setup')
+
+from arena_msgs.msg import ArmState
+from arena_robot.nodes import qos
+from arena_robot.nodes.convert import stamp_of
+from arena_robot.records.session_file import read_session
+
 pytestmark = pytest.mark.filterwarnings('ignore:module .sre_:DeprecationWarning')
 
 TASK = 'put the yellow cube in the bowl'
 WHY = 'A moved towards the cube, B stood still'
 WAIT_S = 30.0
+STILL = 0.02        # rad/s of the fastest joint
+AT_REST_S = 1.5
+# Before the page's own listeners, which let no other see the space bar.
+WATCH = """
+window.pressed = 0;
+for (const kind of ['pointerdown', 'keydown']) window.addEventListener(kind, (event) => {
+  window.pressed ||= performance.timeOrigin + event.timeStamp; }, true);"""
 
 
 @pytest.fixture
@@ -34,7 +51,10 @@ def desk(tmp_path):
 class Page:
     def __init__(self, browser, url):
         self.browser = browser
+        made = browser.execute_cdp_cmd('Page.addScriptToEvaluateOnNewDocument',
+                                       {'source': WATCH})
         browser.get(url)
+        browser.execute_cdp_cmd('Page.removeScriptToEvaluateOnNewDocument', made)
 
     def find(self, css):
         return self.browser.find_element('css selector', css)
@@ -51,9 +71,9 @@ class Page:
         try:
             return WebDriverWait(self.browser, WAIT_S, 0.1).until(tried)
         except Exception as error:
-            self.photo('failure')
             raise AssertionError(f'{what}; {self.find("#state").text}: '
-                                 f'{self.find("#problem").text}') from error
+                                 f'{self.find("#problem").text} {self.find("#question").text}; '
+                                 f'{self.find("#panel").text[:300]}') from error
 
     def state(self, label):
         self.until(lambda: self.find('#state').text == label.upper(), f'no state {label}')
@@ -67,23 +87,66 @@ class Page:
         box.clear()
         box.send_keys(words)
 
-    def photo(self, name):
-        folder = os.environ.get('ARENA_SCREENSHOTS')
-        if folder:
-            time.sleep(0.6)
-            self.browser.save_screenshot(str(Path(folder) / f'console_{name}.png'))
+    touch = Pressing.touch
+
+    def stop(self, way):
+        """Press STOP; return the seconds until the arm's own reading showed rest."""
+        self.browser.execute_script(
+            'window.pressed = 0; document.getElementById("stopped").textContent = ""')
+        stop = self.find('#stop')
+        if way == 'mouse':
+            stop.click()
+        elif way == 'touch':
+            self.touch(stop)
+        else:
+            self.browser.execute_script('document.activeElement.blur()')
+            ActionChains(self.browser).send_keys(' ').perform()
+        self.until(lambda: 'at rest: confirmed' in self.find('#stopped').text, f'{way}: no rest')
+        return self.arm.rest_s(self.browser.execute_script('return pressed'))
+
+    def every_way(self):
+        """Press STOP by mouse, touch and key, where no policy runs."""
+        for way in ('mouse', 'touch', 'key'):
+            took_s = self.stop(way)
+            assert took_s < AT_REST_S, (self.find('#state').text, way, took_s)
+
+
+class Arm:
+    """The arm's own readings."""
+
+    def __init__(self, desk):
+        self.readings, self.new = deque(maxlen=4000), threading.Condition()
+        desk.hear(ArmState, 'arm_node/arm_state', self.hear, qos.STATE)
+
+    def hear(self, message):
+        with self.new:
+            self.readings.append((stamp_of(message.header.stamp) * 1e-6,
+                                  max(abs(speed) for speed in message.dq)))
+            self.new.notify_all()
+
+    def rest_s(self, pressed_ms):
+        """Return how long after a press the first reading at rest was made."""
+        def first():
+            return min(((at - pressed_ms) * 1e-3 for at, speed in self.readings
+                        if at >= pressed_ms and speed < STILL), default=None)
+        with self.new:
+            assert self.new.wait_for(lambda: first() is not None, WAIT_S)
+            return first()
 
 
 @pytest.fixture
 def page(browser, desk):
     from arena_robot.web.console.serve import ConsoleServer
     with ConsoleServer(desk, port=0) as server:
-        yield Page(browser, server.url)
+        page = Page(browser, server.url)
+        page.arm = Arm(desk)
+        yield page
 
 
 def test_a_session_by_hand(page, desk):
     enter_the_task(page, desk)
     run_a(page, desk)
+    run_a_again(page, desk)
     reset_the_scene(page)
     run_b(page, desk)
     give_the_verdict(page)
@@ -94,8 +157,10 @@ def enter_the_task(page, desk):
     from arena_robot.web.console.app import NAME
     page.state('idle')
     page.press('#seat')
+    page.every_way()
     page.press()
     page.state('check')
+    page.every_way()
     page.type('#evaluator', 'Ada')
     page.type('#instruction', 'grasp')
     page.until(lambda: 'one word' in page.find('#instruction-hint').text, 'no hint')
@@ -107,28 +172,48 @@ def enter_the_task(page, desk):
     assert page.find('#instruction').get_attribute('value') == TASK, 'what was typed is gone'
     assert page.browser.switch_to.active_element.get_attribute('id') == 'instruction'
     page.until(lambda: page.find('#instruction-hint').text == 'Good.', 'no praise')
-    page.photo('1_task')
 
 
 def run_a(page, desk):
     page.press()
     page.state('pair')
     assert len(page.find('#commitment').text) == 64
+    page.every_way()
     page.press()
     page.state('start photo')
+    page.every_way()
     page.until(lambda: page.find('figure .live').get_attribute('src'), 'no live view')
-    page.photo('2_start')
     page.press()
     page.state('A runs')
     page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
     time.sleep(1.5)
-    page.photo('3_running')
-    page.press('#stop')
-    page.until(lambda: 'at rest: confirmed' in page.find('#stopped').text, 'no rest')
+    assert page.stop('mouse') < AT_REST_S
     page.state('score A')
     assert desk.state().slots[0].end == 'stopped'
+    page.every_way()
+    page.press('#invalidate')
+    page.every_way()
+    page.press('#no')
+
+
+def run_a_again(page, desk):
+    page.browser.execute_script("document.getElementById('mistake').scrollIntoView()")
+    page.press('#mistake')
+    page.type('#answer', 'the cube lay outside of the circle')
+    page.press('#yes')
+    page.state('reset')
+    page.until(lambda: page.find('#primary').text.endswith('start A'), 'A is not next')
+    assert page.stop('touch') < AT_REST_S, 'on the way to the reset pose'
+    page.press('#home')
+    page.until(lambda: page.find('#primary').is_enabled(), 'not at its reset pose')
+    page.every_way()
+    page.press()
+    page.state('A runs')
+    page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
+    assert page.stop('touch') < AT_REST_S
+    page.state('score A')
+    assert [one.reruns for one in desk.state().slots] == [1, 0]
     page.press('[data-mark="50"]')
-    page.photo('4_score')
 
 
 def reset_the_scene(page):
@@ -137,16 +222,19 @@ def reset_the_scene(page):
     page.until(lambda: 'like the start' in page.find('#match').text, 'no match')
     for mode in ('difference', 'blend', 'side'):
         page.press(f'[data-mode={mode}]')
-        page.photo(f'5_reset_{mode}')
 
 
 def run_b(page, desk):
     page.press()
+    page.until(lambda: page.find('#state').text == 'B RUNS' or page.find('#ask').is_displayed(),
+               'neither B nor a question')
+    if page.find('#ask').is_displayed():    # a short run of A can leave the wrist camera turned
+        page.press('#yes')
     page.state('B runs')
     page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
-    page.find('body').send_keys(' ')
-    page.until(lambda: 'at rest: confirmed' in page.find('#stopped').text, 'no rest')
+    assert page.stop('key') < AT_REST_S
     page.state('score B')
+    page.every_way()
     assert desk.state().slots[1].end == 'stopped'
     page.press('[data-mark="25"]')
 
@@ -154,30 +242,36 @@ def run_b(page, desk):
 def give_the_verdict(page):
     page.press()
     page.state('preference')
+    page.every_way()
     page.press('[data-value=A]')
     page.press()
     page.until(lambda: 'Say it in a sentence' in page.find('#problem').text, 'no complaint')
     page.type('#explanation', WHY)
     assert not page.find('#problem').is_displayed(), 'a complaint stays while it is attended to'
-    page.photo('6_preference')
     page.press()
     page.state('review')
+    page.press('#abort')
+    page.every_way()
+    page.press('#no')
     page.press('#edit-B')
     page.press('#edit [data-mark="0"]')
     page.press('#keep')
     page.until(lambda: '0 of 100' in page.find('#review').text, 'the change is not shown')
-    page.photo('7_review')
 
 
 def see_the_reveal(page, desk):
     page.press()
     page.state('done')
     page.until(lambda: 'matches the reveal' in page.find('#reveal').text, 'no reveal')
-    page.photo('8_done')
     state = desk.state()
     assert (state.verdict.progress_a, state.verdict.progress_b) == (0.5, 0.0)
     assert (state.verdict.preference, state.verdict.explanation) == ('A', WHY)
     assert {state.policy_a, state.policy_b} == {'random-walk', 'frozen'}
+    page.every_way()
+    kept = read_session(desk.data / 'sessions' / state.session_id)
+    assert [(one.slot, one.cause, one.reason, one.folder) for one in kept.reruns] == [
+        ('A', 'mistake', 'the cube lay outside of the circle', 'A_earlier')]
+    assert list((desk.data / 'sessions' / state.session_id / 'A_earlier').glob('*.mcap'))
     page.find('#history summary').click()
     page.until(lambda: TASK in page.find('#today').text, 'no history')
 

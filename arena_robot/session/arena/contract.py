@@ -132,6 +132,17 @@ class ArenaContract:
             assert not any(name in repr(policy) for name in self.names())
             policy.reset(f'{pair.session_id}-{slot.value}')
 
+    def test_a_slot_may_be_run_again(self) -> None:
+        arena = self.arena()
+        pair = self._assign(arena)
+        policy, token = arena.policy(pair.session_id, Slot.A), f'{pair.session_id}-A'
+        for _ in range(3):
+            assert policy.infer(observation(), token).actions.size
+            policy.reset(token)
+        told = dataclasses.replace(_episode(pair, Slot.A), detail='run again 2 times: fault')
+        for _ in range(2):
+            arena.upload(pair.session_id, told, self.folder(Slot.A))
+
     def test_the_same_verdict_again_is_accepted(self) -> None:
         arena = self.arena()
         pair = self._judged(arena)

@@ -72,6 +72,7 @@ function task(state, use) {
   const keep = keeper(state, 'task', words, (now) => post('draft', now));
   const lookSoon = settled(() => look().catch(() => {}));
   const typed = () => { keep(); lookSoon(); };
+  if (what.value) lookSoon();
   what.addEventListener('input', typed);
   who.addEventListener('input', () => { keepName(who.value); keep(); });
   what.addEventListener('keydown', (event) => {
