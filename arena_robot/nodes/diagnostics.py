@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.node import Node
 
 from arena_robot.nodes.convert import header
 
@@ -58,6 +59,11 @@ def status(name: str, hardware_id: str, level: bytes, message: str,
     return DiagnosticStatus(
         level=level, name=name, message=message, hardware_id=hardware_id,
         values=[KeyValue(key=key, value=str(value)) for key, value in values.items()])
+
+
+def task_name(node: Node, task: str) -> str:
+    """Return a status name that no other station has, such as ``left/arm_node: robot mode``."""
+    return f"{node.get_fully_qualified_name().strip('/')}: {task}"
 
 
 def report(stamp_ns: int, *statuses: DiagnosticStatus) -> DiagnosticArray:

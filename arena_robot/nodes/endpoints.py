@@ -180,7 +180,7 @@ class PlayedInto:
 
     def report(self) -> list[DiagnosticStatus]:
         """Return a status while there is a problem."""
-        name = f'{self._node.get_name()}: foreign publishers'
+        name = diagnostics.task_name(self._node, 'foreign publishers')
         return [diagnostics.status(name, '', diagnostics.ERROR, self.problem, {})
                 ] if self.problem else []
 

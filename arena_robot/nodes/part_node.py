@@ -277,7 +277,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         if self.active and self.part is not None:
             return [*self.report(), *self.played.report()]
         label = self._state_machine.current_state[1]
-        return [diagnostics.status(f'{self.get_name()}: lifecycle', '', diagnostics.STALE,
+        return [diagnostics.status(diagnostics.task_name(self, 'lifecycle'), '', diagnostics.STALE,
                                    f'not active ({label})', {})]
 
     def stream_status(self, task: str, hardware_id: str, rate: diagnostics.Rate,
@@ -289,7 +289,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
             level, text = diagnostics.ERROR, 'no readings: is it connected and switched on?'
         elif rate.too_slow:
             level, text = diagnostics.WARN, f'{rate.actual_hz:.1f} Hz is too slow'
-        return diagnostics.status(f'{self.get_name()}: {task}', hardware_id, level, text,
+        return diagnostics.status(diagnostics.task_name(self, task), hardware_id, level, text,
                                   {**rate.values(), **values,
                                    'streaming CPU (cores)': f'{self._cpu_share():.3f}'})
 

@@ -104,13 +104,14 @@ def test_a_dead_camera_is_named_and_the_others_go_on(composed, spoken):
     station, node, start = composed
     station.restore(start)
     station.world.faults.dead = {'left'}
-    said = spoken('left_camera: images', lambda s: s.level == diagnostics.ERROR)
+    name = f"{node.get_namespace().strip('/')}/left_camera: images"
+    said = spoken(name, lambda s: s.level == diagnostics.ERROR)
     assert 'connected' in said.message
     with RemoteArm(node) as arm, RemoteCamera(node, 'right_camera') as right:
         assert right.wait_frame(PATIENCE_S).left.pixels.size
         arm.move_to(arm.wait_state(PATIENCE_S).q + 0.05)
     station.world.faults.dead = set()
-    assert spoken('left_camera: images', lambda s: s.level != diagnostics.ERROR)
+    assert spoken(name, lambda s: s.level != diagnostics.ERROR)
 
 
 def test_a_camera_with_another_serial_number_stays_unconfigured(composed, spoken):

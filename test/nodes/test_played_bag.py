@@ -89,8 +89,10 @@ def send(node, kind, topic, message):
 @pytest.mark.parametrize('age', ['old', 'none'])
 @pytest.mark.parametrize(('kind', 'topic', 'made'), COMMANDS, ids=[c[1] for c in COMMANDS])
 def test_no_recorded_command_is_accepted(client, statuses, arm, gripper, kind, topic, made, age):
+    space = client.get_namespace().strip('/')
     part = topic.split('/')[0]
-    key = (f"{part}: {'gripper' if part == 'gripper_node' else 'robot mode'}", 'last refusal')
+    task = 'gripper' if part == 'gripper_node' else 'robot mode'
+    key = (f'{space}/{part}: {task}', 'last refusal')
     gripper.command(GripperCommand(0.0, 0, 1.0))
     before = arm.wait_state(5.0).q
     statuses.values.pop(key, None)
@@ -110,7 +112,8 @@ def test_no_recorded_command_is_accepted(client, statuses, arm, gripper, kind, t
 def test_a_station_that_is_played_into_refuses_commands_and_says_so(
         client, statuses, arm, player):
     fake = send(player, ArmState, 'arm_node/arm_state', ArmState(header=header(1, '')))
-    name = 'arm_node: foreign publishers'
+    space = client.get_namespace().strip('/')
+    name = f'{space}/arm_node: foreign publishers'
     try:
         statuses.until(lambda s: name in s.levels, 'the status')
         level, text = statuses.levels[name]
@@ -118,7 +121,7 @@ def test_a_station_that_is_played_into_refuses_commands_and_says_so(
         before = arm.wait_state(5.0).q
         publisher = send(client, JointState, 'arm_node/target_joint', JointState(
             header=header(time.time_ns(), ''), position=doubles(TURNED)))
-        key = ('arm_node: robot mode', 'last refusal')
+        key = (f'{space}/arm_node: robot mode', 'last refusal')
         statuses.until(lambda s: PLAYER in s.values.get(key, ''), 'the refusal')
         client.destroy_publisher(publisher)
         assert np.max(np.abs(arm.wait_state(5.0).q - before)) < 0.01

@@ -174,13 +174,15 @@ def test_a_remote_camera_pairs_the_eyes(client, station_process):
 
 def test_diagnostics_speak_for_every_node(listener, station_namespace, arm_session):
     listener.hear(DiagnosticArray, '/diagnostics', lambda m: m.status[0], profile=qos.STREAM)
-    wanted = {'arm_node: joint states', 'gripper_node: gripper', 'left_camera: images',
-              'right_camera: images', 'wrist_camera: images', 'sim_station: simulation'}
+    wanted = {f'{station_namespace}/{name}' for name in (
+        'arm_node: joint states', 'gripper_node: gripper', 'left_camera: images',
+        'right_camera: images', 'wrist_camera: images', 'sim_station: simulation')}
     end_s = time.monotonic() + 8.0
     while not wanted <= {s.name for s in listener.seen['/diagnostics']}:
         assert time.monotonic() < end_s, {s.name for s in listener.seen['/diagnostics']}
         time.sleep(0.05)
-    status = next(s for s in listener.seen['/diagnostics'] if s.name == 'left_camera: images')
+    status = next(s for s in listener.seen['/diagnostics']
+                  if s.name == f'{station_namespace}/left_camera: images')
     keys = {value.key for value in status.values}
     assert {'Actual frequency (Hz)', 'Target frequency (Hz)', 'Events since startup'} <= keys
     assert status.hardware_id == '20000001'

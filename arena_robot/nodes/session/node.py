@@ -164,7 +164,7 @@ class SessionNode(Listening):
         level = diagnostics.WARN if shown.notice else diagnostics.OK
         self._reports.publish(diagnostics.report(
             RosClock(self.get_clock(), self.context).now_ns(), diagnostics.status(
-                f'{self.get_name()}: session', self.params.station, level,
+                diagnostics.task_name(self, 'session'), self.params.station, level,
                 shown.state.value, {'doing': shown.doing, 'notice': shown.notice,
                                     'waiting for the arena': shown.waiting})))
 

@@ -150,7 +150,7 @@ class SimStationNode(Listening):
         wanted = self.params.real_time_factor
         slow = wanted > 0.0 and factor < 0.9 * wanted
         self._reports.publish(diagnostics.report(self.timeline.now_ns(), diagnostics.status(
-            f'{self.get_name()}: simulation', 'sim',
+            diagnostics.task_name(self, 'simulation'), 'sim',
             diagnostics.WARN if slow else diagnostics.OK,
             'slower than asked' if slow else 'running',
             {'real time factor': f'{factor:.2f}', 'asked': f'{wanted:g}',
