@@ -88,7 +88,7 @@ def test_a_stop_ends_a_motion(arm, home):
 
 
 def path(*points):
-    message = JointTrajectory(joint_names=NAMES)
+    message = JointTrajectory(header=convert.header(time.time_ns(), ''), joint_names=NAMES)
     for seconds, q in points:
         point = JointTrajectoryPoint(positions=convert.doubles(q))
         point.time_from_start.sec = int(seconds)
