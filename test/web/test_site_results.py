@@ -10,12 +10,15 @@ from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
+import av
 import httpx
+import numpy as np
 import pytest
 from test_site import NASTY, Place, finished
 
 from arena_robot.core.episode import Preference
 from arena_robot.core.verdict import Verdict
+from arena_robot.recording.episode.frames import write_video
 from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.roboarena_csv import read_tables
 from arena_robot.server.store.evaluations import insert_evaluations
@@ -222,3 +225,37 @@ def test_what_people_typed_stays_text_on_every_page(place):
         text = place.client.get(path.format(id=place.sessions[0])).text
         assert NASTY[:20] not in text
         assert not re.search(r'(src|href)="(https?:)?//', text), 'no external resources'
+
+
+def film(path, count):
+    """Write a video of ``count`` frames at 15 Hz and return its bytes."""
+    frames = ((k * 10**9 // 15, av.VideoFrame.from_ndarray(
+        np.full((90, 160, 3), 4 * k % 256, np.uint8), format='rgb24')) for k in range(count))
+    write_video(path, frames, 15.0)
+    return path.read_bytes()
+
+
+def test_both_videos_of_a_session_play_and_jump_together(place, browser, tmp_path):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    files = place.server.blobs
+    for evaluation in place.get('/api/evaluations?limit=200').json()['evaluations']:
+        for slot, count in (('A', 60), ('B', 45)):
+            path = files.local_path(f"{evaluation['id']}/{slot}/left.mp4")
+            if path is not None and path.exists():
+                path.write_bytes(film(tmp_path / f'{slot}.mp4', count))
+    browser.get(f'{place.web.address}/versus?a=crimson-7b&b=azure-fast')
+    times = "return [...document.querySelector('.films').querySelectorAll('video')].map(%s)"
+    WebDriverWait(browser, 20).until(
+        lambda b: all(b.execute_script(times % 'v => v.readyState >= 1')))
+    button = browser.find_element(By.CSS_SELECTOR, '.steer button')
+    button.click()
+    WebDriverWait(browser, 20).until(
+        lambda b: min(b.execute_script(times % 'v => v.currentTime')) > 0.2)
+    assert button.text == 'Pause both'
+    browser.execute_script("const s = document.querySelector('.steer input'); s.value = 500;"
+                           "s.dispatchEvent(new Event('input'))")
+    first, second = browser.execute_script(times % 'v => v.currentTime')
+    assert first == second == pytest.approx(2.0, abs=0.1)
+    assert button.text == 'Play both'
