@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--station', action='store_true')
     parser.add_argument('--revoke', action='store_true', help='make no new token')
     parser.add_argument('--days', type=float, default=0.0,
-                        help='validity of the new token (default: until it is revoked)')
+                        help='validity of the new token (default: 365)')
     add_server_arguments(parser)
 
 

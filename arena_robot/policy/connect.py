@@ -39,6 +39,9 @@ def with_query(address: str, options: CallOptions) -> tuple[str, CallOptions]:
     """Return an address without its query, and ``options`` with the query's values."""
     bare, _, query = address.partition('?')
     for key, values in urllib.parse.parse_qs(query, keep_blank_values=True).items():
+        if key == 'connect_to':
+            options = dataclasses.replace(options, connect_to=values[-1])
+            continue
         if key != 'action_space':
             raise ConfigError(f"'{address}': unknown option '{key}'. Known: action_space.")
         known = {space.value: space for space in ActionSpace}

@@ -16,7 +16,8 @@ class CallOptions:
     ``token`` is sent as a bearer token. ``tls_ca`` is a PEM file to trust instead of the
     system's. Deadlines are in seconds and always apply. ``stream`` sends gRPC calls over one
     long stream instead of one call each. ``action_space`` is what an openpi server answers in
-    when its metadata does not say.
+    when its metadata does not say. ``connect_to`` is an IP address to connect to instead of
+    looking up the host, which is still the name that is asked for.
     """
 
     token: str = ''
@@ -27,6 +28,7 @@ class CallOptions:
     max_message_bytes: int = 32 * MIB
     stream: bool = False
     action_space: ActionSpace | None = None
+    connect_to: str = ''
 
     def __repr__(self) -> str:
         """Mask the token."""

@@ -24,6 +24,7 @@ from arena_robot.records.roboarena import (
     with_rollouts,
 )
 
+FORMULA = ('=', '+', '-', '@', '\t', '\r')
 SESSIONS_FILE, EPISODES_FILE = 'sessions.csv', 'episodes.csv'
 SESSION_COLUMNS = ('session_uuid', 'evaluation_type', 'institution', 'evaluator', 'created',
                    'completed', 'valid', 'preference', 'policy_a', 'policy_b', 'feedback_text',
@@ -110,7 +111,8 @@ def _rows(path: Path, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]
             if missing:
                 raise DataError(f"{path}: no column {', '.join(missing)}; "
                                 f"found: {', '.join(header) or 'an empty file'}")
-            return [(reader.line_num, {k: v or '' for k, v in row.items() if k is not None})
+            return [(reader.line_num, {k: _as_typed(v or '') for k, v in row.items()
+                                       if k is not None})
                     for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f'{path}: cannot be read: {error}') from error
@@ -128,9 +130,20 @@ def _rollout_row(s: RoboArenaSession, r: RoboArenaRollout) -> tuple[Any, ...]:
             r.progress, r.steps, r.camera, r.letter, r.latency_s)
 
 
+def _harmless(value: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula: a quote stands before one."""
+    if isinstance(value, str) and value.lstrip("'").startswith(FORMULA):
+        return f"'{value}"
+    return value
+
+
+def _as_typed(value: str) -> str:
+    return value[1:] if value.startswith("'") and value.lstrip("'").startswith(FORMULA) else value
+
+
 def _write(path: Path, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
     lines = io.StringIO(newline='')
     writer = csv.writer(lines)
     writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerows(tuple(map(_harmless, row)) for row in rows)
     write_text(path, lines.getvalue())

@@ -50,7 +50,7 @@ REVIEW_S = 10.0
 
 T = TypeVar('T')
 
-THREADS = 16
+POOLS = {'people': 6, 'stations': 12, 'policies': 64}
 GRACE_S = 2.0
 RECORD_S = 2.0
 ACCEPT_S = 60.0
@@ -69,7 +69,9 @@ class ArenaServer:
         self.config = config
         self.port = config.port
         self._clock = clock
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix='call')
+        # People, stations and waits for policies never take each other's threads.
+        self._pools = {name: ThreadPoolExecutor(count, thread_name_prefix=name)
+                       for name, count in POOLS.items()}
         self._loop = asyncio.new_event_loop()
         self._runner = threading.Thread(target=self._loop.run_forever, name='grpc', daemon=True)
         self._server: grpc.aio.Server | None = None
@@ -104,7 +106,8 @@ class ArenaServer:
 
     def open(self) -> None:
         """Migrate the database, listen, start the chores; ConfigError when that fails."""
-        self.config.data.mkdir(parents=True, exist_ok=True)
+        self.config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.config.data.chmod(0o700)
         self.database.open()
         self.blobs.open()
         self.record.open()
@@ -127,7 +130,8 @@ class ArenaServer:
             self._runner.join(GRACE_S)
         if not self._loop.is_running() and not self._loop.is_closed():
             self._loop.close()
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        for pool in self._pools.values():
+            pool.shutdown(wait=True, cancel_futures=True)
         self.record.close()
         self.database.close()
 
@@ -180,14 +184,16 @@ class ArenaServer:
     def _services(self) -> tuple[ArenaService, Relay]:
         limits = self.config.limits
         guard = CallGuard(self.accounts, self.audit,
-                    RateLimit(self._clock, limits.calls_per_s, limits.burst), self._threads)
+                    RateLimit(self._clock, limits.calls_per_s, limits.burst),
+                    self._pools['people'], self._pools['stations'],
+                    RateLimit(self._clock, limits.wrong_tokens_per_s, limits.wrong_tokens_burst))
         parts = ServiceParts(self._clock, self.accounts, self.sessions, self.matching,
                              self.verdicts, self.acceptance, self.log,
                              self.uploads, self.pool, self.results.standings_json,
                              self.config.evaluator_sign_in)
         relay = Relay(self.sessions, self.policies, self.record,
                       RateLimit(self._clock, limits.relay_calls_per_s, limits.burst),
-                      self._threads)
+                      self._pools['stations'], self._pools['policies'], self.pool.reachable)
         return ArenaService(guard, parts), relay
 
     async def _listen(self) -> int:

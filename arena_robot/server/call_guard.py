@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
@@ -17,13 +18,14 @@ from arena_robot.core.errors import (
 )
 from arena_robot.server.base import Caller, Role, TooManyCalls
 from arena_robot.server.grpc_errors import headers_of, status_of
-from arena_robot.server.store.accounts import Accounts
+from arena_robot.server.store.accounts import Accounts, digest
 from arena_robot.server.store.audit import Audit
 
 log = logging.getLogger(__name__)
 T = TypeVar('T')
 
 _BUCKETS = 10_000
+_STATIONS = frozenset({Role.STATION})
 
 
 class RateLimit:
@@ -34,15 +36,31 @@ class RateLimit:
         self._rate = rate
         self._burst = float(burst)
         self._buckets: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def take(self, caller: str) -> None:
         """Count a call; TooManyCalls when the caller's bucket is empty."""
+        with self._lock:
+            level = self._level(caller)
+            self._buckets[caller] = (level - 1.0 if level >= 1.0 else level,
+                                     self._clock.steady_ns())
+            self._buckets.move_to_end(caller)
+            if len(self._buckets) > _BUCKETS:
+                self._buckets.popitem(last=False)
+        self._refuse(level)
+
+    def look(self, caller: str) -> None:
+        """Raise TooManyCalls when the caller's bucket is empty; count nothing."""
+        with self._lock:
+            level = self._level(caller)
+        self._refuse(level)
+
+    def _level(self, caller: str) -> float:
         now = self._clock.steady_ns()
-        level, then = self._buckets.pop(caller, (self._burst, now))
-        level = min(self._burst, level + max(0, now - then) * 1e-9 * self._rate)
-        self._buckets[caller] = (max(level - 1.0, 0.0) if level >= 1.0 else level, now)
-        if len(self._buckets) > _BUCKETS:
-            self._buckets.popitem(last=False)
+        level, then = self._buckets.get(caller, (self._burst, now))
+        return min(self._burst, level + max(0, now - then) * 1e-9 * self._rate)
+
+    def _refuse(self, level: float) -> None:
         if level < 1.0:
             raise TooManyCalls(f'more than {self._rate:g} calls a second; slow down and repeat')
 
@@ -50,12 +68,16 @@ class RateLimit:
 class CallGuard:
     """Runs a call in a thread: checks token, roles and rate, writes the audit line."""
 
-    def __init__(self, accounts: Accounts, audit: Audit, limit: RateLimit,
-                 threads: Executor) -> None:
+    def __init__(self, accounts: Accounts, audit: Audit, limit: RateLimit, people: Executor,
+                 stations: Executor, wrong: RateLimit) -> None:
         self._accounts = accounts
         self._audit = audit
         self._limit = limit
-        self._threads = threads
+        self._people = people
+        self._stations = stations
+        self._wrong = wrong
+        self._known: OrderedDict[str, None] = OrderedDict()
+        self.refused = 0
 
     async def call(self, context: Any, name: str, target: str, work: Callable[[Caller], T],
                    roles: frozenset[Role] | None = None, audited: bool = True) -> T:
@@ -67,15 +89,15 @@ class CallGuard:
         def run() -> T:
             actor = 'unknown'
             try:
-                token = bearer(context)
-                # Wrong tokens share a bucket of their peer, so that they cannot be guessed fast.
-                self._limit.take(context.peer().rsplit(':', 1)[0] if not token else token[:16])
-                caller = self._accounts.caller(token)
+                caller = self._caller(context)
                 actor = caller.actor
                 if roles is not None and not roles & caller.roles:
                     needed = ' or '.join(sorted(r.value for r in roles))
                     raise Unauthorised(f'{name} is for {needed}; this token is not')
                 result = work(caller)
+            except TooManyCalls:
+                self.refused += 1    # counted, not written: there may be thousands a second
+                raise
             except ArenaError as error:
                 self._audit.write(actor, name, target, error.code, str(error))
                 raise
@@ -83,12 +105,35 @@ class CallGuard:
                 self._audit.write(actor, name, target, 'ok')
             return result
 
-        return await self.work(context, run)
+        return await self.work(context, run, self._stations if roles == _STATIONS else
+                               self._people)
 
-    async def work(self, context: Any, work: Callable[[], T]) -> T:
-        """Return ``work()``, run in a thread; errors end the call."""
+    async def work(self, context: Any, work: Callable[[], T],
+                   threads: Executor | None = None) -> T:
+        """Return ``work()``, run in a thread (default: of the stations); errors end the call."""
         return await guarded(context, lambda: asyncio.get_running_loop().run_in_executor(
-            self._threads, work))
+            threads or self._stations, work))
+
+    def _caller(self, context: Any) -> Caller:
+        """Return who calls; wrong tokens share a bucket of their address."""
+        token, address = bearer(context), context.peer().rsplit(':', 1)[0]
+        name = digest(token)
+        if name not in self._known:
+            self._wrong.look(address)
+        else:
+            self._limit.take(name)
+        try:
+            caller = self._accounts.caller(token)
+        except Unauthorised:
+            self._known.pop(name, None)
+            self._wrong.take(address)
+            raise
+        if name not in self._known:
+            self._limit.take(name)
+        self._known[name] = None
+        if len(self._known) > _BUCKETS:
+            self._known.popitem(last=False)
+        return caller
 
 
 async def guarded(context: Any, work: Callable[[], Awaitable[T]]) -> T:

@@ -25,11 +25,18 @@ class Credits:
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """Bounds on what one caller can ask for."""
+    """
+    Bounds on what one caller can ask for.
+
+    ``wrong_tokens_*`` are the calls with a wrong token from one address that are looked up and
+    written to the audit log; further ones are refused and only counted.
+    """
 
     calls_per_s: float = 50.0
     burst: int = 200
     relay_calls_per_s: float = 30.0
+    wrong_tokens_per_s: float = 0.2
+    wrong_tokens_burst: int = 20
     message_bytes: int = 32 << 20
     file_bytes: int = 2 << 30
     session_bytes: int = 8 << 30

@@ -117,11 +117,14 @@ class Pool:
         else:
             self._policies.forget_failures(record.id)
 
+    def reachable(self, address: str) -> str:
+        """Return a policy's address with the IP address that may be called now; DataError."""
+        return addresses.pinned(address, self._networks, self._own)
+
     def _ask(self, check: Check, record: PolicyRecord) -> str:
         try:
             # The name may resolve to another address than when it was submitted.
-            addresses.check(record.address, self._networks, self._own)
-            return check(record.address)
+            return check(addresses.pinned(record.address, self._networks, self._own))
         except ArenaError as error:
             return str(error)
 

@@ -72,15 +72,23 @@ class Route:
 
 
 class Relay(pb_grpc.PolicyServiceServicer):
-    """Serves every running session's slots as policies."""
+    """
+    Serves every running session's slots as policies.
+
+    ``threads`` read the database, ``calling`` wait for policies. ``reachable`` returns an address
+    with the IP address that may be called now.
+    """
 
     def __init__(self, sessions: Sessions, policies: Policies, record: RelayRecord,
-                 limit: RateLimit, threads: Executor) -> None:
+                 limit: RateLimit, threads: Executor, calling: Executor,
+                 reachable: Callable[[str], str]) -> None:
         self._record = record
         self._sessions = sessions
         self._policies = policies
         self._limit = limit
         self._threads = threads
+        self._calling = calling
+        self._reachable = reachable
         self._routes: dict[str, Route] = {}
         self._upstreams: dict[str, Upstream] = {}
         self._counted: set[tuple[str, str]] = set()
@@ -182,7 +190,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
     async def _ask(self, route: Route, call: Callable[[Upstream], Awaitable[T]]) -> T:
         way = self._upstreams.get(route.address)
         if way is None:
-            way = self._upstreams[route.address] = upstream(route.address, self._threads)
+            way = self._upstreams[route.address] = upstream(route.address, self._calling)
         try:
             return await call(way)
         except PolicyError as error:
@@ -211,8 +219,12 @@ class Relay(pb_grpc.PolicyServiceServicer):
             raise Conflict(f'the session is {session.state.value}; start a new one')
         number = session.policy_a_id if slot is Slot.A else session.policy_b_id
         episode = hashlib.sha256(f'{session.nonce}:{slot.value}'.encode()).hexdigest()[:32]
-        return Route(session.id, slot, self._policies.by_id(number).address, episode,
-                     time.monotonic() + ROUTE_S)
+        try:
+            address = self._reachable(self._policies.by_id(number).address)
+        except DataError as error:    # its text names the address
+            log.warning('session %s slot %s: %s', session.id, slot.value, error)
+            raise PolicyUnavailable(SENTENCES[PolicyUnavailable]) from None
+        return Route(session.id, slot, address, episode, time.monotonic() + ROUTE_S)
 
     async def _count(self, route: Route) -> None:
         if route.key not in self._counted:

@@ -22,7 +22,7 @@ from arena_robot.server.matching import Matching, Request
 from arena_robot.server.pool import Pool
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.proto import arena_server_pb2_grpc as pb_grpc
-from arena_robot.server.store.accounts import Accounts
+from arena_robot.server.store.accounts import LIFETIME_S, Accounts, normalised
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.transparency.service import TransparencyLog
@@ -225,10 +225,8 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
     async def RotateToken(self, request: pb.HolderRequest, context: Any) -> pb.TokenReply:
         """Revoke a holder's tokens and return a new one."""
         def work(caller: Caller) -> pb.TokenReply:
-            holder = self._holder(request)
-            self._parts.accounts.revoke_all(holder)
-            return pb.TokenReply(token=self._parts.accounts.issue(
-                holder, request.lifetime_s or None))
+            return pb.TokenReply(token=self._parts.accounts.rotate(
+                self._holder(request), request.lifetime_s or LIFETIME_S))
         return await self._guard.call(context, 'rotate_token', request.name, work, MAINTAINER)
 
     async def RevokeTokens(self, request: pb.HolderRequest, context: Any) -> pb.Empty:
@@ -278,6 +276,6 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
 
 def _new(message: pb.Policy) -> NewPolicy:
     return NewPolicy(
-        message.name, message.address, message.description, message.open_source,
+        normalised(message.name), message.address, message.description, message.open_source,
         message.robot or 'any', message.action_space or ActionSpace.JOINT_POSITION.value,
         message.external_cameras, message.wrist_camera, message.stereo)

@@ -7,6 +7,8 @@ the tree of RoboArena's data dumps.
 """
 
 import dataclasses
+import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -27,6 +29,10 @@ from arena_robot.server.blobs import Blobs
 from arena_robot.server.store.browse import MOST, Browse, Evaluation, Filter, StoredRollout
 from arena_robot.server.uploads import Uploads
 
+# What an imported table may bring as an id, so that no folder is outside of the output.
+_FOLDER = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.\-]{0,99}')
+log = logging.getLogger(__name__)
+
 
 def materialise(browse: Browse, uploads: Uploads, blobs: Blobs, output: Path) -> Iterator[Path]:
     """
@@ -39,6 +45,9 @@ def materialise(browse: Browse, uploads: Uploads, blobs: Blobs, output: Path) ->
     while True:
         page = browse.page(Filter(before=key, limit=MOST))
         for evaluation in page.evaluations:
+            if not _FOLDER.fullmatch(evaluation.id):
+                log.warning('left out session %r: its id cannot name a folder', evaluation.id[:80])
+                continue
             folder = output / evaluation.id
             if not folder.exists():
                 _write(browse, uploads, blobs, evaluation, folder)

@@ -15,14 +15,13 @@ import grpc
 
 from arena_robot.core.errors import BadReply, PolicyTimeout, PolicyUnavailable
 from arena_robot.policy.base import PROTOCOL_VERSION, OpenPolicy
-from arena_robot.policy.connect import connect
+from arena_robot.policy.connect import connect, split, with_query
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.channel import open_aio_channel
 from arena_robot.policy.grpc.errors import error_of
 from arena_robot.policy.options import MIB, CallOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
-from arena_robot.server.addresses import parse
 
 T = TypeVar('T')
 
@@ -50,11 +49,10 @@ class GrpcUpstream:
 
     def __init__(self, address: str, ca: Path | None = None) -> None:
         self._address = address
-        endpoint = parse(address)
-        target = f'{endpoint.host}:{endpoint.port}'
-        self._channel = open_aio_channel(
-            target, endpoint.scheme == 'grpcs',
-            CallOptions(tls_ca=ca, max_message_bytes=MESSAGE_BYTES))
+        bare, options = with_query(address, CallOptions(tls_ca=ca,
+                                                        max_message_bytes=MESSAGE_BYTES))
+        scheme, target = split(bare)
+        self._channel = open_aio_channel(target, scheme == 'grpcs', options)
         self._stub = pb_grpc.PolicyServiceStub(self._channel)
 
     async def spec(self, timeout_s: float) -> pb.Spec:
@@ -146,7 +144,7 @@ class DecodedUpstream:
 
 def upstream(address: str, threads: Executor) -> Upstream:
     """Return the way to the policy at an address."""
-    if parse(address).scheme in ('grpc', 'grpcs'):
+    if split(address.partition('?')[0])[0] in ('grpc', 'grpcs'):
         return GrpcUpstream(address)
     return DecodedUpstream(address, threads)
 

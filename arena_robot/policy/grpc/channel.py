@@ -14,21 +14,39 @@ Metadata = tuple[tuple[str, str], ...]
 
 def open_channel(target: str, secure: bool, options: CallOptions) -> grpc.Channel:
     """Return a channel to ``host:port``; it connects by itself. Raises ConfigError."""
+    settings = _settings(options) + _names(target, options)
     if secure:
-        return grpc.secure_channel(target, _credentials(options), _settings(options))
-    return grpc.insecure_channel(target, _settings(options))
+        return grpc.secure_channel(_place(target, options), _credentials(options), settings)
+    return grpc.insecure_channel(_place(target, options), settings)
 
 
 def open_aio_channel(target: str, secure: bool, options: CallOptions) -> grpc.aio.Channel:
     """Return the same for asyncio."""
+    settings = _settings(options) + _names(target, options)
     if secure:
-        return grpc.aio.secure_channel(target, _credentials(options), _settings(options))
-    return grpc.aio.insecure_channel(target, _settings(options))
+        return grpc.aio.secure_channel(_place(target, options), _credentials(options), settings)
+    return grpc.aio.insecure_channel(_place(target, options), settings)
 
 
 def headers(options: CallOptions) -> Metadata:
     """Return the headers of a call: the bearer token, where there is one."""
     return (('authorization', f'Bearer {options.token}'),) if options.token else ()
+
+
+def _place(target: str, options: CallOptions) -> str:
+    """Return where to connect: the host, or the IP address that stands for it."""
+    ip, port = options.connect_to, target.rpartition(':')[2]
+    if not ip:
+        return target
+    return f'ipv6:[{ip}]:{port}' if ':' in ip else f'ipv4:{ip}:{port}'
+
+
+def _names(target: str, options: CallOptions) -> list[tuple[str, Any]]:
+    """Return the settings by which another place is still asked for the host."""
+    if not options.connect_to:
+        return []
+    return [('grpc.default_authority', target),
+            ('grpc.ssl_target_name_override', target.rpartition(':')[0].strip('[]'))]
 
 
 def _settings(options: CallOptions) -> list[tuple[str, Any]]:

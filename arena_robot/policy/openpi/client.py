@@ -197,7 +197,15 @@ class OpenpiPolicy:
             f'{scheme}://{self._target}', compression=None, max_size=options.max_message_bytes,
             open_timeout=options.connect_timeout_s, close_timeout=1.0, ping_interval=None,
             legacy=True, additional_headers=headers, proxy=None,
-            ssl=_tls(options) if scheme == 'wss' else None)
+            ssl=_tls(options) if scheme == 'wss' else None, sock=self._reached())
+
+    def _reached(self) -> socket.socket | None:
+        """Return a connection to the IP address that stands for the host, if there is one."""
+        if not self._options.connect_to:
+            return None
+        port = int(self._target.rpartition(':')[2])
+        return socket.create_connection((self._options.connect_to, port),
+                                        self._options.connect_timeout_s)
 
     def _refused(self, error: InvalidStatus) -> PolicyError:
         status = error.response.status_code

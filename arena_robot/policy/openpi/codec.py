@@ -15,6 +15,7 @@ import numpy as np
 from arena_robot.core.errors import DataError
 
 PLAIN_KINDS = 'biuf'
+DTYPE_CHARS = 16
 
 
 def pack(value: Any) -> bytes:
@@ -68,6 +69,8 @@ def _array(value: dict[Any, Any]) -> np.ndarray:
 
 def _dtype(name: Any) -> np.dtype:
     text = name.decode('ascii', 'replace') if isinstance(name, bytes) else str(name)
+    if len(text) > DTYPE_CHARS:
+        raise ValueError(f'a dtype of {len(text)} characters is refused')
     dtype = np.dtype(text)
     if dtype.kind not in PLAIN_KINDS:
         raise ValueError(f'dtype {text!r} is refused; only booleans, integers and floats are read')

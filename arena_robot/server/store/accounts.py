@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,8 @@ from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import accounts, stations, tokens
 
 TOKEN_BYTES = 32
+LIFETIME_S = 365 * 86400.0
+MAX_LIFETIME_S = 10 * LIFETIME_S
 PREFIX = 'arena_'
 
 
@@ -44,8 +47,8 @@ class Accounts:
                'roles': ','.join(sorted(r.value for r in granted)),
                'person': _name(person or name),
                'created_ns': self._clock.now_ns()}
-        return Account(self._insert(accounts, row, name), name, institution, granted,
-                       person or name)
+        return Account(self._insert(accounts, row, name), str(row['name']),
+                       str(row['institution']), granted, str(row['person']))
 
     def add_station(self, station: Station) -> Station:
         """Create a station (its ``id`` is given here); Conflict when the name is taken."""
@@ -56,16 +59,32 @@ class Accounts:
         number = self._insert(stations, row, station.name)
         return Station(**{**station.__dict__, 'id': number})
 
-    def issue(self, holder: Account | Station, lifetime_s: float | None = None) -> str:
-        """Return a new token for an account or station; it is shown this once."""
-        token = PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
-        now = self._clock.now_ns()
+    def issue(self, holder: Account | Station, lifetime_s: float | None = LIFETIME_S) -> str:
+        """
+        Return a new token for an account or station; it is shown this once.
+
+        It expires after ``lifetime_s``, None: never.
+        """
         with self._database.write() as connection:
-            connection.execute(sa.insert(tokens).values(
-                digest=digest(token), created_ns=now, revoked_ns=None,
-                account_id=holder.id if isinstance(holder, Account) else None,
-                station_id=holder.id if isinstance(holder, Station) else None,
-                expires_ns=None if lifetime_s is None else now + int(lifetime_s * 1e9)))
+            return self._issue(connection, holder, lifetime_s)
+
+    def rotate(self, holder: Account | Station, lifetime_s: float | None = LIFETIME_S) -> str:
+        """Return a new token and revoke every other of the holder: both, or nothing."""
+        with self._database.write() as connection:
+            self._revoke_all(connection, holder)
+            return self._issue(connection, holder, lifetime_s)
+
+    def _issue(self, connection: Connection, holder: Account | Station,
+               lifetime_s: float | None) -> str:
+        if lifetime_s is not None and not 0.0 <= lifetime_s <= MAX_LIFETIME_S:
+            raise DataError(f'a token is valid for 0 to {MAX_LIFETIME_S:g} seconds, found '
+                            f'{lifetime_s:g}')
+        token, now = PREFIX + secrets.token_urlsafe(TOKEN_BYTES), self._clock.now_ns()
+        connection.execute(sa.insert(tokens).values(
+            digest=digest(token), created_ns=now, revoked_ns=None,
+            account_id=holder.id if isinstance(holder, Account) else None,
+            station_id=holder.id if isinstance(holder, Station) else None,
+            expires_ns=None if lifetime_s is None else now + int(lifetime_s * 1e9)))
         return token
 
     def revoke(self, token: str) -> None:
@@ -78,12 +97,32 @@ class Accounts:
                 raise Unauthorised('this token is not known here')
 
     def revoke_all(self, holder: Account | Station) -> int:
-        """Revoke every token of a holder and return how many there were."""
-        column = tokens.c.account_id if isinstance(holder, Account) else tokens.c.station_id
+        """
+        Revoke every token of a holder and return how many there were.
+
+        Conflict when nobody could maintain the server afterwards.
+        """
         with self._database.write() as connection:
-            return connection.execute(
-                sa.update(tokens).where(column == holder.id, tokens.c.revoked_ns.is_(None))
-                .values(revoked_ns=self._clock.now_ns())).rowcount
+            done = self._revoke_all(connection, holder)
+            if isinstance(holder, Account) and Role.MAINTAINER in holder.roles \
+                    and not self._maintained(connection):
+                raise Conflict(f"'{holder.name}' is the only maintainer with a token; give "
+                               'another one a token first, or rotate this one')
+            return done
+
+    def _revoke_all(self, connection: Connection, holder: Account | Station) -> int:
+        column = tokens.c.account_id if isinstance(holder, Account) else tokens.c.station_id
+        return connection.execute(
+            sa.update(tokens).where(column == holder.id, tokens.c.revoked_ns.is_(None))
+            .values(revoked_ns=self._clock.now_ns())).rowcount
+
+    def _maintained(self, connection: Connection) -> bool:
+        """Tell whether any maintainer has a token that is valid."""
+        valid = sa.and_(tokens.c.revoked_ns.is_(None), sa.or_(
+            tokens.c.expires_ns.is_(None), tokens.c.expires_ns > self._clock.now_ns()))
+        return connection.execute(sa.select(tokens.c.id).join(
+            accounts, tokens.c.account_id == accounts.c.id).where(
+            valid, accounts.c.roles.contains(Role.MAINTAINER.value)).limit(1)).first() is not None
 
     def caller(self, token: str) -> Caller:
         """Return who a token belongs to; Unauthorised when unknown, expired or revoked."""
@@ -132,6 +171,7 @@ class Accounts:
         return Station(**row)
 
     def _find(self, table: sa.Table, name: str, kind: str) -> Any:
+        name = normalised(name)
         with self._database.read() as connection:
             row = connection.execute(
                 sa.select(table).where(table.c.name == name)).mappings().first()
@@ -179,8 +219,14 @@ def _roles(text: str) -> frozenset[Role]:
     return frozenset(Role(word) for word in text.split(','))
 
 
+def normalised(name: str) -> str:
+    """Return a name in one spelling: NFKC, without space around it."""
+    return unicodedata.normalize('NFKC', name).strip()
+
+
 def _name(text: str) -> str:
     """Return a name fit to stand in a log line: 1 to 200 printable characters."""
+    text = unicodedata.normalize('NFKC', text)
     if not text or len(text) > 200 or not text.isprintable() or text != text.strip():
         raise DataError(f'a name has 1 to 200 printable characters, found {text!r:.80}')
     return text

@@ -1,6 +1,7 @@
 """Open, migrate, and hand out transactions on SQLite (WAL) or PostgreSQL."""
 
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -117,11 +118,15 @@ def alembic_config() -> Config:
 
 def _engine(url: str) -> Engine:
     if make_url(url).get_backend_name() != 'sqlite':
-        return sa.create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=20)
+        return sa.create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=20,
+                                hide_parameters=True)
     path = make_url(url).database
     if path and path != ':memory:':
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-    engine = sa.create_engine(url, connect_args={'timeout': BUSY_TIMEOUT_S,
+        Path(path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # SQLite gives its journals the mode of the database.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.chmod(path, 0o600)
+    engine = sa.create_engine(url, hide_parameters=True, connect_args={'timeout': BUSY_TIMEOUT_S,
                                                  'check_same_thread': False})
     sa.event.listen(engine, 'connect', _configure_sqlite)
     return engine
