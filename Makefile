@@ -14,7 +14,7 @@ ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-demo walks lint demo bench proto clean
+.PHONY: help setup test test-demo walks attack lint demo bench proto clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile | expand -t 20
@@ -42,6 +42,9 @@ test-demo: setup  ## interrupt a demonstration five times and check that it stil
 
 walks: setup  ## run the commands of the pages as a first-time reader does, in empty folders
 	@ARENA_TEST_WALKS=1 $(PY) -m pytest --timeout=600 $(ARGS) test/cli/test_walks.py
+
+attack: setup  ## odd inputs at every border, on this machine only; ARGS='--inputs 500': shorter
+	@$(PY) attack/campaign.py $(ARGS)
 
 lint: setup  ## check style, types, and that generated code matches its sources
 	@.venv/bin/ruff check --output-format concise .

@@ -25,6 +25,7 @@ from arena_robot.server.conflicts import RULES
 from arena_robot.server.credits import grant_weekly
 from arena_robot.server.housekeeping import Housekeeping
 from arena_robot.server.lifecycle import SessionLifecycle
+from arena_robot.server.malformed import MalformedRequests
 from arena_robot.server.matching import DrawRules, Matching
 from arena_robot.server.pool import Check, Pool
 from arena_robot.server.proto import arena_server_pb2_grpc
@@ -198,7 +199,7 @@ class ArenaServer:
 
     async def _listen(self) -> int:
         size = self.config.limits.message_bytes
-        server = grpc.aio.server(options=(
+        server = grpc.aio.server(interceptors=(MalformedRequests(),), options=(
             ('grpc.max_receive_message_length', size), ('grpc.max_send_message_length', size),
             ('grpc.http2.min_ping_interval_without_data_ms', 5_000),
             ('grpc.keepalive_permit_without_calls', 1), ('grpc.so_reuseport', 0)))

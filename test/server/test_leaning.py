@@ -161,7 +161,7 @@ def test_hanging_policies_do_not_hold_up_people(tmp_path):
         for _ in range(10):
             begin = time.monotonic()
             people('ListPolicies', pb.Empty())
-            assert time.monotonic() - begin < 2.0
+            assert time.monotonic() - begin < 4.0
 
 
 def hang(arena, session_id, slot):

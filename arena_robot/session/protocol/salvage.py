@@ -5,10 +5,11 @@ Where a lost line had changed the session's state, an entry ``salvaged`` with th
 before the next readable one. The damaged file stays beside the new one.
 """
 
+import bisect
 import fcntl
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,9 @@ def mended(path: Path) -> list[Entry]:
             entries.append((number, parse_entry(line)))
         except DataError:
             lost.append(number)
+    in_order = _increasing([entry.n for _, entry in entries])
+    lost += [number for k, (number, _) in enumerate(entries) if k not in in_order]
+    entries = [one for k, one in enumerate(entries) if k in in_order]
     out = _Replay()
     lost += [number for number, entry in entries if not out.take(entry)]
     if not out.entries:
@@ -110,6 +114,22 @@ class _Replay:
         line_of(entry)    # refuses numbers that are not finite
         self.record = apply(self.record, entry)
         self.entries.append(entry)
+
+
+def _increasing(numbers: Sequence[int]) -> set[int]:
+    """Return the places of a longest strictly increasing part of ``numbers``."""
+    ends: list[int] = []    # the smallest last number of a part of each length
+    places: list[int] = []
+    before: list[int] = []
+    for place, number in enumerate(numbers):
+        length = bisect.bisect_left(ends, number)
+        before.append(places[length - 1] if length else -1)
+        ends[length:length + 1], places[length:length + 1] = [number], [place]
+    found, place = set(), places[-1] if places else -1
+    while place >= 0:
+        found.add(place)
+        place = before[place]
+    return found
 
 
 def _before(state: State, move: Move) -> State:

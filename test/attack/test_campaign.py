@@ -1,0 +1,42 @@
+"""A short part of `make attack`: nothing goes wrong at any border, and its table can fail."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / 'attack' / f'{name}.py')
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+tally = load('tally')
+borders = load('borders')
+server_calls = load('server_calls')
+
+
+def test_nothing_goes_wrong_at_any_border():
+    found = borders.all_borders(400, seed=7)
+    assert not any(one.bad for one in found), tally.table(found)
+    assert {one.tried for one in found} == {400}
+
+
+def test_a_server_takes_odd_bytes_and_wrong_tokens(tmp_path):
+    found = server_calls.server_calls(tmp_path / 'server', 120, seed=7)
+    assert not any(one.bad for one in found), tally.table(found)
+
+
+@pytest.mark.parametrize(('read', 'column'), [
+    (lambda data: data.decode('ascii'), 'crashes'), (lambda data: data, 'wrong')])
+def test_what_goes_wrong_is_in_the_table(read, column):
+    one = tally.parse('a parser', [b'\xff', b'abc'], read, lambda given, out: out == 'abc')
+    assert getattr(one, column) > 0
+    assert f'{column}: ' in tally.table([one])
+    assert tally.table([one]).splitlines()[-1].startswith('attack: 2 tried, ')
