@@ -51,7 +51,8 @@ class Uploads:
         if not 0 <= size <= self._max_bytes:
             raise DataError(f'{key} has {size} bytes; up to {self._max_bytes} are accepted')
         with self._database.write() as connection:
-            row, wanted = store.find(connection, file, lock=True), (size, sha256)
+            store.lock_session(connection, file.session_id)
+            row, wanted = store.find(connection, file), (size, sha256)
             if row is None or (not row.complete and (row.size, row.sha256) != wanted):
                 self._check_room(connection, file, size)
                 store.announce(connection, store.FileRow(file, size, sha256, False),

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from arena_robot.server.files import FileId
-from arena_robot.server.store.schema import files
+from arena_robot.server.store.schema import files, sessions
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,15 @@ class FileRow:
     complete: bool
 
 
-def find(connection: Connection, file: FileId, lock: bool = False) -> FileRow | None:
-    """Return a file, None when it was never announced; ``lock`` keeps its row until the end."""
-    query = sa.select(files).where(_is(file))
-    row = connection.execute(query.with_for_update() if lock else query).mappings().first()
+def lock_session(connection: Connection, session_id: str) -> None:
+    """Let the announcements of one session's files wait for each other."""
+    connection.execute(sa.select(sessions.c.id).where(
+        sessions.c.id == session_id).with_for_update()).all()
+
+
+def find(connection: Connection, file: FileId) -> FileRow | None:
+    """Return a file, None when it was never announced."""
+    row = connection.execute(sa.select(files).where(_is(file))).mappings().first()
     return None if row is None else _row(file.session_id, row)
 
 

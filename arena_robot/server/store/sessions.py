@@ -172,7 +172,7 @@ class Sessions:
 
     def add_episode(self, connection: Connection, episode: Episode) -> bool:
         """Store how a slot's rollout ended; False when it was stored before, as it is now."""
-        session = load(connection, episode.session_id)
+        session = load(connection, episode.session_id, lock=True)    # one at a time
         policy = session.policy_a_id if episode.slot is Slot.A else session.policy_b_id
         values = {'session_id': episode.session_id, 'slot': episode.slot.value,
                   'policy_id': policy, 'prompt': episode.prompt, 'steps': episode.steps,
