@@ -4,9 +4,11 @@ import grpc
 
 from arena_robot.core.errors import (
     ArenaError,
+    ConfigError,
     Conflict,
     DataError,
     NotRevealed,
+    RankingError,
     ServerError,
     ServerUnavailable,
     Unauthorised,
@@ -18,7 +20,10 @@ from arena_robot.server.base import NoPair, TooManyCalls, UnknownSession
 STATUS = {
     TooManyCalls: grpc.StatusCode.RESOURCE_EXHAUSTED,
     Unauthorised: grpc.StatusCode.PERMISSION_DENIED, Conflict: grpc.StatusCode.ABORTED,
-    DataError: grpc.StatusCode.INVALID_ARGUMENT, ServerUnavailable: grpc.StatusCode.UNAVAILABLE}
+    DataError: grpc.StatusCode.INVALID_ARGUMENT, ServerUnavailable: grpc.StatusCode.UNAVAILABLE,
+    UnknownSession: grpc.StatusCode.NOT_FOUND, NoPair: grpc.StatusCode.FAILED_PRECONDITION,
+    RankingError: grpc.StatusCode.FAILED_PRECONDITION,
+    ConfigError: grpc.StatusCode.INVALID_ARGUMENT}
 BY_CODE: dict[str, type[ArenaError]] = {
     kind.code: kind for kind in (Conflict, NotRevealed, DataError, Unauthorised, NoPair,
                                  UnknownSession, TooManyCalls, ServerUnavailable, ServerError)}

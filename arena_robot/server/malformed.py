@@ -15,7 +15,7 @@ class _Malformed:
     """Stands for bytes that could not be read as the message of a call."""
 
 
-class MalformedRequests(grpc.aio.ServerInterceptor):
+class MalformedRequests(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     """Ends calls whose bytes are not the call's message with INVALID_ARGUMENT."""
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Handler]],
@@ -25,7 +25,8 @@ class MalformedRequests(grpc.aio.ServerInterceptor):
         if handler is None or handler.request_deserializer is None:
             return handler
         read = handler.request_deserializer
-        changed = {'request_deserializer': lambda data: _read(read, data)}
+        changed: dict[str, Callable[..., Any]] = {
+            'request_deserializer': lambda data: _read(read, data)}
         if handler.unary_unary is not None:
             changed['unary_unary'] = _one(handler.unary_unary)
         elif handler.stream_unary is not None:

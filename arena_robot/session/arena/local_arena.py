@@ -17,7 +17,7 @@ from typing import Any
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
-from arena_robot.core.errors import ConfigError, Conflict, ServerError
+from arena_robot.core.errors import ConfigError, Conflict, NotRevealed, ServerError
 from arena_robot.core.files import write_text
 from arena_robot.core.verdict import Verdict, from_plain, is_same, to_plain
 from arena_robot.policy.base import Closable, Policy
@@ -138,7 +138,7 @@ class LocalArena:
             if record['status'] != 'judged':
                 raise Conflict(f'session {session_id} has no verdict yet; names come after it')
             if not record['episodes'] and not record['feedback']['valid']:
-                raise Conflict(f'session {session_id} ended before any rollout; '
+                raise NotRevealed(f'session {session_id} ended before any rollout; '
                                'its policies are not revealed')
             pair = self._pair(record)
             self._write({**record, 'policy_a': pair['A'], 'policy_b': pair['B'],

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
-from arena_robot.core.errors import ArenaError, Conflict, DataError, SessionError
+from arena_robot.core.errors import ArenaError, Conflict, DataError, NotRevealed, SessionError
 from arena_robot.core.files import write_text
 from arena_robot.records.session_file import RECEIPT_FILE
-from arena_robot.session.base import Arena
+from arena_robot.session.base import Arena, Reveal
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import KeptSession
 
@@ -109,20 +109,25 @@ class Submissions:
         session.write_summary()
 
     def _reveal(self, session: KeptSession) -> None:
-        session_id = session.record.session_id
         try:
-            reveal = self._arena.reveal(session_id)
-        except Conflict:
-            # An arena that was restored from a backup may lack the verdict: send it once more.
-            self._arena.feedback(session_id, session.record.final_verdict())
-            try:
-                reveal = self._arena.reveal(session_id)
-            except Conflict as error:
-                session.unrevealed(str(error))
-                return
+            reveal = self._revealed(session)
+        except NotRevealed as error:
+            session.unrevealed(str(error))
+            return
         if reveal.receipt:
             write_text(session.folder / RECEIPT_FILE, reveal.receipt + '\n')
         session.revealed(reveal)
+
+    def _revealed(self, session: KeptSession) -> Reveal:
+        session_id = session.record.session_id
+        try:
+            return self._arena.reveal(session_id)
+        except NotRevealed:
+            raise
+        except Conflict:
+            # An arena that was restored from a backup may lack the verdict: send it once more.
+            self._arena.feedback(session_id, session.record.final_verdict())
+            return self._arena.reveal(session_id)
 
     def _send_episode(self, session: KeptSession, episode: Episode) -> None:
         key, folder = (episode.session_id, episode.slot), session.folder / episode.slot.value
