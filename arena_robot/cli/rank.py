@@ -117,13 +117,15 @@ def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str
     from arena_robot.core.errors import ConfigError
     from arena_robot.ranking.as_json import plain
     from arena_robot.ranking.evaluators import evaluators, influence, institutions
+    from arena_robot.ranking.interval_kind import chosen_cluster
     from arena_robot.ranking.sequential import evidence
     found: dict[str, Any] = {}
     if args.pair:
         names = [name.strip() for name in args.pair.split(',')]
         if len(names) != 2:
             raise ConfigError(f"--pair '{args.pair}' is not two policies with a comma between")
-        weighed = asdict(evidence(comparisons, *names, alpha=1 - args.level))
+        weighed = asdict(evidence(comparisons, *names, alpha=1 - args.level,
+                                  by=chosen_cluster(comparisons, args.cluster_by)))
         weighed.pop('log_e_path')
         found['evidence'] = weighed
     if args.evaluators:
@@ -139,9 +141,10 @@ def _extra_lines(report: dict[str, Any]) -> list[str]:
         e = report['evidence']
         verdict = 'not enough evidence yet' if e['better'] is None else \
             f"{e['better']} is better, decided after {e['decided_after']} verdicts"
+        share = '' if e['low'] is None else f"share won {e['low']:.2f} to {e['high']:.2f}, "
         lines += ['', f"{e['first']} against {e['second']}: {e['wins']} won, {e['losses']} lost, "
-                  f"{e['ties']} tied; share won {e['low']:.2f} to {e['high']:.2f}, "
-                  f"p {e['p_value']:.2g} however often looked at: {verdict}"]
+                  f"{e['ties']} tied; {share}p {e['p_value']:.2g} however often looked at, by "
+                  f"{e['by']}: {verdict}"]
     for group in ('evaluators', 'institutions') if 'evaluators' in report else ():
         lines += ['', f'{group:<20} votes  agree  expected  first  ties   own scores  suspicion']
         for one in report[group]:

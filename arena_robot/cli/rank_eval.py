@@ -2,9 +2,10 @@
 Evaluate ranking methods against the mean progress of every policy over all its rollouts.
 
 Every method is trained on the same 100 random 80 % of the sessions. Pearson, Spearman, Kendall
-and MMRV compare its scores with the reference, accuracy uses the held-out verdicts. --leak-free
-removes the training rollouts from the reference. The spread is that of splitting the given
-sessions; --redraw N adds the results of N new draws of the compared pair in every session.
+and MMRV compare its scores with the reference, accuracy uses the held-out verdicts. Beside it is
+Pearson against the rollouts that were not trained on; --leak-free uses those for all measures. The
+spread is that of splitting the given sessions; --redraw N adds the results of N new draws of the
+compared pair in every session.
 
   arena rank-eval --sessions sessions.csv --episodes episodes.csv --method bt,task,task_partial
 """
@@ -34,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='of the sessions to train on (default 0.8)')
     parser.add_argument('--leak-free', action='store_true',
                         help='reference without the training rollouts')
+    parser.add_argument('--invalid', action='store_true',
+                        help='the reference counts rollouts of invalid sessions too')
     parser.add_argument('--sizes', default='25,50,100,200,400', metavar='N,N,…',
                         help='sessions of the efficiency curve, empty for none')
     parser.add_argument('--repeats', type=int, default=20,
@@ -59,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     methods = _methods(args)
     sizes = _sizes(args.sizes)
     data = read_table_arguments(args)
-    counted, scored = data.comparisons(), data.scored()
+    counted, scored = data.comparisons(), data.scored(invalid=args.invalid)
     arena = arena_tables(counted, scored, policy_names(args))
     left_out: list[str] = []
     if not args.policies:
@@ -155,10 +158,10 @@ def _text(report: dict[str, Any]) -> str:
 def _block(methods: dict[str, Any]) -> list[str]:
     width = max(len('method'), *(len(name) for name in methods))
     first = next(iter(methods))
-    heads = ('pearson', 'mmrv', 'accuracy', f'pearson gained on {first}')
+    heads = ('pearson', 'mmrv', 'accuracy', 'leak-free pearson', f'pearson gained on {first}')
     lines = [(f"{'method':{width}}  " + '  '.join(f'{head:<23}' for head in heads)).rstrip()]
     for name, row in methods.items():
-        cells = [_cell(row.get(m)) for m in ('pearson', 'mmrv', 'accuracy')]
+        cells = [_cell(row.get(m)) for m in ('pearson', 'mmrv', 'accuracy', 'pearson_leak_free')]
         cells.append(_cell(row['gain']['pearson'], '+.4f'))
         lines.append(f'{name:{width}}  ' + '  '.join(cells).rstrip()
                      + (f"  {row['failed']} failed" if row['failed'] else ''))

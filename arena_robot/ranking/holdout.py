@@ -1,8 +1,10 @@
 """
 Quality of methods trained on part of the sessions, measured against a reference.
 
-The reference is the mean progress of each policy over all its rollouts, including the A and B
-rollouts that a method was trained on; ``leak_free`` excludes those. The splits share most of their
+The reference is the mean progress of each policy over all its rollouts in valid sessions, as in
+RoboArena's paper, including the A and B rollouts that a method was trained on. Beside it are
+measures against the other rollouts alone, also for pairs that were drawn again; with ``leak_free``
+all measures are. The splits share most of their
 data, so their spread is the noise of choosing among the available sessions; it does not predict
 another month of sessions. :func:`redraw` is closer to that: it draws again which two of the
 policies that ran in a session were compared, and their verdict.
@@ -20,7 +22,9 @@ from arena_robot.ranking import quality
 from arena_robot.ranking.base import Comparisons, Floats, Method
 from arena_robot.ranking.rollouts import ArenaTables, Rollouts
 
-MEASURES = ('pearson', 'spearman', 'kendall', 'mmrv', 'accuracy')
+AGAINST = ('pearson', 'spearman', 'kendall', 'mmrv')
+LEAK_FREE = ('pearson_leak_free', 'mmrv_leak_free')
+MEASURES = (*AGAINST, 'accuracy', *LEAK_FREE)
 # The measures of one repeat, None where nothing could be fitted, and whether a prior was needed.
 _Row = tuple[tuple[float, ...] | None, bool]
 
@@ -102,10 +106,28 @@ def _held_out(arena: ArenaTables, method: Method, leak_free: bool, sessions: np.
     comparisons = arena.comparisons
     inside = np.isin(comparisons.session, sessions)
     goal = reference(arena.rollouts, comparisons.n, sessions if leak_free else None)
-    scores, helped = fit_or_none(method, comparisons.take(inside))
+    training = comparisons.take(inside)
+    scores, helped = fit_or_none(method, training)
     if scores is None:
         return None, helped
-    return (*against(scores, goal), quality.accuracy(scores, comparisons.take(~inside))), helped
+    return (*against(scores, goal), quality.accuracy(scores, comparisons.take(~inside)),
+            *without_leak(scores, arena.rollouts, training)), helped
+
+
+def without_leak(scores: Floats, rollouts: Rollouts, training: Comparisons,
+                 ) -> tuple[float, float]:
+    """
+    Return Pearson and MMRV against the rollouts that ``training`` was not about.
+
+    NaN where a policy has no other rollout.
+    """
+    n = training.n
+    about = np.concatenate([training.session * n + training.first,
+                            training.session * n + training.second])
+    means = rollouts.means(n, ~np.isin(rollouts.session * n + rollouts.policy, about))
+    if not np.isfinite(means).all():
+        return float('nan'), float('nan')
+    return quality.pearson(scores, means), quality.mmrv(scores, means)
 
 
 def _scored(rows: Sequence[_Row], measures: Sequence[str]) -> Scored:
@@ -136,13 +158,16 @@ def redraws(arena: ArenaTables, methods: Mapping[str, Method], count: int = 100,
     """Measure every method on ``count`` arenas from :func:`redraw`, against the reference."""
     goal = reference(arena.rollouts, arena.comparisons.n)
     drawn = [redraw(arena, np.random.default_rng([seed, k])) for k in range(count)]
-    return {name: _scored(workers.map(partial(_redrawn, method, goal), drawn), MEASURES[:4])
+    return {name: _scored(workers.map(partial(_redrawn, method, goal, arena.rollouts), drawn),
+                          (*AGAINST, *LEAK_FREE))
             for name, method in methods.items()}
 
 
-def _redrawn(method: Method, goal: Floats, comparisons: Comparisons) -> _Row:
+def _redrawn(method: Method, goal: Floats, rollouts: Rollouts, comparisons: Comparisons) -> _Row:
     scores, helped = fit_or_none(method, comparisons)
-    return (None if scores is None else against(scores, goal)), helped
+    if scores is None:
+        return None, helped
+    return (*against(scores, goal), *without_leak(scores, rollouts, comparisons)), helped
 
 
 def redraw(arena: ArenaTables, rng: np.random.Generator) -> Comparisons:

@@ -58,6 +58,13 @@ class TaskModel:
 
         :raises RankingError: they cannot order the policies, or scores are required but missing.
         """
+        # The random start is drawn policy by policy: in one order, whatever that of the items.
+        order = sorted(range(comparisons.n), key=lambda k: comparisons.items[k])
+        fit = self._fit(comparisons.only([comparisons.items[k] for k in order]))
+        place = np.argsort(order)
+        return replace(fit, scores=fit.scores[place], solve=fit.solve[place])
+
+    def _fit(self, comparisons: Comparisons) -> Fit:
         options, counts = self.options, count_pairs(comparisons)
         _check(options, comparisons, self.partial)
         require_connected(counts)

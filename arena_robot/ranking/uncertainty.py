@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 from arena_robot.core.errors import RankingError
 from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking.base import Comparisons, Fit, Floats, Method, Standings, competition_ranks
-from arena_robot.ranking.batched import batched_fit
+from arena_robot.ranking.batched import DENSE_POLICIES, batched_fit
 from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.counts import PairCounts, count_pairs, outcome_cells
 from arena_robot.ranking.davidson import Davidson
@@ -85,7 +85,8 @@ def _bootstrap_counts(method: BradleyTerry | Davidson, comparisons: Comparisons,
     l2 = float(method.l2 or 0.0 if fit.ridge is None else fit.ridge.max())
     kappa = fit.diagnostics.details.get('kappa', 0.0)
     rows = 0 if _one_each(comparisons) else len(comparisons)
-    size = max(1, CELLS_AT_ONCE // max(rows, counts.n ** 2, 3 * len(counts.low)))
+    square = counts.n ** 2 if counts.n <= DENSE_POLICIES else 0
+    size = max(1, CELLS_AT_ONCE // max(rows, square, 3 * len(counts.low)))
     parts, rescued = [], 0
     for start in range(0, replicates, size):
         tables = resampled_counts(comparisons, counts, min(size, replicates - start), rng)
@@ -111,7 +112,9 @@ def resampled_counts(comparisons: Comparisons, counts: PairCounts, replicates: i
     width, total = 3 * len(counts.low), len(comparisons)
     if _one_each(comparisons):
         seen = np.bincount(column, minlength=width)
-        tables = rng.multinomial(total, seen / total, size=replicates).astype(float)
+        met = np.flatnonzero(seen)
+        tables = np.zeros((replicates, width))
+        tables[:, met] = rng.multinomial(total, seen[met] / total, size=replicates)
     else:
         different, place = np.unique(comparisons.session, return_inverse=True)
         total = len(different)

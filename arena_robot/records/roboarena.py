@@ -112,10 +112,15 @@ class RoboArenaData:
         """Return the verdicts that count, in their order."""
         return [s.comparison() for s in self.sessions if s.counts]
 
-    def scored(self) -> list[ScoredRollout]:
-        """Return every rollout with a score, those of sessions that do not count included."""
+    def scored(self, invalid: bool = False) -> list[ScoredRollout]:
+        """
+        Return the rollouts with a score of valid sessions, with a verdict or without.
+
+        ``invalid`` includes those of sessions that were declared invalid.
+        """
         return [ScoredRollout(s.session_id, r.policy, r.progress)
-                for s in self.sessions for r in s.rollouts if r.progress is not None]
+                for s in self.sessions if s.valid or invalid
+                for r in s.rollouts if r.progress is not None]
 
     def refusals(self) -> tuple[str, ...]:
         """Return a line for each refused row, the last one a count when there are many."""

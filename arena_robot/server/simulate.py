@@ -82,8 +82,13 @@ def resampled(rows: Sequence[Comparison]) -> PoolTruth:
 
 def play(truths: Sequence[PoolTruth], way: str, comparisons: int, seed: int,
          weights: Weights | None = None, workers: Workers = HERE) -> Curve:
-    """Play every pool once with one way of choosing and return the mean curve."""
-    work = partial(_run, way, comparisons, seed, weights or Weights(evenness=0.0))
+    """
+    Play every pool once with one way of choosing and return the mean curve.
+
+    ``informative`` is the server's choice, with its ``weights``; ``uniform`` looks at nothing.
+    """
+    chosen = Weights(evenness=0.0) if way == 'uniform' else weights or Weights()
+    work = partial(_run, way, comparisons, seed, chosen)
     runs = np.array(workers.map(work, list(enumerate(truths))))
     steps = np.arange(EVERY, comparisons + 1, EVERY)
     error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else 0.0 * runs[0]
@@ -96,12 +101,14 @@ def _run(way: str, comparisons: int, seed: int, weights: Weights,
     rng = np.random.default_rng([seed, k])
     n = len(truth.abilities)
     counts = np.zeros((n, n, 3))
-    candidates = [Candidate(k, k, 0) for k in range(n)]
+    requested = np.zeros(n, dtype=int)
     posterior: Posterior | None = None
     curve = []
     for step in range(1, comparisons + 1):
         known = posterior if way == 'informative' else None
+        candidates = [Candidate(k, k, int(requested[k])) for k in range(n)]
         a, b = choose(candidates, rng, weights, known)
+        requested[[a.id, b.id]] += 1
         outcome = rng.choice(3, p=truth.verdicts[a.id, b.id])
         counts[a.id, b.id, outcome] += 1
         if step % EVERY == 0:

@@ -121,3 +121,12 @@ def test_a_redraw_keeps_sessions_and_how_people_vote():
     measured = redraws(arena, {'bt': method('bt')}, 10)['bt']
     assert measured.values['pearson'].std() > 0
     assert 'accuracy' not in measured.values
+
+
+def test_leak_free_measures_stand_beside_the_others_for_splits_and_redraws():
+    arena = planted()
+    methods = {'p': method('progress')}
+    split, drawn = splits(arena, methods, 20)['p'], redraws(arena, methods, 10)['p']
+    for found in (split, drawn):
+        assert found.summaries()['pearson_leak_free'][0] < found.summaries()['pearson'][0]
+        assert found.summaries()['mmrv_leak_free'][0] >= 0

@@ -74,3 +74,32 @@ def test_no_votes_are_no_evidence():
     for bad in ({'second': 'a'}, {'second': 'z'}, {'alpha': 0}, {'prior': 0}):
         with pytest.raises(RankingError):
             evidence(pair([1]), **{'first': 'a', 'second': 'b', **bad})
+
+
+def visits(seed, own, people=40, votes=8, lead=0.0):
+    """Evaluators with preferences of their own who come one after another."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(people), votes)
+    taste = rng.normal(lead, own, people)[who]
+    y = (rng.random(len(who)) < 1 / (1 + np.exp(-taste))).astype(float)
+    return Comparisons.build([0] * len(y), [1] * len(y), y, items=['a', 'b'],
+                             evaluator=[f'e{k}' for k in who])
+
+
+def test_where_evaluators_differ_the_test_by_evaluator_keeps_its_error_rate():
+    wrong = {by: np.mean([evidence(visits(seed, 1.0), 'a', 'b', by=by).better is not None
+                          for seed in range(200)]) for by in ('session', 'evaluator')}
+    assert wrong['session'] > 0.15
+    assert wrong['evaluator'] <= 0.06
+    found = [evidence(visits(seed, 1.0, lead=1.0), 'a', 'b', by='evaluator').better
+             for seed in range(40)]
+    assert found.count('a') >= 36
+
+
+def test_evaluators_who_interleave_count_once_each_when_they_are_done():
+    votes = visits(1, 0.5, people=3, votes=2)
+    shuffled = votes.take(np.array([0, 2, 4, 1, 3, 5]))
+    one, two = (evidence(v, 'a', 'b', by='evaluator') for v in (votes, shuffled))
+    assert one.log_e == pytest.approx(two.log_e)
+    assert two.log_e_path[:3].tolist() == [0, 0, 0]
+    assert np.isnan(one.low)

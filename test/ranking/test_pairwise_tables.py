@@ -25,7 +25,7 @@ s1,grey,0.9,D
 
 def read_arena(sessions, episodes=None, policies=None):
     data = read_tables(sessions, episodes)
-    return arena_tables(data.comparisons(), data.scored(), policies)
+    return arena_tables(data.comparisons(), data.scored(invalid=True), policies)
 
 
 @pytest.fixture

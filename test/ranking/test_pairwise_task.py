@@ -208,3 +208,18 @@ def test_bad_options_and_missing_scores_are_refused():
         TaskModel(TaskOptions(buckets=0))(drawn())
     with pytest.raises(RankingError, match='no comparison has one'):
         TaskModel(partial=True)(drawn(scores=False))
+
+
+@pytest.mark.parametrize('partial', [False, True])
+def test_the_order_of_the_policies_changes_nothing(partial):
+    rng = np.random.default_rng(0)
+    i = rng.integers(0, 5, 120)
+    votes = Comparisons.build(i, (i + rng.integers(1, 5, 120)) % 5, rng.integers(0, 3, 120) / 2,
+                              items=list('dbace'), score_first=rng.random(120).round(1),
+                              score_second=rng.random(120).round(1))
+    other = votes.only(list('ecabd'))
+    method = TaskModel(TaskOptions(buckets=6), partial=partial)
+    one, two = method(votes), method(other)
+    place = [other.items.index(name) for name in votes.items]
+    np.testing.assert_allclose(two.scores[place], one.scores, atol=1e-9)
+    np.testing.assert_allclose(two.solve[place], one.solve, atol=1e-9)

@@ -169,3 +169,11 @@ def test_ranks_and_probabilities_come_with_the_intervals():
     assert np.all(result.rank_high <= result.rank_high_joint)
     same = rank(drawn(m=600), 'davidson', intervals=300)
     np.testing.assert_array_equal(result.low, same.low)
+
+
+@pytest.mark.parametrize('make', [BradleyTerry, Davidson])
+def test_the_way_for_many_policies_finds_the_same_replicates(make, monkeypatch):
+    votes = drawn(n=12, m=900)
+    small = bootstrap(make(), votes, 15).scores
+    monkeypatch.setattr('arena_robot.ranking.batched.DENSE_POLICIES', 5)
+    np.testing.assert_allclose(bootstrap(make(), votes, 15).scores, small, atol=1e-3)
