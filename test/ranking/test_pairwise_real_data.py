@@ -1,6 +1,7 @@
 """What the methods reach on RoboArena's evaluations: on the sample, and on all where they are."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ class Expected:
 
 
 EXPECTED = {
-    SAMPLE: Expected((23, 38, 5), 464, (0.915, 0.048), (0.955, 0.031), 0.925, 1.7,
+    SAMPLE: Expected((23, 38, 5), 464, (0.915, 0.051), (0.955, 0.031), 0.925, 1.7,
                      (0.05, 0.2), (0.02, 0.05)),
     WHOLE: Expected((200, 235, 82), 3582, (0.985, 0.018), (0.992, 0.009), 0.987, 10.0,
                     (0.008, 0.03), (0.008, 0.02)),
@@ -142,3 +143,24 @@ def test_redrawn_pairs_spread_more_than_splits_show(arena, measured, expected):
 def test_elo_depends_on_the_order(arena, expected):
     order = rank(arena.comparisons, 'elo').diagnostics.details['order_spread']
     assert min(order) > expected.order_spread
+
+
+@pytest.mark.parametrize('name', ['bt', 'davidson', 'task', 'task_partial'])
+def test_the_page_says_what_is_measured(measured, tables, name):
+    if tables == SAMPLE:
+        return
+    page = (Path(__file__).parents[2] / 'docs' / 'ranking.md').read_text(encoding='utf-8')
+    block = page[page.index('<!-- measured -->'):].split('<!-- end -->')[0]
+    row = next(line for line in block.splitlines() if line.startswith(f'| `{name}` |'))
+    cells = [cell.split()[0] for cell in row.split('|')[2:7]]
+    found = [mean(measured[False][name], what) for what in
+             ('pearson', 'mmrv', 'accuracy', 'pearson_leak_free', 'mmrv_leak_free')]
+    assert [float(cell) for cell in cells] == pytest.approx(found, abs=6e-4)
+
+
+def test_one_bucket_is_as_good_as_sixty_with_progress(arena, measured, tables):
+    if tables == SAMPLE:
+        return
+    one = splits(arena, {'one': method('task_partial', buckets=1)}, 100)['one']
+    apart = one.values['pearson'] - measured[False]['task_partial'].values['pearson']
+    assert abs(apart.mean()) < 0.002
