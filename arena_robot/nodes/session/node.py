@@ -72,8 +72,7 @@ class SessionNode(Listening):
             limits_for(robot), clock, max_state_age_s=v.max_state_age), clock, config)
         store = SessionStore(data / 'sessions', clock)
         self.conductor = Conductor(
-            motions, self.arena, store,
-            self._recorder or NoRecorder(store.root),
+            motions, self.arena, store, self._recorder or NoRecorder(store.root),
             RemoteScene(self, v.scene) if v.scene else ScenePerson(),
             self.audience, clock, config)
         self.access = EvaluatorAccess(
