@@ -133,14 +133,19 @@ def test_a_configuration_error_is_not_repeated(tmp_path):
 
 def test_a_session_starts_from_any_folder_and_records_where_the_file_says(tmp_path):
     name = f'lab_{uuid.uuid4().hex[:6]}'
+    service = f'/{name}/session_node/open_session'
     launched = Launched('session.launch.py', f'namespace:={name}', cwd=tmp_path, home=tmp_path)
-    launched.until(lambda: f'/{name}/session_node/open_session' in run('service', 'list')[1])
-    launched.end()
+    try:
+        launched.until(lambda: service in run('service', 'list', '--no-daemon')[1])
+    finally:
+        launched.end()
     path = tmp_path / 'lab.yaml'
     path.write_text('/**/gripper_node: {ros__parameters: {}}\n'
                     f'/**/recorder_node: {{ros__parameters: {{output_dir: {tmp_path}/bags}}}}\n')
     launched = Launched('station.launch.py', f'namespace:={name}', f'params_file:={path}',
                         'record:=true', home=tmp_path)
-    launched.until(lambda: f'{tmp_path}/bags' in run(
-        'param', 'get', f'/{name}/recorder_node', 'output_dir')[1])
-    launched.end()
+    try:
+        launched.until(lambda: f'{tmp_path}/bags' in run(
+            'param', 'get', '--no-daemon', f'/{name}/recorder_node', 'output_dir')[1])
+    finally:
+        launched.end()
