@@ -44,7 +44,7 @@ walks: setup  ## run the commands of the pages as a first-time reader does, in e
 	@ARENA_TEST_WALKS=1 $(PY) -m pytest --timeout=600 $(ARGS) test/cli/test_walks.py
 
 attack: setup  ## odd inputs at every border, on this machine only; ARGS='--inputs 500': shorter
-	@$(PY) attack/campaign.py $(ARGS)
+	@$(PY) test/attack/campaign.py $(ARGS)
 
 lint: setup  ## check style, types, and that generated code matches its sources
 	@.venv/bin/ruff check --output-format concise .

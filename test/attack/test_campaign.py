@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+FOLDER = Path(__file__).resolve().parent
 
 
 def load(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / 'attack' / f'{name}.py')
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f'{name}.py')
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

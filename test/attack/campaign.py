@@ -1,8 +1,8 @@
 """
 The campaign of `make attack`: odd inputs at every border, on this machine only.
 
-    python attack/campaign.py                    10000 inputs per border
-    python attack/campaign.py --inputs 500       a short one
+    python test/attack/campaign.py                    10000 inputs per border
+    python test/attack/campaign.py --inputs 500       a short one
 
 The last line sums it up; the exit code is 1 when anything went wrong.
 """
