@@ -57,11 +57,11 @@ class BradleyTerry:
         """
         counts, told = count_pairs(comparisons), vote_warnings(comparisons)
         if self.l2 is None:
-            return fit_held(counts, BradleyTerryModel(), told)
+            return fit_held(counts, BradleyTerryLikelihood(), told)
         return fit_counts(counts, self.l2, told)
 
 
-class BradleyTerryModel:
+class BradleyTerryLikelihood:
     """The likelihood, as :mod:`held` needs it."""
 
     def is_finite(self, counts: PairCounts) -> bool:

@@ -68,11 +68,11 @@ class Davidson:
         """
         counts, told = count_pairs(comparisons), vote_warnings(comparisons)
         if self.l2 is None:
-            return fit_held(counts, DavidsonModel(), told)
+            return fit_held(counts, DavidsonLikelihood(), told)
         return fit_counts(counts, self.l2, told)
 
 
-class DavidsonModel:
+class DavidsonLikelihood:
     """The likelihood, as :mod:`held` needs it."""
 
     def is_finite(self, counts: PairCounts) -> bool:

@@ -24,7 +24,7 @@ MOST_POLICIES = 1500
 
 
 @dataclass(frozen=True)
-class Spread:
+class ScoreSpread:
     """Variances of the scores (n,) and of their differences (n, n), with degrees of freedom."""
 
     variance: Floats
@@ -32,15 +32,15 @@ class Spread:
     freedom: float
 
     @classmethod
-    def of(cls, covariance: Floats, freedom: float) -> 'Spread':
+    def of(cls, covariance: Floats, freedom: float) -> 'ScoreSpread':
         """Return what a covariance (n, n) of the scores says."""
         variance = np.diag(covariance)
         gap = variance[:, None] + variance[None, :] - 2 * covariance
         return cls(np.maximum(variance, 0.0), np.maximum(gap, 0.0), freedom)
 
-    def at_least_between(self, other: 'Spread') -> 'Spread':
+    def at_least_between(self, other: 'ScoreSpread') -> 'ScoreSpread':
         """Return each variance, raised to the mean of the two where it is the smaller."""
-        return Spread(np.maximum(self.variance, (self.variance + other.variance) / 2),
+        return ScoreSpread(np.maximum(self.variance, (self.variance + other.variance) / 2),
                       np.maximum(self.gap, (self.gap + other.gap) / 2), self.freedom)
 
 
@@ -56,7 +56,7 @@ class _Parts:
 
 
 def likelihood_spread(comparisons: Comparisons, fit: Fit, cluster: Ints, anchor: np.ndarray,
-                      ) -> Spread | None:
+                      ) -> ScoreSpread | None:
     """
     Return the spread of a Bradley–Terry or Davidson ``fit``, or None for over 1500 policies.
 
@@ -75,7 +75,7 @@ def likelihood_spread(comparisons: Comparisons, fit: Fit, cluster: Ints, anchor:
     whole += _prior(fit, anchor, size)
     centre = np.eye(votes.n, size)
     centre[:, :votes.n] -= anchor / anchor.sum()
-    model = Spread.of(centre @ np.linalg.inv(_pinned(whole, votes.n)) @ centre.T, count - 1.0)
+    model = ScoreSpread.of(centre @ np.linalg.inv(_pinned(whole, votes.n)) @ centre.T, count - 1.0)
     scores = _scores(votes, parts, group, count, size)
     if count * size * size <= MOST_CELLS:
         moved = _left_out(whole, _information(votes, parts, group, count, size), scores, votes.n)
@@ -84,7 +84,7 @@ def likelihood_spread(comparisons: Comparisons, fit: Fit, cluster: Ints, anchor:
     else:
         bread = centre @ np.linalg.inv(_pinned(whole, votes.n))
         robust = count / (count - 1) * (bread @ np.asarray(scores.T @ scores.toarray()) @ bread.T)
-    return Spread.of(robust, count - 1.0).at_least_between(model)
+    return ScoreSpread.of(robust, count - 1.0).at_least_between(model)
 
 
 def _parts(votes: Comparisons, theta: Floats, kappa: float) -> _Parts:

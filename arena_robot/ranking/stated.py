@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 from arena_robot.ranking.base import Floats, Ints, Standings
-from arena_robot.ranking.spread import Spread
+from arena_robot.ranking.spread import ScoreSpread
 
 LEAST_COMPARISONS = 5
 LEAST_SESSIONS = 10
@@ -39,7 +39,7 @@ def too_few(counts: Ints, clusters: int, by_session: bool,
     return np.asarray((counts < LEAST_COMPARISONS) | (clusters < least) | (above & below))
 
 
-def with_spread(standings: Standings, spread: Spread, few: np.ndarray,
+def with_spread(standings: Standings, spread: ScoreSpread, few: np.ndarray,
                 open_ends: tuple[np.ndarray, np.ndarray], level: float, unit: float | None,
                 ) -> Standings:
     """
@@ -81,7 +81,7 @@ def range_quantile(n: int, freedom: float, level: float) -> float:
     return float(np.quantile(spans, level) / np.sqrt(2))
 
 
-def p_better(scores: Floats, spread: Spread, unit: float | None) -> Floats:
+def p_better(scores: Floats, spread: ScoreSpread, unit: float | None) -> Floats:
     """Return (n, n) the probability that the row's policy is better than the column's."""
     n, gap = len(scores), np.maximum(spread.gap, 1e-300)
     known = ~np.eye(n, dtype=bool) & np.isfinite(gap)

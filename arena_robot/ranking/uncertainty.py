@@ -23,7 +23,7 @@ from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.counts import PairCounts, count_pairs, outcome_cells
 from arena_robot.ranking.davidson import Davidson
 from arena_robot.ranking.held import established
-from arena_robot.ranking.spread import Spread
+from arena_robot.ranking.spread import ScoreSpread
 
 CELLS_AT_ONCE = 4_000_000
 
@@ -131,10 +131,10 @@ def _one_each(comparisons: Comparisons) -> bool:
     return bool(np.all(np.diff(session) > 0)) or len(np.unique(session)) == len(session)
 
 
-def draws_spread(draws: Draws, clusters: int) -> Spread:
+def draws_spread(draws: Draws, clusters: int) -> ScoreSpread:
     """Return the variances of the replicates, enlarged for few clusters."""
     covariance = np.atleast_2d(np.cov(draws.scores.T)) * clusters / max(clusters - 1, 1)
-    return Spread.of(covariance, clusters - 1.0)
+    return ScoreSpread.of(covariance, clusters - 1.0)
 
 
 def with_quantiles(standings: Standings, draws: Draws, level: float = 0.95) -> Standings:

@@ -99,7 +99,7 @@ class TensorGains:
 
     def expand(self, joint: Ints, mass: Floats) -> tuple[Ints, Floats]:
         """
-        Spread mass over the permutations of each joint strategy.
+        ScoreSpread mass over the permutations of each joint strategy.
 
         Returns indices, shape (k, N), and their probabilities, shape (k,).
         """
