@@ -188,10 +188,11 @@ def run_sim(shared: list[str], parameters: dict[str, object]) -> int:
 
 def supervise(processes: 'Sequence[Startable]', respawn: bool,
               end_s: float | None = None) -> int:
-    """Run the processes until SIGINT or SIGTERM."""
+    """Run the processes until SIGINT or SIGTERM, or SIGHUP: the terminal was closed."""
+    from arena_robot.core.process import end_signals
     from arena_robot.nodes.supervisor import INTERRUPT_S, Supervisor
     supervisor = Supervisor(processes, respawn, interrupt_s=end_s or INTERRUPT_S)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in end_signals():
         signal.signal(number, lambda *_: supervisor.stopped.set())
     return supervisor.run()
 

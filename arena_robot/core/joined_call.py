@@ -1,6 +1,9 @@
-"""Calls that share runs of one function: however many wait for it, it takes one thread."""
+"""Calls that share runs of one function: however many wait for it, it takes few threads."""
 
+import logging
+import math
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
@@ -8,43 +11,65 @@ from typing import Generic, TypeVar
 T = TypeVar('T')
 U = TypeVar('U')
 
+log = logging.getLogger(__name__)
+
 
 class JoinedCall(Generic[T]):
     """
     Runs ``work`` in a thread of its own, one run at a time.
 
     Calls during a run share the next one, so each gets the result of a run that began after it.
+    A call that comes ``again_s`` after the newest run began does not wait for that run: it begins
+    one beside it, up to ``most`` at the same time. Where no thread can be started, the caller
+    runs the work.
     """
 
-    def __init__(self, name: str, work: Callable[[], T]) -> None:
+    def __init__(self, name: str, work: Callable[[], T], again_s: float = math.inf,
+                 most: int = 1) -> None:
         self._name = name
         self._work = work
+        self._again_s, self._most = again_s, most
         self._lock = threading.Lock()
         self._next: Future[T] | None = None
-        self._running = False
+        self._running = 0
+        self._begun_s = 0.0
 
     def ask(self) -> 'Future[T]':
         """Return the future of a run that begins after this call; does not wait."""
         with self._lock:
-            self._next = self._next or Future()
-            if not self._running:
-                self._running = True
-                threading.Thread(target=self._run, name=self._name, daemon=True).start()
-            return self._next
+            asked = self._next = self._next or Future()
+            now_s = time.monotonic()
+            late = now_s - self._begun_s >= self._again_s and self._running < self._most
+            if self._running and not late:
+                return asked
+            self._running += 1
+            self._begun_s = now_s
+        try:
+            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+        except RuntimeError as error:
+            log.warning('%s runs in the thread that asks for it: %s', self._name, error)
+            self._run()
+        return asked
 
     def _run(self) -> None:
         while (future := self._taken()) is not None:
+            heard = future.set_running_or_notify_cancel()
             try:
                 result = self._work()
             except BaseException as error:  # raised again where the result is waited for
-                future.set_exception(error)
+                if heard:
+                    future.set_exception(error)
             else:
-                future.set_result(result)
+                if heard:
+                    future.set_result(result)
 
     def _taken(self) -> 'Future[T] | None':
         with self._lock:
             future, self._next = self._next, None
-            self._running = future is not None
+            if future is None:
+                self._running -= 1
+            else:
+                self._begun_s = time.monotonic()
             return future
 
 

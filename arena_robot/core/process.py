@@ -1,12 +1,16 @@
 """Programs in the background: each with its log file, ended in time, no child left behind."""
 
 import contextlib
+import functools
 import logging
 import os
+import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
@@ -26,7 +30,8 @@ class Process:
     What it prints goes to the end of ``log_file``, never into a pipe that nobody reads; None
     leaves it on this program's own output. With ``pipes`` standard input and output are pipes of
     text, and the log file takes standard error. When the program ends, what it started and left
-    in its session is killed.
+    in its session is killed. When the program that started it is killed, it gets SIGTERM (on
+    Linux, with setpriv of util-linux).
     """
 
     def __init__(self, name: str, command: Sequence[str], log_file: Path | None = None,
@@ -73,11 +78,12 @@ class Process:
                 out = files.enter_context(self.log_file.open('ab'))
                 self._begin = out.tell()
             self._swept = False
-            self._process = subprocess.Popen(
-                self._command, env=self._environment, start_new_session=True, text=True,
+            self._process = _in_lasting_thread(lambda: subprocess.Popen(
+                _with_death_signal(self._command, self._environment.get('PATH')),
+                env=self._environment, start_new_session=True, text=True,
                 bufsize=1, stdin=subprocess.PIPE if self._pipes else subprocess.DEVNULL,
                 stdout=subprocess.PIPE if self._pipes else out,
-                stderr=out if self._pipes or out is None else subprocess.STDOUT)
+                stderr=out if self._pipes or out is None else subprocess.STDOUT))
 
     def lower_priority(self, nice: int = 19) -> None:
         """Let others go first."""
@@ -176,6 +182,12 @@ def wait_until(done: Callable[[], bool], timeout_s: float) -> bool:
     return True
 
 
+def end_signals() -> tuple[signal.Signals, ...]:
+    """Return the signals that end a program: Ctrl-C, kill, terminal closed (not under nohup)."""
+    hung_up = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+    return (signal.SIGINT, signal.SIGTERM, *hung_up)
+
+
 def birth(pid: int) -> str:
     """Return when a running process was started, in the kernel's ticks; '' when there is none."""
     try:
@@ -189,3 +201,41 @@ def _pipe(pipe: 'IO[str] | None', name: str) -> IO[str]:
     if pipe is None:
         raise ProcessFailed(f'{name} was not started with pipes')
     return pipe
+
+
+def _with_death_signal(command: list[str], path: str | None) -> list[str]:
+    """Return the command line with which the kernel ends it once its parent has ended."""
+    setpriv = _setpriv()
+    if not setpriv or shutil.which(command[0], path=path) is None:
+        return command
+    return [setpriv, '--pdeathsig', 'TERM', '--', *command]
+
+
+@functools.cache
+def _setpriv() -> str:
+    """Return the path of a setpriv that knows --pdeathsig, '' where there is none."""
+    found = shutil.which('setpriv') or ''
+    if found:
+        tried = subprocess.run([found, '--pdeathsig', 'TERM', '--', 'true'], check=False,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, timeout=10.0)
+        if tried.returncode == 0:
+            return found
+    log.warning('no setpriv that knows --pdeathsig: a program that is killed with SIGKILL leaves '
+                'running what it started')
+    return ''
+
+
+def _in_lasting_thread(start: 'Callable[[], subprocess.Popen[str]]') -> 'subprocess.Popen[str]':
+    """Start a process; the kernel tells it the end of the thread that did, not of the program."""
+    if threading.current_thread() is threading.main_thread():
+        return start()
+    return _starter().submit(start).result()
+
+
+@functools.cache
+def _starter() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, 'process starter')
+
+
+os.register_at_fork(after_in_child=_starter.cache_clear)

@@ -58,14 +58,15 @@ class GuardedArm:
         """Return the next new state; ReadTimeout when none comes within ``timeout_s``."""
         return self.arm.wait_state(timeout_s)
 
-    def command(self, command: ArmCommand) -> ArmCommand:
+    def command(self, command: ArmCommand, of_path: bool = False) -> ArmCommand:
         """
         Track the nearest allowed target; return it. A refused command leaves the arm as it is.
 
+        ``of_path``: see :meth:`CommandWatchdog.accept`.
         Raises SafetyError when halted, or for a stale, invalid or unsafe command.
         """
         with self._lock:
-            self.watchdog.accept(command.stamp_ns)
+            self.watchdog.accept(command.stamp_ns, of_path)
             safe = self.safety.guard_target(command.q, self.arm.state())
             self.last_clamps = safe.clamps
             self.clamp_count += bool(safe.clamps)

@@ -28,6 +28,7 @@ from rclpy.signals import SignalHandlerOptions
 from typing_extensions import Self
 
 from arena_robot.core.errors import ArenaError, ConfigError
+from arena_robot.core.process import end_signals
 from arena_robot.nodes.listener import Listening
 
 RCLError = rclpy_implementation.RCLError
@@ -36,7 +37,6 @@ STOP_S = 1.0
 SWITCH_S = 0.0005
 MALLOPT = ((-3, 64 << 20), (-1, 256 << 20))  # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD (bytes)
 PROFILE_VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Spin:
@@ -81,8 +81,8 @@ class Spin:
             node.listen()
 
     def catch_signals(self) -> None:
-        """Let SIGINT and SIGTERM end :meth:`wait`; for the main thread only."""
-        for number in SIGNALS:
+        """Let SIGINT, SIGTERM and SIGHUP end :meth:`wait`; for the main thread only."""
+        for number in end_signals():
             self._before[number] = signal.signal(number, self._on_signal)
 
     def wait(self, timeout_s: float | None = None) -> bool:

@@ -44,9 +44,19 @@ class CommandWatchdog:
         """Whether a command was accepted and the stream has not ended since."""
         return self._accepted_ns is not None
 
-    def accept(self, stamp_ns: int) -> None:
+    def follow(self, stamp_ns: int) -> None:
+        """Refuse commands older than ``stamp_ns``: when the path was made that is followed now."""
+        with self._lock:
+            self._follow_clock()
+            if self._newest_ns is None or stamp_ns > self._newest_ns:
+                self._newest_ns = stamp_ns
+
+    def accept(self, stamp_ns: int, of_path: bool = False) -> None:
         """
         Accept one command.
+
+        ``of_path`` is for the points of a path, stamped here while it is followed: a command that
+        was on its way meanwhile is newer than the path and must be able to take over from it.
 
         Raises SafetyError while halted, and for a command that is too old, from the future, older
         than one already accepted, or older than the last halt, drop or resume.
@@ -62,11 +72,13 @@ class CommandWatchdog:
             if age_s < -FUTURE_S:
                 raise SafetyError(f'command is stamped {-age_s:.3f} s in the future: compare the '
                                   'clocks of sender and robot')
-            if self._newest_ns is not None and stamp_ns < self._newest_ns:
+            if not of_path and self._newest_ns is not None and stamp_ns < self._newest_ns:
                 raise SafetyError('command is older than one already accepted: refused')
             if self._not_before_ns is not None and stamp_ns < self._not_before_ns:
                 raise SafetyError('command was made before the last stop: refused')
-            self._newest_ns, self._accepted_ns = stamp_ns, self._clock.steady_ns()
+            self._accepted_ns = self._clock.steady_ns()
+            if not of_path:
+                self._newest_ns = stamp_ns
 
     def open_or_raise(self) -> None:
         """Raise SafetyError while halted."""

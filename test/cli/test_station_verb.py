@@ -1,9 +1,14 @@
 """`arena station`: options that need each other, and what is started."""
 
+import os
+import signal
+import sys
+
 import pytest
 
 from arena_robot.cli import station
 from arena_robot.cli.main import main
+from arena_robot.core.process import Process, birth, wait_until
 from arena_robot.nodes.supervisor import write_parameters
 
 
@@ -56,3 +61,35 @@ def test_one_verb_starts_everything_of_a_lab(started, tmp_path, capsys):
     fake = ['use_fake_hardware:=true' in one.command() for one in started]
     assert fake == [True, True, True, False, False]
     assert 'run a session in another terminal: arena session ' in capsys.readouterr().out
+
+
+SUPERVISING = """
+import signal, sys
+from arena_robot.cli import station
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+class Node:
+    name = 'node'
+
+    def command(self):
+        return [sys.executable, '-c', 'import os, time; print("node", os.getpid(), flush=True); '
+                'time.sleep(600)']
+
+sys.exit(station.supervise([Node()], True))
+"""
+
+
+@pytest.mark.parametrize('number', [signal.SIGHUP, signal.SIGTERM, signal.SIGKILL])
+def test_no_node_outlives_the_station(number, tmp_path):
+    process = Process('station', [sys.executable, '-c', SUPERVISING], tmp_path / 'log')
+    process.start()
+    node = 0
+    try:
+        node = int(process.wait_for('node ').split()[1])
+        os.kill(process.pid, number)
+        assert wait_until(lambda: process.code is not None and not birth(node), 10.0)
+        assert process.code == (-signal.SIGKILL if number is signal.SIGKILL else 0)
+    finally:
+        process.kill()
+        if node and birth(node):
+            os.kill(node, signal.SIGKILL)

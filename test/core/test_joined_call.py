@@ -73,3 +73,43 @@ def failed_with(error):
     future = done(None).__class__()
     future.set_exception(error)
     return future
+
+
+def test_where_no_thread_can_be_started_the_caller_runs_the_work(monkeypatch):
+    call = JoinedCall('work', iter(range(9)).__next__)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, 'start', no_thread)
+        assert [call.ask().result(0), call.ask().result(0)] == [0, 1]
+    assert call.ask().result(10.0) == 2
+
+
+def no_thread(thread):
+    raise RuntimeError("can't start new thread")
+
+
+def test_a_call_long_after_an_unanswered_run_began_begins_one_beside_it(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr('arena_robot.core.joined_call.time.monotonic', lambda: now[0])
+    work = Work()
+    call = JoinedCall('work', work, again_s=0.3, most=3)
+    asked = []
+    for at_s in (0.0, 0.4, 0.8):
+        now[0] = at_s
+        asked.append(call.ask())
+        assert work.begun.acquire(timeout=10.0)
+    now[0] = 1.2
+    asked += [call.ask(), call.ask()]
+    assert work.runs == 3, 'no more than three at a time'
+    work.released.release(4)
+    assert sorted(one.result(10.0) for one in asked) == [1, 2, 3, 4, 4]
+
+
+def test_a_waiter_that_gave_up_does_not_end_the_next_calls():
+    work = Work()
+    call = JoinedCall('work', work)
+    call.ask()
+    assert work.begun.acquire(timeout=10.0)
+    assert call.ask().cancel()
+    work.released.release(3)
+    assert work.begun.acquire(timeout=10.0)
+    assert call.ask().result(10.0) == 3

@@ -1,6 +1,7 @@
 """Programs in the background: started, heard, ended in time, with all that they started."""
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -8,7 +9,7 @@ import time
 import pytest
 
 from arena_robot.core.errors import ProcessFailed
-from arena_robot.core.process import NOTHING, Process, birth, end_all, wait_until
+from arena_robot.core.process import NOTHING, Process, birth, end_all, end_signals, wait_until
 
 READY = "print('ready', flush=True); time.sleep(600)"
 KINDS = {
@@ -144,3 +145,46 @@ def test_nothing_happens_to_one_that_was_not_started(program):
     process.interrupt()
     assert (process.pid, process.code) == (0, None)
     process.require()
+
+
+STARTER = """
+import sys, threading, time
+from pathlib import Path
+from arena_robot.core.process import Process
+process = Process('child', [sys.executable, '-c', 'import time; time.sleep(600)'],
+                  Path('/dev/null'))
+if {threaded}:
+    starting = threading.Thread(target=process.start)
+    starting.start()
+    starting.join()
+else:
+    process.start()
+print('child', process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(not shutil.which('setpriv'), reason='needs setpriv of util-linux')
+@pytest.mark.parametrize('threaded', [False, True])
+def test_what_a_killed_program_had_started_ends_and_not_before(program, threaded):
+    process = program(STARTER.format(threaded=threaded))
+    process.start()
+    child = int(process.wait_for('child').split()[1])
+    try:
+        assert not wait_until(lambda: birth(child) == '', 0.3), 'with the thread that started it'
+        os.kill(process.pid, signal.SIGKILL)
+        assert wait_until(lambda: birth(child) == '', 10.0)
+    finally:
+        if birth(child):
+            os.kill(child, signal.SIGKILL)
+
+
+def test_a_hang_up_ends_a_program_except_under_nohup():
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        assert signal.SIGHUP not in end_signals()
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        assert set(end_signals()) == {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    finally:
+        signal.signal(signal.SIGHUP, before)

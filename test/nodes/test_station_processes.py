@@ -89,7 +89,7 @@ def watcher(spin):
     node.destroy_node()
 
 
-@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ctrl_c_ends_the_station_cleanly(processes, watcher, number):
     name = f'end_{uuid.uuid4().hex[:6]}'
     station = processes('-m', 'arena_robot.cli.main', 'station', '--sim', '--namespace', name,

@@ -1,5 +1,6 @@
 """What a session does with the robot beside rollouts: the confirmation that the arm is at rest."""
 
+import contextlib
 import dataclasses
 import threading
 
@@ -107,3 +108,30 @@ def test_stops_that_wait_for_an_arm_that_hangs_take_one_thread():
     assert {one.result(10.0) for one in (*stops, *rests)} == {None}
     assert asked.acquire(blocking=False), 'a stop that came later is sent again'
     assert not asked.acquire(blocking=False)
+
+
+@pytest.mark.parametrize('running', [False, True])
+def test_a_press_long_after_a_lost_answer_sends_its_own_request(running, monkeypatch):
+    monkeypatch.setattr('arena_robot.session.loop.robot_motions.ANSWER_S', 0.0)
+    stage, arm = motions([0.0])
+    asked, answers = threading.Semaphore(0), threading.Event()
+
+    def first_answer_is_lost():
+        asked.release()
+        if not first.locked():
+            return
+        first.release()
+        assert answers.wait(10.0)
+    first = threading.Lock()
+    first.acquire()
+    arm.stop = first_answer_is_lost
+    with contextlib.ExitStack() as stack:
+        if running:
+            stack.enter_context(stage.rollout(RolloutRequest('s1', Slot.A, 'close it'),
+                                              FakePolicy(LoopClock()), Sink()))
+        lost = stage.begin_stop()
+        assert asked.acquire(timeout=10.0)
+        stage.begin_rest().result(5.0)
+        assert not lost.done()
+        answers.set()
+        assert lost.result(10.0) is None

@@ -31,7 +31,7 @@ class Station(FakeDesk):
         self.changed = threading.Condition()
         self.rest = threading.Event()
         self.rest.set()
-        self.stops = 0
+        self.stops, self.pressed = 0, threading.Semaphore(0)
         self.silent = None
 
     def set(self, state, **more):
@@ -57,6 +57,7 @@ class Station(FakeDesk):
 
     def stop(self):
         self.stops += 1
+        self.pressed.release()
         if self.silent:
             raise self.silent
         assert self.rest.wait(WAIT_S)

@@ -98,6 +98,26 @@ def test_one_press_by_both_ways_stops_once(url, station):
         assert station.stops == 2
 
 
+@pytest.mark.parametrize('at_rest', [True, False])
+def test_a_client_with_one_name_for_all_presses_stops_each_time(url, station, at_rest):
+    if not at_rest:
+        station.rest.clear()
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(
+        httpx.post(f'{url}api/stop', params={'press': 'foot'}, timeout=WAIT_S).json()))
+        for _ in range(3)]
+    for number, thread in enumerate(threads, 1):
+        thread.start()
+        assert station.pressed.acquire(timeout=WAIT_S), f'press {number} did not reach the arm'
+    station.rest.set()
+    with line(url) as one:
+        for thread in threads:
+            thread.join()
+        assert answers == [{'at_rest': True}] * 3
+        assert [ask(one, {'stop': 'hand'})['at_rest'] for _ in range(2)] == [True, True]
+    assert station.stops == 5
+
+
 def test_a_refusal_comes_by_the_line(url, station):
     station.silent = SessionError('the arm node does not answer')
     with line(url) as one:

@@ -63,7 +63,7 @@ class ArmCommands:
             if elapsed_s < 0.0:
                 return
             try:
-                self._send(path.at(elapsed_s), clock.now_ns())
+                self._send(path.at(elapsed_s), clock.now_ns(), of_path=True)
             except (SafetyError, DriverError) as error:
                 self._playing = None
                 self._refuse('joint_trajectory', error)
@@ -100,6 +100,7 @@ class ArmCommands:
                 raise SafetyError('a stop or another command came while the path was checked')
             self.guard.watchdog.open_or_raise()
             clock = self.node.timeline.part
+            self.guard.watchdog.follow(min(begin_ns, clock.now_ns()))
             steady_ns = begin_ns + clock.steady_ns() - clock.now_ns()
             self._playing = (path, steady_ns, path.duration_s + settle_s)
             self.takeovers += 1
@@ -181,8 +182,9 @@ class ArmCommands:
         self._playing = None
         self.takeovers += 1
 
-    def _send(self, q: Any, stamp_ns: int, clamps: tuple[Clamp, ...] = ()) -> None:
-        self.guard.command(ArmCommand(q, stamp_ns))
+    def _send(self, q: Any, stamp_ns: int, clamps: tuple[Clamp, ...] = (),
+              of_path: bool = False) -> None:
+        self.guard.command(ArmCommand(q, stamp_ns), of_path)
         self.clamps = clamps or self.guard.last_clamps
         if clamps and not self.guard.last_clamps:
             self.guard.clamp_count += 1

@@ -25,6 +25,9 @@ from arena_robot.session.ports import SessionConfig
 
 STILL_RAD_S = 0.02
 REST_S = 2.0
+# A stop without an answer for so long may be lost: the next press sends another.
+ANSWER_S = 0.3
+STOPS_IN_FLIGHT = 8
 
 
 class RobotMotions:
@@ -45,7 +48,7 @@ class RobotMotions:
         self._stopped = threading.Event()
         self._stops = 0
         self._rollout: Rollout | None = None
-        self._arm_stop = JoinedCall('stop', self._stop_arm)
+        self._arm_stop = JoinedCall('stop', self._stop_arm, ANSWER_S, STOPS_IN_FLIGHT)
         self._rest = JoinedCall('rest', self.wait_rest)
         self._start: dict[str, Pixels] = {}
         self.doing = ''
@@ -81,7 +84,8 @@ class RobotMotions:
         """
         Stop the arm now, without waiting; the future is done once the arm has answered.
 
-        However many calls wait for an arm that does not answer, they take one thread.
+        Calls share a request to the arm; one that comes ANSWER_S after an unanswered request
+        sends its own, so a lost answer holds nobody up. At most STOPS_IN_FLIGHT wait at a time.
         """
         self._stops += 1
         self._stopped.set()

@@ -26,6 +26,7 @@ from arena_robot.session.loop.parts import Parts
 
 log = logging.getLogger(__name__)
 
+STEP_ENDS_S = 0.2
 LOOKS = 5
 RESET_TIMEOUT_S = 2.0
 STEER_EVERY = 15
@@ -130,9 +131,11 @@ class Rollout:
         self._executor.cancel()
 
     def stop_arm(self) -> None:
-        """Stop the arm after the step under way; after :meth:`end` none follows."""
-        with self._gate:
-            self._parts.arm.stop()
+        """Stop the arm after the step under way (if short); after :meth:`end` none follows."""
+        # Not inside the gate: a stop whose answer is lost must not hold up the next one.
+        if self._gate.acquire(timeout=STEP_ENDS_S):
+            self._gate.release()
+        self._parts.arm.stop()
 
     def run(self) -> Episode:
         """Run until the episode ends; return how it ended, also after an error."""

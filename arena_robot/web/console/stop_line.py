@@ -4,6 +4,7 @@ import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
@@ -20,28 +21,37 @@ class StopPresses:
     Stops the arm once per press of the button.
 
     A page sends each press by both ways under one name: the first that arrives stops the arm, and
-    both are answered when the arm has confirmed its rest. STOP has its own threads, so it waits
-    for no other request.
+    both are answered when the arm has confirmed its rest. The same name by the same way is another
+    press. STOP has its own threads, so it waits for no other request.
     """
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._threads = ThreadPoolExecutor(STOP_THREADS, 'stop')
-        self._presses: dict[str, tuple[float, asyncio.Future[None]]] = {}
+        self._presses: dict[str, _Press] = {}
 
-    async def rest(self, press: str = '') -> None:
+    async def rest(self, way: str, name: str = '') -> None:
         """Stop the arm; return once it has confirmed rest. Raises ArenaError."""
         now_s = time.monotonic()
         self._presses = {name: one for name, one in self._presses.items()
-                         if now_s - one[0] < SAME_PRESS_S}
-        if press and press in self._presses:
-            stopping = self._presses[press][1]
-        else:
+                         if now_s - one.at_s < SAME_PRESS_S}
+        press = self._presses.pop(name, None)
+        if press is None or press.way == way:
             stopping = asyncio.get_running_loop().run_in_executor(self._threads, self._desk.stop)
             stopping.add_done_callback(lambda done: done.cancelled() or done.exception())
-            if press:
-                self._presses[press] = (now_s, stopping)
-        await asyncio.shield(stopping)
+            press = _Press(way, now_s, stopping)
+            if name:
+                self._presses[name] = press
+        await asyncio.shield(press.stopping)
+
+
+@dataclass(frozen=True)
+class _Press:
+    """A press that has come by one way, and may come by the other."""
+
+    way: str
+    at_s: float
+    stopping: 'asyncio.Future[None]'
 
 
 def add_stop(app: FastAPI, desk: Desk) -> None:
@@ -50,12 +60,12 @@ def add_stop(app: FastAPI, desk: Desk) -> None:
 
     @app.post('/api/stop')
     async def stop(press: str = '') -> dict[str, Any]:
-        await presses.rest(press)
+        await presses.rest('request', press)
         return {'at_rest': True}
 
     async def answer(line: WebSocket, press: str) -> None:
         try:
-            await presses.rest(press)
+            await presses.rest('line', press)
             words: dict[str, Any] = {'stop': press, 'at_rest': True}
         except ArenaError as error:
             words = {'stop': press, 'at_rest': False, 'detail': str(error)}
