@@ -66,7 +66,8 @@ class Rig:
         logger = SimpleNamespace(warning=lambda *_, **__: None)
         line = SimpleNamespace(part=station.clock, to_part=lambda ns: ns, to_ros=lambda ns: ns)
         self.node = SimpleNamespace(
-            keep=lambda made: made, played=SimpleNamespace(problem=''), timeline=line, get_logger=lambda: logger, active=True,
+            keep=lambda made: made, timeline=line, get_logger=lambda: logger, active=True,
+            played=SimpleNamespace(problem=''),
             context=SimpleNamespace(ok=lambda: True),
             params=SimpleNamespace(max_command_age=0.2, goal_tolerance=0.03))
         self.commands = ArmCommands(self.node, self.guard, NAMES, PANDA.base_frame())
@@ -224,6 +225,7 @@ def test_a_command_with_latency_takes_over_from_a_trajectory(rig, latency_s):
 
 
 def test_a_command_from_before_the_trajectory_does_not_take_over(rig):
+    rig.wait(0.02)
     stamp_ns = rig.station.clock.now_ns()
     rig.wait(0.02)
     rig.commands.run(LINE, rig.station.clock.now_ns())
