@@ -1,6 +1,7 @@
 """Connect to a policy by address: ``grpc://``, ``grpcs://``, ``openpi://``, ``openpis://``."""
 
 import dataclasses
+import ipaddress
 import urllib.parse
 
 from arena_robot.core.action import ActionSpace
@@ -40,7 +41,7 @@ def with_query(address: str, options: CallOptions) -> tuple[str, CallOptions]:
     bare, _, query = address.partition('?')
     for key, values in urllib.parse.parse_qs(query, keep_blank_values=True).items():
         if key == 'connect_to':
-            options = dataclasses.replace(options, connect_to=values[-1])
+            options = dataclasses.replace(options, connect_to=_ip(address, values))
             continue
         if key != 'action_space':
             raise ConfigError(f"'{address}': unknown option '{key}'. Known: action_space.")
@@ -50,6 +51,16 @@ def with_query(address: str, options: CallOptions) -> tuple[str, CallOptions]:
                               f'{nearest(values[-1], known)}')
         options = dataclasses.replace(options, action_space=known[values[-1]])
     return bare, options
+
+
+def _ip(address: str, values: list[str]) -> str:
+    """Return the one IP address that ``connect_to`` names."""
+    try:
+        (value,) = values
+        return str(ipaddress.ip_address(value))
+    except ValueError:
+        raise ConfigError(f"'{address}': connect_to is one IP address, found "
+                          f'{", ".join(values)}') from None
 
 
 def connect(address: str, options: CallOptions | None = None) -> GrpcPolicy | OpenpiPolicy:

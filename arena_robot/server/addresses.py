@@ -27,6 +27,12 @@ class Endpoint:
     port: int
     ip: str = ''
 
+    @property
+    def address(self) -> str:
+        """Return the address written from its parts."""
+        host = f'[{self.host}]' if ':' in self.host else self.host
+        return f'{self.scheme}://{host}:{self.port}'
+
 
 def parse(address: str) -> Endpoint:
     """Return the parts of ``scheme://host:port``; DataError when it is anything else."""
@@ -35,7 +41,8 @@ def parse(address: str) -> Endpoint:
         endpoint = Endpoint(parts.scheme, parts.hostname or '', parts.port or 0)
     except ValueError as error:
         raise DataError(f'{address!r:.100} is not an address: {error}') from error
-    extra = parts.path.strip('/') or parts.query or parts.fragment or parts.username
+    extra = (parts.path.strip('/') or '@' in parts.netloc or not address.isprintable()
+             or any(mark in address for mark in '?#'))
     if (endpoint.scheme not in SCHEMES or not _HOST.fullmatch(endpoint.host)
             or not endpoint.port or extra):
         raise DataError(f'a policy address is grpc://host:port, grpcs://host:port or '
@@ -51,7 +58,7 @@ def pinned(address: str, allowed_networks: Iterable[str],
     DataError as for :func:`check`.
     """
     endpoint = check(address, allowed_networks, own)
-    return f'{address}?connect_to={endpoint.ip}'
+    return f'{endpoint.address}?connect_to={endpoint.ip}'
 
 
 def check(address: str, allowed_networks: Iterable[str],
@@ -62,7 +69,7 @@ def check(address: str, allowed_networks: Iterable[str],
     ``own`` are the server's own listening (host, port) pairs. DataError when the name does not
     resolve, points at the server itself, or into a network that is neither public nor allowed.
     """
-    endpoint = parse(address.partition('?')[0])
+    endpoint = parse(address)
     networks = [ipaddress.ip_network(n) for n in allowed_networks]
     found = resolve(endpoint.host, endpoint.port)
     for ip in found:
@@ -97,13 +104,17 @@ def _inside(ip: Address) -> Iterator[ipaddress.IPv4Address]:
 
 
 def resolve(host: str, port: int) -> list[Address]:
-    """Return the IP addresses of a host; DataError when there are none."""
+    """
+    Return the IP addresses of a host in the resolver's order, IPv4 first.
+
+    Not every server reaches IPv6. DataError when there are none.
+    """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise DataError(f"cannot find the host '{host}': {error}") from error
-    return sorted({ipaddress.ip_address(str(info[4][0]).split('%')[0]) for info in found},
-                  key=str)
+    once = dict.fromkeys(ipaddress.ip_address(str(info[4][0]).split('%')[0]) for info in found)
+    return sorted(once, key=lambda ip: ip.version)
 
 
 def _same(ip: Address, host: str) -> bool:

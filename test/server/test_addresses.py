@@ -1,7 +1,10 @@
 import pytest
 
-from arena_robot.core.errors import DataError
-from arena_robot.server.addresses import Endpoint, check, parse
+from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.policy.connect import with_query
+from arena_robot.policy.options import CallOptions
+from arena_robot.server import addresses
+from arena_robot.server.addresses import Endpoint, check, parse, pinned
 
 LOOPBACK = ('127.0.0.0/8', '::1/128')
 
@@ -44,3 +47,36 @@ def test_the_server_never_calls_itself(host):
 def test_a_name_that_does_not_resolve():
     with pytest.raises(DataError, match='cannot find the host'):
         check('grpc://no-such-host.invalid:80', LOOPBACK)
+
+
+@pytest.mark.parametrize('extra', [
+    '?connect_to=127.0.0.1', '?connect_to=127.0.0.1%253A48749', '?action_space=joint_velocity',
+    '?', '#', '#?connect_to=127.0.0.1', '\n?connect_to=127.0.0.1'])
+@pytest.mark.parametrize('scheme', ['grpc', 'openpi'])
+def test_an_owner_cannot_say_where_an_address_leads(scheme, extra):
+    for look in (check, pinned):
+        with pytest.raises(DataError, match='a policy address is'):
+            look(f'{scheme}://8.8.8.8:9000{extra}', ())
+
+
+def test_what_is_called_is_written_from_the_checked_parts():
+    assert pinned('grpc://8.8.8.8:80', ()) == 'grpc://8.8.8.8:80?connect_to=8.8.8.8'
+    bare, options = with_query(pinned('openpi://[::1]:80/', LOOPBACK), CallOptions())
+    assert (bare, options.connect_to) == ('openpi://[::1]:80', '::1')
+
+
+@pytest.mark.parametrize('query', [
+    'connect_to=8.8.8.8&connect_to=10.0.0.1', 'connect_to=127.0.0.1%3A48749', 'connect_to=',
+    'connect_to=localhost'])
+def test_only_one_ip_address_is_connected_to(query):
+    with pytest.raises(ConfigError, match='connect_to is one IP address'):
+        with_query(f'grpc://8.8.8.8:9000?{query}', CallOptions())
+
+
+def test_ipv4_comes_first_in_the_order_of_the_resolver(monkeypatch):
+    found = ['2600:1f18::1', '99.80.1.1', '34.1.2.3', '99.80.1.1']
+    monkeypatch.setattr(addresses.socket, 'getaddrinfo',
+                        lambda *_, **__: [(0, 0, 0, '', (ip, 80)) for ip in found])
+    assert check('grpc://policy.example:80', ()).ip == '99.80.1.1'
+    assert [str(ip) for ip in addresses.resolve('policy.example', 80)] == [
+        '99.80.1.1', '34.1.2.3', '2600:1f18::1']
