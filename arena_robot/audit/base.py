@@ -91,7 +91,7 @@ class Pair:
 
 
 class Judge(Protocol):
-    """Says how far a task has come."""
+    """Says how far a task has come; one with an ``identity`` can be cached, see identity_of."""
 
     name: str
     capabilities: Capabilities
@@ -105,9 +105,20 @@ class Judge(Protocol):
 
 @runtime_checkable
 class HasIdentity(Protocol):
-    """A judge that names what its answers depend on besides its settings, such as a model file."""
+    """
+    A judge that says what its answers depend on besides its settings and the clip.
 
-    identity: str
+    Such as the content of a file. Empty: it cannot tell at present.
+    """
+
+    @property
+    def identity(self) -> str:
+        """A text that changes whenever the answers could."""
+
+
+def identity_of(judge: Judge) -> str:
+    """Return a judge's identity; empty where it has none: then nothing may be kept of it."""
+    return judge.identity if isinstance(judge, HasIdentity) else ''
 
 
 def invalid(clip: Clip, model: str, detail: str, raw: tuple[str, ...] = (),

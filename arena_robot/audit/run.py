@@ -31,8 +31,8 @@ class TraceCache:
     """
     Traces by the content of what was judged: frames, times, instruction, references, judge.
 
-    ``identity`` names the judge with everything that its answers depend on. Invalid traces are
-    not kept: they are tried again.
+    ``identity`` names the judge with everything that its answers depend on; when it is empty,
+    nothing is kept. Invalid traces are not kept: they are tried again.
     """
 
     folder: Path
@@ -41,6 +41,8 @@ class TraceCache:
 
     def progress(self, judge: Judge, clip: Clip) -> Trace:
         """Return the trace from the cache, or ask the judge and keep what it says."""
+        if not self.identity:
+            return judge.progress(clip)
         path = self.folder / f'{_key(self.identity, clip)}.json'
         if (found := _read(path, clip)) is not None:
             self.hits.append(clip.name)
@@ -86,7 +88,7 @@ def audit_trace(judge: Judge, clip: Clip, trace: Trace, settings: AuditSettings,
 
 def _key(identity: str, clip: Clip) -> str:
     made = hashlib.sha256(json.dumps([
-        CACHE_VERSION, identity, clip.instruction, clip.name if clip.potential is None else '',
+        CACHE_VERSION, identity, clip.instruction, clip.name,
         np.round(clip.times_s, 6).tolist()]).encode())
     references = {f'{word} {view}': [picture] for word, pictures in (
         ('start', clip.start), ('goal', clip.goal)) for view, picture in pictures.items()}

@@ -1,5 +1,6 @@
 """Judges without a model: recorded numbers, the simulator's potential, and baselines."""
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -27,7 +28,7 @@ _SMALL = (32, 18)
 class OracleJudge:
     """The simulator's own potential, where the recording has it."""
 
-    name = 'oracle'
+    name = identity = 'oracle'
     capabilities = Capabilities()
 
     def progress(self, clip: Clip) -> Trace:
@@ -60,6 +61,7 @@ class RecordedJudge:
         self._scale, self._kind, self._file = SCALES[scale], kind, file
         self._traces = {t.name: t.phi for t in read_traces(
             Path(file), 100.0 * self._scale if kind == 'delta' else self._scale)}
+        self.identity = hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
     def progress(self, clip: Clip) -> Trace:
         """Return the recorded numbers."""
@@ -82,7 +84,7 @@ class RecordedJudge:
 class ElapsedTime:
     """Baseline: the share of the clip's time. It always rises."""
 
-    name = 'elapsed'
+    name = identity = 'elapsed'
     capabilities = Capabilities(calibrated=False)
 
     def progress(self, clip: Clip) -> Trace:
@@ -99,6 +101,7 @@ class ElapsedTime:
 class _PictureDistance:
     """Baseline: cosine distance of small grey pictures to a reference."""
 
+    identity = 'picture distance'
     capabilities = Capabilities(calibrated=False)
 
     def __init__(self) -> None:

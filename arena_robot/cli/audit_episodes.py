@@ -29,7 +29,8 @@ def settings_of(words: Sequence[str]) -> tuple[tuple[str, Any], ...]:
         if not key or not equals:
             raise ConfigError(f"--param takes KEY=VALUE, found '{word}'")
         try:
-            found.append((key, yaml.safe_load(value)))
+            read = yaml.safe_load(value)
+            found.append((key, tuple(read) if isinstance(read, list) else read))
         except yaml.YAMLError as error:
             raise ConfigError(f"--param {key}: '{value}' cannot be read: {error}") from error
     return tuple(found)

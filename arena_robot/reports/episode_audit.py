@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
 from arena_robot.audit.aggregate import Audited
-from arena_robot.audit.base import HasIdentity, Judge
+from arena_robot.audit.base import Judge, identity_of
 from arena_robot.audit.evaluators import EvaluatorAgreement, evaluator_kinds
 from arena_robot.audit.judges import make_judge
 from arena_robot.audit.local.text import words
@@ -31,6 +32,7 @@ class AuditJob:
 
     ``judge`` is a name with its ``params``; ``cache`` a folder for traces, None for none; with
     ``save`` the audit is written beside the episode. ``interval_s`` None is the judge's own.
+    ``call`` tells one job from the next: processes of a cluster outlive it, and files change.
     """
 
     judge: str = 'local'
@@ -39,14 +41,15 @@ class AuditJob:
     interval_s: float | None = None
     cache: Path | None = None
     save: bool = False
+    call: str = field(default_factory=lambda: uuid4().hex)
 
     @property
     def identity(self) -> str:
-        """Everything that the judge's answers depend on."""
+        """Everything that the judge's answers depend on; empty when the judge cannot say it."""
         judge = made(self)
+        own = identity_of(judge)
         return json.dumps([self.judge, judge.name, sorted(map(list, self.params)),
-                           self.interval_s,
-                           judge.identity if isinstance(judge, HasIdentity) else ''], default=str)
+                           self.interval_s, own], default=str) if own else ''
 
 
 @dataclass(frozen=True)
@@ -100,12 +103,12 @@ def audited(found: FoundEpisode, audit: EpisodeAudit) -> Audited:
 
 
 def made(job: AuditJob) -> Judge:
-    """Return the judge of a job, made once per process."""
-    return _made(job.judge, job.params)
+    """Return the judge of a job, made once per job and process."""
+    return _made(job.call, job.judge, job.params)
 
 
 @functools.lru_cache(maxsize=4)
-def _made(name: str, params: tuple[tuple[str, Any], ...]) -> Judge:
+def _made(call: str, name: str, params: tuple[tuple[str, Any], ...]) -> Judge:
     return make_judge(name, dict(params))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from wire_rig import TRUTH, Brightness, Server, clip, frame
 
-from arena_robot.audit.base import Pair
+from arena_robot.audit.base import Pair, identity_of
 from arena_robot.audit.wire.robometer import FRAMES, RobometerJudge
 from arena_robot.audit.wire.robometer_server import RobometerServer
 
@@ -45,6 +45,27 @@ def test_the_form_is_that_of_the_protocol():
     start = body.index(b'\x93NUMPY')
     assert np.load(io.BytesIO(body[start:])).shape == (6, 16, 16, 3)
     assert FRAMES in body.decode('latin-1')
+
+
+def test_another_model_at_the_same_address_is_another_judge():
+    names = ['a', 'b', '']
+
+    def answer(path, body):
+        return 200, json.dumps({'model_path': names[0]}).encode()
+    with Server(answer) as server:
+        judge = RobometerJudge(server.url)
+        first, again = identity_of(judge), identity_of(judge)
+        names.pop(0)
+        second = identity_of(judge)
+        assert judge.model.startswith('b at ')
+        names.pop(0)
+        assert identity_of(judge) == ''
+    assert first == again != second
+    assert first
+    servers = [RobometerServer(Brightness(), identity=word) for word in ('x', 'x', 'y', '', '')]
+    told = [server.model_info()['identity'] for server in servers]
+    assert told[0] == told[1]
+    assert len(set(told)) == 4
 
 
 def good(row):

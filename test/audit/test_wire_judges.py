@@ -9,13 +9,16 @@ from wire_rig import TRUTH, Server, clip, frame, value_of
 
 from arena_robot.audit.base import Pair
 from arena_robot.audit.judges import make_judge
-from arena_robot.audit.wire import reconstruct
+from arena_robot.audit.wire import gvl, hop, reconstruct
 from arena_robot.audit.wire.gvl import GvlJudge
 from arena_robot.audit.wire.hop import HopJudge, score
+from arena_robot.cli.audit_episodes import settings_of
 from arena_robot.core.errors import ConfigError, ModelBadReply
-from arena_robot.core.jpeg import from_jpeg
+from arena_robot.core.jpeg import from_jpeg, to_jpeg
 from arena_robot.models.chat import ChatClient, ChatSettings
 from arena_robot.models.http import HttpSettings
+from arena_robot.records.labelled_clip import SUFFIX, ClipSource, LabelledClip, write_clip
+from arena_robot.reports.episode_audit import AuditJob
 
 
 def said(text):
@@ -50,6 +53,32 @@ def test_gvl_unshuffles():
             assert trace.valid, trace.detail
             assert trace.phi == pytest.approx(TRUTH, abs=0.02)
             assert f'seed {seed}' in trace.mode
+
+
+def test_what_the_answers_depend_on_is_in_the_identity(monkeypatch, tmp_path):
+    path = tmp_path / f'e{SUFFIX}'
+    found = []
+    for url, model, version, value in (
+            ('http://a', 'm', 1, 0.0), ('http://a', 'm', 1, 0.0), ('http://b', 'm', 1, 0.0),
+            ('http://a', 'n', 1, 0.0), ('http://a', 'm', 2, 0.0), ('http://a', 'm', 1, 0.5)):
+        monkeypatch.setenv('ARENA_MODEL_URL', url)
+        monkeypatch.setenv('ARENA_MODEL', model)
+        monkeypatch.setattr(gvl, 'PROMPT_VERSION', version)
+        monkeypatch.setattr(hop, 'PROMPT_VERSION', version)
+        write_clip(path, LabelledClip(ClipSource('e', 't', 't', 0), np.arange(2.0),
+                                      np.array([0.0, value]),
+                                      {'left': [to_jpeg(frame(0)), to_jpeg(frame(1))]}))
+        found.append([AuditJob('gvl', (('examples', (str(path),)),)).identity,
+                      AuditJob('hop').identity])
+    gvls, hops = zip(*found, strict=True)
+    assert gvls[0] == gvls[1]
+    assert len(set(gvls)) == 5
+    assert hops[0] == hops[1] == hops[5]
+    assert len(set(hops)) == 4
+
+
+def test_examples_can_be_given_to_the_command():
+    assert hash(settings_of(['examples=[a, b]'])) == hash((('examples', ('a', 'b')),))
 
 
 def test_gvl_shuffles_by_its_seed():

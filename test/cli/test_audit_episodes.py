@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_robot.audit.base import Capabilities, invalid, trace_of
+from arena_robot.audit.base import Capabilities, identity_of, invalid, trace_of
 from arena_robot.audit.run import AuditSettings, TraceCache, audit_clip
 from arena_robot.audit.simple import ElapsedTime, GoalDistance, OracleJudge, RecordedJudge
 from arena_robot.cli.main import main
@@ -21,7 +21,12 @@ from arena_robot.recording.episode.clip import read_clip
 from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 from arena_robot.records.audit_file import audits_of, read_audit
 from arena_robot.records.session_file import SessionFile, write_session
-from arena_robot.reports.episode_audit import FoundEpisode, agreement_rate, agreements
+from arena_robot.reports.episode_audit import (
+    AuditJob,
+    FoundEpisode,
+    agreement_rate,
+    agreements,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -163,6 +168,29 @@ def test_the_cache_asks_once_and_goes_on_after_a_failure(tmp_path):
         path.write_text('{')
     assert audit_clip(judge, small_clip(), cache=cache).valid
     assert judge.asked == 7
+
+
+def test_the_cache_forgets_a_judge_without_identity(tmp_path):
+    judge = Counting()
+    judge.broken = False
+    assert identity_of(judge) == ''
+    for _ in range(2):
+        audit_clip(judge, small_clip(), cache=TraceCache(tmp_path / 'c', identity_of(judge)))
+    assert judge.asked == 2
+    assert not (tmp_path / 'c').exists()
+    assert AuditJob('test_audit_episodes:Counting').identity == ''
+    assert AuditJob('elapsed').identity == AuditJob('elapsed').identity != ''
+
+
+def test_recorded_numbers_that_were_edited_are_read_anew(sessions, tmp_path, capsys):
+    traces, peaks = tmp_path / 'traces.json', []
+    for top in (0.4, 0.8, 0.8):
+        traces.write_text(json.dumps({'episodes': [{'name': 'one/A', 'phi': [0, top]}]}))
+        assert audit(sessions / 'one' / 'A', '--judge', 'recorded', '--param', f'file={traces}',
+                     '--cache', tmp_path / 'c', '--json') == 0
+        peaks.append(json.loads(capsys.readouterr().out)['episodes'][0]['metrics']['mp'])
+    assert peaks == [0.4, 0.8, 0.8]
+    assert len(list((tmp_path / 'c').iterdir())) == 2
 
 
 def test_simple_judges(tmp_path):

@@ -6,6 +6,8 @@ with 0 %. The answer must have every frame exactly once, with a percentage; else
 again, and after that the trace is invalid. A frame is never left out and never made up.
 """
 
+import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,8 @@ class GvlJudge:
             transcript=transcript, max_tokens=4096))
         self._view, self._seed, self._attempts, self._detail = view, seed, attempts, detail
         self._examples = [read_clip(Path(path)) for path in examples]
+        self.identity = json.dumps([self.client.identity, PROMPT_VERSION, [
+            hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in examples]])
 
     def progress(self, clip: Clip) -> Trace:
         """Return the model's percentages, unshuffled."""

@@ -53,6 +53,7 @@ class HopJudge:
         self.client = client or ChatClient(ChatSettings(
             base_url, model, budget=budget, price_in=price_in, price_out=price_out, cache=cache,
             transcript=transcript, temperature=0.1 if family == 'robo_dopamine' else 0.0))
+        self.identity = f'{self.client.identity} prompt {PROMPT_VERSION}'
         self._family, self._mode, self._attempts, self._alpha = family, mode, attempts, alpha
 
     def progress(self, clip: Clip) -> Trace:

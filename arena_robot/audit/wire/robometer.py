@@ -38,19 +38,24 @@ class RobometerJudge:
         self._view = view
         self._http = HttpCaller(url, settings=HttpSettings(timeout_s, attempts),
                                 transport=transport)
-        self._model = ''
 
     @property
     def model(self) -> str:
-        """Name of the server's model, and its address."""
-        if not self._model:
-            try:
-                found = json.loads(self._http.call('GET', INFO))
-                path = found.get('model_path') if isinstance(found, dict) else None
-            except (ModelError, ValueError):
-                path = None
-            self._model = f"{path or 'unnamed model'} at {self._http.base_url}"
-        return self._model
+        """Name of the server's model at present, and its address."""
+        return f"{self._info().get('model_path') or 'unnamed model'} at {self._http.base_url}"
+
+    @property
+    def identity(self) -> str:
+        """What the server says of its model at present; empty when it does not name one."""
+        info = self._info()
+        return json.dumps(info, sort_keys=True) if info.get('model_path') else ''
+
+    def _info(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self._http.call('GET', INFO))
+        except (ModelError, ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def progress(self, clip: Clip) -> Trace:
         """Return the server's values of a view's frames."""

@@ -1,5 +1,6 @@
 """A server that offers any judge under RoboMeter's HTTP protocol."""
 
+import hashlib
 import json
 import logging
 import threading
@@ -8,6 +9,7 @@ from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from typing_extensions import Self
@@ -23,10 +25,16 @@ LARGEST_BYTES = 512 * 1024 * 1024
 
 
 class RobometerServer:
-    """Serves ``judge`` on ``host:port`` (0: any free one) while it is open."""
+    """
+    Serves ``judge`` on ``host:port`` (0: any free one) while it is open.
 
-    def __init__(self, judge: Judge, host: str = '127.0.0.1', port: int = 0) -> None:
+    ``identity`` is all that its answers depend on; without one each server counts as another.
+    """
+
+    def __init__(self, judge: Judge, host: str = '127.0.0.1', port: int = 0,
+                 identity: str = '') -> None:
         self._judge, self._address = judge, (host, port)
+        self._identity = hashlib.sha256((identity or uuid4().hex).encode()).hexdigest()
         self._turn = threading.Lock()
         self._server: ThreadingHTTPServer | None = None
         self._thread: threading.Thread | None = None
@@ -68,7 +76,7 @@ class RobometerServer:
 
     def model_info(self) -> dict[str, Any]:
         """Return what ``/model_info`` says."""
-        return {'model_path': f'arena_robot/{self._judge.name}'}
+        return {'model_path': f'arena_robot/{self._judge.name}', 'identity': self._identity}
 
     def evaluate(self, parts: dict[str, bytes]) -> dict[str, Any]:
         """Return the answer to a form; ModelBadReply when it does not keep the protocol."""
