@@ -42,8 +42,9 @@ def run(args: argparse.Namespace) -> int:
         print(f'  {number} {origin}')
     print(f'root {found.head.root}\nkey  {found.head.key}'
           + ('' if args.key else '   (not compared with a key known from elsewhere)'))
-    print(f'the standings follow from the log; nothing was removed since {found.heads} saved heads'
-          f' and {found.receipts} receipts')
+    print(f'scores and counts of the standings ({found.method}) follow from the log'
+          if found.method else 'there are no standings to check: no two policies can be compared')
+    print(f'nothing was removed since {found.heads} saved heads and {found.receipts} receipts')
     return 0
 
 

@@ -119,6 +119,44 @@ def praised(values, setting):
     values['standings']['standings'][0]['score'] += 1.0
 
 
+def entered_twice(values, setting):
+    values['entries'] += [values['entries'][0]] * 2
+    resigned(values, setting)
+
+
+def without_standings(values, setting):
+    del values['standings']
+
+
+def empty_standings(values, setting):
+    values['standings'] = {}
+
+
+def not_a_number(values, setting):
+    values['standings']['standings'][0]['score'] = float('nan')
+
+
+def null_score(values, setting):
+    values['standings']['standings'][0]['score'] = None
+
+
+def no_count(values, setting):
+    del values['standings']['standings'][0]['n']
+
+
+def listed_twice(values, setting):
+    best = values['standings']['standings'][0]
+    values['standings']['standings'].insert(0, {**best, 'score': best['score'] + 1.0})
+
+
+def foreign_method(values, setting):
+    values['standings']['method'] = 'json:tool'
+
+
+def standings_of_text(values, setting):
+    values['standings'] = 'fine'
+
+
 def unsigned(values, setting):
     values['head']['time_ns'] += 1
 
@@ -127,7 +165,11 @@ def unsigned(values, setting):
     (deleted, 'removed or changed since'), (rewritten, 'removed or changed since'),
     (cut_short, 'of another log'), (withheld, 'not revealed'),
     (swapped, 'does not fit its commitment'), (praised, 'the log gives'),
-    (unsigned, 'signature of the head is wrong')])
+    (unsigned, 'signature of the head is wrong'), (entered_twice, 'is entered twice, as 0 and 4'),
+    (without_standings, 'has no standings, and 4'), (empty_standings, 'has no standings, and 4'),
+    (not_a_number, 'a score of nan'), (null_score, 'a score of nan'),
+    (no_count, 'standings cannot be read'), (standings_of_text, 'standings cannot be read'),
+    (listed_twice, 'names a policy twice'), (foreign_method, 'is not the name of a')])
 def test_any_change_is_seen(made, change, words):
     values = copy.deepcopy(bundle(made))
     change(values, made)
@@ -157,7 +199,9 @@ def test_the_verb_says_what_is_proven(made, tmp_path, capsys):
     command = ['verify', str(tmp_path / 'log.json'), '--head', str(tmp_path / 'head.json'),
                '--receipts', str(tmp_path / 'sessions')]
     assert main(command) == 0
-    assert '4 comparisons count' in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert '4 comparisons count' in said
+    assert 'standings (bt) follow from the log' in said
     (tmp_path / 'log.json').write_text('[]')
     assert main(command) == 2
 
@@ -185,6 +229,7 @@ def test_a_correction_is_appended_and_a_withdrawn_session_counts_no_longer(setti
     assert arena.standing(session_id) == (False, 'the session was withdrawn')
     found = check_bundle(setting.server.log.bundle())
     assert (found.head.size, found.comparisons, found.withdrawn) == (3, (), 1)
+    assert found.method == '', 'no standings were checked'
 
 
 def test_what_is_imported_is_entered_as_such(setting, tmp_path):
@@ -193,6 +238,6 @@ def test_what_is_imported_is_entered_as_such(setting, tmp_path):
     load(setting.server.database, write(tmp_path))
     setting.server.acceptance.consider_all()
     setting.server.acceptance.consider_all()
-    found = check_bundle(setting.server.log.bundle())
+    found = check_bundle(bundle(setting))
     assert found.origins == {'imported': 2}
     assert len(found.comparisons) == len(setting.server.results.comparisons()) == 2

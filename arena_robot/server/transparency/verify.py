@@ -5,17 +5,18 @@ Nothing is believed: hashes, signatures, commitments and standings are computed 
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from arena_robot.core.episode import Comparison
-from arena_robot.core.errors import DataError
+from arena_robot.core.errors import DataError, RankingError
 from arena_robot.core.iso_time import to_iso
 from arena_robot.core.pair import Reveal, commitment
 from arena_robot.core.verdict import from_plain
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.methods import rank_comparable
+from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.server.transparency.entries import CORRECTION, SESSION
 from arena_robot.server.transparency.keys import SignedHead, read_head
 from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash, root_of_inclusion
@@ -25,7 +26,12 @@ SAME = 1e-6
 
 @dataclass(frozen=True)
 class Checked:
-    """What a bundle proves: the comparisons that count, and how many entries of each origin."""
+    """
+    What a bundle proves: the comparisons that count, and how many entries of each origin.
+
+    ``method`` is that of the standings that were computed anew; '' when no two policies can be
+    compared, and the bundle has none.
+    """
 
     head: SignedHead
     comparisons: tuple[Comparison, ...]
@@ -33,6 +39,7 @@ class Checked:
     withdrawn: int
     heads: int
     receipts: int
+    method: str
 
 
 def check_bundle(bundle: Mapping[str, Any], key: str = '',
@@ -44,12 +51,8 @@ def check_bundle(bundle: Mapping[str, Any], key: str = '',
     ``key`` is the server's public key, known from elsewhere; ``heads`` were saved before;
     ``receipts`` are those that stations got with their reveals.
     """
-    try:
-        bodies = [str(one) for one in bundle['entries']]
-        head = read_head(bundle['head'], 'the head of the bundle')
-        reveals = {name: Reveal(**one) for name, one in bundle['reveals'].items()}
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(f'this is not a bundle of a log: {error!r}') from error
+    bodies, reveals = _contents(bundle)
+    head = read_head(bundle.get('head', {}), 'the head of the bundle')
     if key and key != head.key:
         raise DataError(f'the log is signed with the key {head.key}, not {key}')
     tree = MerkleTree([leaf_hash(body.encode()) for body in bodies])
@@ -59,9 +62,21 @@ def check_bundle(bundle: Mapping[str, Any], key: str = '',
     saved = [_extends(one, head, tree) for one in heads]
     shown = [_has_receipt(one, head, bodies, tree) for one in receipts]
     counted, origins, withdrawn = _comparisons(bodies, reveals)
-    if 'standings' in bundle:
-        _check_standings(bundle['standings'], counted)
-    return Checked(head, tuple(counted), origins, withdrawn, len(saved), len(shown))
+    method = _check_standings(bundle.get('standings') or {}, counted)
+    return Checked(head, tuple(counted), origins, withdrawn, len(saved), len(shown), method)
+
+
+def counted_comparisons(bundle: Mapping[str, Any]) -> list[Comparison]:
+    """Return the comparisons that count by the entries of a bundle, or raise DataError."""
+    return _comparisons(*_contents(bundle))[0]
+
+
+def _contents(bundle: Mapping[str, Any]) -> tuple[list[str], dict[str, Reveal]]:
+    try:
+        return ([str(one) for one in bundle['entries']],
+                {name: Reveal(**one) for name, one in bundle['reveals'].items()})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataError(f'this is not a bundle of a log: {error!r}') from error
 
 
 def _extends(values: Mapping[str, Any], head: SignedHead, tree: MerkleTree) -> SignedHead:
@@ -98,11 +113,19 @@ def _comparisons(bodies: list[str], reveals: Mapping[str, Reveal],
                   if one['kind'] == CORRECTION and one['withdraw']}
     origins: dict[str, int] = {}
     found = []
-    for one in entries:
+    seen: dict[str, int] = {}
+    for number, one in enumerate(entries):
         if one['kind'] != SESSION:
             continue
-        origins[one['origin']] = origins.get(one['origin'], 0) + 1
-        row = _comparison(one, _names(one, reveals))
+        if (first := seen.setdefault(one['session'], number)) != number:
+            raise DataError(f"session {one['session']} is entered twice, as {first} and {number}; "
+                            'a session counts once')
+        origin = str(one['origin'])
+        origins[origin] = origins.get(origin, 0) + 1
+        try:
+            row = _comparison(one, _names(one, reveals))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(f'entry {number} of the log cannot be read: {error!r}') from error
         if row is not None and one['session'] not in taken_back and not one['probation']:
             found.append(row)
     return sorted(found, key=lambda c: (c.created, c.session_id)), origins, len(taken_back)
@@ -117,6 +140,8 @@ def _entry(number: int, body: str) -> dict[str, Any]:
                   ('session', 'origin', 'commitment', 'probation', 'verdict', 'created_ns'))
         for name in needed:
             values[name]
+        if not isinstance(values['session'], str):
+            raise ValueError('its session is no text')
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(f'entry {number} of the log cannot be read: {error!r}') from error
     return dict(values)
@@ -146,18 +171,41 @@ def _comparison(entry: Mapping[str, Any], names: tuple[str, str]) -> Comparison 
                       entry.get('prompt', ''), to_iso(entry['created_ns']))
 
 
-def _check_standings(told: Mapping[str, Any], comparisons: list[Comparison]) -> None:
+def _check_standings(told: Mapping[str, Any], comparisons: list[Comparison]) -> str:
+    try:
+        rows = [(str(one['policy']), one['score'], one['n']) for one in told['standings']] \
+            if told else []
+        theirs = {name: (math.nan if score is None else float(score), int(n))
+                  for name, score, n in rows}
+        method = str(told['method']) if told else 'bt'
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise DataError(f'the standings cannot be read: {error!r}') from error
+    if len(theirs) < len(rows):
+        raise DataError('the leaderboard names a policy twice')
+    try:
+        METHODS.find_named(method)
+        found, _ = rank_comparable(Comparisons.from_words(comparisons), method)
+    except RankingError as error:
+        if told:
+            raise DataError(f'the leaderboard does not follow from the log: {error}') from error
+        return ''
     if not told:
-        return
-    found, _ = rank_comparable(Comparisons.from_words(comparisons), str(told['method']))
-    ours = {name: (float(found.scores[k]), int(found.counts[k]))
-            for k, name in enumerate(found.items)}
-    theirs = {row['policy']: (float(row['score']), int(row['n'])) for row in told['standings']}
+        raise DataError(f'the bundle has no standings, and {len(comparisons)} comparisons count')
+    _compare({name: (float(found.scores[k]), int(found.counts[k]))
+              for k, name in enumerate(found.items)}, theirs)
+    return method
+
+
+def _compare(ours: Mapping[str, tuple[float, int]],
+             theirs: Mapping[str, tuple[float, int]]) -> None:
     if ours.keys() != theirs.keys():
         raise DataError('the leaderboard names other policies than the log: '
                         f"{', '.join(sorted(ours.keys() ^ theirs.keys()))}")
     for name, (score, n) in ours.items():
-        if abs(score - theirs[name][0]) > SAME * max(1.0, abs(score)) or n != theirs[name][1]:
-            raise DataError(f"the leaderboard gives '{name}' a score of {theirs[name][0]:.6g} "
-                            f'from {theirs[name][1]} comparisons; the log gives {score:.6g} '
-                            f'from {n}')
+        told, told_n = theirs[name]
+        # A score that is not finite is null in JSON; NaN equals nothing.
+        same = abs(score - told) <= SAME * max(1.0, abs(score)) if math.isfinite(score) \
+            else math.isnan(told)
+        if not same or n != told_n:
+            raise DataError(f"the leaderboard gives '{name}' a score of {told:.6g} "
+                            f'from {told_n} comparisons; the log gives {score:.6g} from {n}')
