@@ -5,6 +5,7 @@ The same nodes and files as `arena station`, with session:=true console:=true ev
 evaluator needs; `ros2 launch arena_robot station.launch.py --show-args` lists the arguments.
 """
 
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -17,6 +18,7 @@ from launch.actions import (
     TimerAction,
 )
 from launch.conditions import IfCondition
+from launch.event_handlers import OnShutdown
 from launch.events.process import ProcessExited
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
@@ -77,6 +79,21 @@ def _given(context: LaunchContext, *names: str) -> dict[str, str]:
     return {name: value for name, value in values.items() if value != ''}
 
 
+def _sim_time(context: LaunchContext) -> dict[str, str]:
+    """Return use_sim_time where it is true; a false one would override the station file's."""
+    given = _given(context, 'use_sim_time')
+    return given if given['use_sim_time'] == 'true' else {}
+
+
+def _file_of(context: LaunchContext, values: dict[str, dict[str, str]]) -> Path:
+    """Write parameters by node name that override the station file, until the launch ends."""
+    given = context.launch_configurations
+    path = overrides_file(values, given['namespace'], [Path(given['params_file'])])
+    context.register_event_handler(OnShutdown(
+        on_shutdown=lambda *_: path.unlink(missing_ok=True)))
+    return path
+
+
 def _arguments(context: LaunchContext, executable: str) -> list[str]:
     """Return a node's ROS arguments: file, log level, and what the command line overrides."""
     shared = _given(context, 'params_file', 'log_level')
@@ -86,8 +103,8 @@ def _arguments(context: LaunchContext, executable: str) -> list[str]:
     if executable == 'sim_station':
         nodes = {'sim_station': _given(context, 'robot_type'), 'arm_node': prefix,
                  'gripper_node': prefix}
-        return [*out, '--params-file', str(overrides_file(nodes))]
-    overrides = {**_given(context, 'use_sim_time'),
+        return [*out, '--params-file', str(_file_of(context, nodes))]
+    overrides = {**_sim_time(context),
                  **(_given(context, 'autostart') if executable != 'recorder_node' else {}),
                  **(prefix if executable in ('arm_node', 'gripper_node') else {})}
     if executable == 'arm_node':
@@ -153,13 +170,18 @@ def _session(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     for path in files[1:]:
         require_matches(path, given['namespace'])
     nodes = nodes_in(files[0], parts_needed=False, namespace=given['namespace'])
+    folder = Path(tempfile.mkdtemp(prefix='arena-station-'))
+    context.register_event_handler(OnShutdown(
+        on_shutdown=lambda *_: shutil.rmtree(folder, ignore_errors=True)))
     found = session_processes(
-        Path(tempfile.mkdtemp(prefix='arena-station-')), files,
+        folder, files,
         SessionOptions(robot_type=_given(context, 'robot_type').get('robot_type'),
-                       record=given['record'] != 'false'),
+                       record=given['record'] != 'false',
+                       arm_prefix=_given(context, 'arm_prefix').get('arm_prefix')),
         ('--log-level', given['log_level']), simulated=('sim_station', 'sim_station') in nodes,
-        fake=given['use_fake_hardware'] == 'true')
-    clock = ['-p', f"use_sim_time:={given['use_sim_time']}"]
+        fake=given['use_fake_hardware'] == 'true', namespace=given['namespace'])
+    clock = [word for name, value in _sim_time(context).items()
+             for word in ('-p', f'{name}:={value}')]
     return [_node(context, one.executable, one.name, ['--ros-args', *one.arguments, *clock], '30')
             for one in found]
 

@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         return run_with_session(args, path, nodes, simulated)
     shared = ros_arguments(args, path)
     if simulated:
-        return run_sim(shared, sim_parameters(args))
+        return run_sim(args, path, shared)
     return supervise(parts(args, nodes, shared), not args.no_respawn)
 
 
@@ -135,7 +135,7 @@ def run_with_session(args: argparse.Namespace, path: Path, nodes: Sequence[tuple
     words = ('--log-level', args.log_level, *namespace_words(args.namespace))
     with tempfile.TemporaryDirectory(prefix='arena-station-') as folder:
         found: list[Startable] = [*session_processes(Path(folder), files, options, words,
-                                                     simulated, args.fake)]
+                                                     simulated, args.fake, args.namespace)]
         found[:0] = sim_process(args, path, Path(folder)) if simulated else parts(
             args, nodes, ros_arguments(args, path))
         if args.console:
@@ -153,7 +153,8 @@ def sim_process(args: argparse.Namespace, path: Path, folder: Path) -> 'list[Sta
     from arena_robot.nodes.simulation.simulated_station import AS_A_PERSON
     from arena_robot.nodes.supervisor import NodeProcess, write_parameters
     base = write_parameters(folder / 'sim_base.yaml', {'sim_station': AS_A_PERSON})
-    said = write_parameters(folder / 'sim_options.yaml', {'sim_station': sim_parameters(args)})
+    said = write_parameters(folder / 'sim_options.yaml', {'sim_station': sim_parameters(args)},
+                            args.namespace, [path])
     return [NodeProcess('sim_station', 'sim_station', (
         '--params-file', str(base), *ros_arguments(args, path), '--params-file', str(said)))]
 
@@ -174,11 +175,11 @@ def page_words(args: argparse.Namespace) -> tuple[str, ...]:
                  for word in (name, value))
 
 
-def run_sim(shared: list[str], parameters: dict[str, object]) -> int:
+def run_sim(args: argparse.Namespace, path: Path, shared: list[str]) -> int:
     """Run the composed station until it is interrupted."""
     from arena_robot.nodes.simulation import node as sim_station
     from arena_robot.nodes.supervisor import overrides_file
-    overrides = overrides_file({'sim_station': parameters})
+    overrides = overrides_file({'sim_station': sim_parameters(args)}, args.namespace, [path])
     try:
         return sim_station.main([sys.argv[0], '--ros-args', *shared, '--params-file',
                                  str(overrides)])

@@ -32,15 +32,17 @@ class SessionOptions:
     max_steps: int | None = None
     robot_type: str | None = None
     record: bool = True
+    arm_prefix: str | None = None
 
 
 def session_processes(folder: Path, files: Sequence[Path], options: SessionOptions,
                       words: Sequence[str] = (), simulated: bool = False,
-                      fake: bool = False) -> list[NodeProcess]:
+                      fake: bool = False, namespace: str = '') -> list[NodeProcess]:
     """
     Return recorder and session node, after writing their parameter files into ``folder``.
 
-    ``files`` are the parameter files of the station, ``words`` further ROS arguments. Without
+    ``files`` are the parameter files of the station, whose nodes are in ``namespace``; ``words``
+    are further ROS arguments. Without
     other settings a simulated station has two example policies. Raises ConfigError when a real
     station's files say nothing about the session node.
     """
@@ -56,7 +58,7 @@ def session_processes(folder: Path, files: Sequence[Path], options: SessionOptio
                                     'scene': 'sim_station', 'min_free_gb': SMALL_DISK_GB}
         defaults['recorder_node'] |= {'min_free_disk': SMALL_DISK_GB}
     said = _said(files, options, fake)
-    made = {name: _arguments(folder, name, defaults[name], files, said[name])
+    made = {name: _arguments(folder, name, defaults[name], files, said[name], namespace)
             for name in defaults}
     names = ['recorder_node', 'session_node'] if options.record else ['session_node']
     return [NodeProcess(name, name, (*made[name], *words)) for name in names]
@@ -67,6 +69,7 @@ def _said(files: Sequence[Path], options: SessionOptions,
     """Return the parameters by node that the command line overrides."""
     session = {'arena_file': _text(options.policies), 'data_dir': _text(options.data),
                'max_steps': options.max_steps, 'robot_type': options.robot_type,
+               'arm_prefix': options.arm_prefix,
                'arena': 'local' if options.policies else None,
                'backend': 'sim' if fake else None,
                'recorder': None if options.record else ''}
@@ -77,10 +80,11 @@ def _said(files: Sequence[Path], options: SessionOptions,
 
 
 def _arguments(folder: Path, name: str, defaults: Mapping[str, object], files: Sequence[Path],
-               said: Mapping[str, object]) -> list[str]:
+               said: Mapping[str, object], namespace: str) -> list[str]:
     """Return the parameter files of a node: defaults, the station's, the command line's."""
     before = write_parameters(folder / f'{name}_defaults.yaml', {name: defaults})
-    after = write_parameters(folder / f'{name}_options.yaml', {name: said})
+    after = write_parameters(folder / f'{name}_options.yaml', {name: said}, namespace,
+                             files)
     order = [before, *files, after]
     return [word for path in order for word in ('--params-file', str(path))]
 

@@ -59,6 +59,20 @@ def require_matches(path: str | Path, namespace: str) -> None:
         require_match(path, str(key), namespace)
 
 
+def override_keys(name: str, namespace: str, files: Iterable[str | Path]) -> list[str]:
+    """
+    Return the keys under which a last parameter file overrides what ``files`` say about a node.
+
+    ROS applies sections in the order in which their keys first appear in all files together, so
+    the values must stand under each key that a file has for the node.
+    """
+    space = f"/{namespace.strip('/')}" if namespace.strip('/') else ''
+    found = [str(key) for path in files for key in read_yaml(path)
+             if str(key).rsplit('/', 1)[-1] == name
+             and _pattern(str(key)).fullmatch(f'{space}/{name}')]
+    return list(dict.fromkeys([f'/**/{name}', *found, f'{space}/{name}']))
+
+
 def shipped(file: str) -> Path:
     """
     Return the path of a file that a parameter names.

@@ -14,6 +14,7 @@ import yaml
 
 from arena_robot.core.process import Process, end_all
 from arena_robot.nodes.executables import MODULES
+from arena_robot.nodes.station_file import override_keys
 
 log = logging.getLogger(__name__)
 INTERRUPT_S, TERMINATE_S = 2.0, 0.5
@@ -50,15 +51,22 @@ def namespace_words(namespace: str) -> tuple[str, ...]:
     return ('-r', f"__ns:=/{namespace.strip('/')}") if namespace else ()
 
 
-def write_parameters(path: Path, values: Mapping[str, Mapping[str, object]]) -> Path:
-    """Write parameters by node name to a file for ``--params-file``, and return its path."""
-    content = {f'/**/{node}': {'ros__parameters': dict(parameters)}
-               for node, parameters in values.items()}
+def write_parameters(path: Path, values: Mapping[str, Mapping[str, object]],
+                     namespace: str = '', over: Sequence[Path] = ()) -> Path:
+    """
+    Write parameters by node name to a file for ``--params-file``, and return its path.
+
+    They override what the files ``over`` say about the nodes in ``namespace``.
+    """
+    content = {key: {'ros__parameters': dict(parameters)}
+               for node, parameters in values.items()
+               for key in (override_keys(node, namespace, over) if over else [f'/**/{node}'])}
     path.write_text(yaml.safe_dump(content), encoding='utf-8')
     return path
 
 
-def overrides_file(values: Mapping[str, Mapping[str, object]]) -> Path:
+def overrides_file(values: Mapping[str, Mapping[str, object]], namespace: str = '',
+                   over: Sequence[Path] = ()) -> Path:
     """
     Write parameters by node name to a new temporary file, and return its path.
 
@@ -66,7 +74,7 @@ def overrides_file(values: Mapping[str, Mapping[str, object]]) -> Path:
     """
     with tempfile.NamedTemporaryFile(prefix='arena_station_', suffix='.yaml',
                                      delete=False) as file:
-        return write_parameters(Path(file.name), values)
+        return write_parameters(Path(file.name), values, namespace, over)
 
 
 @dataclass

@@ -63,6 +63,35 @@ def test_one_verb_starts_everything_of_a_lab(started, tmp_path, capsys):
     assert 'run a session in another terminal: arena session ' in capsys.readouterr().out
 
 
+def test_options_of_the_scene_win_over_a_section_with_the_nodes_full_name(started, tmp_path,
+                                                                         monkeypatch):
+    pytest.importorskip('rclpy', reason='ROS 2 is not installed')
+    lab = tmp_path / 'sim.yaml'
+    lab.write_text('/sim_station:\n  ros__parameters: {task: lift_cube, seed: 1}\n')
+    heard = []
+    monkeypatch.setattr('arena_robot.nodes.simulation.node.main',
+                        lambda words: heard.append(parameters(words[1:])) or 0)
+    monkeypatch.setattr(station, 'supervise',
+                        lambda processes, *_: heard.append(parameters(
+                            ('--ros-args', *processes[0].arguments))) or 0)
+    words = ['station', '--config', str(lab), '--task', 'do_not_move', '--seed', '7']
+    assert main(words) == main([*words, '--session']) == 0
+    assert [(one['task'], one['seed']) for one in heard] == [('do_not_move', 7)] * 2
+
+
+def parameters(words):
+    """Return what a node called sim_station gets from ROS arguments."""
+    from rclpy.node import Node
+
+    from arena_robot.nodes.spin import Spin
+    with Spin(['test', *words]) as spin:
+        node = Node('sim_station', context=spin.context, start_parameter_services=False,
+                    automatically_declare_parameters_from_overrides=True)
+        found = {name: one.value for name, one in node.get_parameters_by_prefix('').items()}
+        node.destroy_node()
+    return found
+
+
 SUPERVISING = """
 import signal, sys
 from arena_robot.cli import station

@@ -1,34 +1,60 @@
 """The processes of `arena station --session`: which files and values each node gets."""
 
-from itertools import pairwise
+from itertools import permutations
 from pathlib import Path
 
 import pytest
 import yaml
+from rclpy.node import Node
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.nodes.session_processes import SessionOptions, session_processes
-from arena_robot.nodes.station_file import nodes_in
+from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.station_file import nodes_in, require_match
 from arena_robot.nodes.supervisor import write_parameters
 
 
-def parameters(process):
-    """Return what a node gets: of several files a later one overrides an earlier one."""
-    found = {}
-    words = process.arguments
-    for word, path in pairwise(words):
-        if word == '--params-file':
-            for key, values in yaml.safe_load(Path(path).read_text(encoding='utf-8')).items():
-                if key.endswith(f'/{process.name}'):
-                    found |= values['ros__parameters'] or {}
+def parameters(process, namespace=''):
+    """Return the parameters that a ROS node gets from the process's arguments."""
+    with Spin(['test', '--ros-args', '-r', f'__ns:=/{namespace}', *process.arguments]) as spin:
+        node = Node(process.name, context=spin.context, start_parameter_services=False,
+                    automatically_declare_parameters_from_overrides=True)
+        found = {name: one.value for name, one in node.get_parameters_by_prefix('').items()}
+        node.destroy_node()
     return found
 
 
-def made(tmp_path, sections, **options):
+def made(tmp_path, sections, text='', namespace='', **options):
     path = write_parameters(tmp_path / 'station.yaml', sections)
+    with path.open('a', encoding='utf-8') as file:
+        file.write(text)
     more = {name: options.pop(name) for name in ('simulated', 'fake') if name in options}
-    processes = session_processes(tmp_path, [path], SessionOptions(**options), **more)
-    return {process.name: parameters(process) for process in processes}
+    processes = session_processes(tmp_path, [path], SessionOptions(**options),
+                                  namespace=namespace, **more)
+    return {process.name: parameters(process, namespace) for process in processes}
+
+
+KEYS = ['/**/session_node', '/session_node', 'session_node', '/*/session_node',
+        '/left/session_node', '/**/left/session_node']
+
+
+@pytest.mark.parametrize('namespace', ['', 'left'])
+def test_the_command_line_wins_under_every_key_of_the_file(tmp_path, namespace):
+    for first, second in permutations([k for k in KEYS if fits(k, namespace)], 2):
+        text = ''.join(f'{key}:\n  ros__parameters: {{max_steps: {n}, arena: "host:1"}}\n'
+                       for n, key in enumerate((first, second)))
+        found = made(tmp_path, {'sim_station': {}}, text, namespace, max_steps=60,
+                     policies=tmp_path / 'pool.yaml', arm_prefix='left')['session_node']
+        assert (found['max_steps'], found['arena'], found['arm_prefix']) == (
+            60, 'local', 'left'), (first, second)
+
+
+def fits(key, namespace):
+    try:
+        require_match('', key, namespace)
+    except ConfigError:
+        return False
+    return True
 
 
 def test_a_simulated_station_needs_no_section(tmp_path):

@@ -21,7 +21,7 @@ from arena_robot.nodes.session.services import SessionServices
 from arena_robot.nodes.spin import Spin
 from arena_robot.session.evaluator.access import EvaluatorAccess
 
-KINDS = {'e_stop': Trigger, 'list_sessions': ListSessions}
+KINDS = {'e_stop': Trigger, 'abort': Trigger, 'list_sessions': ListSessions}
 THREADS = 2
 
 
@@ -59,11 +59,11 @@ def served(tmp_path):
         arm.answers.set()
 
 
-def pressed(clients, times):
-    """Call STOP from threads of their own; return them and where the answers come."""
+def pressed(clients, times, name='e_stop'):
+    """Call STOP or abort from threads of their own; return them and where the answers come."""
     answers = []
     threads = [threading.Thread(target=lambda: answers.append(
-        clients.call('e_stop', Trigger.Request(), 20.0))) for _ in range(times)]
+        clients.call(name, Trigger.Request(), 20.0))) for _ in range(times)]
     for thread in threads:
         thread.start()
     return threads, answers
@@ -92,3 +92,18 @@ def test_all_of_them_hear_that_the_arm_did_not_stop(served):
         thread.join(10.0)
     assert [(one.success, one.message) for one in answers] == [
         (False, 'the arm node does not answer')] * 3
+
+
+def test_abort_calls_that_wait_for_the_arm_leave_the_node_its_threads(served):
+    arm, clients = served
+    threads, answers = pressed(clients, 8, 'abort')
+    assert arm.asked.acquire(timeout=10.0)
+    for _ in range(4):
+        assert clients.call('list_sessions', ListSessions.Request(), 10.0).sessions == []
+    assert not answers
+    arm.answers.set()
+    for thread in threads:
+        thread.join(10.0)
+    assert {(one.success, one.message[:24]) for one in answers} == {
+        (False, 'no session is going on; ')}
+    assert len(answers) == 8

@@ -24,7 +24,7 @@ from arena_msgs.srv import (
 )
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import ArenaError, SessionError
-from arena_robot.core.joined_call import done, then
+from arena_robot.core.joined_call import JoinedCall, done, then
 from arena_robot.nodes import qos
 from arena_robot.nodes.answers import answering, create_deferred_service
 from arena_robot.nodes.session.audience import RosAudience
@@ -53,10 +53,11 @@ class SessionServices:
                 (CloseSession, 'close_session', self._close),
                 (SessionCommand, 'command', self._command),
                 (TakeControl, 'take_control', self._take),
-                (Trigger, 'confirm_scene_reset', self._confirm),
-                (Trigger, 'abort', self._abort)):
+                (Trigger, 'confirm_scene_reset', self._confirm)):
             node.create_service(kind, f'~/{name}', answering(name, work), callback_group=group)
         create_deferred_service(node, Trigger, 'e_stop', self._stop, group)
+        self._aborting = JoinedCall('abort', self._abort)
+        create_deferred_service(node, Trigger, 'abort', self._aborting.ask, group)
         node.create_service(ListSessions, '~/list_sessions', self._list, callback_group=group)
         self._heard_s = 0.0
         qos.subscription(node, Empty, '~/watching', self._on_watching, qos.STREAM)
@@ -110,7 +111,7 @@ class SessionServices:
     def _stop(self) -> 'Future[str]':
         return then(self._conductor.motions.begin_rest(), lambda: done('the arm is at rest'))
 
-    def _abort(self, request: Trigger.Request, _: Any) -> str:
+    def _abort(self) -> str:
         self._conductor.abort()
         return 'the session is ended'
 

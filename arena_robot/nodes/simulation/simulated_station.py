@@ -74,4 +74,5 @@ class SimulatedStation:
         given = {key: value for key, value in self._sim.items() if value is not None}
         sim = write_parameters(folder / 'sim_station.yaml', {'sim_station': given})
         station = NodeProcess('sim_station', 'sim_station', ('--params-file', str(sim), *words))
-        return [station, *session_processes(folder, (), options, words, simulated=True)]
+        return [station, *session_processes(folder, (), options, words, simulated=True,
+                                            namespace=self._namespace)]

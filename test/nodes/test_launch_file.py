@@ -1,0 +1,75 @@
+"""What station.launch.py gives its nodes, with stand-ins for the modules of ROS's launch."""
+
+import runpy
+import sys
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from station_programs import ROOT, SIM
+
+NAMES = {
+    'launch': ('LaunchContext', 'LaunchDescription', 'LaunchDescriptionEntity'),
+    'launch.actions': ('DeclareLaunchArgument', 'ExecuteProcess', 'OpaqueFunction',
+                       'SetLaunchConfiguration', 'TimerAction'),
+    'launch.conditions': ('IfCondition',), 'launch.event_handlers': ('OnShutdown',),
+    'launch.events': (), 'launch.events.process': ('ProcessExited',),
+    'launch.substitutions': ('LaunchConfiguration',),
+    'launch_ros': (), 'launch_ros.actions': ('Node',)}
+
+
+class Made(SimpleNamespace):
+    """Any class of launch: keeps what it was made with."""
+
+    def __init__(self, *words, **values):
+        super().__init__(words=words, **values)
+
+
+class Context:
+    """A launch context: arguments, and what is done at the end."""
+
+    def __init__(self, **given):
+        self.launch_configurations, self.handlers = given, []
+        self.register_event_handler = self.handlers.append
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """Return a function that evaluates the file and returns (context, nodes by name)."""
+    for name, classes in NAMES.items():
+        module = ModuleType(name)
+        for one in classes:
+            setattr(module, one, type(one, (Made,), {}))
+        monkeypatch.setitem(sys.modules, name, module)
+    found = runpy.run_path(str(ROOT / 'launch' / 'station.launch.py'))
+    defaults = {one.words[0]: one.default_value for one in found['ARGUMENTS']}
+
+    def evaluate(**given):
+        context = Context(**{**defaults, 'params_file': str(SIM), 'session': 'true', **given})
+        nodes = [*found['_nodes'](context), *found['_session'](context)]
+        return context, {one.executable: one.arguments for one in nodes}
+    return evaluate
+
+
+def files_of(arguments):
+    return [Path(path) for word, path in pairwise(arguments)
+            if word == '--params-file']
+
+
+@pytest.mark.parametrize('asked', ['true', 'false'])
+def test_sim_time_is_set_only_when_asked(launched, asked):
+    _, nodes = launched(use_sim_time=asked)
+    for name in ('session_node', 'recorder_node'):
+        said = [word for word in nodes[name] if word.startswith('use_sim_time')]
+        assert said == (['use_sim_time:=true'] if asked == 'true' else [])
+
+
+def test_the_prefix_reaches_the_session_and_no_file_stays(launched):
+    context, nodes = launched(arm_prefix='left')
+    made = [path for arguments in nodes.values() for path in files_of(arguments) if path != SIM]
+    assert any('arm_prefix: left' in path.read_text() for path in files_of(nodes['session_node']))
+    assert any('arm_prefix: left' in path.read_text() for path in files_of(nodes['sim_station']))
+    for handler in context.handlers:
+        handler.on_shutdown(None, context)
+    assert not any(path.exists() for path in made if path.name != 'sim.yaml')
