@@ -42,9 +42,10 @@ def state_lines(seen: DeskState) -> Iterator[str]:
     if seen.state is State.ASSIGNED:
         yield f'  session {seen.session_id}\n  commitment {seen.commitment}'
     if seen.state is State.DONE:
-        fits = 'matches' if seen.verified else 'DOES NOT MATCH'
-        yield (f'  A was {seen.policy_a}, B was {seen.policy_b}; '
-               f'the reveal {fits} the commitment.')
+        fits = ('matches the commitment' if seen.verified
+                else 'DOES NOT MATCH the commitment' if seen.commitment
+                else 'cannot be checked: the commitment is lost')
+        yield f'  A was {seen.policy_a}, B was {seen.policy_b}; the reveal {fits}.'
 
 
 def _mark(check: Check) -> str:

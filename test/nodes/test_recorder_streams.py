@@ -7,7 +7,7 @@ import uuid
 import pytest
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
-from sensor_msgs.msg import Image
+from sensor_msgs.msg import CompressedImage, Image
 from test_recorder_node import Rig, wait_for
 
 from arena_msgs.srv import CheckStreams, StartRecording
@@ -64,19 +64,47 @@ def test_what_a_session_uses_is_recorded_raw_where_there_are_no_jpegs(rig, flowi
 
 
 class Offer:
-    topic_type = JPEG
+    def __init__(self, topic_type=JPEG):
+        self.topic_type = topic_type
 
 
 def test_raw_images_are_taken_only_where_the_jpegs_are_missing():
-    jpegs = {'/a/image/compressed': [Offer()]}
-    streams = RequiredStreams('jpeg', lambda topic: jpegs.get(topic, []))
+    offers = {'/a/image/compressed': [Offer()], '/a/image': [Offer(IMAGE)]}
+    streams = RequiredStreams('jpeg', lambda topic: offers.get(topic, []))
     streams.require(['/a/image'])
     assert streams.takes('/a/image/compressed', JPEG)
     assert not streams.takes('/a/image', IMAGE)
     assert not streams.takes('/b/image', IMAGE)
     assert streams.missing(['/a/image'], 0.05) == ['/a/image']
     assert streams.takes('/a/image', IMAGE), 'its JPEGs are published, and none arrives'
+    assert not streams.releases('/a/image', IMAGE)
+    streams.count('/a/image/compressed')
+    assert not streams.takes('/a/image', IMAGE), 'its JPEGs arrive'
+    assert streams.releases('/a/image', IMAGE)
+    assert not streams.releases('/a/image/compressed', JPEG)
     assert RequiredStreams('none', lambda topic: []).missing([], 0.0) == []
+
+
+def test_a_camera_that_is_still_starting_is_not_taken_raw():
+    offers = {'/a/image/compressed': [Offer()]}
+    streams = RequiredStreams('jpeg', lambda topic: offers.get(topic, []))
+    assert streams.missing(['/a/image'], 0.05) == ['/a/image']
+    offers['/a/image'] = [Offer(IMAGE)]
+    assert not streams.takes('/a/image', IMAGE)
+
+
+def test_raw_images_end_when_the_jpegs_come_back(rig):
+    raw, jpegs = rig.name('top/image'), rig.name('top/image/compressed')
+    camera = rig.node.create_publisher(Image, raw, QoSProfile(depth=5))
+    packed = rig.node.create_publisher(CompressedImage, jpegs, QoSProfile(depth=5))
+    assert not rig.call(CheckStreams, 'check_streams', topics=[raw], timeout_s=0.2).success
+    wait_for(camera.get_subscription_count, 'raw images are taken: no JPEG arrives')
+
+    def gone():
+        packed.publish(CompressedImage(format='jpeg', data=[1]))
+        return not camera.get_subscription_count()
+    wait_for(gone, 'the end of the raw images')
+    assert packed.get_subscription_count() == 1
 
 
 def test_an_exclusion_holds_for_what_a_session_uses_too():

@@ -4,7 +4,7 @@ import pytest
 from conducted_station import Station, go
 
 from arena_robot.core.episode import Slot
-from arena_robot.core.errors import Conflict, DataError, ServerUnavailable
+from arena_robot.core.errors import Conflict, DataError, NotRevealed, ServerUnavailable
 from arena_robot.records.journal_file import read_journal
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.submission import TRIES
@@ -96,7 +96,10 @@ def test_the_wait_for_videos_ends_whatever_the_clock_says(tmp_path):
     station.recorder.complete = False
     conductor.deliver()
     station.clock.set_ns = -3600 * 10**9
-    station.clock.now += 46 * 10**9
+    station.clock.now += 600 * 10**9
+    conductor.deliver()
+    assert conductor.record.delivered == ('feedback',), 'the videos are still being made'
+    station.clock.now += 301 * 10**9
     conductor.deliver()
     assert conductor.record.state is State.DONE
 
@@ -125,3 +128,61 @@ def test_a_folder_that_cannot_be_read_is_a_problem_and_no_crash(tmp_path, kind):
     assert conductor.record.state is State.SUBMITTING
     conductor.deliver()
     assert conductor.record.state is State.DONE
+
+
+def incomplete(arena, has):
+    """Make the arena answer that files are missing until ``has`` says otherwise."""
+    real = arena.arena.reveal
+
+    def reveal(session_id):
+        if not has():
+            raise Conflict('the session is incomplete: the episode has no episode.json')
+        return real(session_id)
+    arena.arena.reveal = reveal
+
+
+def test_files_that_were_made_late_are_sent_before_the_session_is_done(tmp_path):
+    station = Station(tmp_path)
+    conductor = go(station.conductor, State.SUBMITTING)
+    folder, sent = station.store.root / conductor.record.session_id, []
+    real = station.arena.arena.upload
+
+    def upload(session_id, episode, home):
+        sent.append((episode.slot, (home / 'episode.json').exists()))
+        real(session_id, episode, home)
+    station.arena.arena.upload = upload
+    incomplete(station.arena, lambda: (Slot.B, True) in sent)
+    conductor.deliver()
+    assert conductor.record.state is State.SUBMITTING
+    assert 'no episode.json' in conductor.problem
+    assert sent == [(slot, False) for slot in (Slot.A, Slot.B) * 2]
+    for slot in Slot:
+        (folder / slot.value / 'episode.json').write_text('{}')
+    conductor.deliver()
+    assert len(sent) == 4, 'not again at once: every file is read for it'
+    station.clock.now += 31 * 10**9
+    conductor.deliver()
+    assert sent[4:] == [(Slot.A, True), (Slot.B, True)]
+    assert conductor.record.state is State.DONE
+    assert conductor.record.verified
+
+
+def test_an_incomplete_session_is_sent_ever_more_rarely_and_never_given_up(tmp_path):
+    station = Station(tmp_path)
+    conductor = go(station.conductor, State.SUBMITTING)
+    incomplete(station.arena, lambda: False)
+    for _ in range(24 * 60):
+        conductor.deliver()
+        station.clock.now += 60 * 10**9
+    assert conductor.record.state is State.SUBMITTING
+    assert 48 <= station.arena.calls.count('upload') // 2 <= 60
+
+
+def test_a_session_that_will_not_be_revealed_is_not_sent_again(tmp_path):
+    station = Station(tmp_path)
+    conductor = go(station.conductor, State.SUBMITTING)
+    refusing(station.arena, 'reveal', NotRevealed('the session does not count'))
+    conductor.deliver()
+    assert conductor.record.state is State.DONE
+    assert 'does not count' in conductor.record.notice
+    assert [station.arena.calls.count(name) for name in ('feedback', 'upload')] == [1, 2]

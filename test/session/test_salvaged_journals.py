@@ -4,12 +4,13 @@ import json
 import random
 
 import pytest
-from conducted_station import TASK, Station, go
+from conducted_station import TASK, WHY, Station, go
 
 from arena_robot.core.clock import ManualClock
-from arena_robot.core.episode import Slot
-from arena_robot.core.errors import SessionError
-from arena_robot.session.protocol.salvage import mended, read_record
+from arena_robot.core.episode import EndReason, Preference, Slot
+from arena_robot.core.errors import DataError, SessionError
+from arena_robot.core.verdict import Verdict, scored
+from arena_robot.session.protocol.salvage import mend_journal, mended, read_record
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import SessionStore
 
@@ -101,6 +102,14 @@ def test_nothing_readable_is_left_as_it_is(tmp_path):
     assert (folder / 'journal.jsonl').read_bytes() == b'nonsense\n'
 
 
+@pytest.mark.parametrize('content', [b'nonsense\n', bytes(4096), b'{"n": 0, "t"'])
+def test_a_journal_without_a_readable_line_is_told(tmp_path, content):
+    folder = folder_with(tmp_path, [content])
+    assert f'no line of {folder}' in Station(tmp_path).conductor.problem
+    (folder / 'journal.jsonl').write_bytes(b'')
+    assert Station(tmp_path / 'other').conductor.problem == ''
+
+
 def test_a_full_disk_at_the_start_is_told_and_settled_once_there_is_room(tmp_path, monkeypatch):
     first = Station(tmp_path)
     go(first.conductor, State.START_PHOTOGRAPHED)
@@ -162,3 +171,110 @@ def test_a_killed_rename_is_finished_when_the_recorder_was_there_first(tmp_path)
     assert (again.folder / 'A' / 'A_0.mcap').exists()
     assert not session.folder.exists() or session.folder == again.folder
     again.close()
+
+
+def test_a_journal_of_a_newer_version_is_left_as_it_is(tmp_path, lines):
+    entry = json.loads(lines[4])
+    newer = [*lines[:4], (json.dumps({**entry, 'move': 'weighed'}) + '\n').encode(), *lines[5:]]
+    folder = folder_with(tmp_path, newer)
+    with pytest.raises(DataError, match="'weighed', which this version does not know"):
+        mend_journal(folder / 'journal.jsonl')
+    conductor = Station(tmp_path).conductor
+    assert "says 'weighed'" in conductor.problem
+    assert (folder / 'journal.jsonl').read_bytes() == b''.join(newer)
+    assert [path.name for path in folder.glob('journal*')] == ['journal.jsonl']
+
+
+def test_a_letter_of_a_move_that_was_damaged_is_no_newer_version(tmp_path, lines):
+    place = next(k for k, line in enumerate(lines) if b'"scored_a"' in line)
+    folder = folder_with(tmp_path, [*lines[:place], lines[place].replace(b'scored_a', b'scorrd_a'),
+                                    *lines[place + 1:]])
+    assert mend_journal(folder / 'journal.jsonl')
+
+
+def journal_with_rerun(tmp_path, slot):
+    """Return the lines of a session in review in which a slot was run again."""
+    station = Station(tmp_path / 'whole')
+    conductor = go(station.conductor, State.SCORING_A if slot is Slot.A else State.SCORING_B)
+    conductor.rerun('I bumped the table with my elbow')
+    conductor.prepare_reset()
+    conductor.confirm_reset()
+    conductor.run(slot)
+    go_on(conductor, slot)
+    conductor.close()
+    return (station.store.root / conductor.record.session_id / 'journal.jsonl'
+            ).read_bytes().splitlines(keepends=True), conductor.record
+
+
+def go_on(conductor, slot):
+    """Score what ran and judge."""
+    if slot is Slot.A:
+        conductor.score(Slot.A, scored(Slot.A, 0.75))
+        conductor.prepare_reset()
+        conductor.confirm_reset()
+        conductor.run(Slot.B)
+    conductor.score(Slot.B, scored(Slot.B, 0.25))
+    conductor.judge(Verdict(preference=Preference.A, explanation=WHY))
+
+
+@pytest.mark.parametrize('slot', list(Slot))
+@pytest.mark.parametrize('gone', [('rerun',), ('rerun', 'matched'), ('rerun', 'matched', 'reset'),
+                                  ('rerun', 'matched', 'reset', 'started'),
+                                  ('ended', 'rerun', 'matched')])
+def test_a_lost_rerun_is_recognised_by_what_follows(tmp_path, slot, gone):
+    lines, whole = journal_with_rerun(tmp_path, slot)
+    moves = [json.loads(line)['move'] for line in lines]
+    place = moves.index('rerun') - (gone[0] == 'ended')
+    assert [moves[place + k].removesuffix(f'_{slot.value.lower()}')
+            for k in range(len(gone))] == list(gone)
+    kept = [b'gone\n' if place <= k < place + len(gone) else line for k, line in enumerate(lines)]
+    record = read_record(folder_with(tmp_path, kept) / 'journal.jsonl')
+    assert record.state is State.REVIEW
+    assert record.verdict == whole.verdict
+    (one,) = record.reruns
+    assert one.slot is slot
+    assert 'lost' in one.reason
+    for each in Slot:
+        assert record.slots[each].end is EndReason.TIMEOUT
+        assert record.slots[each].steps == whole.slots[each].steps
+    if 'started' not in gone:
+        assert record.slots[slot] == whole.slots[slot]
+    if gone[0] == 'rerun':
+        assert one.rollout == whole.reruns[0].rollout
+    assert f'(line {place + 1}' in record.notice
+
+
+def test_a_lost_score_of_a_is_no_rerun(tmp_path, lines):
+    moves = [json.loads(line)['move'] for line in lines]
+    place = moves.index('scored_a')
+    for count in (1, 2, 3, 4):
+        kept = [b'gone\n' if place <= k < place + count else line for k, line in enumerate(lines)]
+        record = read_record(folder_with(tmp_path / str(count), kept) / 'journal.jsonl')
+        assert record.reruns == ()
+        assert record.state is State.REVIEW
+        assert record.verdict.progress_a is None
+        assert record.verdict.progress_b == 0.25
+
+
+@pytest.mark.parametrize('summary', [True, False])
+def test_a_lost_assignment_accuses_nobody(tmp_path, summary):
+    station = Station(tmp_path)
+    conductor = go(station.conductor, State.SUBMITTING)
+    session_id, commitment = conductor.record.session_id, conductor.record.commitment
+    conductor.close()
+    folder = station.store.root / session_id
+    lines = (folder / 'journal.jsonl').read_bytes().splitlines(keepends=True)
+    place = next(k for k, line in enumerate(lines) if b'"assigned"' in line)
+    (folder / 'journal.jsonl').write_bytes(b''.join([*lines[:place], b'gone\n',
+                                                     *lines[place + 1:]]))
+    if not summary:
+        (folder / 'session.json').unlink()
+    station.arena.arena.feedback(session_id, conductor.record.final_verdict())
+    reveal = station.arena.arena.reveal(session_id)
+    session = SessionStore(tmp_path / 'sessions', station.clock).resume(folder)
+    record = session.revealed(reveal)
+    session.close()
+    assert record.commitment == (commitment if summary else '')
+    assert record.verified is (True if summary else None)
+    assert ('cannot be checked' in record.notice) is not summary
+    assert 'changed' not in record.notice

@@ -21,7 +21,8 @@ class RequiredStreams:
     The streams that must be recorded, by their raw topics.
 
     Images come as JPEGs where ``<topic>/compressed`` is published, and raw where it is not, or
-    where nothing arrives on it. ``images`` is the recorder's parameter: 'none' records no image.
+    where nothing arrives on it; that ends once JPEGs arrive. ``images`` is the recorder's
+    parameter: 'none' records no image.
     """
 
     def __init__(self, images: str,
@@ -31,6 +32,7 @@ class RequiredStreams:
         self._raw: set[str] = set()
         self._seen_s: dict[str, float] = {}
         self._counts: dict[str, int] = {}
+        self._jpeg_s: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def require(self, topics: Iterable[str]) -> None:
@@ -53,12 +55,24 @@ class RequiredStreams:
     def count(self, topic: str) -> None:
         """Count a message that arrived."""
         self._counts[topic] = self._counts.get(topic, 0) + 1
+        if topic.endswith(JPEGS):
+            images = topic.removesuffix(JPEGS)
+            self._raw.discard(images)
+            self._jpeg_s[images] = time.monotonic()
+
+    def releases(self, topic: str, message_type: str) -> bool:
+        """Return whether raw images are no longer needed, because their JPEGs arrive."""
+        if message_type != IMAGE or self.takes(topic, message_type):
+            return False
+        jpeg_s = self._jpeg_s.get(topic)
+        return jpeg_s is not None and time.monotonic() - jpeg_s < PATIENCE_S
 
     def missing(self, topics: Sequence[str], timeout_s: float) -> list[str]:
         """
         Require streams, and return those on which nothing arrives within ``timeout_s``.
 
-        A stream whose JPEGs do not arrive in half of that time is taken raw.
+        A stream whose JPEGs do not arrive in half of that time is taken raw, if raw images are
+        published, until its JPEGs arrive.
         """
         self.require(topics)
         if self._images == 'none':
@@ -69,10 +83,10 @@ class RequiredStreams:
         while True:
             silent = [topic for topic in topics if self._arrived(topic) <= before[topic]]
             passed_s = time.monotonic() - begin_s
+            if passed_s > 0.5 * timeout_s:
+                self._raw.update(one for one in silent if self._publishers(one))
             if not silent or passed_s > timeout_s:
                 return silent
-            if passed_s > 0.5 * timeout_s:
-                self._raw |= set(silent)
             time.sleep(LOOK_S)
 
     def _arrived(self, topic: str) -> int:

@@ -205,8 +205,18 @@ class TopicSubscriptions:
                 self._losses(one.topic.name, fresh)
 
     def _renew(self) -> None:
-        """Follow changes of publishers; subscribe again when their QoS changes."""
-        for name, one in self._topics.items():
+        """
+        Follow changes of publishers; subscribe again when their QoS changes.
+
+        Raw images that were taken for want of JPEGs end once the JPEGs arrive.
+        """
+        for name, one in list(self._topics.items()):
+            if not self.choice.takes(name, one.topic.type) and self.required.releases(
+                    name, one.topic.type):
+                log.info('%s: its JPEGs arrive, so raw images are not recorded', name)
+                self._node.destroy_subscription(one.subscription)
+                del self._topics[name]
+                continue
             senders = self._node.get_publishers_info_by_topic(name)
             one.follow(len(senders))
             offers = tuple(offered(s.qos_profile) for s in senders)

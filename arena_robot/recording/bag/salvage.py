@@ -95,6 +95,7 @@ class _Salvage:
         self._schemas: dict[int, Schema] = {}
         self._topics: dict[int, Topic] = {}
         self._told: set[int] = set()
+        self._lost: set[int] = set()
 
     def items(self) -> Iterator[Topic | Message | Metadata | Damage]:
         self._read_summary()
@@ -194,28 +195,37 @@ class _Salvage:
         stream, length = get_chunk_data_stream(chunk, validate_crc=True)
         return bytes(stream.read(length))
 
-    def _contents(self, record: _Record) -> Iterator[Topic | Message | Metadata]:
+    def _contents(self, record: _Record) -> Iterator[Topic | Message | Metadata | Damage]:
         if record.opcode == Opcode.METADATA:
             yield Metadata.read(self._stream(record))
         elif record.opcode == Opcode.CHUNK:
-            yield from self._messages(self._chunk(record))
+            yield from self._messages(record, self._chunk(record))
         else:
-            yield from self._one(record.opcode, self._data[record.begin:record.end])
+            yield from self._one(record, record.opcode, self._data[record.begin:record.end])
 
-    def _messages(self, data: bytes) -> Iterator[Topic | Message]:
+    def _messages(self, record: _Record, data: bytes) -> Iterator[Topic | Message | Damage]:
         place = 0
         while place < len(data):
             end = place + HEAD + _LENGTH.unpack_from(data, place + 1)[0]
             if end > len(data):
                 raise ValueError('a message reaches beyond its chunk')
-            yield from self._one(data[place], data[place + HEAD:end])
+            try:
+                yield from self._one(record, data[place], data[place + HEAD:end])
+            except BROKEN as error:    # the records behind it can still be read
+                yield self._damage(record.begin - HEAD, record.end, _said(error), record)
             place = end
 
-    def _one(self, opcode: int, data: bytes) -> Iterator[Topic | Message]:
+    def _one(self, record: _Record, opcode: int,
+             data: bytes) -> Iterator[Topic | Message | Damage]:
         if opcode == Opcode.MESSAGE:
             channel, sequence, log_ns, publish_ns = _MESSAGE.unpack_from(data)
             if channel not in self._topics:
-                raise ValueError(f'the description of channel {channel} is lost')
+                if channel not in self._lost:    # once for all of its messages
+                    self._lost.add(channel)
+                    yield self._damage(record.begin - HEAD, record.end, f'the description of '
+                                       f'channel {channel} is lost: its messages are left out',
+                                       record)
+                return
             if channel not in self._told:
                 self._told.add(channel)
                 yield self._topics[channel]

@@ -37,9 +37,9 @@ class SessionRecord:
     ``matches`` are scene match scores 0 to 1 by view and ``match`` their verdict;
     ``delivered`` are the parts the arena has; ``draft`` are the verdict's fields that were typed
     and are not yet final, also those that were cleared; ``draft_instruction`` is None before.
-    ``verified`` is whether the reveal matches the commitment, None before. ``clock_jumps_s`` are
-    the amounts by which the station's clock was set meanwhile. ``reruns`` are the rollouts that
-    were repeated, oldest first.
+    ``verified`` is whether the reveal matches the commitment; None before, and without one.
+    ``clock_jumps_s`` are the amounts by which the station's clock was set meanwhile. ``reruns``
+    are the rollouts that were repeated, oldest first.
     """
 
     state: State = State.IDLE
@@ -237,6 +237,9 @@ def _revalidated(record: SessionRecord, entry: Entry) -> dict[str, Any]:
 def _revealed(record: SessionRecord, entry: Entry) -> dict[str, Any]:
     data = entry.data
     reveal = Reveal(str(data['nonce']), str(data['policy_a']), str(data['policy_b']))
+    if not record.commitment:
+        return {'reveal': reveal, 'verified': None, 'notice': _added(record.notice, (
+            'The reveal cannot be checked: the commitment is lost with a damaged line.'))}
     found = commitment(reveal.nonce, reveal.policy_a, reveal.policy_b)
     verified = found == record.commitment
     notice = record.notice if verified else (
@@ -291,6 +294,7 @@ _CHANGES: Mapping[Move, Any] = {
         'notice': _added(r.notice, str(e.data['notice']))},
     Move.SALVAGED: lambda r, e: {
         'session_id': r.session_id or str(e.data.get('session_id', '')),
+        'commitment': r.commitment or str(e.data.get('commitment', '')),
         'notice': _added(r.notice, str(e.data.get('notice', '')))},
     Move.ABORTED: lambda r, e: {'notice': str(e.data['reason'])},
 }

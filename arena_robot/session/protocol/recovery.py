@@ -49,8 +49,8 @@ def pick_up(store: SessionStore, arena: Arena, submissions: Submissions,
     Return the session that was open when the station stopped, None when there was none.
 
     Submitted ones are added to ``submissions``; older unfinished ones are aborted. One that cannot
-    be continued is told and left as it is; it never keeps the station from starting. Raises
-    SessionError when another process runs sessions in the folder.
+    be read or continued is told and left as it is; it never keeps the station from starting.
+    Raises SessionError when another process runs sessions in the folder.
     """
     try:
         store.hold()
@@ -59,7 +59,7 @@ def pick_up(store: SessionStore, arena: Arena, submissions: Submissions,
     except SessionError as error:
         tell(str(error))
     current: KeptSession | None = None
-    for folder in store.unfinished():
+    for folder in store.unfinished(tell):
         try:
             session = store.resume(folder)
         except Exception as error:  # whatever is in one folder must not stop the others

@@ -2,22 +2,30 @@
 Salvage of damaged journals: every readable line is kept, and the session continues.
 
 Where a lost line had changed the session's state, an entry ``salvaged`` with the state stands
-before the next readable one. The damaged file stays beside the new one.
+before the next readable one; where a slot was run again, an entry ``rerun`` stands there too. The
+damaged file stays beside the new one. A journal of a newer version is not damaged: it is left
+as it is.
 """
 
 import bisect
 import fcntl
 import logging
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.core.files import write_bytes
 from arena_robot.records.journal_file import Entry, line_of, parse_entry, read_journal
+from arena_robot.records.session_file import RerunCause, read_session
+from arena_robot.session.protocol.bridge import ran_again, state_before
 from arena_robot.session.protocol.journal import lock_journal
 from arena_robot.session.protocol.record import SessionRecord, apply, replay
+from arena_robot.session.protocol.reruns import is_fault
 from arena_robot.session.protocol.states import TRANSITIONS, Move, State
 
 log = logging.getLogger(__name__)
@@ -27,11 +35,19 @@ DAMAGED = "The session's journal was damaged"
 
 
 def read_record(path: Path) -> SessionRecord:
-    """Return the record of a journal, of its readable lines when it is damaged."""
+    """
+    Return the record of a journal, of its readable lines when it is damaged.
+
+    An empty file is a session that has not begun. DataError when no line can be read.
+    """
     try:
-        return replay(read_journal(path))
+        record = replay(read_journal(path))
     except ArenaError:
-        return replay(mended(path))
+        record = replay(mended(path))
+    if record.state is State.IDLE and path.stat().st_size:
+        raise DataError(f'no line of {path} can be read; it is left as it is. What was recorded '
+                        'is beside it')
+    return record
 
 
 def mend_journal(path: Path) -> Path | None:
@@ -39,7 +55,7 @@ def mend_journal(path: Path) -> Path | None:
     Write a damaged journal anew from its readable lines; return where the damaged one is kept.
 
     None when it is not damaged. Raises SessionError when another process has it open, DataError
-    when no line can be read.
+    when no line can be read, or when a newer version wrote it.
     """
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -48,6 +64,10 @@ def mend_journal(path: Path) -> Path | None:
             replay(read_journal(path))
             return None
         except ArenaError as error:
+            if word := _newer_move(path):
+                raise DataError(
+                    f"{path} says '{word}', which this version does not know; the journal is left "
+                    'as it is. Install the version that wrote it') from error
             log.error('%s; its readable lines are kept', error)
         entries = mended(path)
         if not entries:
@@ -73,40 +93,86 @@ def mended(path: Path) -> list[Entry]:
     in_order = _increasing([entry.n for _, entry in entries])
     lost += [number for k, (number, _) in enumerate(entries) if k not in in_order]
     entries = [one for k, one in enumerate(entries) if k in in_order]
-    out = _Replay()
-    lost += [number for number, entry in entries if not out.take(entry)]
+    out = _Replay(_known(path.parent))
+    moves = [entry.move for _, entry in entries]
+    lost += [number for k, (number, entry) in enumerate(entries)
+             if not out.take(entry, moves[k:])]
     if not out.entries:
         return []
-    folder = path.parent.name
-    name = {} if folder.startswith(PENDING) else {'session_id': folder}
-    out.add(out.entries[-1].stamp_ns, Move.SALVAGED.value, {
-        'state': out.record.state.value, 'lines': sorted(lost), **name,
-        'notice': _notice(sorted(lost))})
+    out.salvaged(out.entries[-1].stamp_ns, out.record.state, lines=sorted(lost),
+                 notice=_notice(sorted(lost)))
     return out.entries
+
+
+def _known(folder: Path) -> dict[str, str]:
+    """Return what a session's folder says of its assignment, should that line be lost."""
+    if folder.name.startswith(PENDING):
+        return {}
+    found = {'session_id': folder.name}
+    with suppress(DataError):
+        found['commitment'] = read_session(folder).commitment
+    return found
+
+
+def _newer_move(path: Path) -> str:
+    """Return the first unknown move of a readable line, '' when every one is known."""
+    for line in path.read_bytes().splitlines():
+        with suppress(DataError):
+            word = parse_entry(line).move
+            if re.fullmatch('[a-z][a-z_]*', word) and not any(
+                    _is_nearly(word, move.value) for move in Move):
+                return word
+    return ''
+
+
+def _is_nearly(word: str, known: str) -> bool:
+    """Tell whether two words differ in at most one letter, as after damage to one byte."""
+    return len(word) == len(known) and sum(map(str.__ne__, word, known)) <= 1
 
 
 class _Replay:
     """Entries that fit one after another, and the record they lead to."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Mapping[str, str]) -> None:
         self.record = SessionRecord()
         self.entries: list[Entry] = []
+        self._known = known
 
-    def take(self, entry: Entry) -> bool:
-        """Add an entry, after the state it needs; tell whether it could be."""
+    def take(self, entry: Entry, moves: Sequence[str]) -> bool:
+        """
+        Add an entry, after the state it needs; tell whether it could be.
+
+        ``moves`` are those of the readable lines from this one on.
+        """
         before = (self.record, len(self.entries))
         try:
             move = Move(entry.move)
-            state = self.record.state if move is Move.SALVAGED else _before(
-                self.record.state, move)
-            if state is not self.record.state:
-                self.add(entry.stamp_ns, Move.SALVAGED.value, {'state': state.value})
+            if move is not Move.SALVAGED and (self.record.state, move) not in TRANSITIONS:
+                self._bridge(entry.stamp_ns, move, moves)
             self.add(entry.stamp_ns, entry.move, entry.data)
         except (ArenaError, ValueError):
             self.record = before[0]
             del self.entries[before[1]:]
             return False
         return True
+
+    def salvaged(self, stamp_ns: int, state: State, **data: Any) -> None:
+        """Add that the session was in a state."""
+        self.add(stamp_ns, Move.SALVAGED.value, {'state': state.value, **self._known, **data})
+
+    def _bridge(self, stamp_ns: int, move: Move, moves: Sequence[str]) -> None:
+        """Add what lost lines led to: a rerun where there was one, and the state."""
+        if slot := ran_again(self.record.state, move, moves):
+            scoring = State.SCORING_A if slot is Slot.A else State.SCORING_B
+            if self.record.state is not scoring:
+                self.salvaged(stamp_ns, scoring)
+            cause = RerunCause.FAULT if is_fault(self.record.slots[slot]) else RerunCause.MISTAKE
+            self.add(stamp_ns, Move.RERUN.value, {
+                'slot': slot.value, 'cause': cause.value, 'folder': '',
+                'reason': 'the line of the journal that said why is lost'})
+        state = state_before(self.record.state, move, self.record.next_slot)
+        if state is not self.record.state:
+            self.salvaged(stamp_ns, state)
 
     def add(self, stamp_ns: int, move: str, data: Any) -> None:
         """Add an entry with the next number."""
@@ -130,15 +196,6 @@ def _increasing(numbers: Sequence[int]) -> set[int]:
         found.add(place)
         place = before[place]
     return found
-
-
-def _before(state: State, move: Move) -> State:
-    """Return the first state from ``state`` on in which ``move`` is allowed."""
-    order = list(State)
-    for one in order[order.index(state):]:
-        if (one, move) in TRANSITIONS:
-            return one
-    raise DataError(f"'{move.value}' does not follow '{state.value}'")
 
 
 def _notice(lines: Iterable[int]) -> str:

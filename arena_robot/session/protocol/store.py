@@ -9,6 +9,7 @@ import fcntl
 import logging
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 from arena_robot.core.clock import Clock
@@ -132,9 +133,13 @@ class SessionStore:
             raise
         return session
 
-    def unfinished(self) -> list[Path]:
-        """Return the folders of sessions that are neither done nor aborted, oldest first."""
-        found = [(record.created_ns, folder) for folder, record in self._records()
+    def unfinished(self, tell: Callable[[str], None] = log.warning) -> list[Path]:
+        """
+        Return the folders of sessions that are neither done nor aborted, oldest first.
+
+        Journals that cannot be read are told.
+        """
+        found = [(record.created_ns, folder) for folder, record in self._records(tell)
                  if not record.state.is_final]
         return [folder for _, folder in sorted(found)]
 
@@ -144,13 +149,14 @@ class SessionStore:
         same = [r for _, r in self._records() if _day(r.created_ns) == _day(now)]
         return sorted(same, key=lambda r: r.created_ns, reverse=True)
 
-    def _records(self) -> list[tuple[Path, SessionRecord]]:
+    def _records(self, tell: Callable[[str], None] = log.warning
+                 ) -> list[tuple[Path, SessionRecord]]:
         found = []
         for path in sorted(self.root.glob(f'*/{JOURNAL}')):
             try:
                 found.append((path.parent, read_record(path)))
             except (ArenaError, OSError) as error:
-                log.warning('left out a session that cannot be read: %s', error)
+                tell(f'left out a session that cannot be read: {error}')
         return [(folder, r) for folder, r in found if r.state is not State.IDLE]
 
 

@@ -17,7 +17,8 @@ from arena_robot.session.protocol.store import KeptSession
 log = logging.getLogger(__name__)
 
 FEEDBACK = 'feedback'
-PATIENCE_S = 45.0
+PATIENCE_S = 900.0    # well above what making the videos takes
+AGAIN_S, LONGEST_S = 30.0, 1800.0
 TRIES = 3
 REFUSED = (Conflict, DataError)
 
@@ -33,8 +34,11 @@ class Submissions:
     Every verdict is sent before any file, so a slow or refused upload never holds one back. Each
     part (the verdict, episode A, episode B) is sent until the arena has it, and then not again;
     after a restart the missing parts are sent. An episode is sent when it is ``ready``, or after
-    45 s without waiting longer. Files that the arena refuses three times stay at the station, the
-    session's notice says so, and the delivery continues.
+    15 minutes without waiting longer. Files that the arena refuses three times stay at the
+    station, the session's notice says so, and the delivery continues.
+
+    While the arena answers that something is missing, the session stays here: verdict and both
+    episodes are sent again, at first at once, then after 30 s and ever longer, up to 30 minutes.
     """
 
     def __init__(self, arena: Arena, ready: Callable[[Path], bool], clock: Clock) -> None:
@@ -45,6 +49,7 @@ class Submissions:
         self._sending = threading.Lock()
         self._since_ns: dict[str, int] = {}
         self._refused: dict[tuple[str, Slot], int] = {}
+        self._again: dict[str, tuple[int, float]] = {}
 
     @property
     def waiting(self) -> int:
@@ -125,9 +130,32 @@ class Submissions:
         except NotRevealed:
             raise
         except Conflict:
-            # An arena that was restored from a backup may lack the verdict: send it once more.
-            self._arena.feedback(session_id, session.record.final_verdict())
-            return self._arena.reveal(session_id)
+            if not self._is_time(session_id):
+                raise
+        # The arena was restored from a backup, or files were made after the others were sent.
+        self._send_again(session)
+        return self._arena.reveal(session_id)
+
+    def _is_time(self, session_id: str) -> bool:
+        """Tell whether everything may be sent again now; each time the next wait is longer."""
+        now_ns = self._clock.steady_ns()
+        due_ns, wait_s = self._again.get(session_id, (now_ns, AGAIN_S))
+        if now_ns < due_ns:
+            return False
+        self._again[session_id] = (now_ns + int(wait_s * 1e9), min(2.0 * wait_s, LONGEST_S))
+        return True
+
+    def _send_again(self, session: KeptSession) -> None:
+        record = session.record
+        self._arena.feedback(record.session_id, record.final_verdict())
+        for slot in Slot:
+            if (episode := record.episode(slot)) is None:
+                continue
+            try:
+                self._arena.upload(record.session_id, episode, session.folder / slot.value)
+            except REFUSED as error:
+                log.error('files of %s of session %s were refused again: %s', slot.value,
+                          record.session_id, error)
 
     def _send_episode(self, session: KeptSession, episode: Episode) -> None:
         key, folder = (episode.session_id, episode.slot), session.folder / episode.slot.value

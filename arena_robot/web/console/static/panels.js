@@ -161,6 +161,7 @@ function finished(state, use) {
     nodes.push(el('dl', {id: 'reveal'}, el('dt', {}, 'A was'), el('dd', {}, state.policy_a),
       el('dt', {}, 'B was'), el('dd', {}, state.policy_b),
       el('dt', {}, 'Commitment'), el('dd', {}, state.verified ? 'matches the reveal'
+        : !state.commitment ? 'lost, so the reveal cannot be checked'
         : 'DOES NOT MATCH: tell the maintainer of the arena')));
   }
   return {nodes: [...nodes, primary('Next session', use, () => press('check'))]};
