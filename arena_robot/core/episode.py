@@ -9,6 +9,7 @@ from arena_robot.core.observation import Floats
 
 CONTROL_RATE_HZ = 15.0
 MAX_STEPS = 400
+MAX_RERUNS = 2    # of one slot
 
 
 class Slot(str, Enum):
@@ -66,7 +67,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Episode:
-    """One policy's rollout in a slot, as it ended."""
+    """One policy's rollout in a slot, as it ended, after ``reruns`` that do not count."""
 
     session_id: str
     slot: Slot
@@ -76,6 +77,7 @@ class Episode:
     started_ns: int
     ended_ns: int
     detail: str = ''
+    reruns: int = 0
 
 
 @dataclass(frozen=True)

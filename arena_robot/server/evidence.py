@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from arena_robot.core.episode import CONTROL_RATE_HZ, EndReason, Slot
+from arena_robot.core.episode import CONTROL_RATE_HZ, MAX_RERUNS, EndReason, Slot
 from arena_robot.core.errors import ArenaError
 from arena_robot.records.episode_file import EPISODE_FILE, EpisodeFile, parse_episode
 from arena_robot.server.blobs import Blobs
@@ -66,6 +66,8 @@ def missing(evidence: SessionEvidence, session_id: str, blobs: Blobs, max_pace: 
         if why := _not_stored(evidence, slot.value):
             return Missing(f'{slot.value}: {why}', waits=True)
     for slot in Slot:
+        if why := _begun(evidence, slot.value):
+            return Missing(f'{slot.value}: {why}')
         if why := _lengths(evidence, session_id, slot.value, blobs):
             return Missing(f'{slot.value}: {why}')
     bags = [{one.sha256 for one in evidence.manifests[slot.value].files
@@ -93,12 +95,20 @@ def _not_stored(evidence: SessionEvidence, slot: str) -> str:
 def _not_relayed(seen: RelayedRollout | None, max_pace: float) -> str:
     if seen is None or seen.queries == 0:
         return "the policy was not called through this server's relay"
-    if seen.begun > 1:
-        return f'the rollout was begun {seen.begun} times'
+    if seen.begun > 1 + MAX_RERUNS:
+        return (f'the rollout was begun {seen.begun} times; a slot is run again at most '
+                f'{MAX_RERUNS} times')
     fastest_s = seen.last_step / CONTROL_RATE_HZ / max_pace if max_pace > 0.0 else 0.0
     if seen.seconds < fastest_s:
         return (f'{seen.last_step} steps passed the relay within {seen.seconds:.1f} s; at '
                 f'{CONTROL_RATE_HZ:g} steps a second they take longer')
+    return ''
+
+
+def _begun(evidence: SessionEvidence, slot: str) -> str:
+    begun, reruns = evidence.rollouts[slot].begun, evidence.episodes[slot].reruns
+    if begun > 1 + reruns:
+        return f'the rollout was begun {begun} times; the station said that {reruns} were rerun'
     return ''
 
 

@@ -25,7 +25,7 @@ class _Rollout:
     """One slot: where it stands, and what is not written yet."""
 
     highest_step: int = -1
-    again: bool = False
+    again: int = 0
     unwritten: dict[str, int] = field(default_factory=dict)
     failure: str = ''
     first_ns: int = 0
@@ -138,37 +138,37 @@ class RelayRecord:
         """Return the rollout that a query at ``step`` belongs to; None: not a query."""
         one = self._rollouts.get(key)
         if one is not None and step is not None and step < one.highest_step:
-            self._rollouts[key] = one = _Rollout(again=True)
+            self._rollouts[key] = one = _Rollout(again=one.again + 1)
         elif one is None:
             self._rollouts[key] = one = _Rollout()
         if step is not None:
             one.highest_step = max(one.highest_step, step)
         return one
 
-    def _write(self, taken: dict[Key, tuple[RelayedRollout, bool]]) -> None:
+    def _write(self, taken: dict[Key, tuple[RelayedRollout, int]]) -> None:
         with self._database.write() as connection:
             for key, (new, again) in taken.items():
                 station, policy = relayed.parties(connection, *key)
                 relayed.add(connection, dataclasses.replace(
                     new, station_id=station, policy_id=policy), again)
 
-    def _give_back(self, taken: dict[Key, tuple[RelayedRollout, bool]]) -> None:
+    def _give_back(self, taken: dict[Key, tuple[RelayedRollout, int]]) -> None:
         with self._lock:
             for key, (new, again) in taken.items():
                 one = self._rollouts.setdefault(key, _Rollout())
-                if one.again:
+                begun, one.again = one.again, one.again + again
+                if begun:
                     continue     # begun anew meanwhile: what was before no longer matters
-                one.again = again
                 one.exact.insert(0, new.exact)
                 for name in relayed.SUMS:
                     one.count(name, getattr(new, name))
 
-    def _take(self, key: Key) -> tuple[RelayedRollout, bool]:
+    def _take(self, key: Key) -> tuple[RelayedRollout, int]:
         one = self._rollouts[key]
         new = RelayedRollout(
             key[0], key[1], 0, 0, failure=one.failure, first_ns=one.first_ns,
             last_ns=one.last_ns, last_step=one.last_step, last_actions=one.last_actions,
             exact=''.join(one.exact), **one.unwritten)
-        again, one.again, one.changed = one.again, False, False
+        again, one.again, one.changed = one.again, 0, False
         one.unwritten, one.exact = {}, []
         return new, again

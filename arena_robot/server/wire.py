@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from arena_robot.core.config import nearest
-from arena_robot.core.episode import EndReason, Episode, Slot
+from arena_robot.core.episode import MAX_RERUNS, EndReason, Episode, Slot
 from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import need_fields
 from arena_robot.server.base import PolicyRecord
@@ -34,7 +34,7 @@ def episode_to_wire(episode: Episode,
     return pb.EpisodeRequest(
         session_id=episode.session_id, slot=episode.slot.value, prompt=episode.prompt,
         steps=episode.steps, end_reason=episode.end.value, detail=episode.detail[:2000],
-        started_ns=episode.started_ns, ended_ns=episode.ended_ns,
+        started_ns=episode.started_ns, ended_ns=episode.ended_ns, reruns=episode.reruns,
         files=[pb.ManifestFile(**one.__dict__) for one in files])
 
 
@@ -42,9 +42,12 @@ def episode_from_wire(message: pb.EpisodeRequest) -> Episode:
     """Return the episode in a message."""
     if message.ended_ns < message.started_ns:
         raise DataError("an episode cannot end before it starts; check the station's clock")
+    if message.reruns > MAX_RERUNS:
+        raise DataError(f'a slot is run again at most {MAX_RERUNS} times, not {message.reruns}')
     return Episode(message.session_id, word(Slot, message.slot, 'a slot'), message.prompt[:500],
                    message.steps, word(EndReason, message.end_reason, 'an end reason'),
-                   message.started_ns, message.ended_ns, message.detail[:2000])
+                   message.started_ns, message.ended_ns, message.detail[:2000],
+                   message.reruns)
 
 
 def manifest_from_wire(message: pb.EpisodeRequest) -> list[ManifestEntry]:

@@ -3,10 +3,10 @@
 import dataclasses
 
 import pytest
-from arena_setting import NAMES, STATION, Setting, episode, recorded, roll, run
+from arena_setting import NAMES, STATION, Setting, episode, query, recorded, roll, run
 
 from arena_robot.core.clock import SystemClock
-from arena_robot.core.episode import EndReason, Preference, Slot
+from arena_robot.core.episode import MAX_RERUNS, EndReason, Preference, Slot
 from arena_robot.core.errors import Conflict, DataError, NotRevealed, PolicyError, Unauthorised
 from arena_robot.server.base import NoPair, PolicyState, Role, Station
 from arena_robot.server.files import FileId
@@ -86,6 +86,40 @@ def test_a_rollout_begun_again_until_it_succeeds_does_not_count(setting, folder)
         roll(arena, session_id, slot, folder)
     arena.feedback(session_id, VERDICT)
     assert 'A: the rollout was begun 2 times' in why_not(arena, session_id)
+    assert standing(setting) == before
+
+
+def run_again(arena, folder, reruns, told):
+    """Judge a session whose slot B ran again so often; return its id."""
+    session_id = assigned(arena)
+    roll(arena, session_id, Slot.A, folder)
+    for _ in range(reruns):
+        query(arena, session_id, Slot.B)
+    query(arena, session_id, Slot.B)
+    arena.upload(session_id, dataclasses.replace(episode(session_id, Slot.B), reruns=told),
+                 recorded(folder / session_id / 'B', session_id, Slot.B))
+    arena.feedback(session_id, VERDICT)
+    return session_id
+
+
+@pytest.mark.parametrize('reruns', [1, MAX_RERUNS])
+def test_a_session_with_a_permitted_rerun_counts(setting, folder, reruns):
+    arena = setting.arena()
+    session_id = run_again(arena, folder, reruns, reruns)
+    assert arena.standing(session_id) == (True, '')
+    assert arena.reveal(session_id).policy_a
+    with setting.server.database.read() as connection:
+        assert {slot: one.reruns for slot, one in episodes_of(connection, session_id).items()
+                } == {'A': 0, 'B': reruns}
+
+
+def test_more_reruns_than_said_or_permitted_do_not_count(setting, folder):
+    before, arena = standing(setting), setting.arena()
+    for reruns, told in ((2, 1), (MAX_RERUNS + 1, MAX_RERUNS)):
+        session_id = run_again(arena, folder, reruns, told)
+        assert f'B: the rollout was begun {1 + reruns} times' in why_not(arena, session_id)
+    with pytest.raises(DataError, match='run again at most 2 times, not 3'):
+        run_again(arena, folder, MAX_RERUNS + 1, MAX_RERUNS + 1)
     assert standing(setting) == before
 
 

@@ -7,7 +7,7 @@ from conducted_station import NAMES, TASK, Station, go
 from fake_desk import InProcessDesk
 from test_session_machine import episode, until
 
-from arena_robot.core.episode import EndReason, Episode, Preference, Slot
+from arena_robot.core.episode import MAX_RERUNS, EndReason, Episode, Preference, Slot
 from arena_robot.core.errors import PolicyTimeout, PolicyUnavailable, SessionError, StaleData
 from arena_robot.core.verdict import Verdict, scored
 from arena_robot.recording.episode.journal_check import journal_findings
@@ -16,7 +16,7 @@ from arena_robot.records.session_file import RerunCause, SessionSlot, read_sessi
 from arena_robot.session.evaluator.desk import shown
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.record import replay
-from arena_robot.session.protocol.reruns import MAX_RERUNS, is_fault
+from arena_robot.session.protocol.reruns import is_fault
 from arena_robot.session.protocol.states import State
 
 BUMPED = 'I bumped the table with my elbow'
@@ -99,6 +99,7 @@ def test_faults_are_limited():
     for _ in range(MAX_RERUNS):
         again(session)
     assert shown(session.record).slots[0].again == ''
+    assert session.record.episode(Slot.A).reruns == MAX_RERUNS
     with pytest.raises(SessionError, match='cannot be run again: at most 2 times'):
         session.rerun(BUMPED)
     session.score(Slot.A, scored(Slot.A, 0.5))

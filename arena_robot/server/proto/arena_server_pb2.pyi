@@ -63,7 +63,7 @@ class HeartbeatRequest(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
 
 class EpisodeRequest(_message.Message):
-    __slots__ = ("session_id", "slot", "prompt", "steps", "end_reason", "detail", "started_ns", "ended_ns", "files")
+    __slots__ = ("session_id", "slot", "prompt", "steps", "end_reason", "detail", "started_ns", "ended_ns", "files", "reruns")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     SLOT_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
@@ -73,6 +73,7 @@ class EpisodeRequest(_message.Message):
     STARTED_NS_FIELD_NUMBER: _ClassVar[int]
     ENDED_NS_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
+    RERUNS_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     slot: str
     prompt: str
@@ -82,7 +83,8 @@ class EpisodeRequest(_message.Message):
     started_ns: int
     ended_ns: int
     files: _containers.RepeatedCompositeFieldContainer[ManifestFile]
-    def __init__(self, session_id: _Optional[str] = ..., slot: _Optional[str] = ..., prompt: _Optional[str] = ..., steps: _Optional[int] = ..., end_reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_ns: _Optional[int] = ..., ended_ns: _Optional[int] = ..., files: _Optional[_Iterable[_Union[ManifestFile, _Mapping]]] = ...) -> None: ...
+    reruns: int
+    def __init__(self, session_id: _Optional[str] = ..., slot: _Optional[str] = ..., prompt: _Optional[str] = ..., steps: _Optional[int] = ..., end_reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_ns: _Optional[int] = ..., ended_ns: _Optional[int] = ..., files: _Optional[_Iterable[_Union[ManifestFile, _Mapping]]] = ..., reruns: _Optional[int] = ...) -> None: ...
 
 class ManifestFile(_message.Message):
     __slots__ = ("path", "size", "sha256")

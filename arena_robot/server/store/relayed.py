@@ -45,9 +45,9 @@ class RelayedRollout:
         return max(0, self.last_ns - self.first_ns) * 1e-9
 
 
-def add(connection: Connection, new: RelayedRollout, again: bool) -> None:
+def add(connection: Connection, new: RelayedRollout, again: int) -> None:
     """
-    Add what was seen since the last call; with ``again`` the rollout was begun anew meanwhile.
+    Add what was seen since the last call; the rollout was begun anew ``again`` times meanwhile.
 
     Counts are added to what is stored, so several processes may relay one rollout.
     """
@@ -55,7 +55,8 @@ def add(connection: Connection, new: RelayedRollout, again: bool) -> None:
     here = sa.and_(c.session_id == new.session_id, c.slot == new.slot)
     old = connection.execute(sa.select(c.begun, c.queries).where(here).with_for_update()).first()
     if old is None:
-        connection.execute(sa.insert(relayed).values(**new.__dict__))
+        connection.execute(sa.insert(relayed).values(
+            **{**new.__dict__, 'begun': 1 + again}))
         return
     values: dict[str, Any] = {'failure': new.failure, 'last_ns': new.last_ns}
     if new.queries:
@@ -63,7 +64,7 @@ def add(connection: Connection, new: RelayedRollout, again: bool) -> None:
     for name in SUMS:
         values[name] = getattr(new, name) if again else c[name] + getattr(new, name)
     if again:
-        values |= {'begun': c.begun + 1, 'exact': new.exact}
+        values |= {'begun': c.begun + again, 'exact': new.exact}
     else:
         values['exact'] = c.exact + new.exact
     if again or not old.queries:

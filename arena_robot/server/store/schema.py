@@ -147,6 +147,7 @@ episodes = Table(
     Column('started_ns', BigInteger, nullable=False),
     Column('ended_ns', BigInteger, nullable=False),
     Column('fault', String(10), nullable=False),
+    Column('reruns', Integer, nullable=False, server_default='0'),
     Index('ix_episodes_session_id_slot', 'session_id', 'slot'))
 
 relayed = Table(

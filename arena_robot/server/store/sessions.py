@@ -71,11 +71,12 @@ class NewSession:
 
 @dataclass(frozen=True)
 class StoredEpisode:
-    """How the station said that a rollout ended, and whose fault that was."""
+    """How the station said that a rollout ended, whose fault that was, and its reruns."""
 
     steps: int
     end: str
     fault: str
+    reruns: int = 0
 
 
 _REOPENED: dict[str, Any] = {**to_plain(Verdict()), 'valid': None, 'ended_ns': None}
@@ -177,7 +178,8 @@ class Sessions:
         values = {'session_id': episode.session_id, 'slot': episode.slot.value,
                   'policy_id': policy, 'prompt': episode.prompt, 'steps': episode.steps,
                   'end_reason': episode.end.value, 'detail': episode.detail,
-                  'started_ns': episode.started_ns, 'ended_ns': episode.ended_ns}
+                  'started_ns': episode.started_ns, 'ended_ns': episode.ended_ns,
+                  'reruns': episode.reruns}
         old = connection.execute(sa.select(episodes).where(
             episodes.c.session_id == episode.session_id,
             episodes.c.slot == episode.slot.value)).mappings().first()
@@ -224,9 +226,11 @@ def running(connection: Connection, session_id: str) -> SessionRow:
 def episodes_of(connection: Connection, session_id: str) -> dict[str, StoredEpisode]:
     """Return how the rollouts of a session's slots ended, by slot."""
     rows = connection.execute(sa.select(
-        episodes.c.slot, episodes.c.steps, episodes.c.end_reason, episodes.c.fault).where(
+        episodes.c.slot, episodes.c.steps, episodes.c.end_reason, episodes.c.fault,
+        episodes.c.reruns).where(
         episodes.c.session_id == session_id, episodes.c.slot.is_not(None)))
-    return {row.slot: StoredEpisode(row.steps, row.end_reason, row.fault) for row in rows}
+    return {row.slot: StoredEpisode(row.steps, row.end_reason, row.fault, row.reruns)
+            for row in rows}
 
 
 def store_fault(connection: Connection, session_id: str, slot: Slot, fault: str) -> None:

@@ -101,7 +101,7 @@ class SessionRecord:
             return None
         detail = '; '.join(text for text in (one.detail, told(earlier)) if text)
         return Episode(self.session_id, slot, self.prompt, one.steps, one.end, one.started_ns,
-                       one.ended_ns, detail)
+                       one.ended_ns, detail, len(earlier))
 
 
 def apply(record: SessionRecord, entry: Entry) -> SessionRecord:

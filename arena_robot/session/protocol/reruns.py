@@ -9,12 +9,11 @@ can repeat a rollout until they like it.
 
 from collections.abc import Iterable, Mapping
 
-from arena_robot.core.episode import EndReason, Slot
+from arena_robot.core.episode import MAX_RERUNS, EndReason, Slot
 from arena_robot.core.errors import SessionError
 from arena_robot.records.session_file import Rerun, RerunCause, SessionSlot
 from arena_robot.session.arena.blind import UNREACHABLE
 
-MAX_RERUNS = 2      # of one slot
 MAX_MISTAKES = 1    # of these
 MIN_REASON_CHARS = 10
 STATION_FAULTS = (EndReason.DRIVER_ERROR, EndReason.INTERRUPTED)
