@@ -54,12 +54,18 @@ def run(args: argparse.Namespace) -> int:
 
 def _load(args: argparse.Namespace, sessions: 'Sequence[RoboArenaSession]') -> None:
     from arena_robot.core.clock import SystemClock
+    from arena_robot.server.acceptance import enter_earlier
     from arena_robot.server.config import ServerConfig
     from arena_robot.server.store.database import Database
     from arena_robot.server.store.evaluations import insert_evaluations
+    from arena_robot.server.transparency.keys import LogKey
+    from arena_robot.server.transparency.service import TransparencyLog
 
+    clock = SystemClock()
     config = ServerConfig(data=args.server_data or Path(), database=args.database or '')
     with Database(config.database_url()) as database:
-        done = insert_evaluations(database, SystemClock(), sessions)
+        done = insert_evaluations(database, clock, sessions)
+        log = TransparencyLog(database, LogKey(config.data / 'log.key'), clock)
+        enter_earlier(database, log)
     print(f'the server has {done.sessions} more sessions and {done.episodes} more rollouts; '
           f'{done.known} sessions were there')

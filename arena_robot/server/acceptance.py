@@ -93,7 +93,7 @@ class Acceptance:
                 self.consider(session_id)
             except ArenaError as error:
                 log.warning('session %s could not be looked at: %s', session_id, error)
-        self._enter_earlier()
+        enter_earlier(self._database, self._log)
 
     def told(self, session_id: str) -> tuple[bool, str]:
         """Return whether a session counts, and why not."""
@@ -137,7 +137,7 @@ class Acceptance:
                 evidence: SessionEvidence) -> None:
         now = self._clock.now_ns()
         verdicts.mark_accepted(connection, session.id, now)
-        self._enter(connection, session, evidence, now)
+        _enter(self._log, connection, session, evidence, now)
         name = account_name(connection, session.evaluator_id)
         book(connection, Transfer(f'earn:{session.id}', MINT, f'account:{name}', 1,
                                   'session that counts'), now)
@@ -145,19 +145,26 @@ class Acceptance:
             if clean_prompts(connection, number) >= self._rules.probation_sessions:
                 end_probation(connection, number, now)
 
-    def _enter(self, connection: Connection, session: SessionRow, evidence: SessionEvidence | None,
-               accepted_ns: int) -> None:
-        names = policy_names(connection)
-        self._log.append(connection, session.id, session_entry(
-            session, account_name(connection, session.evaluator_id),
-            station_name(connection, session.station_id), evidence,
-            (names[session.policy_a_id], names[session.policy_b_id]), accepted_ns))
 
-    def _enter_earlier(self) -> None:
-        """Give an entry to what counts without one: imports, sessions from before the log."""
-        with self._database.write() as connection:
-            for session in verdicts.accepted_without_entry(connection):
-                self._enter(connection, session, None, session.accepted_ns or 0)
+def enter_earlier(database: Database, transparency: TransparencyLog) -> None:
+    """Give an entry to all that counts without one: imports, sessions from before the log."""
+    while True:
+        with database.write() as connection:
+            transparency.lock(connection)  # nobody else enters the same sessions
+            batch = verdicts.accepted_without_entry(connection)
+            for session in batch:
+                _enter(transparency, connection, session, None, session.accepted_ns or 0)
+        if not batch:
+            return
+
+
+def _enter(transparency: TransparencyLog, connection: Connection, session: SessionRow,
+           evidence: SessionEvidence | None, accepted_ns: int) -> None:
+    names = policy_names(connection)
+    transparency.append(connection, session.id, session_entry(
+        session, account_name(connection, session.evaluator_id),
+        station_name(connection, session.station_id), evidence,
+        (names[session.policy_a_id], names[session.policy_b_id]), accepted_ns))
 
 
 def counts(session: SessionRow) -> bool:

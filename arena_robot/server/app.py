@@ -16,7 +16,7 @@ from grpc_health.v1._async import HealthServicer
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ConfigError, ServerError
 from arena_robot.policy.proto import arena_policy_pb2_grpc
-from arena_robot.server.acceptance import Acceptance, CountingRules
+from arena_robot.server.acceptance import Acceptance, CountingRules, enter_earlier
 from arena_robot.server.base import Role
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.call_guard import CallGuard, RateLimit
@@ -114,6 +114,7 @@ class ArenaServer:
         self.record.open()
         self._runner.start()
         try:
+            enter_earlier(self.database, self.log)
             self.port = self._on_loop(self._listen)
         except BaseException:
             self.close()

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
@@ -20,6 +21,7 @@ from arena_robot.server.transparency.merkle import (
     root_of_inclusion,
 )
 from arena_robot.server.transparency.verify import check_bundle
+from arena_robot.web.site.log import LogBundle
 
 # The leaves of Certificate Transparency's own tests, and their root.
 LEAVES = [bytes.fromhex(text) for text in (
@@ -237,7 +239,65 @@ def test_what_is_imported_is_entered_as_such(setting, tmp_path):
     from test_exchange import write
     load(setting.server.database, write(tmp_path))
     setting.server.acceptance.consider_all()
+    assert setting.server.log.size() == 2
     setting.server.acceptance.consider_all()
     found = check_bundle(bundle(setting))
     assert found.origins == {'imported': 2}
     assert len(found.comparisons) == len(setting.server.results.comparisons()) == 2
+
+
+def test_a_bundle_holds_the_standings_of_its_own_entries(setting, tmp_path):
+    from roboarena_tables import load
+    from test_exchange import write
+    load(setting.server.database, write(tmp_path))
+    setting.server.results.forget()
+    kept = LogBundle(setting.server.log)
+    assert json.loads(kept.body())['standings'] == {}, 'they count, and have no entries yet'
+    assert check_bundle(json.loads(kept.body())).comparisons == ()
+    setting.server.acceptance.consider_all()
+    found = check_bundle(json.loads(kept.body()))
+    assert (len(found.comparisons), found.method) == (2, 'bt')
+
+
+def test_everything_imported_is_entered_at_once(setting, tmp_path, monkeypatch):
+    from roboarena_tables import load
+    from test_exchange import write
+    monkeypatch.setattr('arena_robot.server.store.verdicts.BATCH', 1)
+    load(setting.server.database, write(tmp_path))
+    setting.server.acceptance.consider_all()
+    assert setting.server.log.size() == 2
+
+
+def test_the_bundle_is_made_once_for_each_size_of_the_log(made, monkeypatch):
+    made_here = []
+    monkeypatch.setattr('arena_robot.web.site.log.standings_of',
+                        lambda values: made_here.append(values) or {})
+    kept = LogBundle(made.server.log)
+    with ThreadPoolExecutor(8) as pool:
+        bodies = set(pool.map(lambda _: kept.body(), range(24)))
+    assert (len(bodies), len(made_here)) == (1, 1)
+
+
+def test_an_import_and_a_start_enter_what_counts(tmp_path):
+    from roboarena_tables import load
+    from test_exchange import write
+
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.server.app import ArenaServer
+    from arena_robot.server.config import ServerConfig
+    from arena_robot.server.store.database import Database
+    from arena_robot.server.store.log import size
+    data = tmp_path / 'data'
+    assert main(['import', str(write(tmp_path)), '--output', str(tmp_path / 'out'),
+                 '--server-data', str(data)]) == 0
+    config = ServerConfig(data=data, port=0, site_port=-1, probe_period_s=3600.0)
+    with Database(config.database_url()) as database, database.read() as connection:
+        assert size(connection) == 2
+    other = ServerConfig(data=tmp_path / 'other', port=0, site_port=-1, probe_period_s=3600.0)
+    other.data.mkdir()
+    with Database(other.database_url()) as database:
+        load(database, tmp_path)
+    server = ArenaServer(other, SystemClock(), lambda a: '', lambda a: '')
+    server._housekeeping.open = lambda: None
+    with server:
+        assert server.log.size() == 2

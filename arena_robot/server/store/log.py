@@ -20,13 +20,17 @@ class LogEntry:
 
 def append(connection: Connection, session_id: str, body: str, now_ns: int) -> int:
     """Add an entry inside the caller's transaction and return its number."""
-    if connection.dialect.name == 'postgresql':
-        # Numbers have no gap: writers wait for each other until the end of the transaction.
-        connection.execute(sa.text('LOCK TABLE log IN EXCLUSIVE MODE'))
+    lock(connection)  # numbers have no gap
     number = size(connection)
     connection.execute(sa.insert(log).values(number=number, session_id=session_id, body=body,
                                              created_ns=now_ns))
     return number
+
+
+def lock(connection: Connection) -> None:
+    """Let other writers of the log wait until the end of the caller's transaction."""
+    if connection.dialect.name == 'postgresql':
+        connection.execute(sa.text('LOCK TABLE log IN EXCLUSIVE MODE'))
 
 
 def size(connection: Connection) -> int:

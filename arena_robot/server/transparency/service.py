@@ -28,6 +28,15 @@ class TransparencyLog:
         """Add an entry inside the caller's transaction and return its number."""
         return stored.append(connection, session_id, body, self._clock.now_ns())
 
+    def size(self) -> int:
+        """Return how many entries there are."""
+        with self._database.read() as connection:
+            return stored.size(connection)
+
+    def lock(self, connection: Connection) -> None:
+        """Let other writers wait until the end of the caller's transaction."""
+        stored.lock(connection)
+
     def head(self) -> SignedHead:
         """Return a signed head that covers every entry there is."""
         with self._lock:

@@ -71,7 +71,7 @@ def site(parts: SiteParts) -> FastAPI:
     _evaluation_pages(app, pages, parts)
     _owner_pages(app, pages, parts)
     _api(app, parts)
-    add_log(app, parts.log, parts.results)
+    add_log(app, parts.log)
     add_result_pages(app, pages, parts.results, parts.browse)
     add_downloads(app, pages, parts.browse)
     app.add_middleware(HeadAsGet)

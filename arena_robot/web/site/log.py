@@ -1,25 +1,64 @@
 """The server's log as JSON, for `arena verify` and for whoever watches it."""
 
+import json
+import threading
+from typing import Any
+
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 
 from arena_robot.core.errors import RankingError
-from arena_robot.ranking.as_json import as_json
-from arena_robot.server.results import Results
+from arena_robot.ranking.as_json import plain
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.methods import rank_comparable
 from arena_robot.server.transparency.service import TransparencyLog
+from arena_robot.server.transparency.verify import counted_comparisons
 
 
-def add_log(app: FastAPI, log: TransparencyLog, results: Results) -> None:
+class LogBundle:
+    """
+    The log with its standings as JSON, made once for each size of the log.
+
+    The standings are those of the bundle's own entries, so both are of one moment. Requests that
+    come while it is made wait for the same bytes.
+    """
+
+    def __init__(self, log: TransparencyLog) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._size = -1
+        self._body = b''
+
+    def body(self) -> bytes:
+        """Return the bytes of the JSON object."""
+        with self._lock:
+            if self._log.size() != self._size:
+                values = self._log.bundle()
+                values['standings'] = standings_of(values)
+                self._body = json.dumps(values, ensure_ascii=False, allow_nan=False,
+                                        separators=(',', ':')).encode()
+                self._size = values['head']['size']
+            return self._body
+
+
+def standings_of(bundle: dict[str, Any]) -> dict[str, Any]:
+    """Return scores and counts by Bradley–Terry, best first; {} when nothing can be compared."""
+    try:
+        found, _ = rank_comparable(Comparisons.from_words(counted_comparisons(bundle)), 'bt')
+    except RankingError:
+        return {}
+    rows = [{'policy': found.items[k], 'score': found.scores[k], 'n': int(found.counts[k])}
+            for k in found.order]
+    return {'method': found.method, 'standings': plain(rows)}
+
+
+def add_log(app: FastAPI, log: TransparencyLog) -> None:
     """Add the pages below ``/api/log``."""
+    kept = LogBundle(log)
 
     @app.get('/api/log')
     def bundle() -> Response:
-        values = log.bundle()
-        try:
-            values['standings'] = as_json(results.standings('bt')[0])
-        except RankingError:
-            values['standings'] = {}
-        return JSONResponse(values)
+        return Response(kept.body(), media_type='application/json')
 
     @app.get('/api/log/head')
     def head() -> Response:
