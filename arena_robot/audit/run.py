@@ -80,7 +80,8 @@ def audit_trace(judge: Judge, clip: Clip, trace: Trace, settings: AuditSettings,
         refused = {m: why for m, why in refused.items() if m in wanted}
     return EpisodeAudit(
         clip.name, judge.name, trace.model, trace.status.value, rule.name, epsilon,
-        settings.delta, clip.instruction, trace.detail, trace.mode, trace.calibrated,
+        settings.delta, clip.instruction, trace.detail, trace.mode,
+        trace.calibrated and judge.capabilities.calibrated,
         clip.interval_s, tuple(clip.frames), trace.clipped, success,
         tuple(np.round(clip.times_s, 6).tolist()), tuple(trace.phi.tolist()), metrics, refused,
         trace.raw)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from arena_robot.audit.aggregate import Fingerprint, Mean, PolicySummary
     from arena_robot.audit.run import AuditSettings
     from arena_robot.records.audit_file import EpisodeAudit
-    from arena_robot.reports.episode_audit import Agreement, FoundEpisode
+    from arena_robot.reports.episode_audit import AuditedSession, FoundEpisode
 
 
 def settings_of(words: Sequence[str]) -> tuple[tuple[str, Any], ...]:
@@ -41,15 +41,16 @@ def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
     from arena_robot.audit.aggregate import fingerprints, summaries
     from arena_robot.reports.episode_audit import (
         AuditJob,
-        agreement_of,
         audit_folder,
         audited,
+        audited_sessions,
         find_episodes,
         made,
     )
 
     job = AuditJob(args.judge, settings_of(args.param), settings, args.interval,
                    None if args.no_cache else args.cache.expanduser(), args.save)
+    _check_budget(args, job.params)
     made(job)
     found = [episode for place in args.place for episode in find_episodes(place)]
     with ProgressBar() as bar:
@@ -57,18 +58,25 @@ def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
                                    lambda done, a: bar.show(done, len(found), a.name))
     rows = [audited(f, a) for f, a in zip(found, audits, strict=True) if a.valid]
     tables, prints = summaries(rows, args.by_task), fingerprints(rows)
-    agreement = agreement_of(found, audits)
+    sessions = audited_sessions(found, audits)
     if args.plots:
         from arena_robot.reports.audit_plots import plot_curves, plot_fingerprints
         plot_curves(audits, args.plots / 'curves.png')
         plot_fingerprints(prints, args.plots / 'fingerprints.png')
-    report = {**_report(found, audits, tables, prints), **_agreement(agreement)}
+    report = {**_report(found, audits, tables, prints), **_agreement(sessions)}
     print(json.dumps(report, indent=2, allow_nan=False) if args.json
           else '\n'.join([_text(audits, tables, prints), *_agreement_text(report)]))
     bad = [a for a in audits if not a.valid]
     for audit in bad if not args.json else ():
         print(f'arena: {audit.name} was not judged: {audit.detail}', file=sys.stderr)
     return 1 if bad else 0
+
+
+def _check_budget(args: argparse.Namespace, params: Sequence[tuple[str, Any]]) -> None:
+    from arena_robot.core.errors import ConfigError
+    if dict(params).get('budget') is not None and (args.jobs > 1 or args.cluster):
+        raise ConfigError('each process would spend the whole budget: leave out --jobs and '
+                          '--cluster, or the budget')
 
 
 def _report(found: 'Sequence[FoundEpisode]', audits: 'Sequence[EpisodeAudit]',
@@ -81,12 +89,18 @@ def _report(found: 'Sequence[FoundEpisode]', audits: 'Sequence[EpisodeAudit]',
         'fingerprints': [dataclasses.asdict(p) for p in prints]}))
 
 
-def _agreement(found: 'Sequence[Agreement]') -> dict[str, Any]:
+def _agreement(sessions: 'Sequence[AuditedSession]') -> dict[str, Any]:
     from arena_robot.ranking.as_json import plain
-    from arena_robot.reports.episode_audit import agreement_rate, by_evaluator
+    from arena_robot.reports.episode_audit import (
+        agreement_rate,
+        agreements,
+        by_evaluator,
+        not_calibrated,
+    )
+    found = agreements(sessions)
     rate, decisive = agreement_rate(found)
     return {'agreement': plain({
-        'rate': rate, 'decisive': decisive,
+        'rate': rate, 'decisive': decisive, 'not_calibrated': not_calibrated(sessions),
         'sessions': [dataclasses.asdict(a) for a in found],
         'evaluators': [{**dataclasses.asdict(e), 'kind': e.kind.value}
                        for e in by_evaluator(found)]})}
@@ -94,9 +108,13 @@ def _agreement(found: 'Sequence[Agreement]') -> dict[str, Any]:
 
 def _agreement_text(report: dict[str, Any]) -> list[str]:
     told = report['agreement']
+    out = told['not_calibrated']
+    left_out = ['', f'sessions left out of preference against audit, because the judge is not '
+                f'calibrated there: {out}'] if out else []
     if not told['decisive']:
-        return []
-    lines = ['', f"evaluators and audit agree in {told['rate']:.0%} of {told['decisive']} "
+        return left_out
+    lines = [*left_out, '', f"evaluators and audit agree in {told['rate']:.0%} of "
+             f"{told['decisive']} "
              'sessions that are decisive for both']
     lines += [f"  {e['evaluator'] or 'no name'}: {e['agree']} of {e['decisive']}, "
               f"{e['kind']}"

@@ -1,7 +1,7 @@
 """
 Serve a judge under RoboMeter's HTTP protocol, for other programs.
 
-  arena judge serve --judge local --port 8000
+  arena judge serve --judge my_lab.judge:Brightness --port 8000
 """
 
 import argparse
@@ -13,8 +13,9 @@ HELP = "serve a judge under RoboMeter's HTTP protocol"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument('--judge', default='local', metavar='NAME',
-                        help='a name of `arena judge list`, or module:Class (default %(default)s)')
+    parser.add_argument('--judge', required=True, metavar='NAME',
+                        help='a name of `arena judge list`, or module:Class; '
+                             'one that needs a single view')
     parser.add_argument('--param', action='append', default=[], metavar='KEY=VALUE',
                         help='a setting of the judge; can be given again')
     parser.add_argument('--host', default='127.0.0.1', help='address (default %(default)s)')
@@ -23,14 +24,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until interrupted."""
-    from arena_robot.audit.judges import make_judge
     from arena_robot.audit.wire.robometer_server import RobometerServer
     from arena_robot.cli.audit_episodes import settings_of
     from arena_robot.core.errors import ConfigError
+    from arena_robot.reports.episode_audit import AuditJob, made
 
-    judge = make_judge(args.judge, dict(settings_of(args.param)))
+    job = AuditJob(args.judge, settings_of(args.param))
+    judge = made(job)
     try:
-        with RobometerServer(judge, args.host, args.port) as server:
+        with RobometerServer(judge, args.host, args.port, job.identity) as server:
             print(f'{judge.name} at {server.url}; Ctrl-C ends it', flush=True)
             threading.Event().wait()
     except OSError as error:

@@ -23,6 +23,7 @@ from arena_robot.records.audit_file import EpisodeAudit, write_audit
 from arena_robot.records.session_file import SessionFile, has_session, read_session, session_paths
 
 FULL = 0.995
+AuditedSession = tuple[SessionFile, EpisodeAudit, EpisodeAudit]
 
 
 @dataclass(frozen=True)
@@ -134,15 +135,19 @@ class Agreement:
 
     session: str
     evaluator: str
-    institution: str
+    station: str
     preference: str
     audit: str
     margin: float
 
 
 def audit_winner(a: EpisodeAudit, b: EpisodeAudit, margin: float) -> tuple[str, float]:
-    """Return A, B or TIE by final progress, then by PPL, and the difference; '' is undecidable."""
-    if not (a.valid and b.valid and a.phi and b.phi):
+    """
+    Return A, B or TIE by final progress, then by PPL, and the difference; '' is undecidable.
+
+    Progress that is not calibrated in one of them cannot be compared.
+    """
+    if not (a.valid and b.valid and a.phi and b.phi and a.calibrated and b.calibrated):
         return '', float('nan')
     for x, y in ((a.phi[-1], b.phi[-1]), (a.metrics.get('ppl'), b.metrics.get('ppl'))):
         if x is not None and y is not None and abs(x - y) > margin:
@@ -150,14 +155,19 @@ def audit_winner(a: EpisodeAudit, b: EpisodeAudit, margin: float) -> tuple[str, 
     return 'TIE', float(a.phi[-1] - b.phi[-1])
 
 
-def agreements(sessions: Sequence[tuple[SessionFile, EpisodeAudit, EpisodeAudit]],
-               margin: float = 0.1) -> list[Agreement]:
+def agreements(sessions: Sequence[AuditedSession], margin: float = 0.1) -> list[Agreement]:
     """Return preference against audit for the sessions that are judged and audited."""
     return list(_agreements(sessions, margin))
 
 
-def _agreements(sessions: Sequence[tuple[SessionFile, EpisodeAudit, EpisodeAudit]],
-                margin: float) -> Iterator[Agreement]:
+def not_calibrated(sessions: Sequence[AuditedSession]) -> int:
+    """Return the number of judged sessions left out because an audit is not calibrated there."""
+    return sum(session.verdict.preference is not None and bool(session.verdict.valid)
+               and a.valid and b.valid and not (a.calibrated and b.calibrated)
+               for session, a, b in sessions)
+
+
+def _agreements(sessions: Sequence[AuditedSession], margin: float) -> Iterator[Agreement]:
     for session, a, b in sessions:
         preference = session.verdict.preference
         winner, by = audit_winner(a, b, margin)
@@ -166,15 +176,15 @@ def _agreements(sessions: Sequence[tuple[SessionFile, EpisodeAudit, EpisodeAudit
                             preference.value, winner, by)
 
 
-def agreement_of(found: Sequence[FoundEpisode], audits: Sequence[EpisodeAudit],
-                 margin: float = 0.1) -> list[Agreement]:
-    """Return preference against audit for the sessions among some episodes."""
+def audited_sessions(found: Sequence[FoundEpisode], audits: Sequence[EpisodeAudit]
+                     ) -> list[AuditedSession]:
+    """Return the sessions among some episodes of which A and B are audited."""
     sessions: dict[Path, dict[str, EpisodeAudit]] = {}
     for episode, audit in zip(found, audits, strict=True):
         if has_session(episode.folder.parent):
             sessions.setdefault(episode.folder.parent, {})[episode.folder.name] = audit
-    return agreements([(read_session(folder), slots['A'], slots['B'])
-                       for folder, slots in sessions.items() if {'A', 'B'} <= set(slots)], margin)
+    return [(read_session(folder), slots['A'], slots['B'])
+            for folder, slots in sessions.items() if {'A', 'B'} <= set(slots)]
 
 
 def by_evaluator(found: Sequence[Agreement]) -> list[EvaluatorAgreement]:

@@ -15,6 +15,7 @@ from arena_robot.reports.episode_audit import (
     agreement_rate,
     agreements,
     audited,
+    not_calibrated,
 )
 from arena_robot.reports.tournament_records import Record
 
@@ -24,7 +25,11 @@ STILL_S = 3.0
 
 @dataclass(frozen=True)
 class JudgedTournament:
-    """One judge's audits: a summary per policy, agreement with the evaluators."""
+    """
+    One judge's audits: a summary per policy, agreement with the evaluators.
+
+    ``not_calibrated`` sessions are left out of the agreement: the judge has no scale there.
+    """
 
     judge: str
     convention: str
@@ -32,6 +37,7 @@ class JudgedTournament:
     agreements: Sequence[Agreement]
     rate: float
     decisive: int
+    not_calibrated: int
 
     @property
     def against(self) -> list[Agreement]:
@@ -74,7 +80,7 @@ def _judged(judge: str, rows: Sequence[tuple[Record, dict[str, EpisodeAudit]]]
     found = agreements(pairs)
     rate, decisive = agreement_rate(found)
     return JudgedTournament(judge, next((s['A'].convention for _, s in rows if 'A' in s), ''),
-                            summaries(audits), found, rate, decisive)
+                            summaries(audits), found, rate, decisive, not_calibrated(pairs))
 
 
 def marks(audit: EpisodeAudit) -> dict[str, list[tuple[float, float]]]:

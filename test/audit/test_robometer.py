@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from wire_rig import TRUTH, Brightness, Server, clip, frame
 
-from arena_robot.audit.base import Pair, identity_of
+from arena_robot.audit.base import Capabilities, Pair, identity_of
+from arena_robot.audit.simple import GoalDistance
 from arena_robot.audit.wire.robometer import FRAMES, RobometerJudge
 from arena_robot.audit.wire.robometer_server import RobometerServer
+from arena_robot.cli.main import main
+from arena_robot.core.errors import ConfigError
 
 
 def test_robometer_client_and_server_of_ours():
@@ -66,6 +69,25 @@ def test_another_model_at_the_same_address_is_another_judge():
     told = [server.model_info()['identity'] for server in servers]
     assert told[0] == told[1]
     assert len(set(told)) == 4
+
+
+class OneView(Brightness):
+    capabilities = Capabilities(views=('wrist',))
+
+    def progress(self, clip):
+        assert list(clip.frames) == ['wrist']
+        return super().progress(clip)
+
+
+def test_a_judge_that_needs_more_than_a_request_has_is_refused(capsys):
+    with RobometerServer(OneView()) as server:
+        assert RobometerJudge(server.url).progress(clip()).valid
+    with pytest.raises(ConfigError, match='goal picture'):
+        RobometerServer(GoalDistance())
+    assert main(['judge', 'serve', '--judge', 'local', '--port', '0']) == 2
+    assert 'needs the views right, wrist' in capsys.readouterr().err
+    with pytest.raises(SystemExit, match='2'):
+        main(['judge', 'serve'])
 
 
 def good(row):

@@ -20,12 +20,13 @@ from arena_robot.core.verdict import Verdict
 from arena_robot.recording.episode.clip import read_clip
 from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 from arena_robot.records.audit_file import audits_of, read_audit
-from arena_robot.records.session_file import SessionFile, write_session
+from arena_robot.records.session_file import SessionFile, read_session, write_session
 from arena_robot.reports.episode_audit import (
     AuditJob,
     FoundEpisode,
     agreement_rate,
     agreements,
+    not_calibrated,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -216,4 +217,37 @@ def test_preference_against_audit():
     found = agreements(rows)
     assert [f.audit for f in found] == ['A', 'A', 'TIE', 'TIE', 'B']
     assert agreement_rate(found) == (2 / 3, 3)
+    assert [f.station for f in found] == ['lab'] * 5
     assert FoundEpisode(Path('x')).success is None
+    assert not_calibrated(rows) == 0
+    away = [(s, dataclasses.replace(a, calibrated=False), b) for s, a, b in rows]
+    assert agreements(away) == []
+    assert not_calibrated(away) == 5
+    assert not_calibrated([(s, a, dataclasses.replace(b, calibrated=False))
+                           for s, a, b in rows[:2]]) == 2
+
+
+def test_uncalibrated_sessions_say_nothing_of_the_evaluator(sessions, capsys):
+    try:
+        for name in ('one', 'two'):
+            verdict = Verdict(preference=Preference.A, valid=True, progress_a=1.0, progress_b=0.5)
+            write_session(sessions / name, dataclasses.replace(
+                read_session(sessions / name), verdict=verdict))
+        assert audit(sessions, '--judge', 'elapsed', '--no-cache', '--json') == 0
+        told = json.loads(capsys.readouterr().out)['agreement']
+        assert (told['not_calibrated'], told['sessions'], told['evaluators']) == (2, [], [])
+        assert audit(sessions, '--judge', 'elapsed', '--no-cache') == 0
+        assert 'calibrated there: 2' in capsys.readouterr().out
+    finally:
+        for name in ('one', 'two'):
+            write_session(sessions / name, dataclasses.replace(
+                read_session(sessions / name), verdict=Verdict(progress_a=1.0, progress_b=0.5)))
+
+
+def test_a_budget_is_for_one_process(sessions, capsys, monkeypatch):
+    monkeypatch.setenv('ARENA_MODEL_URL', 'http://127.0.0.1:9')
+    monkeypatch.setenv('ARENA_MODEL', 'm')
+    words = ('--judge', 'gvl', '--param', 'budget=2', '--param', 'price_in=1')
+    for more in (('--jobs', 4), ('--cluster', 'dask://127.0.0.1:9')):
+        assert audit(sessions, *words, *more) == 2
+        assert 'each process would spend' in capsys.readouterr().err

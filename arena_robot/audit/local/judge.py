@@ -39,7 +39,8 @@ class LocalJudge:
         self.model: LocalModel = read_model(path)
         self.identity = hashlib.sha256(path.read_bytes()).hexdigest()
         card = self.model.card
-        self.capabilities = Capabilities(interval_s=card.interval_s)
+        self.capabilities = Capabilities(interval_s=card.interval_s,
+                                         views=tuple(self.model.views))
         self.label = (f'local {card.version}, {card.episodes} episodes of {len(card.tasks)} '
                       f'tasks, seed {card.seed}')
         self._matcher = TaskMatcher(self.model.instructions)

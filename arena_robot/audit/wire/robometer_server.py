@@ -17,7 +17,7 @@ from typing_extensions import Self
 from arena_robot.audit.base import Judge
 from arena_robot.audit.wire.robometer import frames_in
 from arena_robot.core.clip import Clip
-from arena_robot.core.errors import ArenaError, ModelBadReply
+from arena_robot.core.errors import ArenaError, ConfigError, ModelBadReply
 
 log = logging.getLogger(__name__)
 
@@ -29,10 +29,17 @@ class RobometerServer:
     Serves ``judge`` on ``host:port`` (0: any free one) while it is open.
 
     ``identity`` is all that its answers depend on; without one each server counts as another.
+    ConfigError for a judge that needs several views, or a goal picture.
     """
 
     def __init__(self, judge: Judge, host: str = '127.0.0.1', port: int = 0,
                  identity: str = '') -> None:
+        can = judge.capabilities
+        if len(can.views) > 1 or can.needs_goal:
+            need = f'the views {", ".join(can.views)}' if len(can.views) > 1 else 'a goal picture'
+            raise ConfigError(f"the judge '{judge.name}' needs {need}; a request of this protocol "
+                              'has one view and no goal: serve another judge')
+        self._view = can.views[0] if can.views else 'left'
         self._judge, self._address = judge, (host, port)
         self._identity = hashlib.sha256((identity or uuid4().hex).encode()).hexdigest()
         self._turn = threading.Lock()
@@ -96,7 +103,7 @@ class RobometerServer:
         except (ValueError, KeyError, TypeError) as error:
             raise ModelBadReply(f'{name} is not a sample: {error!r}') from error
         times_s = np.arange(len(frames), dtype=np.float64) * self._judge.capabilities.interval_s
-        clip = Clip(task, times_s, {'left': frames}, name=str(trajectory.get('id', '')))
+        clip = Clip(task, times_s, {self._view: frames}, name=str(trajectory.get('id', '')))
         with self._turn:
             trace = self._judge.progress(clip)
         if not trace.valid:
