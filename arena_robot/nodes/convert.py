@@ -29,7 +29,6 @@ from arena_robot.core.observation import (
 )
 from arena_robot.safety.kinematics import rpy_of
 
-KNUCKLE_CLOSED = 0.7929
 _SECOND_NS = 1_000_000_000
 
 

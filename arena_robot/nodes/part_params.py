@@ -30,3 +30,5 @@ class CommandedParams(PartParams):
         0.2, 'age above which a command is refused', 0.01, 5.0, unit='s')
     accept_unstamped: bool = param(
         False, 'accept commands without a stamp too, which a played bag may send')
+    publish_tf: bool = param(
+        True, 'publish tf and tf_static; false where a robot_state_publisher does')

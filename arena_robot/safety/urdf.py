@@ -9,7 +9,10 @@ from arena_robot.safety.robots import Robot, robot_of
 SHAPES = ((0.09, 0.14, 0.07), (0.06, 0.28, -0.19), (0.06, 0.12, 0.0), (0.06, 0.20, -0.12),
           (0.06, 0.12, 0.0), (0.05, 0.26, -0.26), (0.05, 0.08, 0.0), (0.045, 0.06, 0.05),
           (0.03, 0.01, 0.0))
-KNUCKLE_CLOSED = 0.8
+# Knuckle joint (rad) of a closed Robotiq 2F-85; its place (m) in the gripper's base link. It turns
+# about the negative y axis.
+KNUCKLE_CLOSED = 0.7929
+KNUCKLE_PLACE = (0.0306, 0.0, 0.0549)
 
 
 def urdf(robot_type: str, prefix: str = '') -> str:
@@ -59,8 +62,9 @@ def _gripper(name: str, prefix: str) -> Iterator[str]:
     yield _link(base, 0.04, 0.1, 0.05)
     yield _link(f'{knuckle}_link', 0.01, 0.05, 0.03)
     yield _fixed(f'{before}robotiq_85_base_joint', f'{name}_link{DOF + 1}', base, 0.0)
+    x, y, z = KNUCKLE_PLACE
     yield (f'<joint name="{knuckle}_joint" type="revolute"><parent link="{base}"/>'
-           f'<child link="{knuckle}_link"/><origin xyz="0.0306 0 0.0549" rpy="0 0 0"/>'
+           f'<child link="{knuckle}_link"/><origin xyz="{x!r} {y!r} {z!r}" rpy="0 0 0"/>'
            f'<axis xyz="0 -1 0"/><limit lower="0.0" upper="{KNUCKLE_CLOSED}" velocity="2.0" '
            'effort="50.0"/></joint>')
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 from geometry_msgs.msg import TransformStamped
+from rclpy.publisher import Publisher
 from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 
@@ -9,7 +10,7 @@ from arena_robot.core.observation import DOF, Floats
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.arm.params import ArmParams
 from arena_robot.nodes.part_node import PartNode
-from arena_robot.safety.robots import robot_of
+from arena_robot.safety.robots import Robot, robot_of
 from arena_robot.safety.urdf import joint_origins, urdf
 
 
@@ -18,6 +19,7 @@ class ArmTransforms:
     Publishes the URDF on ``robot_description`` (latched) and the links' poses on ``tf``.
 
     Frames are those of the joint names, such as ``left_panda_link0`` to ``left_panda_link8``.
+    With ``publish_tf: false`` the links' poses are left to a robot_state_publisher.
     """
 
     def __init__(self, node: PartNode[ArmParams]) -> None:
@@ -26,10 +28,16 @@ class ArmTransforms:
         arm = robot.arm_name(v.arm_prefix)
         self._links = [f'{arm}_link{i}' for i in range(DOF + 2)]
         self._origins = joint_origins(robot)
-        self._tf = node.keep(qos.publisher(node, TFMessage, 'tf', qos.STREAM))
-        self._static = node.keep(qos.publisher(node, TFMessage, 'tf_static', qos.LATCHED))
+        self._tf: Publisher | None = None
         self._text = node.keep(qos.publisher(node, String, 'robot_description', qos.LATCHED))
         self._text.publish(String(data=urdf(v.robot_type, v.arm_prefix)))
+        if v.publish_tf:
+            self._tf = node.keep(qos.publisher(node, TFMessage, 'tf', qos.STREAM))
+            self._publish_static(node, robot)
+
+    def _publish_static(self, node: PartNode[ArmParams], robot: Robot) -> None:
+        v = node.params
+        self._static = node.keep(qos.publisher(node, TFMessage, 'tf_static', qos.LATCHED))
         before = f'{v.arm_prefix}_' if v.arm_prefix else ''
         stamp_ns = node.get_clock().now().nanoseconds
         self._static.publish(TFMessage(transforms=[
@@ -40,7 +48,7 @@ class ArmTransforms:
 
     def publish(self, q: Floats, stamp_ns: int) -> None:
         """Publish the links' poses for the joints ``q`` (7,) rad, while somebody listens."""
-        if self._tf.get_subscription_count():
+        if self._tf and self._tf.get_subscription_count():
             self._tf.publish(TFMessage(transforms=[
                 transform(stamp_ns, self._links[i], self._links[i + 1], place, roll, float(q[i]))
                 for i, (place, roll) in enumerate(self._origins)]))

@@ -25,6 +25,7 @@ from arena_robot.drivers.base import Gripper, Part
 from arena_robot.nodes import backends, convert, diagnostics, qos
 from arena_robot.nodes.command_stamps import CommandStamps
 from arena_robot.nodes.gripper.params import GripperParams
+from arena_robot.nodes.gripper.transforms import KnuckleTransform
 from arena_robot.nodes.parameters import Current
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
@@ -65,6 +66,7 @@ class GripperNode(PartNode[GripperParams]):
         self._commanded_ns: int | None = None
         self._goals, self._force = 0, 0.0
         self._joints = self.keep(qos.publisher(self, JointState, 'joint_states'))
+        self._knuckle = KnuckleTransform(self, self.frame)
         self._state = self.keep(qos.publisher(self, GripperStateMessage, '~/gripper_state',
                                               qos.STATE))
         self._stamps = CommandStamps(self)
@@ -104,6 +106,7 @@ class GripperNode(PartNode[GripperParams]):
         stamp_ns = self.timeline.to_ros(state.stamp_ns)
         self._joints.publish(convert.joint_state(stamp_ns, self.frame, [self.joint],
                                                  np.array([self.knuckle(state.position)])))
+        self._knuckle.publish(self.knuckle(state.position), stamp_ns)
         message = convert.gripper_state_message(state, stamp_ns, self.frame)
         message.command_age_s = self._command_age_s()
         self._state.publish(message)

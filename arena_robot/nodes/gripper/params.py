@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from arena_robot.nodes import convert
 from arena_robot.nodes.parameters import param
 from arena_robot.nodes.part_params import CommandedParams
+from arena_robot.safety.urdf import KNUCKLE_CLOSED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class GripperParams(CommandedParams):
     publish_rate: float = param(
         50.0, 'rate of joint_states and gripper_state', 1.0, 500.0, unit='Hz')
     gripper_closed_position: float = param(
-        convert.KNUCKLE_CLOSED, 'knuckle joint position when closed', 0.1, 1.0, unit='rad')
+        KNUCKLE_CLOSED, 'knuckle joint position when closed', 0.1, 1.0, unit='rad')
     speed: float = param(
         0.5, 'closing speed, as a fraction of the largest', 0.0, 1.0, live=True)
     force: float = param(
