@@ -87,6 +87,13 @@ def write_tables(folder: Path, sessions: Iterable[RoboArenaSession]) -> tuple[Pa
     return paths
 
 
+def harmless(value: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula: a quote stands before one."""
+    if isinstance(value, str) and value.lstrip("'").startswith(FORMULA):
+        return f"'{value}"
+    return value
+
+
 def _rollouts(path: Path, sessions: Mapping[str, RoboArenaSession], skipped: set[str],
               refused: list[str]) -> dict[str, list[RoboArenaRollout]]:
     found: dict[str, list[RoboArenaRollout]] = {}
@@ -130,13 +137,6 @@ def _rollout_row(s: RoboArenaSession, r: RoboArenaRollout) -> tuple[Any, ...]:
             r.progress, r.steps, r.camera, r.letter, r.latency_s)
 
 
-def _harmless(value: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula: a quote stands before one."""
-    if isinstance(value, str) and value.lstrip("'").startswith(FORMULA):
-        return f"'{value}"
-    return value
-
-
 def _as_typed(value: str) -> str:
     return value[1:] if value.startswith("'") and value.lstrip("'").startswith(FORMULA) else value
 
@@ -145,5 +145,5 @@ def _write(path: Path, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) 
     lines = io.StringIO(newline='')
     writer = csv.writer(lines)
     writer.writerow(columns)
-    writer.writerows(tuple(map(_harmless, row)) for row in rows)
+    writer.writerows(tuple(map(harmless, row)) for row in rows)
     write_text(path, lines.getvalue())

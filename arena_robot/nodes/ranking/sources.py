@@ -3,7 +3,7 @@
 import json
 import logging
 import urllib.request
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from arena_robot.core.iso_time import to_iso
 from arena_robot.records.roboarena_csv import read_folder, table_paths
 from arena_robot.records.session_file import comparisons_below, session_paths
 from arena_robot.server.results import Results
+from arena_robot.server.store.browse import COUNTED_MARKS
 from arena_robot.server.store.database import Database
 
 TIMEOUT_S = 10.0
@@ -85,29 +86,35 @@ class SiteSource:
 
     def __init__(self, address: str) -> None:
         self._address = address.rstrip('/')
-        self._kept: dict[str, dict[str, Any]] = {}
+        self._version: Hashable = None
+        self._kept: list[Comparison] = []
 
     def version(self) -> Hashable:
-        """Return the newest evaluation's id."""
+        """Return the size of the log, which grows with withdrawals too, and the newest id."""
         newest = self._get('/api/evaluations?limit=1')['evaluations']
-        return newest[0]['id'] if newest else ''
+        return self._get('/api/log/head')['size'], newest[0]['id'] if newest else ''
 
     def comparisons(self) -> list[Comparison]:
-        """Return the verdicts; only pages with something new are fetched."""
-        key = ''
-        while True:
-            page = self._get(f'/api/evaluations?limit=200&before={key}')
-            fresh = [e for e in page['evaluations'] if e['id'] not in self._kept]
-            self._kept |= {e['id']: e for e in fresh}
-            key = page['next']
-            if not key or not fresh:
-                break
-        rows = sorted(self._kept.values(), key=lambda e: (e['created_ns'], e['id']))
-        return [_comparison(e) for e in rows
-                if e['valid'] and e['preference'] and e['policy_a'] != e['policy_b']]
+        """Return the verdicts; all pages are fetched again when the version changed."""
+        version = self.version()
+        if version != self._version:
+            rows = sorted(self._pages(), key=lambda e: (e['created_ns'], e['id']))
+            self._kept = [_comparison(e) for e in rows if e['valid'] and e['preference']
+                          and e['mark'] in COUNTED_MARKS and e['policy_a'] != e['policy_b']]
+            self._version = version
+        return list(self._kept)
 
     def close(self) -> None:
         """Do nothing: nothing is open."""
+
+    def _pages(self) -> Iterator[dict[str, Any]]:
+        key = ''
+        while True:
+            page = self._get(f'/api/evaluations?limit=200&before={key}')
+            yield from page['evaluations']
+            if not page['next'] or page['next'] == key:
+                return
+            key = page['next']
 
     def _get(self, path: str) -> Any:
         try:

@@ -30,6 +30,7 @@ MARKS = {
     'invalid': 'marked by the evaluator; it does not count',
     'incomplete': 'it was never proven to have taken place; it does not count',
 }
+COUNTED_MARKS = ('', 'imported')
 OUTCOMES = ('A', 'B', 'TIE', 'invalid')
 
 
@@ -62,6 +63,11 @@ class Evaluation:
     nonce: str
     verdict: Verdict
     mark: str = ''
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether the verdict, if there is one, counts in the rankings."""
+        return self.verdict.valid and self.mark in COUNTED_MARKS
 
     def plain(self) -> dict[str, Any]:
         """Return the evaluation as flat JSON values."""

@@ -19,7 +19,7 @@ from arena_robot.core.verdict import Verdict, to_plain
 from arena_robot.records.roboarena import RoboArenaRollout, RoboArenaSession
 from arena_robot.server.base import PolicyState, SessionState
 from arena_robot.server.categories import categorise
-from arena_robot.server.store.browse import mark_column, public_pair
+from arena_robot.server.store.browse import COUNTED_MARKS, mark_column, public_pair
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import accounts, episodes, policies, sessions, stations
 
@@ -159,7 +159,7 @@ def _rollouts(connection: Connection) -> Iterable[tuple[str, RoboArenaRollout]]:
 
 def _evaluation(row: Any, played: Sequence[RoboArenaRollout]) -> RoboArenaSession:
     return RoboArenaSession(
-        row.id, row.a, row.b, bool(row.valid) and row.mark in ('', 'imported'),
+        row.id, row.a, row.b, bool(row.valid) and row.mark in COUNTED_MARKS,
         Preference(row.preference) if row.preference else None, row.institution, row.who,
         _time(row.created_ns), _time(row.ended_ns), row.explanation,
         origin=row.mark or 'relayed', rollouts=tuple(played))

@@ -13,18 +13,19 @@ from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from fastapi.templating import Jinja2Templates
 
 from arena_robot.core.iso_time import to_iso, to_utc
+from arena_robot.records.roboarena_csv import harmless
 from arena_robot.server.store.browse import MOST, Browse, Evaluation, Filter
 
 # Columns of the table, as `arena rank --sessions` reads them, and what each one holds.
 COLUMNS = {
     'session_uuid': 'the session', 'institution': 'where it was evaluated',
-    'created': 'when it began, ISO 8601 in UTC', 'valid': '1 if the comparison was fair, else 0',
+    'created': 'when it began, ISO 8601 in UTC', 'valid': '1 if it counts, else 0',
     'preference': 'A, B or TIE; empty if there is none', 'policy_a': 'the policy in slot A',
     'policy_b': 'the policy in slot B', 'progress_a': 'how far A got, 0 to 1',
     'progress_b': 'how far B got, 0 to 1', 'category': 'kind of task, from its words',
     'instruction': 'the task as the evaluator typed it',
-    'feedback_text': 'why one was preferred, as the evaluator typed it'}
-FORMULA = ('=', '+', '-', '@', '\t', '\r')
+    'feedback_text': 'why one was preferred, as the evaluator typed it',
+    'mark': 'imported, or why it does not count; empty if it counts and passed the relay'}
 FEED = 30
 NOT_XML = re.compile('[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 
@@ -46,9 +47,9 @@ def csv_lines(browse: Browse) -> Iterator[str]:
     for e in every(browse):
         said = e.verdict
         yield _line([e.id, e.institution, to_iso(e.created_ns) if e.created_ns else '',
-                     int(said.valid), said.preference.value if said.preference else '',
+                     int(e.counts), said.preference.value if said.preference else '',
                      e.policy_a, e.policy_b, _share(said.progress_a), _share(said.progress_b),
-                     e.category, _text(e.prompt), _text(said.explanation)])
+                     e.category, e.prompt, said.explanation, e.mark])
 
 
 def json_lines(browse: Browse) -> Iterator[str]:
@@ -104,13 +105,8 @@ def _download(lines: Iterator[str], media_type: str, name: str) -> Response:
 
 def _line(values: Sequence[object]) -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator='\n').writerow(values)
+    csv.writer(out, lineterminator='\n').writerow(list(map(harmless, values)))
     return out.getvalue()
-
-
-def _text(text: str) -> str:
-    # A spreadsheet would compute it.
-    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def _share(value: float | None) -> str:
