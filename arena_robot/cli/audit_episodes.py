@@ -45,7 +45,9 @@ def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
         audited,
         audited_sessions,
         find_episodes,
+        intervals,
         made,
+        not_comparable,
     )
 
     job = AuditJob(args.judge, settings_of(args.param), settings, args.interval,
@@ -56,16 +58,18 @@ def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
     with ProgressBar() as bar:
         audits = workers(args).map(functools.partial(audit_folder, job=job), found,
                                    lambda done, a: bar.show(done, len(found), a.name))
-    rows = [audited(f, a) for f, a in zip(found, audits, strict=True) if a.valid]
+    refused = not_comparable(audits)
+    rows = [audited(f, a, refused) for f, a in zip(found, audits, strict=True) if a.valid]
     tables, prints = summaries(rows, args.by_task), fingerprints(rows)
     sessions = audited_sessions(found, audits)
     if args.plots:
         from arena_robot.reports.audit_plots import plot_curves, plot_fingerprints
         plot_curves(audits, args.plots / 'curves.png')
         plot_fingerprints(prints, args.plots / 'fingerprints.png')
-    report = {**_report(found, audits, tables, prints), **_agreement(sessions)}
+    report = {**_report(found, audits, tables, prints), 'intervals_s': intervals(audits),
+              'refused': refused, **_agreement(sessions)}
     print(json.dumps(report, indent=2, allow_nan=False) if args.json
-          else '\n'.join([_text(audits, tables, prints), *_agreement_text(report)]))
+          else '\n'.join([_text(audits, tables, prints, report), *_agreement_text(report)]))
     bad = [a for a in audits if not a.valid]
     for audit in bad if not args.json else ():
         print(f'arena: {audit.name} was not judged: {audit.detail}', file=sys.stderr)
@@ -126,12 +130,14 @@ def _agreement_text(report: dict[str, Any]) -> list[str]:
 
 
 def _text(audits: 'Sequence[EpisodeAudit]', tables: 'Sequence[PolicySummary]',
-          prints: 'Sequence[Fingerprint]') -> str:
+          prints: 'Sequence[Fingerprint]', report: dict[str, Any]) -> str:
     first = next((a for a in audits if a.valid), None)
     if first is None:
         return 'no episode could be judged'
-    interval = f'{first.interval_s:.2g} s' if first.interval_s else 'one frame'
-    lines = [f'judge {first.judge} ({first.model}), a frame every {interval}; OPD convention '
+    low, high = (f'{s:.2g}' for s in report['intervals_s'] or (0, 0))
+    every = 'one frame' if not report['intervals_s'] else \
+        f'a frame every {low} s' if low == high else f'a frame every {low} to {high} s'
+    lines = [f'judge {first.judge} ({first.model}), {every}; OPD convention '
              f'{first.convention}, stagnation below {first.epsilon:g}; percent']
     lines += _block('all episodes', tables, lambda t: t.overall, ('mp', 'ppl', 'cra', 'str'))
     if any(t.labelled for t in tables):
@@ -141,6 +147,8 @@ def _text(audits: 'Sequence[EpisodeAudit]', tables: 'Sequence[PolicySummary]',
     reasons = sorted({f'{m.upper()}: {why}' for a in audits for m, why in a.refused.items()})
     lines += ['', 'not computed for some episodes:', *(f'  {r}' for r in reasons)] \
         if reasons else []
+    if report['refused']:
+        lines += ['', 'PPL and STR are not in the tables: ' + report['refused']['ppl']]
     shown = [p for p in prints if any(z is not None for z in p.z.values())]
     if shown:
         lines += ['', 'failure fingerprints: standard deviations from the mean of the policies, '

@@ -2,8 +2,9 @@
 
 import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,6 +24,7 @@ from arena_robot.records.audit_file import EpisodeAudit, write_audit
 from arena_robot.records.session_file import SessionFile, has_session, read_session, session_paths
 
 FULL = 0.995
+SAME_INTERVAL = 0.01
 AuditedSession = tuple[SessionFile, EpisodeAudit, EpisodeAudit]
 
 
@@ -97,10 +99,32 @@ def audit_folder(found: FoundEpisode, job: AuditJob) -> EpisodeAudit:
     return audit
 
 
-def audited(found: FoundEpisode, audit: EpisodeAudit) -> Audited:
-    """Return an audit as the tables take it; the task is the instruction without its colours."""
+def intervals(audits: Sequence[EpisodeAudit]) -> tuple[float, float] | None:
+    """Return the shortest and the longest time between frames, None when there is none."""
+    found = [a.interval_s for a in audits if a.valid and a.interval_s]
+    return (min(found), max(found)) if found else None
+
+
+def not_comparable(audits: Sequence[EpisodeAudit]) -> dict[str, str]:
+    """Return the metrics that depend on the time between frames, where it differs, with why."""
+    span = intervals(audits)
+    if span is None or span[1] <= span[0] * (1.0 + SAME_INTERVAL):
+        return {}
+    longest = ceil(100.0 * span[1]) / 100.0
+    return dict.fromkeys(('ppl', 'str', 'sqs'), (
+        f'the time between frames differs, {span[0]:.3g} to {span[1]:.3g} s; `--interval '
+        f'{longest:g}` makes it the same'))
+
+
+def audited(found: FoundEpisode, audit: EpisodeAudit, refused: Container[str] = ()) -> Audited:
+    """
+    Return an audit as the tables take it, without the metrics ``refused`` there.
+
+    The task is the instruction without its colours.
+    """
     return Audited(audit.name, found.session, found.policy or found.folder.name,
-                   ' '.join(words(audit.instruction)), found.success, audit.metrics)
+                   ' '.join(words(audit.instruction)), found.success,
+                   {m: None if m in refused else v for m, v in audit.metrics.items()})
 
 
 def made(job: AuditJob) -> Judge:

@@ -16,6 +16,7 @@ from arena_robot.reports.episode_audit import (
     agreements,
     audited,
     not_calibrated,
+    not_comparable,
 )
 from arena_robot.reports.tournament_records import Record
 
@@ -70,9 +71,10 @@ def judged(records: Sequence[Record]) -> list[JudgedTournament]:
 
 def _judged(judge: str, rows: Sequence[tuple[Record, dict[str, EpisodeAudit]]]
             ) -> JudgedTournament:
+    refused = not_comparable([a for _, slots in rows for a in slots.values()])
     audits = [audited(FoundEpisode(record.folder / r.slot, record.session.session_id, r.policy,
                                    None if r.progress is None else r.progress >= 0.995),
-                      slots[r.slot])
+                      slots[r.slot], refused)
               for record, slots in rows for r in record.rollouts
               if r.slot in slots and slots[r.slot].valid]
     pairs = [(record.session, slots['A'], slots['B']) for record, slots in rows

@@ -244,6 +244,31 @@ def test_uncalibrated_sessions_say_nothing_of_the_evaluator(sessions, capsys):
                 read_session(sessions / name), verdict=Verdict(progress_a=1.0, progress_b=0.5)))
 
 
+class FourFrames(OracleJudge):
+    """A judge that sees at most four frames of an episode, so long ones at longer times."""
+
+    capabilities = Capabilities(max_frames=4)
+
+
+def test_metrics_at_different_intervals_are_not_in_one_mean(sessions, capsys):
+    words = ('--judge', 'test_audit_episodes:FourFrames', '--no-cache')
+    assert audit(sessions, *words, '--json') == 0
+    told = json.loads(capsys.readouterr().out)
+    low, high = told['intervals_s']
+    assert high > 1.5 * low
+    assert {m: told['policies'][0]['overall'][m]['count'] for m in ('mp', 'ppl', 'str')} == {
+        'mp': 2, 'ppl': 0, 'str': 0}
+    assert told['policies'][0]['overall']['str']['mean'] is None
+    assert told['episodes'][0]['metrics']['ppl'] is not None
+    assert audit(sessions, *words) == 0
+    assert 'PPL and STR are not in the tables' in capsys.readouterr().out
+    asked = told['refused']['str'].split('--interval ')[1].split('`')[0]
+    assert audit(sessions, *words, '--json', '--interval', asked) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again['refused'] == {}
+    assert again['policies'][0]['overall']['str']['count'] == 2
+
+
 def test_a_budget_is_for_one_process(sessions, capsys, monkeypatch):
     monkeypatch.setenv('ARENA_MODEL_URL', 'http://127.0.0.1:9')
     monkeypatch.setenv('ARENA_MODEL', 'm')
