@@ -3,8 +3,9 @@ A benchmark for judges: they say which of two instants of an episode is farther 
 
 Tuples are drawn as appendix F of the paper says, from clips with known progress: only within
 phases in which it is monotone; the hop is the change as a share of what was left (up) or reached
-(down); bins are small (to 1/3), medium (to 2/3), large; half the pairs go down. Frame distances
-vary within each bin, so that time is no short cut. A tie, or no answer, is wrong.
+(down); bins are small (to 1/3), medium (to 2/3), large; half the pairs go down. Each phase is also
+read backwards, so a pair that goes down may be of a phase that rises: the phase's own direction
+is kept and scored apart. Frame distances vary within each bin. A tie, or no answer, is wrong.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from arena_robot.core.observation import Floats, Pixels
 from arena_robot.records.labelled_clip import LabelledClip
 
 BINS = ('small', 'medium', 'large')
+PHASES: Mapping[str, int] = {'falling': -1, 'rising': 1}
 LEAST = 0.03
 DRAWS = 1000
 SETTING = 'simulated'
@@ -25,7 +27,11 @@ SETTING = 'simulated'
 
 @dataclass(frozen=True)
 class BenchPair:
-    """One question: a pair with its ``sign`` (+1 or -1), hop, bin and frame distance."""
+    """
+    One question: a pair with its ``sign`` (+1 or -1), hop, bin and frame distance.
+
+    ``gap`` is negative for a pair that is read backwards, 0 where it is not known.
+    """
 
     pair: Pair
     sign: int
@@ -35,10 +41,19 @@ class BenchPair:
     episode: str
     setting: str = SETTING
 
+    @property
+    def phase(self) -> int:
+        """+1 when progress rose with time between the two, -1 when it fell, 0 unknown."""
+        return self.sign * int(np.sign(self.gap))
+
 
 @dataclass(frozen=True)
 class BenchScore:
-    """Share of right answers in a bin (or ``all``: the mean of the bins), 95 % interval, n."""
+    """
+    Share of right answers in a bin, 95 % interval, n.
+
+    Or of ``all``, the mean of the bins, or of the phases ``falling`` or ``rising``.
+    """
 
     bin: str
     accuracy: float
@@ -182,3 +197,24 @@ def bench_scores(pairs: Sequence[BenchPair], right: Sequence[bool], seed: int = 
     sizes = [*counts.sum(axis=0).astype(int).tolist(), len(pairs)]
     return [BenchScore(name, value, float(a), float(b), n) for name, value, a, b, n in zip(
         (*BINS, 'all'), values, low, high, sizes, strict=True)]
+
+
+def phase_scores(pairs: Sequence[BenchPair], right: Sequence[bool], seed: int = 0
+                 ) -> list[BenchScore]:
+    """Return the scores of pairs from phases that fall and that rise; none where not known."""
+    found = []
+    for name, phase in PHASES.items():
+        rows = [(one.episode, good) for one, good in zip(pairs, right, strict=True)
+                if one.phase == phase]
+        if not rows:
+            continue
+        index = {episode: k for k, episode in enumerate(sorted({e for e, _ in rows}))}
+        counts, hits = np.zeros((2, len(index)))
+        for episode, good in rows:
+            counts[index[episode]] += 1
+            hits[index[episode]] += good
+        drawn = np.random.default_rng((seed, 7)).integers(len(index), size=(DRAWS, len(index)))
+        low, high = np.quantile(hits[drawn].sum(axis=1) / counts[drawn].sum(axis=1),
+                                [0.025, 0.975]).tolist()
+        found.append(BenchScore(name, float(hits.sum() / counts.sum()), low, high, len(rows)))
+    return found

@@ -84,7 +84,7 @@ def _pairs(args: argparse.Namespace) -> 'list[BenchPair]':
 
 def _rows(args: argparse.Namespace, pairs: 'list[BenchPair]', noise: list[float]
           ) -> list[dict[str, Any]]:
-    from arena_robot.audit.bench import answers, bench_scores, clock_answers
+    from arena_robot.audit.bench import answers, clock_answers
     from arena_robot.audit.judges import make_judge
     from arena_robot.cli.audit_episodes import settings_of
 
@@ -92,25 +92,28 @@ def _rows(args: argparse.Namespace, pairs: 'list[BenchPair]', noise: list[float]
     judges = {name: make_judge(name, dict(settings_of(args.param)) if k == 0 else {})
               for k, name in enumerate(names)}
     judges.update({name: make_judge(name) for name in BASELINES if name not in judges})
-    rows = [_row('elapsed', 0.0, bench_scores(pairs, clock_answers(pairs), args.seed))]
+    rows = [_row('elapsed', 0.0, pairs, clock_answers(pairs), args.seed)]
     with ProgressBar() as bar:
         for name, judge in judges.items():
             for alpha in noise:
                 def show(done: int, label: str = f'{name}, noise {alpha:g}') -> None:
                     bar.show(done, len(pairs), label)
                 right = answers(judge, pairs, alpha, args.seed, show)
-                rows.append(_row(name, alpha, bench_scores(pairs, right, args.seed)))
+                rows.append(_row(name, alpha, pairs, right, args.seed))
     return rows
 
 
-def _row(name: str, alpha: float, scores: Any) -> dict[str, Any]:
+def _row(name: str, alpha: float, pairs: 'list[BenchPair]', right: list[bool], seed: int
+         ) -> dict[str, Any]:
+    from arena_robot.audit.bench import bench_scores, phase_scores
+    scores = [*bench_scores(pairs, right, seed), *phase_scores(pairs, right, seed)]
     return {'judge': name, 'noise': alpha, 'scores': {
         s.bin: dataclasses.asdict(s) for s in scores}}
 
 
 def _text(report: dict[str, Any]) -> str:
-    heads = ('small', 'medium', 'large', 'all')
     rows = report['rows']
+    heads = list(rows[0]['scores'])
     width = max(len(r['judge']) for r in rows)
     lines = [f"{report['pairs']} pairs; share of right signs, 95 % interval over episodes",
              f"{'judge':{width}}  noise  " + '  '.join(f'{h:<17}' for h in heads).rstrip()]

@@ -1,5 +1,6 @@
 """The benchmark for judges: pairs, scores, baselines, files of a published one."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -13,6 +14,7 @@ from arena_robot.audit.bench import (
     bench_scores,
     clock_answers,
     noisy,
+    phase_scores,
 )
 from arena_robot.audit.published import ROWS, PulseFields, read_pulse
 from arena_robot.cli.main import main
@@ -79,6 +81,18 @@ def test_scores_of_a_perfect_an_inverted_and_a_silent_judge():
     assert clock.low <= clock.accuracy <= clock.high
 
 
+def test_falls_and_rises_are_scored_apart():
+    pairs = bench_pairs(clips(), 40)
+    falling, rising = phase_scores(pairs, clock_answers(pairs))
+    assert (falling.bin, falling.accuracy, rising.bin, rising.accuracy) == (
+        'falling', 0.0, 'rising', 1.0)
+    assert falling.count + rising.count == len(pairs)
+    assert {p.sign for p in pairs if p.phase == 1} == {1, -1}
+    assert [s.accuracy for s in phase_scores(pairs, answers(Brightness(), pairs))] == [1.0, 1.0]
+    unknown = [dataclasses.replace(p, gap=0) for p in pairs]
+    assert phase_scores(unknown, [True] * len(unknown)) == []
+
+
 def test_noise_is_that_of_the_paper():
     rng = np.random.default_rng(0)
     pair = Pair('x', {'left': frame(0.5)}, {'left': frame(0.5)})
@@ -97,8 +111,12 @@ def test_command_with_baselines_and_published_rows(tmp_path, capsys):
     assert [(r['judge'], r['noise']) for r in rows] == [
         ('elapsed', 0.0), ('start_distance', 0.0), ('start_distance', 0.1),
         ('goal_distance', 0.0), ('goal_distance', 0.1)]
+    clock = rows[0]['scores']
+    assert list(clock) == ['small', 'medium', 'large', 'all', 'falling', 'rising']
+    assert (clock['falling']['accuracy'], clock['rising']['accuracy']) == (0.0, 1.0)
     assert main([*words, '--published']) == 0
     out = capsys.readouterr().out
+    assert 'falling' in out.splitlines()[1]
     assert 'cannot be compared' in out
     assert 'Robo-Dopamine' in out
     for name, (small, medium, large, mean) in ROWS.items():
