@@ -44,7 +44,8 @@ class Evidence:
     capital now and ``log_e_path`` (verdicts,) after each; ``p_value`` the anytime-valid p-value
     1 / max E; ``low``, ``high`` the confidence sequence for the share of decisive verdicts won,
     all looks intersected; ``better`` the name of the better policy once 1/α was reached, else
-    None, and ``decided_after`` the number of verdicts until then.
+    None, and ``decided_after`` the number of verdicts until then. By evaluator the better one is
+    that whose bets won more, whatever the sum of all verdicts.
     """
 
     first: str
@@ -80,14 +81,17 @@ def evidence(comparisons: Comparisons, first: str, second: str, *, alpha: float 
     pair = pair.take(pair.weight > 0)
     outcome = np.where(pair.first == 0, pair.outcome, 1 - pair.outcome)
     wins, losses = np.cumsum(outcome == 1), np.cumsum(outcome == 0)
-    path = log_capital(wins, losses, prior) if by == 'session' else clustered_capital(
-        outcome, pair.clusters(by))
+    if by == 'session':
+        path, lead = log_capital(wins, losses, prior), wins - losses
+    else:
+        forward, backward = clustered_capital(outcome, pair.clusters(by))
+        path, lead = np.logaddexp(forward, backward) - np.log(2.0), forward - backward
     w, d = (int(x[-1]) if len(x) else 0 for x in (wins, losses))
     low, high = _intersected(wins, losses, alpha, prior) if by == 'session' else (
         float('nan'), float('nan'))
     crossed = np.flatnonzero(path >= -np.log(alpha))
     at = int(crossed[0]) if len(crossed) else None
-    better = None if at is None else (first if wins[at] > losses[at] else second)
+    better = None if at is None else (first if lead[at] > 0 else second)
     return Evidence(first, second, w, d, len(outcome) - w - d,
                     float(path[-1]) if len(path) else 0.0, path,
                     float(np.exp(-path.max(initial=0.0))), low, high, better,
@@ -100,10 +104,11 @@ def log_capital(wins: np.ndarray, losses: np.ndarray, prior: float = 1.0) -> Flo
                       - betaln(prior, prior))
 
 
-def clustered_capital(outcome: Floats, cluster: np.ndarray) -> Floats:
+def clustered_capital(outcome: Floats, cluster: np.ndarray) -> tuple[Floats, Floats]:
     """
     Return (M,) log E after each verdict, where each cluster is one observation.
 
+    The first is the capital of bets on the first policy, the second of bets on the second.
     A cluster counts once it is complete, at its last verdict, so that there is no look within it.
     """
     _, group = np.unique(cluster, return_inverse=True)
@@ -113,10 +118,14 @@ def clustered_capital(outcome: Floats, cluster: np.ndarray) -> Floats:
     ahead = betainc(losses + 1, wins + 1, 0.5)
     last = np.zeros(count, dtype=np.int64)
     last[group] = np.arange(len(outcome))
-    bets = np.concatenate([SHARES[:, None] * (2 * share - 1) for share in (ahead, 1 - ahead)])
-    gained = np.zeros((len(bets), len(outcome)))
-    gained[:, last] = np.log1p(np.maximum(bets, -1 + 1e-12))
-    return np.asarray(logsumexp(np.cumsum(gained, axis=1), axis=0) - np.log(len(bets)))
+
+    def capital(share: Floats) -> Floats:
+        bets = SHARES[:, None] * (2 * share - 1)
+        gained = np.zeros((len(bets), len(outcome)))
+        gained[:, last] = np.log1p(np.maximum(bets, -1 + 1e-12))
+        return np.asarray(logsumexp(np.cumsum(gained, axis=1), axis=0) - np.log(len(bets)))
+
+    return capital(ahead), capital(1 - ahead)
 
 
 def win_interval(wins: int, losses: int, alpha: float = 0.05, prior: float = 1.0,

@@ -103,3 +103,16 @@ def test_evaluators_who_interleave_count_once_each_when_they_are_done():
     assert one.log_e == pytest.approx(two.log_e)
     assert two.log_e_path[:3].tolist() == [0, 0, 0]
     assert np.isnan(one.low)
+
+
+def test_by_evaluator_one_who_judged_much_does_not_name_the_winner():
+    runs = [(0, 1.0, 100)] + [(k, 0.0, 5) for k in range(1, 15)]
+    y = np.concatenate([np.full(n, said) for _, said, n in runs])
+    who = np.concatenate([np.full(n, f'e{k}') for k, _, n in runs])
+    votes = Comparisons.build([0] * len(y), [1] * len(y), y, items=['p', 'q'],
+                              evaluator=list(who))
+    found = evidence(votes, 'p', 'q', by='evaluator')
+    assert (found.wins, found.losses) == (100, 70)
+    assert found.p_value < 0.05
+    assert found.better == 'q'
+    assert evidence(votes, 'q', 'p', by='evaluator').better == 'q'
