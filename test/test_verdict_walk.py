@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / 'session'))
 sys.path.insert(0, str(Path(__file__).parent / 'server'))
 
-from arena_setting import Setting
+from arena_setting import Setting, recorded
 from fake_desk import InProcessDesk
 from fake_station import FakePolicy
 from test_conductor import TASK, Station
@@ -89,7 +89,18 @@ class ServedArena:
 
     def policy(self, session_id, slot):
         self.setting.server.sessions.count_rollout(session_id)
-        return FakePolicy(self.clock)
+        record = self.setting.server.record
+
+        class Relayed(FakePolicy):
+            def infer(self, observation, episode=''):
+                chunk = super().infer(observation, episode)
+                record.answered((session_id, slot.value), observation.step, 0.02, len(chunk))
+                return chunk
+        return Relayed(self.clock)
+
+    def upload(self, session_id, episode, folder):
+        recorded(folder, session_id, slot=episode.slot, steps=episode.steps)
+        self.arena.upload(session_id, episode, folder)
 
     def __getattr__(self, name):
         return getattr(self.arena, name)

@@ -10,7 +10,7 @@ A judge says how far the task has come, and OPD metrics sum it up; see docs/audi
 
 FILE is {"episodes": [{"name": …, "phi": [Φ0 … ΦT], "success": true|false|null}]}. Numbers are
 shares, not percent; what is undefined is null. An invalid episode of a FILE ends the call with
-code 2. Traces are kept in --cache, so a call that was interrupted goes on where it stood.
+code 2. Traces are kept in --cache, so a call that was interrupted continues.
 """
 
 import argparse

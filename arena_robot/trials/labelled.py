@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.errors import DriverError
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import ROLES
@@ -20,7 +21,6 @@ log = logging.getLogger(__name__)
 
 SIZE = (256, 144)
 EVERY = 3
-MAX_STEPS = 400
 QUALITY = 88
 
 

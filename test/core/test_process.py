@@ -48,7 +48,7 @@ def test_a_program_is_ended_by_the_mildest_means_that_work(program, kind, code):
     process = program(KINDS[kind])
     process.start()
     process.wait_for('ready')
-    process.end(5.0 if kind == 'meek' else 0.5, 5.0 if kind != 'ignores_all' else 0.5)
+    process.end(30.0 if kind == 'meek' else 0.5, 5.0 if kind != 'ignores_all' else 0.5)
     assert process.code == code or (kind == 'meek' and process.code == 1)
     assert birth(process.pid) == ''
     process.end()

@@ -77,8 +77,9 @@ def test_they_wait_again_when_they_move(page, station, browser):
     page.shows(State.START_PHOTOGRAPHED)
     page.until(lambda: page.find('#again').is_enabled(), 'locked')
     browser.execute_script("""
-        document.querySelector('#panel p').style.marginBottom = '60px';
-        document.getElementById('again').click();""")
+        const button = document.getElementById('again');
+        button.parentElement.style.marginTop = '60px';
+        button.click();""")
     assert not station.asked(*MOVES), 'a press on what has just moved there'
     page.until(lambda: page.find('#again').is_enabled(), 'locked')
     page.find('#again').click()
