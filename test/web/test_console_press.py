@@ -47,8 +47,13 @@ def page(browser, station):
 
 
 def place(page, css):
-    box = page.find(css).rect
-    return box['x'], box['y'], box['x'] + box['width'], box['y'] + box['height']
+    """Return the visible part of an element: what it scrolls in hides the rest."""
+    return tuple(page.browser.execute_script("""
+        const one = document.querySelector(arguments[0]);
+        const box = one.getBoundingClientRect();
+        const seen = (one.closest('#scroll') ?? document.body).getBoundingClientRect();
+        return [box.left, Math.max(box.top, seen.top), box.right,
+                Math.min(box.bottom, seen.bottom)];""", css))
 
 
 def apart(one, other):

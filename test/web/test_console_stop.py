@@ -76,7 +76,7 @@ def test_stop_beside_the_question_who_controls(page, station):
 
 
 def test_stop_beside_a_used_instruction(page, station):
-    page.shows(State.PREFLIGHT, instruction='close the drawer')
+    page.shows(State.PREFLIGHT, draft_instruction='close the drawer')
     page.press('#primary')
     page.until(lambda: 'earlier today' in page.find('#question').text, 'no question')
     every_way(page, 'used instruction')
