@@ -94,6 +94,13 @@ def harmless(value: Any) -> Any:
     return value
 
 
+def csv_line(values: Sequence[Any]) -> str:
+    """Return one line of a table whose cells are harmless, with its end."""
+    line = io.StringIO(newline='')
+    csv.writer(line, lineterminator='\n').writerow(tuple(map(harmless, values)))
+    return line.getvalue()
+
+
 def _rollouts(path: Path, sessions: Mapping[str, RoboArenaSession], skipped: set[str],
               refused: list[str]) -> dict[str, list[RoboArenaRollout]]:
     found: dict[str, list[RoboArenaRollout]] = {}

@@ -1,10 +1,8 @@
 """The results as files: CSV, JSON lines, a feed; and the pages that explain them."""
 
-import csv
-import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from email.utils import format_datetime
 from xml.sax.saxutils import escape
 
@@ -13,19 +11,25 @@ from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from fastapi.templating import Jinja2Templates
 
 from arena_robot.core.iso_time import to_iso, to_utc
-from arena_robot.records.roboarena_csv import harmless
+from arena_robot.records.roboarena_csv import SESSIONS_FILE, csv_line
 from arena_robot.server.store.browse import MOST, Browse, Evaluation, Filter
 
 # Columns of the table, as `arena rank --sessions` reads them, and what each one holds.
-COLUMNS = {
-    'session_uuid': 'the session', 'institution': 'where it was evaluated',
-    'created': 'when it began, ISO 8601 in UTC', 'valid': '1 if it counts, else 0',
-    'preference': 'A, B or TIE; empty if there is none', 'policy_a': 'the policy in slot A',
-    'policy_b': 'the policy in slot B', 'progress_a': 'how far A got, 0 to 1',
-    'progress_b': 'how far B got, 0 to 1', 'category': 'kind of task, from its words',
-    'instruction': 'the task as the evaluator typed it',
-    'feedback_text': 'why one was preferred, as the evaluator typed it',
-    'mark': 'imported, or why it does not count; empty if it counts and passed the relay'}
+COLUMNS = (
+    ('session_uuid', 'the session'),
+    ('institution', 'where it was evaluated'),
+    ('created', 'when it began, ISO 8601 in UTC'),
+    ('valid', '1 if it counts, else 0'),
+    ('preference', 'A, B or TIE; empty if there is none'),
+    ('policy_a', 'the policy in slot A'),
+    ('policy_b', 'the policy in slot B'),
+    ('progress_a', 'how far A got, 0 to 1'),
+    ('progress_b', 'how far B got, 0 to 1'),
+    ('category', 'kind of task, from its words'),
+    ('instruction', 'the task as the evaluator typed it'),
+    ('feedback_text', 'why one was preferred, as the evaluator typed it'),
+    ('mark', 'imported, or why it does not count; empty if it counts and passed the relay'),
+)
 FEED = 30
 NOT_XML = re.compile('[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 
@@ -43,10 +47,10 @@ def every(browse: Browse) -> Iterator[Evaluation]:
 
 def csv_lines(browse: Browse) -> Iterator[str]:
     """Yield the table line by line."""
-    yield _line(list(COLUMNS))
+    yield csv_line([name for name, _ in COLUMNS])
     for e in every(browse):
         said = e.verdict
-        yield _line([e.id, e.institution, to_iso(e.created_ns) if e.created_ns else '',
+        yield csv_line([e.id, e.institution, to_iso(e.created_ns) if e.created_ns else '',
                      int(e.counts), said.preference.value if said.preference else '',
                      e.policy_a, e.policy_b, _share(said.progress_a), _share(said.progress_b),
                      e.category, e.prompt, said.explanation, e.mark])
@@ -75,9 +79,9 @@ def feed(browse: Browse, site: str) -> str:
 
 def add_downloads(app: FastAPI, pages: Jinja2Templates, browse: Browse) -> None:
     """Add files, feed, and the pages about the data and the method to the site."""
-    @app.get('/data/sessions.csv')
+    @app.get(f'/data/{SESSIONS_FILE}')
     def table() -> Response:
-        return _download(csv_lines(browse), 'text/csv; charset=utf-8', 'sessions.csv')
+        return _download(csv_lines(browse), 'text/csv; charset=utf-8', SESSIONS_FILE)
 
     @app.get('/data/evaluations.jsonl')
     def lines() -> Response:
@@ -101,12 +105,6 @@ def add_downloads(app: FastAPI, pages: Jinja2Templates, browse: Browse) -> None:
 def _download(lines: Iterator[str], media_type: str, name: str) -> Response:
     return StreamingResponse(lines, media_type=media_type, headers={
         'Content-Disposition': f'attachment; filename="{name}"'})
-
-
-def _line(values: Sequence[object]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator='\n').writerow(list(map(harmless, values)))
-    return out.getvalue()
 
 
 def _share(value: float | None) -> str:
