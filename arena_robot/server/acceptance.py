@@ -106,7 +106,9 @@ class Acceptance:
         """
         Append a correction to an accepted session; ``withdraw`` makes it count no longer.
 
-        For the session's evaluator and maintainers. Raises Unauthorised, Conflict, DataError.
+        For the session's evaluator and maintainers. Once the names are revealed, only a
+        maintainer withdraws: who knows who won must not choose what counts. Raises Unauthorised,
+        Conflict, DataError.
         """
         text = text.strip()
         if not text or len(text) > MAX_TEXT_CHARS:
@@ -116,6 +118,11 @@ class Acceptance:
             if Role.MAINTAINER not in caller.roles and (
                     Role.STATION in caller.roles or caller.id != session.evaluator_id):
                 raise Unauthorised('only the evaluator of a session or a maintainer corrects it')
+            if withdraw and session.revealed_ns is not None \
+                    and Role.MAINTAINER not in caller.roles:
+                raise Unauthorised(f'the policies of session {session_id} are revealed; from then '
+                                   'on only a maintainer withdraws it: append a correction that '
+                                   'says why, and ask the maintainer')
             if session.accepted_ns is None:
                 raise Conflict(f'session {session_id} does not count; there is nothing to correct')
             now = self._clock.now_ns()

@@ -49,12 +49,6 @@ class RateLimit:
                 self._buckets.popitem(last=False)
         self._refuse(level)
 
-    def look(self, caller: str) -> None:
-        """Raise TooManyCalls when the caller's bucket is empty; count nothing."""
-        with self._lock:
-            level = self._level(caller)
-        self._refuse(level)
-
     def _level(self, caller: str) -> float:
         now = self._clock.steady_ns()
         level, then = self._buckets.get(caller, (self._burst, now))
@@ -115,18 +109,20 @@ class CallGuard:
             threads or self._stations, work))
 
     def _caller(self, context: Any) -> Caller:
-        """Return who calls; wrong tokens share a bucket of their address."""
+        """
+        Return who calls; wrong tokens share a bucket of their address.
+
+        A valid token is never refused for them: behind one address may be many callers.
+        """
         token, address = bearer(context), context.peer().rsplit(':', 1)[0]
         name = digest(token)
-        if name not in self._known:
-            self._wrong.look(address)
-        else:
+        if name in self._known:
             self._limit.take(name)
         try:
             caller = self._accounts.caller(token)
         except Unauthorised:
             self._known.pop(name, None)
-            self._wrong.take(address)
+            self._wrong.take(address)    # TooManyCalls, which is not written to the audit log
             raise
         if name not in self._known:
             self._limit.take(name)

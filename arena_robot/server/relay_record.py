@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from arena_robot.core.clock import Clock
+from arena_robot.core.files import write_bytes
 from arena_robot.server.store import relayed
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.relayed import RelayedRollout
@@ -47,6 +49,8 @@ class RelayRecord:
     A note costs no database access: it is appended to the file ``journal``, so that a killed
     server loses none. ``flush`` writes what is new to the database; the server calls it every
     second or two, at the end of a rollout and before it decides whether a session counts.
+    Lines that cannot be written, damaged ones and those of sessions that the database lacks, are
+    moved to a file with the journal's name and ``.aside``.
     """
 
     def __init__(self, database: Database, clock: Clock, journal: Path) -> None:
@@ -57,10 +61,15 @@ class RelayRecord:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._rollouts: dict[Key, _Rollout] = {}
+        self._unknown: set[Key] = set()
+        self._damaged: list[bytes] = []
 
     def open(self) -> None:
         """Write to the database what the last process did not get to."""
         notes = self._path.read_bytes().splitlines() if self._path.exists() else []
+        if notes:
+            # A line that was cut off at the end would swallow the next note.
+            _end_line(self._path)
         self._journal = self._path.open('ab', buffering=0)
         for line in notes:
             try:
@@ -68,6 +77,7 @@ class RelayRecord:
                 self._apply((note['session'], note['slot']), note)
             except (ValueError, KeyError, TypeError) as error:
                 log.warning('a damaged line of %s is left out: %s', self._path, error)
+                self._damaged.append(line)
         self.flush()
 
     def close(self) -> None:
@@ -132,6 +142,7 @@ class RelayRecord:
             with self._lock:
                 if self._journal is not None and not any(
                         one.changed for one in self._rollouts.values()):
+                    self._set_aside()
                     self._journal.truncate(0)
 
     def _begun(self, key: Key, step: int | None) -> _Rollout:
@@ -148,9 +159,30 @@ class RelayRecord:
     def _write(self, taken: dict[Key, tuple[RelayedRollout, int]]) -> None:
         with self._database.write() as connection:
             for key, (new, again) in taken.items():
-                station, policy = relayed.parties(connection, *key)
+                parties = relayed.parties(connection, *key)
+                if parties is None:
+                    self._unknown.add(key)
+                    continue
                 relayed.add(connection, dataclasses.replace(
-                    new, station_id=station, policy_id=policy), again)
+                    new, station_id=parties[0], policy_id=parties[1]), again)
+
+    def _set_aside(self) -> None:
+        """Copy the lines of the journal that are not in the database to a file of their own."""
+        lines = list(self._damaged)
+        if self._unknown:
+            lines += [line for line in self._path.read_bytes().splitlines()
+                      if line not in self._damaged and _key(line) in self._unknown]
+        if not lines:
+            return
+        aside = self._path.with_name(f'{self._path.name}.aside')
+        before = aside.read_bytes() if aside.exists() else b''
+        write_bytes(aside, before + b''.join(line + b'\n' for line in lines))
+        log.warning('%d notes of the relay could not be written (%d sessions are not in this '
+                    'database); they are kept in %s', len(lines),
+                    len({session for session, _ in self._unknown}), aside)
+        for key in self._unknown:
+            self._rollouts.pop(key, None)
+        self._unknown, self._damaged = set(), []
 
     def _give_back(self, taken: dict[Key, tuple[RelayedRollout, int]]) -> None:
         with self._lock:
@@ -172,3 +204,18 @@ class RelayRecord:
         again, one.again, one.changed = one.again, 0, False
         one.unwritten, one.exact = {}, []
         return new, again
+
+
+def _end_line(path: Path) -> None:
+    with path.open('rb+') as stream:
+        stream.seek(-1, os.SEEK_END)
+        if stream.read(1) != b'\n':
+            stream.write(b'\n')
+
+
+def _key(line: bytes) -> Key:
+    try:
+        note = json.loads(line)
+        return note['session'], note['slot']
+    except (ValueError, KeyError, TypeError):
+        return '', ''

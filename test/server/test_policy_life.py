@@ -15,8 +15,9 @@ from arena_robot.core.errors import (
 )
 from arena_robot.server.base import PolicyState, Station
 from arena_robot.server.proto import arena_server_pb2 as pb
-from arena_robot.server.store.policies import NewPolicy
+from arena_robot.server.store.policies import NewPolicy, clean_prompts
 from arena_robot.server.store.sessions import episodes_of
+from arena_robot.server.store.verdicts import mark_withdrawn
 from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
 
 
@@ -104,6 +105,11 @@ def test_probation_ends_after_clean_sessions_on_different_tasks(setting, folder,
     assert len(set(mine)) >= 3
     assert all(new.name not in (c.a, c.b) for c in server.results.comparisons()), \
         'sessions on probation do not count in the ranking'
+    with server.database.write() as connection:
+        assert clean_prompts(connection, new.id) >= 3
+        for number in connection.execute(select(table.c.id)).scalars().all():
+            mark_withdrawn(connection, number, 1)
+        assert clean_prompts(connection, new.id) == 0, 'withdrawn sessions prove nothing'
 
 
 def test_ordinary_stations_never_get_policies_on_probation(setting, pool):

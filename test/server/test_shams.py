@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+import sqlalchemy as sa
 from arena_setting import NAMES, STATION, Setting, episode, query, recorded, roll, run
 
 from arena_robot.core.clock import SystemClock
@@ -11,8 +12,10 @@ from arena_robot.core.errors import Conflict, DataError, NotRevealed, PolicyErro
 from arena_robot.server.base import NoPair, PolicyState, Role, Station
 from arena_robot.server.files import FileId
 from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.store import redraws
 from arena_robot.server.store.ledger import MINT, Ledger, Transfer
 from arena_robot.server.store.policies import NewPolicy
+from arena_robot.server.store.schema import sessions as table
 from arena_robot.server.store.sessions import episodes_of
 from arena_robot.session.arena.contract import INVALID, PROMPT, VERDICT, observation
 
@@ -239,6 +242,24 @@ def test_a_pair_that_is_given_up_comes_again_and_costs(setting, folder):
         setting.server.policies.move(name, PolicyState.RETIRED)
     invalid = setting.server.sessions.get(record.repeats)
     assert arena.reveal(invalid.id).policy_a == arena.reveal(session_id).policy_a
+
+
+def test_pairs_of_retired_policies_do_not_crowd_out_others(setting):
+    arena, database = setting.arena(), setting.server.database
+    first = assigned(arena)
+    arena.abort(first, 'not this one')
+    gone = setting.server.policies.add(NewPolicy('gone', 'grpc://127.0.0.1:9'),
+                                       setting.owner.id, PolicyState.RETIRED).id
+    with database.write() as connection:
+        row = dict(connection.execute(sa.select(table).where(
+            table.c.id == first)).mappings().one())
+        for k in range(100):
+            connection.execute(sa.insert(table).values(row | {
+                'id': f'old-{k}', 'request': f'old-{k}', 'token_a': f'a{k}', 'token_b': f'b{k}',
+                'created_ns': k, 'policy_a_id': gone}))
+    with database.write() as connection:
+        assert [one[0] for one in redraws.pairs_to_repeat(connection, row['evaluator_id'])] \
+            == [first]
 
 
 def test_giving_up_is_limited(tmp_path, pool):

@@ -234,6 +234,20 @@ def test_a_correction_is_appended_and_a_withdrawn_session_counts_no_longer(setti
     assert found.method == '', 'no standings were checked'
 
 
+def test_after_the_reveal_only_a_maintainer_withdraws(setting, folder):
+    arena = setting.arena()
+    session_id = run(arena, folder)
+    arena.reveal(session_id)
+    ada: Calls = setting.calls('ada')
+    with pytest.raises(Unauthorised, match='only a maintainer withdraws'):
+        ada('Correct', pb.CorrectionRequest(session_id=session_id, text='lost', withdraw=True))
+    assert arena.standing(session_id) == (True, '')
+    ada('Correct', pb.CorrectionRequest(session_id=session_id, text='the cup was blue'))
+    setting.calls('maintainer')('Correct', pb.CorrectionRequest(
+        session_id=session_id, text='wrong robot', withdraw=True))
+    assert arena.standing(session_id) == (False, 'the session was withdrawn')
+
+
 def test_what_is_imported_is_entered_as_such(setting, tmp_path):
     from roboarena_tables import load
     from test_exchange import write

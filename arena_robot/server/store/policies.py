@@ -179,12 +179,14 @@ def clean_prompts(connection: Connection, number: int) -> int:
     """
     Return on how many different tasks a policy had a clean session on probation.
 
-    Clean is an accepted session in which the policy neither failed nor tripped safety.
+    Clean is an accepted session, not withdrawn, in which the policy neither failed nor tripped
+    safety.
     """
     mine = sa.and_(episodes.c.session_id == sessions.c.id, episodes.c.policy_id == number)
     prompt = sa.func.lower(sa.func.trim(sessions.c.prompt))
     query = sa.select(sa.func.count(sa.distinct(prompt))).join_from(
         sessions, episodes, mine).where(
         sessions.c.probation, sessions.c.accepted_ns.is_not(None),
+        sessions.c.withdrawn_ns.is_(None),
         episodes.c.end_reason.not_in(FAULTS))
     return int(connection.execute(query).scalar_one())

@@ -5,8 +5,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from arena_robot.server.base import SessionState
-from arena_robot.server.store.schema import accounts, relayed, sessions
+from arena_robot.server.base import PolicyState, SessionState
+from arena_robot.server.store.schema import accounts, policies, relayed, sessions
 
 OUTCOMES = ('sessions', 'counted', 'imported', 'incomplete', 'conflicts_of_interest',
             'withdrawn', 'invalid', 'aborted')
@@ -27,14 +27,20 @@ def count_since(connection: Connection, evaluator_id: int, since_ns: int) -> int
 
 
 def pairs_to_repeat(connection: Connection, evaluator_id: int) -> list[tuple[str, int, int]]:
-    """Return (session, policy A, policy B) of an evaluator's given-up sessions, oldest first."""
+    """
+    Return (session, policy A, policy B) of an evaluator's given-up sessions, oldest first.
+
+    Those with a retired policy are left out: it never comes back.
+    """
     # The row lock makes two requests of one evaluator wait for each other.
     connection.execute(sa.select(accounts.c.id).where(
         accounts.c.id == evaluator_id).with_for_update()).all()
     later = sessions.alias('later')
     c = sessions.c
+    retired = sa.select(policies.c.id).where(policies.c.state == PolicyState.RETIRED.value)
     rows = connection.execute(sa.select(c.id, c.policy_a_id, c.policy_b_id).where(
         c.evaluator_id == evaluator_id, _given_up(),
+        c.policy_a_id.not_in(retired), c.policy_b_id.not_in(retired),
         ~sa.exists().where(later.c.repeats == c.id)).order_by(c.created_ns).limit(100))
     return [(row.id, row.policy_a_id, row.policy_b_id) for row in rows]
 

@@ -88,11 +88,13 @@ def newest_of_policy(connection: Connection, policy_id: int, limit: int) -> list
     return [_rollout(row) for row in rows]
 
 
-def parties(connection: Connection, session_id: str, slot: str) -> tuple[int, int]:
-    """Return the numbers of the station and of the policy behind a slot."""
+def parties(connection: Connection, session_id: str, slot: str) -> tuple[int, int] | None:
+    """Return the numbers of the station and of the policy of a slot; None: no such session."""
     row = connection.execute(sa.select(
         sessions.c.station_id, sessions.c.policy_a_id, sessions.c.policy_b_id).where(
-        sessions.c.id == session_id)).one()
+        sessions.c.id == session_id)).first()
+    if row is None:
+        return None
     return int(row.station_id), int(row.policy_a_id if slot == 'A' else row.policy_b_id)
 
 
