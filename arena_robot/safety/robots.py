@@ -63,6 +63,10 @@ class Robot:
         """Return Franka's joint names, such as ``left_fr3_joint1``."""
         return [f'{self.arm_name(prefix)}_joint{i}' for i in range(1, DOF + 1)]
 
+    def flange_joint(self, prefix: str = '') -> str:
+        """Return Franka's name of the fixed joint behind the last one."""
+        return f'{self.arm_name(prefix)}_joint{DOF + 1}'
+
     def base_frame(self, prefix: str = '') -> str:
         """Return the name of the base frame, such as ``panda_link0``: poses are in it."""
         return f'{self.arm_name(prefix)}_link0'

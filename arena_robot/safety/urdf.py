@@ -52,7 +52,7 @@ def _joints(robot: Robot, prefix: str, name: str) -> Iterator[str]:
                f'<limit lower="{limits.hardware_lower[i]!r}" upper="{limits.hardware_upper[i]!r}"'
                f' velocity="{robot.joint_velocity[i]!r}" effort="{robot.joint_torque[i]!r}"/>'
                '</joint>')
-    yield _fixed(f'{name}_joint{DOF + 1}', f'{name}_link{DOF}', f'{name}_link{DOF + 1}',
+    yield _fixed(robot.flange_joint(prefix), f'{name}_link{DOF}', f'{name}_link{DOF + 1}',
                  robot.flange_m)
 
 

@@ -136,7 +136,7 @@ def test_the_word_must_be_typed_before_anything_moves(terminal, answer, code, sa
 
 def test_ctrl_c_stops_the_part_and_says_so(terminal):
     process, _ = terminal('gripper', 'lab_drivers:LabGripper', '--yes')
-    lines_until(process, 'command is clipped and returned')
+    lines_until(process, 'opening moves nothing')
     process.send_signal(signal.SIGINT)
     rest = process.stdout.read()
     assert process.wait(30) == 130

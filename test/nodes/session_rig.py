@@ -29,6 +29,8 @@ class Rig:
         files.mkdir()
         self.commands = {node.name: (*node.command()[1:], '--log-level', 'info')
                          for node in station.processes(files)}
+        # A test machine with other work shows pictures late; how late is another test's question.
+        self.commands['session_node'] += ('-p', 'max_image_age:=2.0')
         self.logs = {'ROS_LOG_DIR': str(folder / 'log')}
         self.running = {name: self.start(name) for name in self.commands}
 

@@ -18,7 +18,7 @@ class ArmTransforms:
     """
     Publishes the URDF on ``robot_description`` (latched) and the links' poses on ``tf``.
 
-    Frames are those of the joint names, such as ``left_panda_link0`` to ``left_panda_link8``.
+    Frames are named as the joints are: a prefix, the robot, and links 0 to 8.
     With ``publish_tf: false`` the links' poses are left to a robot_state_publisher.
     """
 

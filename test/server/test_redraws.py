@@ -1,0 +1,28 @@
+"""Which pairs that were given up come again."""
+
+import sqlalchemy as sa
+from arena_setting import STATION
+
+from arena_robot.server.base import PolicyState
+from arena_robot.server.store import redraws
+from arena_robot.server.store.policies import NewPolicy
+from arena_robot.server.store.schema import sessions as table
+from arena_robot.session.arena.contract import PROMPT
+
+
+def test_pairs_of_retired_policies_do_not_crowd_out_others(setting):
+    arena, database = setting.arena(), setting.server.database
+    first = arena.assign(STATION, 'ada', PROMPT).session_id
+    arena.abort(first, 'not this one')
+    gone = setting.server.policies.add(NewPolicy('gone', 'grpc://127.0.0.1:9'),
+                                       setting.owner.id, PolicyState.RETIRED).id
+    with database.write() as connection:
+        row = dict(connection.execute(sa.select(table).where(
+            table.c.id == first)).mappings().one())
+        for k in range(100):
+            connection.execute(sa.insert(table).values(row | {
+                'id': f'old-{k}', 'request': f'old-{k}', 'token_a': f'a{k}', 'token_b': f'b{k}',
+                'created_ns': k, 'policy_a_id': gone}))
+    with database.write() as connection:
+        assert [one[0] for one in redraws.pairs_to_repeat(connection, row['evaluator_id'])] \
+            == [first]
