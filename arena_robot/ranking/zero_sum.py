@@ -9,9 +9,9 @@ from scipy.linalg import null_space
 from scipy.optimize import linprog
 
 from arena_robot.core.errors import DataError, NotConverged
+from arena_robot.ranking.self_dual import FEW, complementary
 
 ZERO = 1e-9
-FEW = 16
 Floats = NDArray[np.float64]
 
 
@@ -76,8 +76,9 @@ def solve_symmetric(payoffs: ArrayLike) -> Strategies:
     Return the optimal strategies of the symmetric zero-sum game M = −Mᵀ, whose value is 0.
 
     A strategy that beats all others needs no LP, nor do those that draw with each other and beat
-    all others, nor most cycles of three. Otherwise a vertex comes from one LP; where it
-    is not strictly complementary there are several, and a second LP finds the essential set.
+    all others, nor most cycles of three. Most others end with an interior method. Where that is
+    not clear, a vertex comes from one LP; where it is not strictly complementary there are
+    several, and a second LP finds the essential set.
     """
     M = antisymmetric(payoffs)
     m = len(M)
@@ -86,6 +87,8 @@ def solve_symmetric(payoffs: ArrayLike) -> Strategies:
         return Strategies(np.eye(m)[wins[0]], (int(wins[0]),), unique=True)
     M = M / max(float(np.abs(M).max()), 1e-300)
     guess = _small(M)
+    if guess is None:
+        guess = complementary(M)
     if guess is not None:
         return _largest_entropy(M, guess, guess > 0, guess > 0)
     p = _polished(M, _vertex(M))

@@ -29,13 +29,17 @@ def widest_paths(preferences: NDArray[np.float64]) -> NDArray[np.float64]:
     Return P, shape (m, m): the strength of the strongest path from x to y by winning votes.
 
     A link x → y exists where N[x, y] > N[y, x] and has strength N[x, y]; a path is as strong as
-    its weakest link. Floyd–Warshall with (max, min), O(m³).
+    its weakest link. Floyd–Warshall with (max, min), O(m³); whole votes as short integers.
     """
-    paths = np.where(preferences > preferences.T, preferences, 0.)
+    links = np.where(preferences > preferences.T, preferences, 0.)
+    whole = links.max() <= np.iinfo(np.int16).max and bool((links == np.floor(links)).all())
+    paths = links.astype(np.int16) if whole else links
+    through = np.empty_like(paths)
     for k in range(len(paths)):
-        np.maximum(paths, np.minimum(paths[:, k, None], paths[None, k]), out=paths)
-    np.fill_diagonal(paths, 0.)
-    return paths
+        np.minimum(paths[:, k, None], paths[None, k], out=through)
+        np.maximum(paths, through, out=paths)
+    np.fill_diagonal(paths, 0)
+    return paths.astype(float)
 
 
 def schulze(profile: Profile) -> VoteResult:

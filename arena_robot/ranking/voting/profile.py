@@ -86,13 +86,24 @@ class Profile:
     @cached_property
     def preferences(self) -> Array:
         """N, shape (m, m): N[x, y] is the weight of the ballots that put x above y."""
-        ranks = self.compared
+        order = np.argsort(self.weights, kind='stable')
+        ranks, weights = self.compared[order], self.weights[order]
+        # the smallest integers that hold the ranks: many are compared at once
+        ranks = ranks.astype(np.min_scalar_type(-2 - int(ranks.max())))
         far = np.where(ranks == UNLISTED, np.iinfo(ranks.dtype).max, ranks)
+        partial = bool((ranks == UNLISTED).any())
+        runs = _runs(weights)
         counts = np.empty((len(self.names),) * 2)
         for x in range(len(self.names)):
-            here = np.flatnonzero(ranks[:, x] != UNLISTED)
-            below = (far[here, x, None] < far[here]) & (ranks[here] != UNLISTED)
-            counts[x] = self.weights[here] @ below
+            mine, all_of_them, given = far, ranks, weights
+            if partial:
+                here = np.flatnonzero(ranks[:, x] != UNLISTED)
+                mine, all_of_them, given = far[here], ranks[here], weights[here]
+                runs = _runs(given)
+            # an unlisted one is −1 here, which is above everybody
+            below = (mine[:, x, None] < all_of_them).view(np.uint8)
+            counts[x] = given[runs] @ np.add.reduceat(below, runs, axis=0, dtype=np.uint8) \
+                if len(runs) else 0.
         return self.tidy(counts)
 
     @cached_property
@@ -132,6 +143,13 @@ class Profile:
         listed = (self.compared != UNLISTED)[self.weights > 0].astype(float)
         out: NDArray[np.bool_] = (listed.T @ listed) > 0
         return out
+
+
+def _runs(weights: Array) -> Ints:
+    """Return where runs of equal weights start, each cut so that a byte can count it."""
+    new = np.diff(weights, prepend=np.nan) != 0
+    new[::255] = True
+    return np.flatnonzero(new)
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -115,27 +115,30 @@ def _graphs(margins: Floats) -> tuple[list[Locked], int]:
     """Return the graphs of all orders of tied pairs, or one and how many pairs it left out."""
     groups = _groups(margins)
     plain = Locked.nothing(len(margins))
-    before, skipped = None, 0
+    tied, skipped = False, 0
     for at, pairs in enumerate(groups):
         locked, conflict = _lock_together(plain, pairs)
-        if conflict and before is None:
-            before = at, plain
+        if conflict and not tied:
+            tied = True
+            every = _follow([plain], groups[at:])
+            if every:
+                return every, 0
         plain, skipped = locked, skipped + len(conflict)
-    if before is None:
-        return [plain], 0
-    every = _follow([before[1]], groups[before[0]:])
-    return (every, 0) if every else ([plain], skipped)
+    return [plain], skipped
 
 
 def _lock_together(graph: Locked, pairs: list[Pair]) -> tuple[Locked, set[Pair]]:
     """Lock all pairs of one margin but those in conflict; return the graph and those."""
-    fits = [p for p in pairs if not graph.closes_a_cycle(p)]
-    trial = graph.copy()
-    for pair in fits:
+    below, trial = graph.below, graph.copy()
+    fits = [(x, y) for x, y in pairs if not below[y] >> x & 1]
+    # those whose winner reaches the loser already change no path: only the others can conflict
+    for pair in [(x, y) for x, y in fits if not below[x] >> y & 1]:
         if trial.closes_a_cycle(pair):
             break
         trial.lock(pair)
     else:
+        for x, y in fits:
+            trial.edges[x] |= 1 << y
         return trial, set()
     conflict = _conflicts(graph, fits)
     calm = graph.copy()
@@ -148,6 +151,8 @@ def _lock_together(graph: Locked, pairs: list[Pair]) -> tuple[Locked, set[Pair]]
 def _follow(graphs: list[Locked], groups: list[list[Pair]]) -> list[Locked]:
     """Return the graphs after all orders of tied pairs; none where there are too many."""
     work = 0
+    if sum(map(len, groups)) > WORK_LIMIT:
+        return []
     for pairs in groups:
         found: dict[tuple[int, ...], Locked] = {}
         for graph in graphs:
@@ -176,18 +181,20 @@ def _conflicts(graph: Locked, pairs: list[Pair]) -> set[Pair]:
 
 def _all_orders(graph: Locked, pairs: list[Pair]) -> tuple[list[Locked], int]:
     """Return every graph that locking ``pairs`` in some order leads to, and the work."""
-    pending, seen, ends, work = [(graph, tuple(pairs))], set(), {}, 0
+    pending = [(graph, 0, tuple(enumerate(pairs)))]
+    seen, ends, work = {0}, list[Locked](), len(pairs)
     while pending:
-        now, left = pending.pop()
-        work += len(left)
-        left = tuple(p for p in left if not now.closes_a_cycle(p))
-        if (now.key(), left) in seen:
-            continue
-        seen.add((now.key(), left))
+        now, taken, left = pending.pop()
+        left = tuple((k, p) for k, p in left if not now.closes_a_cycle(p))
+        work += len(left) * (len(left) - 1)
         if not left:
-            ends[now.key()] = now
-        for pair in left:
+            ends.append(now)
+        for k, pair in left:
+            # the pairs taken so far, whatever their order, say which graph it is
+            if taken | 1 << k in seen:
+                continue
+            seen.add(taken | 1 << k)
             after = now.copy()
             after.lock(pair)
-            pending.append((after, tuple(p for p in left if p != pair)))
-    return list(ends.values()), work
+            pending.append((after, taken | 1 << k, tuple(o for o in left if o[0] != k)))
+    return ends, work

@@ -54,11 +54,13 @@ def layers_of(above: NDArray[np.bool_]) -> Tiers:
     after the previous layers are removed. The relation must be acyclic.
     """
     left = np.ones(len(above), dtype=bool)
+    over = above.sum(axis=0)
     layers = []
     while left.any():
-        top = left & ~above[left].any(axis=0)
-        layers.append(tuple(np.flatnonzero(top).tolist()))
-        left &= ~top
+        top = np.flatnonzero(left & (over == 0))
+        layers.append(tuple(top.tolist()))
+        left[top] = False
+        over -= above[top].sum(axis=0)
     return tuple(layers)
 
 
