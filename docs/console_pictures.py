@@ -254,6 +254,11 @@ def session(page: Page, desk: ShownDesk, films: Films) -> None:
     show('difference', State.RESET, ['[data-mode=difference]'], **one)
     show('failed', State.SCORING_B, slots=(RUN_A, BROKEN), verdict=one['verdict'],
          message='The station failed while B was running.')
+    judged(page, show, desk, films)
+
+
+def judged(page: Page, show: Callable[..., None], desk: ShownDesk, films: Films) -> None:
+    """Photograph the states after both rollouts."""
     said = Verdict(progress_a=1.0, progress_b=0.75)
     both = {'slots': (RUN_A, replace(RUN_B, reruns=1)), 'verdict': said, 'draft': said,
             'match': 0.97}

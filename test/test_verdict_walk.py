@@ -39,6 +39,7 @@ from arena_robot.nodes.session.messages import (
 )
 from arena_robot.records.journal_file import JOURNAL, read_journal
 from arena_robot.records.session_file import read_session
+from arena_robot.server.base import PolicyState
 from arena_robot.server.roboarena_csv import export_tables
 from arena_robot.server.session_folders import materialise
 from arena_robot.server.store.browse import Browse
@@ -209,6 +210,9 @@ def test_every_field_comes_from_the_page_to_the_site(walk, valid, tmp_path):
     assert read_session(folder).verdict == record.verdict
     assert walk.setting.server.sessions.get(session_id).verdict == said
     server = walk.setting.server
+    if not valid:    # its names are told once both policies have left the pool
+        for name in 'xyz':
+            server.policies.move(name, PolicyState.RETIRED)
     browse = Browse(server.database)
     assert browse.evaluation(session_id)[0].verdict == said
     [downloaded] = materialise(browse, server.uploads, server.blobs,
