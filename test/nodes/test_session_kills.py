@@ -188,12 +188,11 @@ class ConsolePage:
     def start(self, slot):
         self._post('start', slot=slot.value)
 
-    def draft(self, verdict):
-        for slot in Slot:
-            if (progress := verdict.of_slot('progress', slot)) is not None:
-                self._post('draft', slot=slot.value, progress=100 * progress)
-        if verdict.explanation:
-            self._post('draft', explanation=verdict.explanation)
+    def draft(self, words):
+        if 'progress_a' in words:
+            self._post('draft', slot='A', progress=100 * words['progress_a'])
+        else:
+            self._post('draft', **words)
 
     def score(self, slot, verdict):
         self._post('score', slot=slot.value, progress=100 * verdict.of_slot('progress', slot))
@@ -237,7 +236,7 @@ def through_the_session(rig, victim, observer):
     killed(victim, State.START_PHOTOGRAPHED)
     with RemoteArm(observer, f'/{rig.namespace}/arm_node', timeout_s=20.0) as arm:
         through_a_rollout(rig, victim, arm, Slot.A)
-        victim.desk.draft(scored(Slot.A, 0.4))
+        victim.desk.draft({'progress_a': 0.4})
         assert killed(victim, State.SCORING_A).draft.progress_a == 0.4
         victim.desk.score(Slot.A, scored(Slot.A, 0.4))
         killed(victim, State.RESET)
@@ -266,7 +265,7 @@ def through_a_rollout(rig, victim, arm, slot):
 
 def to_the_end(rig, victim, promise):
     """Kill the victim while the verdict is given and sent; the session is whole in the end."""
-    victim.desk.draft(Verdict(explanation='A was fas'))
+    victim.desk.draft({'explanation': 'A was fas'})
     assert killed(victim, State.PREFERENCE).draft.explanation == 'A was fas'
     victim.desk.judge(Verdict(preference=Preference.A, explanation='A was faster than B'))
     assert killed(victim, State.REVIEW).verdict.explanation == 'A was faster than B'

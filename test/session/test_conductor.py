@@ -159,6 +159,6 @@ def test_an_episode_is_sent_once_its_videos_are_made(tmp_path):
     conductor.deliver()
     assert 'videos of A are still being made' in conductor.problem
     assert 'upload' not in station.arena.calls
-    station.clock.now += 130 * 10**9
+    station.clock.now += 901 * 10**9
     conductor.deliver()
     assert conductor.record.state is State.DONE
