@@ -18,7 +18,8 @@ import pytest
 pytest_plugins = ['reruns']
 
 # What they measure are times; other tests of stations wait for conditions and may be slowed down.
-ALONE = ('nodes/test_station_', 'nodes/test_replay_node', 'nodes/test_session_kills', 'cli/test_walks')
+ALONE = ('nodes/test_station_', 'nodes/test_replay_node', 'nodes/test_session_kills',
+         'cli/test_walks')
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
 HERE = Path(__file__).parent
 
