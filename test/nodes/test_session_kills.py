@@ -65,7 +65,7 @@ class RecorderReports:
 
     def _hear(self, message):
         for status in message.status:
-            if status.name == 'recorder_node: recording':
+            if status.name.endswith('/recorder_node: recording'):
                 topics = next(int(v.value) for v in status.values if v.key == 'Topics')
                 with self._new:
                     self._reports.append((stamp_of(message.header.stamp), topics))

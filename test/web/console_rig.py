@@ -82,7 +82,9 @@ class Page:
         return self.browser.find_element(By.CSS_SELECTOR, css)
 
     def until(self, look, what):
-            WebDriverWait(self.browser, WAIT_S, 0.02, [StaleElementReferenceException]).until(
+        """Return what ``look`` returns, once that is true."""
+        return WebDriverWait(
+            self.browser, WAIT_S, 0.02, [StaleElementReferenceException]).until(
             lambda _: look(), what)
 
     def shows(self, state, **more):

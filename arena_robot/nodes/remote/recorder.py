@@ -54,7 +54,7 @@ class RemoteRecorder:
         name, request = 'recorded streams', CheckStreams.Request(
             topics=self._streams, timeout_s=STREAMS_S)
         try:
-            reply = self._services.call('check_streams', request, STREAMS_S + ANSWER_S)
+            reply = self._ask('check_streams', request, STREAMS_S + ANSWER_S, 3)
         except DriverError as error:
             return Check(name, False, f'{name}: {error}')
         if not reply.success:
@@ -92,17 +92,23 @@ class RemoteRecorder:
         return has_episode(folder)
 
     def _call(self, name: str, request: Any, timeout_s: float, attempts: int) -> None:
+        try:
+            reply = self._ask(name, request, timeout_s, attempts)
+        except DriverError as error:
+            raise RecordingError(str(error)) from error
+        if not reply.success:
+            raise RecordingError(reply.message)
+
+    def _ask(self, name: str, request: Any, timeout_s: float, attempts: int) -> Any:
         # The answer of a node that has just started can be lost, and until its killed predecessor
         # is forgotten its services come and go. Asked again, the recorder does nothing twice.
         for left in reversed(range(attempts)):
             try:
-                reply = self._services.call(name, request, timeout_s)
-                break
-            except DriverError as error:
+                return self._services.call(name, request, timeout_s)
+            except DriverError:
                 if not left or not self._services.present():
-                    raise RecordingError(str(error)) from error
-        if not reply.success:
-            raise RecordingError(reply.message)
+                    raise
+        raise AssertionError('attempts must be positive')
 
 
 class RemoteScene:
