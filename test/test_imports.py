@@ -23,7 +23,7 @@ HOMES = {
     'pyzed': ('drivers/zed.py',), 'pylibfranka': ('drivers/libfranka.py',),
     'rosbags': ('recording/',), 'zstandard': ('recording/',), 'av': ('recording/',),
     'h5py': ('recording/',), 'pyarrow': ('recording/',),
-    'cryptography': ('server/',),
+    'cryptography': ('server/',), 'prometheus_client': ('server/',),
     'joblib': ('core/parallel.py',), 'distributed': ('core/parallel.py',),
     'ray': ('core/parallel.py',), 'serial': ('drivers/robotiq.py',),
 }

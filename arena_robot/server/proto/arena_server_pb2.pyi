@@ -213,7 +213,7 @@ class NameRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class Policy(_message.Message):
-    __slots__ = ("name", "address", "description", "open_source", "robot", "action_space", "external_cameras", "wrist_camera", "stereo", "owner", "state", "reason", "healthy", "requested")
+    __slots__ = ("name", "address", "description", "open_source", "robot", "action_space", "external_cameras", "wrist_camera", "stereo", "owner", "state", "reason", "healthy", "requested", "token", "has_token")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -228,6 +228,8 @@ class Policy(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     HEALTHY_FIELD_NUMBER: _ClassVar[int]
     REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    HAS_TOKEN_FIELD_NUMBER: _ClassVar[int]
     name: str
     address: str
     description: str
@@ -242,7 +244,9 @@ class Policy(_message.Message):
     reason: str
     healthy: bool
     requested: int
-    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., description: _Optional[str] = ..., open_source: _Optional[bool] = ..., robot: _Optional[str] = ..., action_space: _Optional[str] = ..., external_cameras: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., stereo: _Optional[bool] = ..., owner: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., healthy: _Optional[bool] = ..., requested: _Optional[int] = ...) -> None: ...
+    token: str
+    has_token: bool
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., description: _Optional[str] = ..., open_source: _Optional[bool] = ..., robot: _Optional[str] = ..., action_space: _Optional[str] = ..., external_cameras: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., stereo: _Optional[bool] = ..., owner: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., healthy: _Optional[bool] = ..., requested: _Optional[int] = ..., token: _Optional[str] = ..., has_token: _Optional[bool] = ...) -> None: ...
 
 class Policies(_message.Message):
     __slots__ = ("policies",)
