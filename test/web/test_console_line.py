@@ -1,7 +1,7 @@
 """STOP goes out by a request and by the line: each alone stops the arm, and the page tells."""
 
 import pytest
-from console_rig import Page, Station
+from console_rig import Page
 
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console.serve import ConsoleServer
@@ -9,17 +9,6 @@ from arena_robot.web.console.serve import ConsoleServer
 NO_LINE = """
 window.RealWebSocket = window.WebSocket;
 window.WebSocket = function() { throw new Error('no way'); };"""
-
-
-@pytest.fixture
-def station():
-    return Station()
-
-
-@pytest.fixture
-def page(browser, station):
-    with ConsoleServer(station, port=0) as server:
-        yield Page(browser, station, server.url)
 
 
 @pytest.fixture

@@ -4,14 +4,13 @@ import time
 
 import numpy as np
 import pytest
-from console_rig import Page, Station
+from console_rig import Station
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.verdict import Verdict
 from arena_robot.session.evaluator.desk import RunView
 from arena_robot.session.protocol.states import State
-from arena_robot.web.console.serve import ConsoleServer
 
 OLD = """
 const [wanted, done] = arguments;
@@ -50,12 +49,6 @@ def grey(shade):
 @pytest.fixture
 def station():
     return Filmed()
-
-
-@pytest.fixture
-def page(browser, station):
-    with ConsoleServer(station, port=0) as server:
-        yield Page(browser, station, server.url)
 
 
 def test_a_frozen_camera_is_marked_within_half_a_second(page, station, browser):

@@ -1,14 +1,13 @@
 """A press on the evaluator's page that moves the arm is deliberate; a key alone moves nothing."""
 
 import pytest
-from console_rig import MOVING, Page, Station
+from console_rig import MOVING
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from arena_robot.core.episode import Slot
 from arena_robot.session.evaluator.desk import HINTS
 from arena_robot.session.protocol.states import State
-from arena_robot.web.console.serve import ConsoleServer
 
 STILL_MS = 700.0
 MOVES = ('press', 'start')
@@ -38,17 +37,6 @@ const look = () => {
 const changes = new MutationObserver(look);
 changes.observe(document.body,
                 {subtree: true, childList: true, attributes: true, characterData: true});"""
-
-
-@pytest.fixture
-def station():
-    return Station()
-
-
-@pytest.fixture
-def page(browser, station):
-    with ConsoleServer(station, port=0) as server:
-        yield Page(browser, station, server.url)
 
 
 def place(page, css):

@@ -1,27 +1,13 @@
 """After a failure of the station the main way on the page is to run the slot again."""
 
-import pytest
-from console_rig import Page, Station
 
 from arena_robot.core.episode import Slot
 from arena_robot.session.evaluator.desk import HINTS, SlotView
 from arena_robot.session.protocol.states import State
-from arena_robot.web.console.serve import ConsoleServer
 
 FAILED = SlotView(Slot.A, 'driver_error', 'left camera: no frame; check its cable', 12,
                   again='fault')
 AGAIN = [('press', 'rerun', ''), ('press', 'prepare_reset', '')]
-
-
-@pytest.fixture
-def station():
-    return Station()
-
-
-@pytest.fixture
-def page(browser, station):
-    with ConsoleServer(station, port=0) as server:
-        yield Page(browser, station, server.url)
 
 
 def has(page, css):

@@ -4,25 +4,12 @@ import threading
 
 import httpx
 import pytest
-from console_rig import MOVING, WAIT_S, Page, Station
+from console_rig import MOVING, WAIT_S
 from selenium.webdriver.common.keys import Keys
 
 from arena_robot.core.errors import SessionError
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console.app import NAME
-from arena_robot.web.console.serve import ConsoleServer
-
-
-@pytest.fixture
-def station():
-    return Station()
-
-
-@pytest.fixture
-def page(browser, station):
-    with ConsoleServer(station, port=0) as server:
-        yield Page(browser, station, server.url)
-        station.rest.set()
 
 
 def every_way(page, what):

@@ -3,13 +3,12 @@
 import dataclasses
 
 import pytest
-from console_rig import Page, Station
+from console_rig import Station
 from selenium.webdriver.common.keys import Keys
 
 from arena_robot.core.errors import SessionError
 from arena_robot.core.verdict import NAMES, Verdict, with_said
 from arena_robot.session.protocol.states import State
-from arena_robot.web.console.serve import ConsoleServer
 
 
 class Keeping(Station):
@@ -30,12 +29,6 @@ class Keeping(Station):
 @pytest.fixture
 def station():
     return Keeping()
-
-
-@pytest.fixture
-def page(browser, station):
-    with ConsoleServer(station, port=0) as server:
-        yield Page(browser, station, server.url)
 
 
 def reload(page):
