@@ -6,7 +6,8 @@ import json
 import httpx
 import numpy as np
 import pytest
-from wire_rig import TRUTH, Brightness, Server, clip, frame
+from http_server import HttpServer
+from wire_rig import TRUTH, Brightness, clip, frame
 
 from arena_robot.audit.base import Capabilities, Pair, identity_of
 from arena_robot.audit.simple import GoalDistance
@@ -37,7 +38,7 @@ def test_the_form_is_that_of_the_protocol():
     def answer(path, body):
         seen[path] = body
         return 200, good([0.5] * 6)
-    with Server(answer) as server:
+    with HttpServer(answer) as server:
         assert RobometerJudge(server.url).progress(clip()).valid
     body = seen['/evaluate_batch_npy']
     for word in (b'name="sample_0"', b'"__numpy_file__": "sample_0_trajectory_frames"',
@@ -55,7 +56,7 @@ def test_another_model_at_the_same_address_is_another_judge():
 
     def answer(path, body):
         return 200, json.dumps({'model_path': names[0]}).encode()
-    with Server(answer) as server:
+    with HttpServer(answer) as server:
         judge = RobometerJudge(server.url)
         first, again = identity_of(judge), identity_of(judge)
         names.pop(0)
@@ -114,7 +115,7 @@ ROBOMETER_BAD = [
 
 @pytest.mark.parametrize('body', ROBOMETER_BAD, ids=range(len(ROBOMETER_BAD)))
 def test_malformed_robometer_replies_are_invalid(body):
-    with Server(lambda path, _: (200, body)) as server:
+    with HttpServer(lambda path, _: (200, body)) as server:
         trace = RobometerJudge(server.url).progress(clip())
     assert not trace.valid
     assert trace.phi.size == 0
@@ -122,10 +123,10 @@ def test_malformed_robometer_replies_are_invalid(body):
 
 
 def test_robometer_failures_are_invalid_and_small_overflow_is_clipped():
-    with Server(lambda path, _: (500, b'numpy is not JSON')) as server:
+    with HttpServer(lambda path, _: (500, b'numpy is not JSON')) as server:
         judge = RobometerJudge(server.url, attempts=1)
         assert 'HTTP 500' in judge.progress(clip()).detail
-    with Server(lambda path, _: (200, good([-5e-5, 0.1, 0.2, 0.3, 0.4, 1.00005]))) as server:
+    with HttpServer(lambda path, _: (200, good([-5e-5, 0.1, 0.2, 0.3, 0.4, 1.00005]))) as server:
         trace = RobometerJudge(server.url).progress(clip())
     assert trace.valid
     assert trace.clipped == 2

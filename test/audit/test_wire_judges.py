@@ -5,7 +5,8 @@ import json
 
 import numpy as np
 import pytest
-from wire_rig import TRUTH, Server, clip, frame, value_of
+from http_server import HttpServer
+from wire_rig import TRUTH, clip, frame, value_of
 
 from arena_robot.audit.base import Pair
 from arena_robot.audit.judges import make_judge
@@ -47,7 +48,7 @@ def gvl_reply(values):
 def test_gvl_unshuffles():
     def answer(path, body):
         return 200, said('```json\n' + gvl_reply(pictures_in(body)[1:]) + '\n```')
-    with Server(answer) as server:
+    with HttpServer(answer) as server:
         for seed in (0, 1):
             trace = GvlJudge(client=chat(server), seed=seed).progress(clip())
             assert trace.valid, trace.detail
@@ -87,7 +88,7 @@ def test_gvl_shuffles_by_its_seed():
     def answer(path, body):
         orders.append([round(v, 1) for v in pictures_in(body)])
         return 200, said(gvl_reply(pictures_in(body)[1:]))
-    with Server(answer) as server:
+    with HttpServer(answer) as server:
         for seed in (0, 0, 1):
             GvlJudge(client=chat(server), seed=seed).progress(clip())
     assert orders[0] == orders[1] != orders[2]
@@ -125,7 +126,7 @@ GVL_BAD = [
 
 @pytest.mark.parametrize('text', GVL_BAD, ids=range(len(GVL_BAD)))
 def test_malformed_gvl_replies_are_invalid(text):
-    with Server(lambda path, body: (200, said(text))) as server:
+    with HttpServer(lambda path, body: (200, said(text))) as server:
         trace = GvlJudge(client=chat(server), attempts=2).progress(clip())
     assert not trace.valid
     assert trace.phi.size == 0
@@ -137,7 +138,7 @@ def test_gvl_asks_again_for_a_missing_frame():
 
     def answer(path, body):
         return 200, said(answers.pop() if answers else gvl_reply(pictures_in(body)[1:]))
-    with Server(answer) as server:
+    with HttpServer(answer) as server:
         judge = GvlJudge(client=chat(server))
         trace = judge.progress(clip())
     assert trace.valid
@@ -164,7 +165,7 @@ def dopamine(noise=0.0, seed=0):
 
 @pytest.mark.parametrize('mode', reconstruct.MODES)
 def test_robo_dopamine_modes(mode):
-    with Server(dopamine()) as server:
+    with HttpServer(dopamine()) as server:
         trace = HopJudge(client=chat(server), mode=mode).progress(clip())
     assert trace.valid, trace.detail
     assert trace.mode.startswith(f'robo_dopamine {mode}')
@@ -179,7 +180,7 @@ def test_noise_of_the_model_degrades_the_trace_as_declared():
     values = list(np.clip(np.linspace(0, 1, 30), 0.02, 0.98))
     errors = []
     for noise in (0.0, 0.05, 0.2):
-        with Server(dopamine(noise, 3)) as server:
+        with HttpServer(dopamine(noise, 3)) as server:
             trace = HopJudge(client=chat(server)).progress(clip(values))
         errors.append(float(np.abs(trace.phi - values).mean()))
     assert errors[0] < 0.04
@@ -190,7 +191,7 @@ def test_vlac_and_goals():
     def answer(path, body):
         before, after = pictures_in(body)
         return 200, said(f'{100 * (after - before) / (1 - before):.1f}')
-    with Server(answer) as server:
+    with HttpServer(answer) as server:
         trace = HopJudge(client=chat(server), family='vlac').progress(clip())
         assert trace.phi == pytest.approx(TRUTH, abs=0.03)
         for mode in ('backward', 'fused', 'conservative'):
@@ -214,7 +215,7 @@ HOP_BAD = [
 
 @pytest.mark.parametrize('text', HOP_BAD, ids=range(len(HOP_BAD)))
 def test_malformed_hop_replies_are_invalid(text):
-    with Server(lambda path, body: (200, said(text))) as server:
+    with HttpServer(lambda path, body: (200, said(text))) as server:
         judge = HopJudge(client=chat(server), attempts=2)
         trace = judge.progress(clip())
         assert judge.compare(Pair('x', clip().frames and {'left': frame(0)},

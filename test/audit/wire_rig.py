@@ -1,7 +1,4 @@
-"""A clip whose pictures tell their progress, and an HTTP server that answers as told."""
-
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+"""A clip whose pictures tell their progress."""
 
 import numpy as np
 
@@ -37,37 +34,3 @@ class Brightness:
 
     def compare(self, pair):
         return None
-
-
-class Server:
-    """An HTTP server whose answers a function makes of (path, body)."""
-
-    def __init__(self, answer):
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers.get('Content-Length', 0)))
-                code, data = answer(self.path, body)
-                self.send_response(code)
-                self.send_header('Content-Length', str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def do_GET(self):
-                self.do_POST()
-
-            def log_message(self, *args):
-                pass
-
-        self._server = ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-        self.url = f'http://127.0.0.1:{self._server.server_address[1]}'
-
-    def __enter__(self):
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,),
-                                        daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error):
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(5.0)
