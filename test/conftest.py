@@ -1,5 +1,5 @@
 """
-What tests of several rooms share: a headless Chromium, and which tests need the machine alone.
+What tests of several rooms share, and which tests need the machine alone.
 
 Tests that measure a station's times need the machine to themselves: they are marked as alone, and
 `make test` runs them one by one after the others, which share the cores. A test runs again after a
@@ -79,3 +79,16 @@ def dask():
             process.wait(30)
         finally:
             process.kill()
+
+
+@pytest.fixture(scope='session')
+def message_folders():
+    """Return folders with the .msg files of arena_msgs and of the standard packages."""
+    spec = importlib.util.find_spec('std_msgs')
+    if spec is None or spec.origin is None:
+        pytest.skip('std_msgs is not installed: run make setup')
+    found = next((p / 'share' for p in Path(spec.origin).parents
+                  if (p / 'share' / 'std_msgs' / 'msg' / 'Header.msg').is_file()), None)
+    if found is None:
+        pytest.skip('the .msg files of std_msgs are not installed: run make setup')
+    return HERE.parent, found

@@ -1,7 +1,6 @@
 """`arena audit` of recorded episodes: from bags to tables, cached, resumed, refused."""
 
 import dataclasses
-import importlib.util
 import json
 from pathlib import Path
 
@@ -29,24 +28,15 @@ from arena_robot.reports.episode_audit import (
     not_calibrated,
 )
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture(scope='module')
-def sessions(tmp_path_factory):
+def sessions(tmp_path_factory, message_folders):
     """Two sessions with A and B each, of 2 and 4 seconds."""
-    spec = importlib.util.find_spec('std_msgs')
-    if spec is None or spec.origin is None:
-        pytest.skip('std_msgs is not installed: run make setup')
-    share = next((p / 'share' for p in Path(spec.origin).parents
-                  if (p / 'share' / 'std_msgs' / 'msg' / 'Header.msg').is_file()), None)
-    if share is None:
-        pytest.skip('the .msg files of std_msgs are not installed: run make setup')
     home = tmp_path_factory.mktemp('sessions')
     for name in ('one', 'two'):
         for slot, steps in (('A', 30), ('B', 60)):
             SampleMaker(SampleEpisode(steps, width=64, height=36, slot=slot, session_id=name,
-                                      potential=True), (ROOT, share)).write(home / name / slot)
+                                      potential=True), message_folders).write(home / name / slot)
         write_session(home / name, SessionFile(
             name, reveal=Reveal('00', 'fast', 'slow'), evaluator='eva', station='lab',
             verdict=Verdict(progress_a=1.0, progress_b=0.5)))

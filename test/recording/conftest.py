@@ -1,6 +1,5 @@
 """A made-up episode, written once and copied for each test that changes it."""
 
-import importlib.util
 import shutil
 from pathlib import Path
 
@@ -8,29 +7,10 @@ import pytest
 
 from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 
-ROOT = Path(__file__).parents[2]
-
-
-def share() -> tuple[Path, ...]:
-    """Return folders with the .msg files of arena_msgs and of the standard packages."""
-    spec = importlib.util.find_spec('std_msgs')
-    if spec is None or spec.origin is None:
-        pytest.skip('std_msgs is not installed: run make setup')
-    found = next((p / 'share' for p in Path(spec.origin).parents
-                  if (p / 'share' / 'std_msgs' / 'msg' / 'Header.msg').is_file()), None)
-    if found is None:
-        pytest.skip('the .msg files of std_msgs are not installed: run make setup')
-    return (ROOT, found)
-
 
 @pytest.fixture(scope='session')
-def folders() -> tuple[Path, ...]:
-    return share()
-
-
-@pytest.fixture(scope='session')
-def maker(folders) -> SampleMaker:
-    return SampleMaker(SampleEpisode(), folders)
+def maker(message_folders) -> SampleMaker:
+    return SampleMaker(SampleEpisode(), message_folders)
 
 
 @pytest.fixture(scope='session')

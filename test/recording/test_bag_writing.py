@@ -96,10 +96,10 @@ def test_state_is_compressed_as_asked(tmp_path, level, name):
         assert [m.log_ns for m in bag.messages()] == [10]
 
 
-def test_the_type_hashes_are_those_of_ros(maker, folders):
+def test_the_type_hashes_are_those_of_ros(maker, message_folders):
     for topic in maker.topics().values():
         package, _, short = topic.type.split('/')
-        described = folders[-1] / package / 'msg' / f'{short}.json'
+        described = message_folders[-1] / package / 'msg' / f'{short}.json'
         if package != 'arena_msgs':
             hashes = json.loads(described.read_text())['type_hashes']
             assert {h['type_name']: h['hash_string'] for h in hashes}[topic.type] \

@@ -55,10 +55,10 @@ def test_a_sound_episode_passes_with_all_its_files(episode):
         'stamps', 'journal', 'episode.json', 'steps.npz', 'wrist.mp4', 'pictures wrist_left'}
 
 
-def test_an_eye_that_is_not_used_is_no_warning_and_one_that_is_used_is(pristine, folders,
+def test_an_eye_that_is_not_used_is_no_warning_and_one_that_is_used_is(pristine, message_folders,
                                                                        tmp_path, monkeypatch):
     monkeypatch.setattr(sample, 'VIEWS', ('left_left', 'wrist_left'))
-    maker = sample.SampleMaker(sample.SampleEpisode(), folders)
+    maker = sample.SampleMaker(sample.SampleEpisode(), message_folders)
     folder = tmp_path / 'A'
     with BagWriter(folder, {'slot': 'A'}) as out:
         topics = maker.topics()

@@ -25,11 +25,11 @@ ID = SampleEpisode().session_id
 
 
 @pytest.fixture(scope='module')
-def session(folders, pristine, tmp_path_factory):
+def session(message_folders, pristine, tmp_path_factory):
     """Return a session with both episodes, scored and revealed."""
     folder = tmp_path_factory.mktemp('sessions') / ID
     shutil.copytree(pristine, folder / 'A')
-    SampleMaker(SampleEpisode(slot='B', steps=20), folders).write(folder / 'B')
+    SampleMaker(SampleEpisode(slot='B', steps=20), message_folders).write(folder / 'B')
     (folder / 'session.json').write_text(json.dumps({
         'session_id': ID, 'station': 'lab', 'evaluator': 'e1', 'prompt': 'from the session',
         'preference': 'B', 'explanation': 'B was surer', 'valid': True,
@@ -166,11 +166,12 @@ def test_a_lerobot_dataset_is_whole_and_consistent(session, maker, tmp_path):
         export_lerobot(sources(session), root)
 
 
-def test_episodes_of_two_action_spaces_become_a_dataset_each(folders, pristine, tmp_path, capsys):
+def test_episodes_of_two_action_spaces_become_a_dataset_each(message_folders, pristine, tmp_path,
+                                                             capsys):
     folder, out = tmp_path / ID, tmp_path / 'out'
     shutil.copytree(pristine, folder / 'A')
     SampleMaker(SampleEpisode(slot='B', steps=20, space='joint_velocity'),
-                folders).write(folder / 'B')
+                message_folders).write(folder / 'B')
     assert main(['export', str(folder), '--format', 'lerobot', '--output', str(out)]) == 0
     assert str(out / 'joint_velocity') in capsys.readouterr().out
     for space, frames in (('joint_position', 30), ('joint_velocity', 20)):
