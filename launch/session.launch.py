@@ -12,8 +12,7 @@ from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, Opaq
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
 
-from arena_robot.core.errors import ConfigError
-from arena_robot.nodes.station_file import unknown_arguments
+from arena_robot.nodes.station_file import refuse_unknown_arguments
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 
 HERE = Path(__file__).resolve().parent
@@ -33,12 +32,8 @@ ARGUMENTS = [
 ]
 
 
-def _checked(context: LaunchContext) -> list[LaunchDescriptionEntity]:
-    """Refuse unknown arguments, where this file is the one that is launched."""
-    if any(word.endswith(Path(__file__).name) for word in sys.argv):
-        problem = unknown_arguments(sys.argv, [one.name for one in ARGUMENTS])
-        if problem:
-            raise ConfigError(problem)
+def _checked(_: LaunchContext) -> list[LaunchDescriptionEntity]:
+    refuse_unknown_arguments(__file__, sys.argv, [one.name for one in ARGUMENTS])
     return []
 
 

@@ -23,13 +23,12 @@ from launch.events.process import ProcessExited
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
-from arena_robot.core.errors import ConfigError
 from arena_robot.nodes.session_processes import SessionOptions, session_processes
 from arena_robot.nodes.station_file import (
     CONFIGURATION_ERROR,
     nodes_in,
+    refuse_unknown_arguments,
     require_matches,
-    unknown_arguments,
 )
 from arena_robot.nodes.supervisor import overrides_file
 from arena_robot.safety.robots import ROBOTS
@@ -138,12 +137,8 @@ def _node(context: LaunchContext, executable: str, name: str, arguments: list[st
     return start()
 
 
-def _checked(context: LaunchContext) -> list[LaunchDescriptionEntity]:
-    """Refuse unknown arguments, where this file is the one that is launched."""
-    if any(word.endswith(Path(__file__).name) for word in sys.argv):
-        problem = unknown_arguments(sys.argv, [one.name for one in ARGUMENTS])
-        if problem:
-            raise ConfigError(problem)
+def _checked(_: LaunchContext) -> list[LaunchDescriptionEntity]:
+    refuse_unknown_arguments(__file__, sys.argv, [one.name for one in ARGUMENTS])
     return []
 
 

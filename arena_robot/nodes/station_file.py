@@ -88,14 +88,21 @@ def shipped(file: str) -> Path:
     return next((folder / path for folder in folders if (folder / path).is_file()), path)
 
 
-def unknown_arguments(words: Iterable[str], known: Iterable[str]) -> str:
-    """Return an error for the first of the arguments ``name:=value`` that is unknown, or ''."""
-    names = list(known)
-    for word in words:
+def refuse_unknown_arguments(launch_file: str | Path, words: Iterable[str],
+                             known: Iterable[str]) -> None:
+    """
+    Raise ConfigError for an unknown argument ``name:=value`` of a command line.
+
+    Nothing is refused when ``words`` do not name ``launch_file``: it is included by another launch
+    file then, whose arguments these are.
+    """
+    given, names = list(words), list(known)
+    if not any(word.endswith(Path(launch_file).name) for word in given):
+        return
+    for word in given:
         name, sign, _ = word.partition(':=')
         if sign and name not in names:
-            return f"unknown launch argument '{name}'.{nearest(name, names)}"
-    return ''
+            raise ConfigError(f"unknown launch argument '{name}'.{nearest(name, names)}")
 
 
 def _pattern(key: str) -> 're.Pattern[str]':

@@ -4,7 +4,7 @@ import pytest
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.nodes.arm.params import reset_joints_within
-from arena_robot.nodes.station_file import nodes_in, shipped, unknown_arguments
+from arena_robot.nodes.station_file import nodes_in, refuse_unknown_arguments, shipped
 from arena_robot.safety.robots import PANDA, RESET_JOINTS
 
 
@@ -25,12 +25,12 @@ def test_a_section_for_another_namespace_is_an_error(tmp_path, key, namespace, f
             nodes_in(path, namespace=namespace)
 
 
-def test_an_unknown_launch_argument_is_named():
-    known = ('namespace', 'params_file')
-    assert unknown_arguments(['ros2', 'launch', 'namespace:=left', '--show-args'], known) == ''
-    said = unknown_arguments(['namspace:=left'], known)
-    assert "unknown launch argument 'namspace'" in said
-    assert "'namespace'" in said
+def test_an_unknown_launch_argument_is_refused_where_the_file_is_launched():
+    known, words = ('namespace', 'params_file'), ['ros2', 'launch', 'a/station.launch.py']
+    refuse_unknown_arguments('station.launch.py', [*words, 'namespace:=left', '-s'], known)
+    with pytest.raises(ConfigError, match=r"unknown launch argument 'namspace'.*'namespace'"):
+        refuse_unknown_arguments('station.launch.py', [*words, 'namspace:=left'], known)
+    refuse_unknown_arguments('session.launch.py', [*words, 'namspace:=left'], known)
 
 
 def test_what_is_shipped_is_found_from_every_folder(tmp_path, monkeypatch):
