@@ -172,46 +172,38 @@ def test_after_the_reveal_nothing_is_added_or_changed(setting, folder):
     assert standing(setting) == before
 
 
-def test_three_false_reports_suspend_nobody(setting, folder):
-    before, arena = standing(setting), setting.arena()
-    for _ in range(3):
+def report_both(setting, arena, session_id, folder):
+    for slot, end in ((Slot.A, EndReason.POLICY_ERROR), (Slot.B, EndReason.SAFETY_STOP)):
+        arena.upload(session_id, episode(session_id, slot, end), folder)
+
+
+def cut_the_line(setting, arena, session_id, folder):
+    arena.policy(session_id, Slot.A).infer(observation(), session_id)
+    setting.server.record.cut((session_id, 'A'))
+    arena.upload(session_id, episode(session_id, Slot.A, EndReason.POLICY_ERROR), folder)
+    with setting.server.database.read() as connection:
+        assert episodes_of(connection, session_id)['A'].fault == 'network'
+
+
+def send_what_nobody_can_read(setting, arena, session_id, folder):
+    nothing = dataclasses.replace(observation(), prompt='\x00' * 9, step=3, images={})
+    with pytest.raises(PolicyError):
+        arena.policy(session_id, Slot.A)._policy.infer(nothing, session_id)
+    arena.upload(session_id, episode(session_id, Slot.A, EndReason.POLICY_ERROR), folder)
+
+
+@pytest.mark.parametrize(('fail', 'times', 'is_counted'), [
+    (report_both, 3, False), (cut_the_line, 6, False), (send_what_nobody_can_read, 4, True)])
+def test_failures_that_a_station_makes_suspend_nobody(setting, folder, fail, times, is_counted):
+    before = standing(setting)
+    for _ in range(times):
+        arena = setting.arena()
         session_id = assigned(arena)
-        for slot, end in ((Slot.A, EndReason.POLICY_ERROR), (Slot.B, EndReason.SAFETY_STOP)):
-            arena.upload(session_id, episode(session_id, slot, end), folder)
+        fail(setting, arena, session_id, folder)
         arena.abort(session_id, 'it does not work')
+    if is_counted:    # until the policy is probed
+        setting.server.pool.probe()
     assert standing(setting) == before
-
-
-def test_cuts_of_the_line_suspend_nobody(setting, folder):
-    before = standing(setting)
-    for _ in range(6):
-        arena = setting.arena()
-        session_id = assigned(arena)
-        policy = arena.policy(session_id, Slot.A)
-        policy.infer(observation(), session_id)
-        setting.server.record.cut((session_id, 'A'))
-        arena.upload(session_id, episode(session_id, Slot.A, EndReason.POLICY_ERROR), folder)
-        with setting.server.database.read() as connection:
-            assert episodes_of(connection, session_id)['A'].fault == 'network'
-        arena.abort(session_id, 'the line is cut')
-    assert standing(setting) == before
-
-
-def test_observations_that_no_policy_can_read_suspend_nobody(setting, folder):
-    before = standing(setting)
-    for _ in range(4):
-        arena = setting.arena()
-        session_id = assigned(arena)
-        empty = dataclasses.replace(observation(), prompt='\x00' * 9, step=3)
-        nothing = dataclasses.replace(empty, images={})
-        policy = arena.policy(session_id, Slot.A)
-        with pytest.raises(PolicyError):
-            policy._policy.infer(nothing, session_id)
-        arena.upload(session_id, episode(session_id, Slot.A, EndReason.POLICY_ERROR), folder)
-        arena.abort(session_id, 'it refuses')
-    setting.server.pool.probe()
-    assert {name: state for name, (state, _) in standing(setting)[2].items()} == {
-        name: state for name, (state, _) in before[2].items()}
 
 
 def test_a_pair_that_is_given_up_comes_again_and_costs(setting, folder):

@@ -69,20 +69,24 @@ def test_a_jump_is_noted_in_the_journal_the_record_and_the_notice(tmp_path):
     go_on(station.conductor)
 
 
-def test_the_end_of_a_command_stream_is_noticed_after_a_jump():
+@pytest.fixture
+def watched():
+    """Return a clock, and a watchdog that accepted a command before the clock was set back."""
     clock = LoopClock()
     watchdog = CommandWatchdog(clock, 0.3)
     watchdog.accept(clock.now_ns())
     clock.set_ns = -HOUR_NS
+    return clock, watchdog
+
+
+def test_the_end_of_a_command_stream_is_noticed_after_a_jump(watched):
+    clock, watchdog = watched
     clock.now += 400_000_000
     assert watchdog.ceased()
 
 
-def test_new_commands_are_accepted_after_a_jump_and_old_ones_are_not():
-    clock = LoopClock()
-    watchdog = CommandWatchdog(clock, 0.3)
-    watchdog.accept(clock.now_ns())
-    clock.set_ns = -HOUR_NS
+def test_new_commands_are_accepted_after_a_jump_and_old_ones_are_not(watched):
+    clock, watchdog = watched
     clock.now += 100_000_000
     before = clock.now_ns() - 50_000_000
     watchdog.accept(clock.now_ns())
