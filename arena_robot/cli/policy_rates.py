@@ -86,7 +86,7 @@ def in_order(outcomes: 'Sequence[TrialOutcome]') -> 'dict[str, list[TrialOutcome
 
 def summary(outcomes: 'Sequence[TrialOutcome]') -> dict[str, Any]:
     """Return counts, rate, interval and means of some episodes."""
-    from arena_robot.trials.trial import wilson
+    from arena_robot.core.wilson import wilson
 
     count, good = len(outcomes), sum(one.succeeded for one in outcomes)
     low, high = wilson(good, count)

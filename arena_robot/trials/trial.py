@@ -5,7 +5,6 @@ The data path is that of a station: camera images, resizing, policy, chunk execu
 arm's driver. Images are rendered only for the steps with a query.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -23,7 +22,6 @@ from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequest
 
 JUDGED_AFTER_S = 0.5
-Z95 = 1.959963984540054
 PICTURE = (320, 180)
 
 
@@ -147,17 +145,3 @@ class Course:
         if name not in self._policies:
             self._policies[name] = connect(name) if '://' in name else load_policy(name)
         return self._policies[name]
-
-
-def wilson(successes: int, count: int, z: float = Z95) -> tuple[float, float]:
-    """
-    Return the Wilson score interval of a share.
-
-    (p + z²/2n ± z sqrt(p(1-p)/n + z²/4n²)) / (1 + z²/n); E. B. Wilson, JASA 22 (1927).
-    """
-    if count <= 0:
-        return 0.0, 1.0
-    p, scale = successes / count, 1.0 + z * z / count
-    middle = p + z * z / (2.0 * count)
-    reach = z * math.sqrt(p * (1.0 - p) / count + z * z / (4.0 * count * count))
-    return max(0.0, (middle - reach) / scale), min(1.0, (middle + reach) / scale)

@@ -14,7 +14,8 @@ if importlib.util.find_spec('mujoco') is None:
     pytest.skip('mujoco is not installed', allow_module_level=True)
 
 from arena_robot.cli import policy_rates
-from arena_robot.trials.trial import Trial, TrialOutcome, wilson
+from arena_robot.core.wilson import wilson
+from arena_robot.trials.trial import Trial, TrialOutcome
 
 
 def outcome(policy, succeeded, progress, task='lift_cube', seed=0, end='done'):

@@ -22,7 +22,6 @@ from arena_robot.recording.episode.frames import write_video
 from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.roboarena_csv import read_tables
 from arena_robot.server.store.evaluations import insert_evaluations
-from arena_robot.web.site.result_pages import wilson
 
 FORMULA = '=HYPERLINK("http://x","y")'
 PAGES = ('/', '/matrix', '/policies', '/policies/crimson-7b', '/policies/elsewhere',
@@ -92,12 +91,6 @@ def test_of_few_comparisons_no_share_is_stated(place):
 @pytest.mark.parametrize('query', ['?a=crimson-7b&b=crimson-7b', '?a=crimson-7b', '?a=&b='])
 def test_the_page_of_two_policies_asks_for_two(place, query):
     assert 'preferred</dt>' not in place.get(f'/versus{query}').text
-
-
-def test_wilson_is_never_a_point():
-    low, high = wilson(1.0, 10)
-    assert (round(low, 3), round(high, 9)) == (0.722, 1.0)
-    assert wilson(0.5, 100)[0] == pytest.approx(0.404, abs=1e-3)
 
 
 def test_the_table_can_be_ranked_and_no_cell_is_a_formula(place, tmp_path):

@@ -7,13 +7,13 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.templating import Jinja2Templates
 
+from arena_robot.core.wilson import wilson
 from arena_robot.ranking.stated import LEAST_SESSIONS
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Browse, Filter, PolicyCard
 from arena_robot.server.store.tallies import Score, TallyBy, between, scores_by_group
 from arena_robot.web.site import view_models
 
-Z95 = 1.959964
 SHOWN_PAIRS = 5
 SLOTS = ('A', 'B')
 
@@ -57,16 +57,8 @@ def policy_lines(results: Results, browse: Browse) -> list[PolicyLine]:
 
 def score_view(name: str, score: Score) -> ScoreView:
     """Return a score with Wilson's 95 % interval, or marked as too few to tell."""
-    low, high = wilson(score.share, score.count) if score.count else (0.0, 1.0)
+    low, high = wilson(score.share * score.count, score.count)
     return ScoreView(name, score, score.count < LEAST_SESSIONS, low, high)
-
-
-def wilson(share: float, count: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share of ``count`` comparisons."""
-    square = Z95 * Z95 / count
-    middle = (share + square / 2) / (1 + square)
-    half = Z95 * math.sqrt((share * (1 - share) + square / 4) / count) / (1 + square)
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def film_pairs(browse: Browse, first: str, second: str) -> list[FilmPair]:
