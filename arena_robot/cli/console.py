@@ -39,13 +39,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGINT or SIGTERM."""
+    """Serve until SIGINT, SIGTERM, or SIGHUP: the terminal was closed."""
+    from arena_robot.core.process import end_signals
     from arena_robot.nodes.remote.desk import RemoteDesk
     from arena_robot.nodes.simulation.simulated_station import SimulatedStation
     from arena_robot.web.console.serve import ConsoleServer
-    over = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: over.set())
+    over, serves = threading.Event(), threading.Event()
+
+    def end(*_: object) -> None:
+        over.set()
+        if not serves.is_set():    # it still waits for the session node
+            raise KeyboardInterrupt
+    for number in end_signals():
+        signal.signal(number, end)
     with ExitStack() as stack:
         if args.sim:
             stack.enter_context(SimulatedStation(
@@ -55,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
         desk = stack.enter_context(RemoteDesk(namespace=args.namespace, patience_s=wait_s))
         desk.watch_views()
         server = stack.enter_context(ConsoleServer(desk, args.host, args.port, args.token))
+        serves.set()
         print(f"the evaluator's page: {server.url}", flush=True)
         over.wait()
     return 0

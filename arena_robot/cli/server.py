@@ -38,11 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until interrupted."""
+    """Serve until interrupted, or until the terminal is closed."""
     import dataclasses
 
     from arena_robot.core.clock import SystemClock
     from arena_robot.core.config import load
+    from arena_robot.core.process import end_signals
     from arena_robot.server.app import ArenaServer
     from arena_robot.server.checks import conformance, probe
     from arena_robot.server.config import ServerConfig
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     given = {name: getattr(args, name) for name in ('data', 'host', 'port', 'site_port')}
     config = dataclasses.replace(config, **{k: v for k, v in given.items() if v is not None})
     stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in end_signals():
         signal.signal(number, lambda *_: stopping.set())
     with ArenaServer(config, SystemClock(), conformance, probe) as server:
         _tell_token(server.first_token(), args.token_file)

@@ -14,6 +14,10 @@ import argparse
 import os
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from arena_robot.nodes.remote.desk import RemoteDesk
 
 VERB = 'session'
 HELP = 'run an A/B session from the terminal'
@@ -50,10 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run one session, or several with ``--auto``."""
-    from arena_robot.cli.session_terminal import Terminal
+    from arena_robot.cli.station_watch import StationWatch, end_by_signals
     from arena_robot.nodes.remote.desk import RemoteDesk
     from arena_robot.nodes.simulation.simulated_station import SimulatedStation
-    from arena_robot.session.evaluator.desk import Button
+    end_by_signals()
     with ExitStack() as stack:
         if args.sim:
             stack.enter_context(SimulatedStation(
@@ -61,20 +65,28 @@ def run(args: argparse.Namespace) -> int:
                 max_steps=args.max_steps, namespace=args.namespace))
         wait_s = args.wait or (60.0 if args.sim else 5.0)
         desk = stack.enter_context(RemoteDesk(namespace=args.namespace, patience_s=wait_s))
-        terminal = Terminal(desk)
-        if args.watch:
-            return terminal.watch()
-        desk.take('terminal', args.take_over)
-        evaluator = args.evaluator
-        if token := os.environ.get(TOKEN_VARIABLE, ''):
-            evaluator = desk.press(Button.SIGN_IN, token)
-        if not args.auto:
-            return terminal.lead(evaluator, args.instruction)
-        desk.watch_oracle()
-        for _ in range(args.sessions):
-            instruction = args.instruction or str(desk.oracle['instruction'])
-            code = terminal.follow(evaluator or 'script', instruction,
-                                   lambda: float(desk.oracle['progress']))
-            if code:
-                return code
+        with StationWatch(desk):
+            return run_with(desk, args)
+
+
+def run_with(desk: 'RemoteDesk', args: argparse.Namespace) -> int:
+    """Watch, lead or follow sessions at a desk."""
+    from arena_robot.cli.session_terminal import Terminal
+    from arena_robot.session.evaluator.desk import Button
+    terminal = Terminal(desk)
+    if args.watch:
+        return terminal.watch()
+    desk.take('terminal', args.take_over)
+    evaluator = args.evaluator
+    if token := os.environ.get(TOKEN_VARIABLE, ''):
+        evaluator = desk.press(Button.SIGN_IN, token)
+    if not args.auto:
+        return terminal.lead(evaluator, args.instruction)
+    desk.watch_oracle()
+    for _ in range(args.sessions):
+        instruction = args.instruction or str(desk.oracle['instruction'])
+        code = terminal.follow(evaluator or 'script', instruction,
+                               lambda: float(desk.oracle['progress']))
+        if code:
+            return code
     return 0

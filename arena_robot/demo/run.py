@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from arena_robot.core.errors import ConfigError, SessionError
+from arena_robot.core.process import end_signals
 from arena_robot.demo import outcome as outcomes
 from arena_robot.demo.arena import EVALUATOR, DemoArena
 from arena_robot.demo.audits import audit_sessions
@@ -55,7 +56,8 @@ class Demo:
         entries = pool(self._options.pool)
         self._logs.mkdir(parents=True, exist_ok=True)
         own_domain()
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for number in end_signals():
+            signal.signal(number, signal.default_int_handler)
         with ExitStack() as stack:
             stack.enter_context(_alone(self._folder))
             stack.enter_context(_log_to(self._logs / 'demo.log'))
@@ -224,7 +226,7 @@ class Demo:
 
 def _until_interrupted(processes: Processes) -> None:
     over = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in end_signals():
         signal.signal(number, lambda *_: over.set())
     while not over.wait(0.5):
         processes.require()

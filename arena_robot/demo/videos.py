@@ -13,7 +13,7 @@ from arena_robot.session.protocol.states import State
 
 log = logging.getLogger(__name__)
 
-WAIT_S = 60.0
+WAIT_S = 300.0    # after it a session is sent without its videos
 # In these states a slot's recording is finished.
 AFTER = {State.SCORING_A: (Slot.A,), State.RESET: (Slot.A,), State.RUNNING_B: (Slot.A,),
          State.SCORING_B: tuple(Slot), State.PREFERENCE: tuple(Slot), State.REVIEW: tuple(Slot)}

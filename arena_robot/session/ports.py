@@ -45,7 +45,7 @@ class Recorder(Protocol):
         """Finish the recording, if one runs; RecordingError when that fails."""
 
     def ready(self, folder: Path) -> bool:
-        """Return whether an episode's folder is complete, with its derived files."""
+        """Return whether an episode's folder has all files that the recorder makes."""
 
 
 class Scene(Protocol):

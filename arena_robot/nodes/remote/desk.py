@@ -4,6 +4,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -32,6 +33,7 @@ from arena_robot.nodes.calls import ServiceClients, send_goal
 from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.remote.pictures import Pictures
+from arena_robot.nodes.remote.presence import Presence
 from arena_robot.nodes.remote.session_views import session_views
 from arena_robot.nodes.session.messages import desk_state, draft_request, feedback_message
 from arena_robot.nodes.spin import Spin
@@ -39,6 +41,7 @@ from arena_robot.session.evaluator.desk import Button, DeskState, RunView, alway
 
 FIND_S, QUICK_S, SLOW_S = 5.0, 10.0, 60.0
 WATCH_S, PATIENCE_S = 0.25, 3.0
+GONE_S = 10.0    # a session node that is restarted is back before
 SLOW = (Button.PHOTOGRAPH, Button.PREPARE_RESET, Button.CONFIRM_RESET, Button.CHECK, Button.RETRY)
 COUNTS = {Button.INVALIDATE: False, Button.REVALIDATE: True}  # whether the session counts then
 SERVICES = {'open_session': OpenSession, 'submit_feedback': SubmitFeedback,
@@ -66,7 +69,7 @@ class RemoteDesk:
         self._state: DeskState | None = None
         self._run: RunView | None = None
         self._first_ns = 0
-        self._pictures = Pictures(lambda: self.state().state.running)
+        self._pictures = Pictures(lambda: self._newest().state.running)
         self.oracle: dict[str, float | str] = {}
         self._over = threading.Event()
         self._watcher: threading.Thread | None = None
@@ -75,20 +78,20 @@ class RemoteDesk:
         """Find the session node; NotConnected when it does not answer in time."""
         self._spin.__enter__()
         node = Listening(f'desk_{uuid.uuid4().hex[:8]}', context=self._spin.context,
-                    namespace=self._namespace or None)
+                         namespace=self._namespace or None)
         self._node = node
         self._services = ServiceClients(node, self._session, SERVICES, find_s=FIND_S,
                                         error=SessionError)
         self._action = ThreadedActionClient(node, RunEpisode, f'{self._session}/run_episode',
                                     callback_group=ReentrantCallbackGroup())
         self._watching = qos.publisher(node, Empty, f'{self._session}/watching')
+        self._presence = Presence(node, f'{self._session}/state')
         self.hear(SessionState, f'{self._session}/state', self._on_state, qos.LATCHED)
         self.hear(EpisodeInfo, f'{self._session}/episode_info', self._on_episode, qos.LATCHED)
         self.hear(StepRecord, f'{self._session}/step', self._on_step)
         self._spin.add(node, threads=1)
         with self._changed:
-            if not self._changed.wait_for(lambda: self._state is not None,
-                                          self._patience_s):
+            if not self._changed.wait_for(lambda: self._state is not None, self._patience_s):
                 self.close()
                 raise NotConnected(f"no session node '{self._session}' answers; start one in this "
                                    'ROS domain and namespace: `arena station --session`')
@@ -98,8 +101,9 @@ class RemoteDesk:
         self._over.set()
         if self._watcher is not None:
             self._watcher.join(1.0)
-        if self._token:
-            self.release()
+        if self._token and not self._presence.gone_s():
+            with suppress(SessionError):    # it ends as well
+                self.release()
         self._spin.close()
 
     def __enter__(self) -> Self:
@@ -111,7 +115,13 @@ class RemoteDesk:
         self.close()
 
     def state(self) -> DeskState:
-        """Return the newest state."""
+        """Return the newest state. Raises NotConnected once the session node has ended."""
+        if self._presence.gone_s() > GONE_S:
+            raise NotConnected(f"the session node '{self._session}' has ended; start it again: "
+                               '`arena station --session`. The session goes on where it stood')
+        return self._newest()
+
+    def _newest(self) -> DeskState:
         return self._state or DeskState()
 
     def wait_change(self, seen: DeskState, timeout_s: float) -> DeskState:
@@ -122,7 +132,7 @@ class RemoteDesk:
 
     def running(self) -> RunView | None:
         """Return the state of the running rollout, None when none runs."""
-        return self._run if self.state().state.running else None
+        return self._run if self._newest().state.running else None
 
     def today(self) -> list[DeskState]:
         """Return today's sessions, newest first."""
@@ -133,10 +143,10 @@ class RemoteDesk:
         """Receive live images and start photographs of the session's cameras from now on."""
         self._views = session_views(self._node, self._session, self._patience_s)
         for name, topic in self._views.items():
-            self.hear(CompressedImage, f'{topic}/compressed',
-                       self._pictures.live(name), qos.SENSOR)
-            self.hear(CompressedImage, f'{self._session}/reset_reference/{name}',
-                       self._pictures.start(name), qos.LATCHED)
+            live, start = self._pictures.live(name), self._pictures.start(name)
+            self.hear(CompressedImage, f'{topic}/compressed', live, qos.SENSOR)
+            self.hear(CompressedImage, f'{self._session}/reset_reference/{name}', start,
+                      qos.LATCHED)
 
     def watch_oracle(self, sim: str = 'sim_station') -> None:
         """
@@ -146,7 +156,7 @@ class RemoteDesk:
         """
         self.hear(Float64, f'{sim}/progress', lambda m: self.oracle.update(progress=m.data))
         self.hear(String, f'{sim}/instruction',
-                   lambda m: self.oracle.update(instruction=m.data), qos.LATCHED)
+                  lambda m: self.oracle.update(instruction=m.data), qos.LATCHED)
         deadline_s = time.monotonic() + FIND_S
         while len(self.oracle) < 2:
             if time.monotonic() > deadline_s:
@@ -209,8 +219,7 @@ class RemoteDesk:
         future = handle.get_result_async()
         future.add_done_callback(lambda _: self._wake())
         self._watcher = threading.Thread(target=self._watch, args=(future, attended),
-                                         name='watching',
-                                         daemon=True)
+                                         name='watching', daemon=True)
         self._watcher.start()
         with self._changed:
             self._changed.wait_for(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rcl_interfaces.srv import GetParameters
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
@@ -15,6 +16,7 @@ from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import DriverError, RecordingError
 from arena_robot.nodes import qos
 from arena_robot.nodes.calls import ServiceClients
+from arena_robot.recording.bag.recover import is_complete
 from arena_robot.records.episode_file import has_episode
 from arena_robot.session.ports import Check
 
@@ -37,6 +39,7 @@ class RemoteRecorder:
         self._streams = list(streams)
         self._services = ServiceClients(node, other, {
             'start': StartRecording, 'stop': StopRecording, 'check_streams': CheckStreams})
+        self._parameters = ServiceClients(node, other, {'get_parameters': GetParameters})
         self._heard_s = 0.0
         self._elsewhere = 0
         self._episode = ('', '')
@@ -88,8 +91,17 @@ class RemoteRecorder:
         self._call('stop', request, *((3.0, 1) if self.lost() else (15.0, 4)))
 
     def ready(self, folder: Path) -> bool:
-        """Return whether the recorder has written all derived files of a recording."""
-        return has_episode(folder)
+        """Return whether a recording has all the files that the recorder makes of it."""
+        return has_episode(folder) or (not self._derives() and is_complete(folder))
+
+    def _derives(self) -> bool:
+        """Return the recorder's parameter ``derive``; True while the recorder does not answer."""
+        request = GetParameters.Request(names=['derive'])
+        try:
+            values = self._parameters.call('get_parameters', request, ANSWER_S).values
+        except DriverError:
+            return True
+        return not values or bool(values[0].bool_value)
 
     def _call(self, name: str, request: Any, timeout_s: float, attempts: int) -> None:
         try:

@@ -1,0 +1,133 @@
+"""What waits for a station ends when the session node has ended, or its own terminal is closed."""
+
+import os
+import signal
+import sys
+import threading
+import uuid
+
+import pytest
+from rclpy.node import Node
+
+from arena_msgs.msg import SessionState
+from arena_robot.cli.main import main
+from arena_robot.cli.station_watch import StationWatch
+from arena_robot.core.errors import NotConnected
+from arena_robot.core.process import Process, wait_until
+from arena_robot.nodes import qos
+from arena_robot.nodes.remote import desk as remote_desk
+from arena_robot.nodes.remote import recorder as remote_recorder
+from arena_robot.nodes.remote.recorder import RemoteRecorder
+
+HUP = 1 << (signal.SIGHUP - 1)
+# As in a terminal: a program started by nohup ignores SIGHUP.
+PROGRAM = """
+import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+from arena_robot.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def told(spin):
+    """Return a namespace with a publisher of a session's state, and what ends it."""
+    name = f'test_{uuid.uuid4().hex[:6]}'
+    node = Node('session_node', namespace=name, context=spin.context)
+    publisher = qos.publisher(node, SessionState, '~/state', qos.LATCHED)
+    publisher.publish(SessionState())
+    yield name, lambda: node.destroy_publisher(publisher)
+    node.destroy_node()
+
+
+def test_a_terminal_says_that_the_session_node_has_ended(told, monkeypatch, capsys):
+    namespace, end = told
+    monkeypatch.setattr(remote_desk, 'GONE_S', 0.3)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    state = remote_desk.RemoteDesk.state
+
+    def seen(desk):
+        end()
+        return state(desk)
+    monkeypatch.setattr(remote_desk.RemoteDesk, 'state', seen)
+    try:
+        assert main(['session', '--watch', '--namespace', namespace, '--wait', '20']) == 1
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert "the session node 'session_node' has ended; start it again" in capsys.readouterr().err
+
+
+def test_a_desk_waits_for_a_session_node_that_is_restarted(told):
+    namespace, end = told
+    with remote_desk.RemoteDesk(namespace=namespace, patience_s=20.0) as desk:
+        end()
+        assert wait_until(lambda: desk.state() and desk._presence.gone_s() > 0.0, 10.0)
+        assert desk.state().state.value == 'idle'
+
+
+class Gone:
+    """A desk without a session node from the moment that somebody asks."""
+
+    def __init__(self):
+        self.asked = threading.Event()
+
+    def state(self):
+        self.asked.set()
+        raise NotConnected('the session node has ended')
+
+
+def test_a_question_that_nobody_answers_ends_too(monkeypatch):
+    monkeypatch.setattr('arena_robot.cli.station_watch.LOOK_S', 0.05)
+    reading, writing = os.pipe()
+    try:
+        with pytest.raises(NotConnected, match='has ended'), StationWatch(Gone()):
+            os.read(reading, 1)    # as input() does
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def catches_hup(process):
+    with open(f'/proc/{process.pid}/status', encoding='utf-8') as file:
+        caught = next(line for line in file if line.startswith('SigCgt'))
+    return bool(int(caught.split()[1], 16) & HUP)
+
+
+@pytest.mark.parametrize('number', [signal.SIGHUP, signal.SIGTERM])
+@pytest.mark.parametrize(('words', 'code'), [
+    (('session', '--wait', '60'), 130), (('console', '--wait', '60'), 130),
+    (('server', '--data', 'data', '--port', '0', '--site-port', '-1'), 0),
+    (('demo', '--data', 'data', '--no-console'), 130)], ids=lambda one: str(one[0]
+                                                        if isinstance(one, tuple) else one))
+def test_a_closed_terminal_ends_a_program_as_sigterm_does(words, code, number, tmp_path,
+                                                          monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv('PYTHONPATH', os.pathsep.join(path for path in sys.path if path))
+    process = Process(words[0], [sys.executable, '-c', PROGRAM, *words], tmp_path / 'log')
+    process.start()
+    try:
+        assert wait_until(lambda: process.code is not None or catches_hup(process), 60.0)
+        os.kill(process.pid, number)
+        assert wait_until(lambda: process.code is not None, 30.0), 'it goes on'
+    finally:
+        process.kill()
+    log = (tmp_path / 'log').read_text()
+    assert process.code == code, log
+    assert 'Traceback' not in log
+
+
+@pytest.mark.parametrize('derives', [True, False])
+def test_a_recording_of_a_recorder_that_derives_nothing_is_ready(spin, tmp_path, monkeypatch,
+                                                                 derives):
+    monkeypatch.setattr(remote_recorder, 'is_complete', lambda folder: True)
+    namespace = f'test_{uuid.uuid4().hex[:6]}'
+    node = Node('recorder_node', namespace=namespace, context=spin.context)
+    node.declare_parameter('derive', derives)
+    spin.add(node, threads=1)
+    asking = Node('asking', namespace=namespace, context=spin.context)
+    spin.add(asking, threads=1)
+    recorder = RemoteRecorder(asking)
+    assert wait_until(lambda: recorder._parameters.present(), 20.0)
+    assert recorder.ready(tmp_path) is not derives
+    assert not RemoteRecorder(asking, 'nobody').ready(tmp_path), 'a recorder that is started later'
