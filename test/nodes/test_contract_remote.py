@@ -77,8 +77,13 @@ class TestRemoteArm(ArmConformance):
     def test_what_is_out_of_reach_is_bounded_by_the_node(self, rig):
         with rig.part as arm:
             before = arm.state(PATIENCE_S).q_desired
-            arm.command(ArmCommand(np.full(7, 50.0), rig.clock.now_ns()))
-            state = seen(arm, lambda state: not np.allclose(state.q_desired, before))
+
+            def follows(state):
+                # Sent as a stream: what was sent before the test before has let go is refused.
+                arm.command(ArmCommand(np.full(7, 50.0), rig.clock.now_ns()))
+                return not np.allclose(state.q_desired, before)
+
+            state = seen(arm, follows)
             assert np.max(np.abs(state.q_desired - state.q)) < 0.5
 
 

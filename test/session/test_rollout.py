@@ -230,6 +230,22 @@ def test_the_arm_goes_to_its_reset_pose():
     assert bench.gripper.log == [0.0]
 
 
+def test_an_arm_close_to_its_reset_pose_is_moved_to_it_all_the_same():
+    bench = Bench()
+    goal = np.array([0, -np.pi / 5, 0, -4 * np.pi / 5, 0, 3 * np.pi / 5, 0])
+    bench.arm.q = goal + 0.04
+    begin_ns = bench.clock.steady_ns()
+
+    def arrives_in_the_end():
+        if bench.clock.steady_ns() - begin_ns >= 1_900_000_000:
+            bench.arm.q = goal
+        return FakeArm.state(bench.arm)
+    bench.arm.move_to = lambda q, duration_s=None: 2.0
+    bench.arm.state = lambda max_age_s=0.1: arrives_in_the_end()
+    move_to_reset(bench.parts, bench.clock)
+    np.testing.assert_allclose(bench.arm.q, goal)
+
+
 def test_an_arm_that_is_held_back_is_told():
     bench = Bench()
     bench.arm.move_to = lambda q, duration_s=None: 1.0
