@@ -23,6 +23,7 @@ from launch.events.process import ProcessExited
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
+from arena_robot.core.observation import ROLES
 from arena_robot.nodes.session_processes import SessionOptions, session_processes
 from arena_robot.nodes.station_file import (
     CONFIGURATION_ERROR,
@@ -69,6 +70,7 @@ ARGUMENTS = [
     DeclareLaunchArgument('console', default_value='false', choices=BOOLEAN,
                           description="serve the evaluator's page too, http://localhost:8600/"),
 ]
+PREFIXED = ('arm_node', 'gripper_node', 'camera_node')
 REMAPPINGS = [('/tf', 'tf'), ('/tf_static', 'tf_static')]
 
 
@@ -101,11 +103,11 @@ def _arguments(context: LaunchContext, executable: str) -> list[str]:
     prefix = _given(context, 'arm_prefix')
     if executable == 'sim_station':
         nodes = {'sim_station': _given(context, 'robot_type'), 'arm_node': prefix,
-                 'gripper_node': prefix}
+                 'gripper_node': prefix, **{f'{role}_camera': prefix for role in ROLES}}
         return [*out, '--params-file', str(_file_of(context, nodes))]
     overrides = {**_sim_time(context),
                  **(_given(context, 'autostart') if executable != 'recorder_node' else {}),
-                 **(prefix if executable in ('arm_node', 'gripper_node') else {})}
+                 **(prefix if executable in PREFIXED else {})}
     if executable == 'arm_node':
         overrides |= _given(context, 'robot_type', 'robot_ip')
     if executable in ('arm_node', 'gripper_node', 'camera_node') and context.launch_configurations[

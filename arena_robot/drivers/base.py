@@ -10,13 +10,14 @@ repeatedly. Methods may be called from any thread.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from typing_extensions import Self
 
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.camera import CameraInfo
 from arena_robot.core.observation import ArmState, Floats, GripperState, Image
+from arena_robot.safety.collision import CollisionThresholds
 
 
 class Part(Protocol):
@@ -65,6 +66,14 @@ class Arm(Part, Protocol):
 
     def recover(self) -> None:
         """Clear a reflex or user stop, then hold at the measured pose. DriverError if it fails."""
+
+
+@runtime_checkable
+class StopsInCollision(Protocol):
+    """What an arm may have besides: thresholds of collision that can be set."""
+
+    def set_collision_behavior(self, thresholds: CollisionThresholds) -> None:
+        """Stop by reflex above these thresholds from now on. DriverError if it fails."""
 
 
 class Gripper(Part, Protocol):

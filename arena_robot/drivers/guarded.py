@@ -7,9 +7,10 @@ import numpy as np
 from typing_extensions import Self
 
 from arena_robot.core.action import ArmCommand, Clamp
-from arena_robot.core.errors import SafetyError
+from arena_robot.core.errors import DriverError, SafetyError
 from arena_robot.core.observation import ArmState, Floats
-from arena_robot.drivers.base import Arm
+from arena_robot.drivers.base import Arm, StopsInCollision
+from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.robots import move_duration_s
 from arena_robot.safety.watchdog import CommandWatchdog
@@ -107,6 +108,18 @@ class GuardedArm:
         """Clear a reflex or user stop, then hold; a halt stays in force."""
         self.watchdog.drop()
         self.arm.recover()
+
+    def set_collision_behavior(self, thresholds: CollisionThresholds) -> None:
+        """
+        Set when the arm stops itself; nothing moves by it.
+
+        Raises SafetyError for thresholds that it cannot have, DriverError where it has none.
+        """
+        checked = thresholds.checked()
+        if not isinstance(self.arm, StopsInCollision):
+            raise DriverError(f'{type(self.arm).__name__} has no thresholds that can be set; set '
+                              "them at the robot's own controller")
+        self.arm.set_collision_behavior(checked)
 
     def watch(self) -> bool:
         """Stop the arm when its command stream has ended; return whether it did so just now."""

@@ -32,6 +32,7 @@ from arena_robot.nodes.parameters import (
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.part_params import PartParams
 from arena_robot.nodes.timeline import RosClock, ShiftedTime, Timeline
+from arena_robot.safety.collision import CollisionThresholds
 
 AnyPartNode = PartNode[PartParams]
 Maker = Callable[[], Part]
@@ -150,6 +151,10 @@ class Alone:
         """Close the part and end its world."""
         self._part.close()
         self._end_world()
+
+    def set_collision_behavior(self, thresholds: CollisionThresholds) -> None:
+        """Set an arm's thresholds; an isinstance check does not see what __getattr__ finds."""
+        self._part.set_collision_behavior(thresholds)  # type: ignore[attr-defined]
 
     def __enter__(self) -> Self:
         self.open()

@@ -202,5 +202,6 @@ def camera_info_message(info: CameraInfo, stamp_ns: int, frame_id: str) -> senso
 def camera_info(message: sensor.CameraInfo) -> CameraInfo:
     """Return the geometry in a CameraInfo message."""
     k = np.array(message.k).reshape(3, 3)
-    baseline_m = -float(message.p[3]) / float(k[0, 0])
+    # A camera that nobody calibrated has zeros.
+    baseline_m = -float(message.p[3]) / float(k[0, 0]) if k[0, 0] else 0.0
     return CameraInfo(message.width, message.height, k, baseline_m, message.header.frame_id)

@@ -1,8 +1,9 @@
-"""URDF of an arm with its gripper, from the table of robots; shapes are plain cylinders."""
+"""URDF of an arm, its gripper and cameras, from the table of robots; shapes are plain."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from arena_robot.core.observation import DOF
+from arena_robot.safety.camera_frames import FixedFrame
 from arena_robot.safety.robots import Robot, robot_of
 
 # Radius and length (m) of the cylinder that stands for a link, along its z axis, and its centre.
@@ -13,21 +14,50 @@ SHAPES = ((0.09, 0.14, 0.07), (0.06, 0.28, -0.19), (0.06, 0.12, 0.0), (0.06, 0.2
 # about the negative y axis.
 KNUCKLE_CLOSED = 0.7929
 KNUCKLE_PLACE = (0.0306, 0.0, 0.0549)
+CAMERA_BOX = (0.03, 0.12, 0.03)  # m: x forward, y left, z up
 
 
-def urdf(robot_type: str, prefix: str = '') -> str:
+def urdf(robot_type: str, prefix: str = '', gripper: bool = True,
+         frames: Sequence[FixedFrame] = ()) -> str:
     """
     Return the URDF of an arm: links 0 to 8, seven revolute joints, a Robotiq 2F-85 at the flange.
 
-    Positions and speeds are limited as the maker does; the forward kinematics is
+    ``frames`` are further fixed frames, such as those of cameras; those that do not hang on the
+    arm are left out. Positions and speeds are limited as the maker does; the forward kinematics is
     :func:`arena_robot.safety.kinematics.frames`. Raises ConfigError for an unknown robot.
     """
     robot = robot_of(robot_type)
     name = robot.arm_name(prefix)
     lines = ['<?xml version="1.0"?>', f'<robot name="{name}">',
              *(_link(f'{name}_link{i}', *shape) for i, shape in enumerate(SHAPES)),
-             *_joints(robot, prefix, name), *_gripper(name, prefix), '</robot>']
-    return '\n'.join(lines) + '\n'
+             *_joints(robot, prefix, name), *(_gripper(name, prefix) if gripper else ())]
+    for one in connected(link_names(robot_type, prefix, gripper), frames):
+        lines += _frame(one)
+    return '\n'.join([*lines, '</robot>']) + '\n'
+
+
+def gripper_base(prefix: str = '') -> str:
+    """Return the name of the gripper's base link."""
+    return f'{prefix}_robotiq_85_base_link' if prefix else 'robotiq_85_base_link'
+
+
+def link_names(robot_type: str, prefix: str = '', gripper: bool = True) -> set[str]:
+    """Return the links of the arm and, with ``gripper``, of the gripper."""
+    arm = robot_of(robot_type).arm_name(prefix)
+    base = gripper_base(prefix)
+    fingers = {base, base.replace('base_link', 'left_knuckle_link')} if gripper else set()
+    return {f'{arm}_link{i}' for i in range(DOF + 2)} | fingers
+
+
+def connected(links: set[str], frames: Sequence[FixedFrame]) -> list[FixedFrame]:
+    """Return those frames that hang on ``links``, directly or on one another, parents first."""
+    there, out, rest = set(links), list[FixedFrame](), list(frames)
+    while found := [one for one in rest if one.parent in there and one.child not in there]:
+        one = found[0]
+        there.add(one.child)
+        out.append(one)
+        rest = [other for other in rest if other.child != one.child]
+    return out
 
 
 def joint_origins(robot: Robot) -> list[tuple[tuple[float, float, float], float]]:
@@ -67,6 +97,15 @@ def _gripper(name: str, prefix: str) -> Iterator[str]:
            f'<child link="{knuckle}_link"/><origin xyz="{x!r} {y!r} {z!r}" rpy="0 0 0"/>'
            f'<axis xyz="0 -1 0"/><limit lower="0.0" upper="{KNUCKLE_CLOSED}" velocity="2.0" '
            'effort="50.0"/></joint>')
+
+
+def _frame(one: FixedFrame) -> Iterator[str]:
+    size = ' '.join(map(repr, CAMERA_BOX))
+    yield (f'<link name="{one.child}"><visual><geometry><box size="{size}"/></geometry></visual>'
+           '</link>' if one.child.endswith('_camera_link') else f'<link name="{one.child}"/>')
+    place, turn = (' '.join(repr(float(v)) for v in part) for part in (one.pose[:3], one.pose[3:]))
+    yield (f'<joint name="{one.child}_joint" type="fixed"><parent link="{one.parent}"/>'
+           f'<child link="{one.child}"/><origin xyz="{place}" rpy="{turn}"/></joint>')
 
 
 def _fixed(joint: str, parent: str, child: str, z: float) -> str:

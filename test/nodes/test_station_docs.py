@@ -13,7 +13,7 @@ from arena_robot.nodes.executables import MODULES
 PAGE = ROOT / 'docs' / 'station.md'
 TEXT = PAGE.read_text(encoding='utf-8')
 NODES = ('arm_node', 'gripper_node', 'left_camera', 'sim_station')
-TYPE = re.compile(r'[a-z0-9_]+_msgs/\w+$|std_srvs/srv/\w+$')
+TYPE = re.compile(r'[a-z0-9_]+_msgs/\w+$|(std_srvs|arena_msgs)/srv/\w+$')
 STANDARD = re.compile(r'parameter|/rosout|transition|/(get|change)_(available_)?state|'
                       r'get_type_description|/_action/')
 

@@ -11,10 +11,11 @@ from tf2_msgs.msg import TFMessage
 
 from arena_robot.nodes import qos
 from arena_robot.nodes.arm.params import ArmParams
-from arena_robot.nodes.arm.transforms import ArmTransforms, transform
+from arena_robot.nodes.arm.transforms import STATIC, ArmTransforms, transform
 from arena_robot.nodes.convert import pose_values
 from arena_robot.nodes.gripper.params import GripperParams
 from arena_robot.nodes.gripper.transforms import KnuckleTransform, knuckle_transform
+from arena_robot.safety.camera_frames import CameraMount, FixedFrame, camera_frames, matrix_of
 from arena_robot.safety.kinematics import frames, rotation_of
 from arena_robot.safety.robots import FR3
 from arena_robot.safety.urdf import joint_origins, urdf
@@ -38,22 +39,25 @@ def test_the_transforms_of_the_links_are_the_kinematics():
         np.testing.assert_allclose(chain, frames(q)[i], atol=1e-9)
 
 
+EYES_OF_CAMERAS = {f'{role}_{eye}_camera_frame_optical' for role in ('left', 'right', 'wrist')
+                   for eye in ('left', 'right')}
+
+
 def test_a_late_subscriber_gets_description_and_a_connected_tree(client, arm):
-    seen = {}
-    for kind, topic, profile in ((String, 'robot_description', qos.LATCHED),
-                                 (TFMessage, 'tf_static', qos.LATCHED),
-                                 (TFMessage, 'tf', qos.STREAM)):
-        qos.subscription(client, kind, topic,
-                         lambda m, topic=topic: seen.update({key_of(topic, m): m}), profile)
+    texts, parents = [], {}
+
+    def keep(message):
+        parents.update({one.child_frame_id: one.header.frame_id for one in message.transforms})
+    qos.subscription(client, String, 'robot_description', texts.append, qos.LATCHED)
+    qos.subscription(client, TFMessage, 'tf_static', keep, STATIC)
+    qos.subscription(client, TFMessage, 'tf', keep, qos.STREAM)
     end_s = time.monotonic() + 10.0
-    while len(seen) < 4:
-        assert time.monotonic() < end_s, list(seen)
+    while not (texts and links_of(texts[-1].data) == set(parents) | set(parents.values())
+               and set(parents) >= EYES_OF_CAMERAS and 'robotiq_85_base_link' in parents):
+        assert time.monotonic() < end_s, (texts and links_of(texts[-1].data), parents)
         time.sleep(0.02)
-    links = {one.get('name') for one in ET.fromstring(seen['robot_description'].data).iter('link')}
-    found = [*seen['tf'].transforms, *seen['finger'].transforms, *seen['tf_static'].transforms]
-    parents = {one.child_frame_id: one.header.frame_id for one in found}
-    assert set(parents) | set(parents.values()) == links
-    assert 'robotiq_85_base_link' in parents
+    assert parents['wrist_camera_link'] == 'panda_link8'
+    assert parents['left_camera_link'] == 'panda_link0'
     for link in list(parents):
         way = [link]
         while way[-1] in parents:
@@ -62,10 +66,29 @@ def test_a_late_subscriber_gets_description_and_a_connected_tree(client, arm):
         assert way[-1] == 'panda_link0'
 
 
-def key_of(topic, message):
-    """Return the topic, of tf 'finger' where the gripper's node sent it."""
-    finger = topic == 'tf' and 'knuckle' in message.transforms[0].child_frame_id
-    return 'finger' if finger else topic
+def links_of(text):
+    return {one.get('name') for one in ET.fromstring(text).iter('link')}
+
+
+def test_an_optical_frame_is_where_its_mount_says():
+    pose = (0.4, -0.2, 0.7, -2.0, 0.3, 0.5)
+    optical = {eye: f'lab_{eye}_camera_frame_optical' for eye in ('left', 'right')}
+    chain = {None: np.eye(4)}
+    for one in camera_frames('lab', CameraMount('panda_link0', pose), optical, 0.12):
+        chain[one.child] = chain.get(one.parent, np.eye(4)) @ matrix_of(one.pose)
+    left, right = (chain[frame] for frame in optical.values())
+    np.testing.assert_allclose(left, matrix_of(pose), atol=1e-12)
+    np.testing.assert_allclose(np.linalg.inv(left) @ right, matrix_of((0.12, 0, 0, 0, 0, 0)),
+                               atol=1e-12)
+
+
+def test_frames_that_hang_on_nothing_are_not_in_the_description():
+    frames = [FixedFrame('b', 'c', (0,) * 6), FixedFrame('panda_link0', 'b', (0,) * 6),
+              FixedFrame('other', 'd', (0,) * 6), FixedFrame('panda_link0', 'c', (1,) * 6)]
+    links = links_of(urdf('panda', frames=frames))
+    assert {'b', 'c'} <= links
+    assert 'd' not in links
+    assert not [one for one in links_of(urdf('panda', gripper=False)) if 'robotiq' in one]
 
 
 def test_the_finger_turns_as_the_description_says():
@@ -88,6 +111,7 @@ def test_the_finger_turns_as_the_description_says():
 @pytest.mark.parametrize('publish', [True, False])
 def test_the_transforms_can_be_left_to_a_robot_state_publisher(publish, monkeypatch):
     made = []
+    monkeypatch.setattr(qos, 'subscription', lambda *_: None)
     monkeypatch.setattr(qos, 'publisher', lambda node, kind, topic, *_: made.append(topic)
                         or SimpleNamespace(publish=lambda message: None,
                                            get_subscription_count=lambda: 1))

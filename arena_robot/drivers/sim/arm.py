@@ -9,6 +9,7 @@ from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
 from arena_robot.drivers.part import Opened
 from arena_robot.drivers.sim.poses import pose_of
 from arena_robot.drivers.sim.world import SimWorld, is_finite
+from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.robots import move_duration_s
 
 
@@ -80,6 +81,15 @@ class SimArm(Opened):
         self._require_open('the simulated arm')
         with self.world.ticked:
             self.world.arm.recover(self.world.data)
+
+    def set_collision_behavior(self, thresholds: CollisionThresholds) -> None:
+        """Trip a reflex above the joints' upper thresholds; it has none for forces."""
+        self._require_open('the simulated arm')
+        if not thresholds.upper_torque:
+            raise DriverError('the simulated arm compares torques of joints only: give '
+                              'upper_torque_thresholds_nominal')
+        with self.world.ticked:
+            self.world.arm.collision_nm = np.array(thresholds.upper_torque)
 
     def inject(self, mode: RobotMode, error: str = 'injected') -> None:
         """Trip a reflex or user stop, as a collision or the button would."""

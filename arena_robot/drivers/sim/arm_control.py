@@ -47,7 +47,7 @@ class ArmControl:
     def __init__(self, robot: Robot, command_timeout_s: float, collision_nm: float) -> None:
         self.robot = robot
         self.command_timeout_s = command_timeout_s
-        self.collision_nm = collision_nm
+        self.collision_nm = np.full(DOF, collision_nm)
         self.mode = RobotMode.IDLE
         self.errors: tuple[str, ...] = ()
         self.phase = Phase.HOLD
@@ -105,8 +105,8 @@ class ArmControl:
         external = data.qfrc_constraint[self.impedance.dofs]
         self.tau_ext += _FILTER * (external - self.tau_ext)
         if self.mode in (RobotMode.IDLE, RobotMode.MOVE):
-            size = np.abs(self.tau_ext)
-            if size.max() > self.collision_nm:
+            size = np.abs(self.tau_ext) / self.collision_nm
+            if size.max() > 1.0:
                 self.trip(RobotMode.REFLEX, f'joint{size.argmax() + 1}_collision')
         lead = None
         silence_s = (now_ns - self._command_ns) * 1e-9

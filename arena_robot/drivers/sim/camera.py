@@ -5,6 +5,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
+import mujoco
 import numpy as np
 
 from arena_robot.core.camera import CameraInfo
@@ -14,6 +15,7 @@ from arena_robot.core.observation import EYES, ROLES, Image, Pixels, view
 from arena_robot.drivers.arrivals import Arrivals
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.part import Opened
+from arena_robot.drivers.sim.poses import pose_of
 from arena_robot.drivers.sim.render import Renderer, Shot
 from arena_robot.drivers.sim.world import SimWorld
 from arena_robot.drivers.sim.zed_models import NATIVE_SIZE, SERIALS, camera_info
@@ -108,6 +110,27 @@ class SimCamera(Opened):
     def arrivals(self) -> Sequence[tuple[int, int]]:
         """Return when the newest frames were taken, and when they were drawn."""
         return self._arrivals.pairs()
+
+    def mount(self) -> tuple[bool, tuple[float, ...]]:
+        """
+        Return whether the camera is on the flange, and where its left eye's optical frame is.
+
+        The pose is x y z (m) roll pitch yaw (rad) in the flange, or in the arm's base.
+        """
+        world = self.world
+        with world.ticked:
+            mujoco.mj_kinematics(world.model, world.data)
+            mujoco.mj_camlight(world.model, world.data)
+            eye = world.data.camera(view(self.role, EYES[0]))
+            pose = np.eye(4)
+            pose[:3, :3], pose[:3, 3] = eye.xmat.reshape(3, 3) * (1.0, -1.0, -1.0), eye.xpos
+            on_flange = self.role == ROLES[2]
+            if on_flange:
+                flange, site = np.eye(4), world.arm.impedance.flange
+                flange[:3, :3] = world.data.site_xmat[site].reshape(3, 3)
+                flange[:3, 3] = world.data.site_xpos[site]
+                pose = np.linalg.inv(flange) @ pose
+        return on_flange, tuple(np.round(pose_of(pose[:3, 3], pose[:3, :3].ravel()), 6).tolist())
 
     @property
     def dead(self) -> bool:

@@ -11,18 +11,25 @@ from rclpy.publisher import Publisher
 from sensor_msgs.msg import JointState
 
 from arena_msgs.msg import ArmState as ArmStateMessage
-from arena_robot.core.errors import NotConnected
-from arena_robot.core.observation import ArmState, Floats, RobotMode
+from arena_msgs.srv import SetCollisionBehavior
+from arena_robot.core.errors import ArenaError, NotConnected
+from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
 from arena_robot.drivers.base import Arm, Part
 from arena_robot.drivers.guarded import GuardedArm
 from arena_robot.nodes import backends, convert, diagnostics, qos
 from arena_robot.nodes.arm.actions import ArmActions
 from arena_robot.nodes.arm.commands import ArmCommands
-from arena_robot.nodes.arm.params import ArmParams, LimitParams, reset_joints_within
+from arena_robot.nodes.arm.params import (
+    ArmParams,
+    LimitParams,
+    ee_frame_of,
+    reset_joints_within,
+)
 from arena_robot.nodes.arm.transforms import ArmTransforms
 from arena_robot.nodes.parameters import declare
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
+from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.kinematics import frames, jacobian
 from arena_robot.safety.robots import robot_of
@@ -42,7 +49,10 @@ class ArmNode(PartNode[ArmParams]):
         self.limits = declare(self, LimitParams.of(robot.limits), 'limits.').limits(robot.name)
         reset_joints_within(v.reset_joints, self.limits)
         self.joint_names = robot.joint_names(v.arm_prefix)
-        self.base_frame = v.base_frame or robot.base_frame(v.arm_prefix)
+        self.link0 = robot.base_frame(v.arm_prefix)
+        self.flange_frame = f'{robot.arm_name(v.arm_prefix)}_link{DOF + 1}'
+        self.base_frame = v.base_frame or self.link0
+        self.ee_frame = ee_frame_of(v)
         self.backend = v.chosen_backend
         if not self.has_own_part:
             self._make = backends.choose(self, 'arm', self.backend)
@@ -73,6 +83,9 @@ class ArmNode(PartNode[ArmParams]):
         self.trigger('hold', self._hold)
         self.trigger('resume', self._resume)
         self.trigger('error_recovery', self._recover)
+        self.keep(self.create_service(SetCollisionBehavior, '~/set_collision_behavior',
+                                      self._set_collision_behavior,
+                                      callback_group=self.safe_group))
 
     def on_start(self) -> None:
         """Begin the publishing schedule now."""
@@ -198,6 +211,20 @@ class ArmNode(PartNode[ArmParams]):
         self.guard.recover()
         took_s = (self.timeline.part.steady_ns() - begin_ns) * 1e-9
         return f'recovered in {took_s:.2f} s; the arm holds'
+
+
+    def _set_collision_behavior(
+            self, request: SetCollisionBehavior.Request, response: SetCollisionBehavior.Response
+    ) -> SetCollisionBehavior.Response:
+        try:
+            self.guard.set_collision_behavior(CollisionThresholds(
+                *(tuple(float(v) for v in getattr(request, f'{end}_{kind}_thresholds_nominal'))
+                  for kind in ('torque', 'force') for end in ('lower', 'upper'))))
+            response.success = True
+        except ArenaError as error:
+            response.error = str(error)
+            self.get_logger().warning(f'set_collision_behavior: {error}')
+        return response
 
 
 def external_wrench(state: ArmState) -> Floats:

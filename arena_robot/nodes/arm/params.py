@@ -8,7 +8,8 @@ from arena_robot.core.observation import DOF
 from arena_robot.nodes.parameters import Parameters, by_name, param
 from arena_robot.nodes.part_params import CommandedParams
 from arena_robot.safety.limits import ArmLimits
-from arena_robot.safety.robots import PANDA, RESET_JOINTS, ROBOTS, limits_for
+from arena_robot.safety.robots import PANDA, RESET_JOINTS, ROBOTS, limits_for, robot_of
+from arena_robot.safety.urdf import gripper_base
 
 _PANDA = PANDA.limits
 
@@ -33,6 +34,10 @@ class ArmParams(CommandedParams):
     goal_tolerance: float = param(
         0.03, 'distance at which a motion has reached its goal', 0.001, 0.5, unit='rad')
     base_frame: str = param('', 'frame of poses; empty: <prefix>_<robot_type>_link0')
+    ee_frame: str = param(
+        '', 'frame whose pose is published and commanded; empty: <prefix>_<robot_type>_link8, the '
+        'flange')
+    load_gripper: bool = param(True, 'the description has a Robotiq 2F-85 at the flange')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +71,21 @@ class LimitParams(Parameters):
     def limits(self, robot_type: str) -> ArmLimits:
         """Return the limits of a robot with these values. Raises ConfigError."""
         return limits_for(robot_type, by_name(self))
+
+
+def ee_frame_of(params: ArmParams) -> str:
+    """
+    Return the frame at the arm's end; ConfigError for one that is not at the flange.
+
+    DROID's poses are the flange's, and so is what the safety layer bounds.
+    """
+    robot = robot_of(params.robot_type)
+    flange = f'{robot.arm_name(params.arm_prefix)}_link{DOF + 1}'
+    known = [flange, *([gripper_base(params.arm_prefix)] if params.load_gripper else [])]
+    if params.ee_frame and params.ee_frame not in known:
+        raise ConfigError(f"ee_frame '{params.ee_frame}' is not at the flange; it can be "
+                          f"{' or '.join(known)}")
+    return params.ee_frame or flange
 
 
 def reset_joints_within(joints: Sequence[float], limits: ArmLimits) -> None:

@@ -1,24 +1,34 @@
 """The arm's description and transforms: robot_description, tf and tf_static."""
 
+from contextlib import suppress
+
 import numpy as np
-from geometry_msgs.msg import TransformStamped
+from geometry_msgs.msg import Point, Pose, TransformStamped
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.publisher import Publisher
+from rclpy.qos import QoSDurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 
+from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import DOF, Floats
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.arm.params import ArmParams
 from arena_robot.nodes.part_node import PartNode
+from arena_robot.safety.camera_frames import FixedFrame
 from arena_robot.safety.robots import Robot, robot_of
-from arena_robot.safety.urdf import joint_origins, urdf
+from arena_robot.safety.urdf import gripper_base, joint_origins, link_names, urdf
+
+# Every publisher's last message is kept, so a late subscriber needs room for one of each.
+STATIC = QoSProfile(depth=100, durability=QoSDurabilityPolicy.TRANSIENT_LOCAL)
 
 
 class ArmTransforms:
     """
     Publishes the URDF on ``robot_description`` (latched) and the links' poses on ``tf``.
 
-    Frames are named as the joints are: a prefix, the robot, and links 0 to 8.
+    Frames are named as the joints are: a prefix, the robot, and links 0 to 8. The description has
+    the fixed frames of others that hang on the arm too, as their ``tf_static`` says: cameras.
     With ``publish_tf: false`` the links' poses are left to a robot_state_publisher.
     """
 
@@ -29,8 +39,13 @@ class ArmTransforms:
         self._links = [f'{arm}_link{i}' for i in range(DOF + 2)]
         self._origins = joint_origins(robot)
         self._tf: Publisher | None = None
+        self._params, self._said = v, ''
+        self._own = link_names(v.robot_type, v.arm_prefix, v.load_gripper)
+        self._frames: dict[str, FixedFrame] = {}
         self._text = node.keep(qos.publisher(node, String, 'robot_description', qos.LATCHED))
-        self._text.publish(String(data=urdf(v.robot_type, v.arm_prefix)))
+        self._describe()
+        node.keep(qos.subscription(node, TFMessage, 'tf_static', self._on_static, STATIC,
+                                   MutuallyExclusiveCallbackGroup()))
         if v.publish_tf:
             self._tf = node.keep(qos.publisher(node, TFMessage, 'tf', qos.STREAM))
             self._publish_static(node, robot)
@@ -38,13 +53,30 @@ class ArmTransforms:
     def _publish_static(self, node: PartNode[ArmParams], robot: Robot) -> None:
         v = node.params
         self._static = node.keep(qos.publisher(node, TFMessage, 'tf_static', qos.LATCHED))
-        before = f'{v.arm_prefix}_' if v.arm_prefix else ''
         stamp_ns = node.get_clock().now().nanoseconds
-        self._static.publish(TFMessage(transforms=[
-            transform(stamp_ns, self._links[DOF], self._links[DOF + 1],
-                      (0.0, 0.0, robot.flange_m), 0.0, 0.0),
-            transform(stamp_ns, self._links[DOF + 1], f'{before}robotiq_85_base_link',
-                      (0.0, 0.0, 0.0), 0.0, 0.0)]))
+        fixed = [transform(stamp_ns, self._links[DOF], self._links[DOF + 1],
+                           (0.0, 0.0, robot.flange_m), 0.0, 0.0)]
+        if v.load_gripper:
+            fixed.append(transform(stamp_ns, self._links[DOF + 1], gripper_base(v.arm_prefix),
+                                   (0.0, 0.0, 0.0), 0.0, 0.0))
+        self._static.publish(TFMessage(transforms=fixed))
+
+    def _on_static(self, message: TFMessage) -> None:
+        """Keep others' fixed frames; describe the robot again where that makes a difference."""
+        for one in message.transforms:
+            if one.child_frame_id in self._own:
+                continue
+            with suppress(SafetyError):  # no rotation: another node's mistake
+                self._frames[one.child_frame_id] = FixedFrame(
+                    one.header.frame_id, one.child_frame_id, pose_in(one))
+        self._describe()
+
+    def _describe(self) -> None:
+        v = self._params
+        said = urdf(v.robot_type, v.arm_prefix, v.load_gripper, list(self._frames.values()))
+        if said != self._said:
+            self._said = said
+            self._text.publish(String(data=said))
 
     def publish(self, q: Floats, stamp_ns: int) -> None:
         """Publish the links' poses for the joints ``q`` (7,) rad, while somebody listens."""
@@ -52,6 +84,13 @@ class ArmTransforms:
             self._tf.publish(TFMessage(transforms=[
                 transform(stamp_ns, self._links[i], self._links[i + 1], place, roll, float(q[i]))
                 for i, (place, roll) in enumerate(self._origins)]))
+
+
+def pose_in(message: TransformStamped) -> tuple[float, ...]:
+    """Return x y z (m) roll pitch yaw (rad) of a transform."""
+    place, turn = message.transform.translation, message.transform.rotation
+    return tuple(convert.pose_values(Pose(
+        position=Point(x=place.x, y=place.y, z=place.z), orientation=turn)).tolist())
 
 
 def transform(stamp_ns: int, parent: str, child: str, place: tuple[float, float, float],

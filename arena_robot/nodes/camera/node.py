@@ -2,7 +2,7 @@
 
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,12 +17,14 @@ from sensor_msgs.msg import Image as ImageMessage
 from arena_robot.core.camera import CameraInfo
 from arena_robot.core.errors import NotConnected
 from arena_robot.core.jpeg import to_jpeg
-from arena_robot.core.observation import EYES, Pixels
+from arena_robot.core.observation import Pixels
 from arena_robot.drivers.base import Camera, Part
 from arena_robot.nodes import backends, convert, diagnostics, qos
-from arena_robot.nodes.camera.params import ENCODINGS, STYLES, CameraParams
+from arena_robot.nodes.camera.params import ENCODINGS, STYLES, CameraParams, eyes_of
+from arena_robot.nodes.camera.transforms import CameraTransforms
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
+from arena_robot.safety.camera_frames import CameraMount
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,22 @@ class Eye:
 
 
 class CameraNode(PartNode[CameraParams]):
-    """Publishes both eyes of every grab with the same stamp."""
+    """
+    Publishes both eyes of every grab with the same stamp.
 
-    def __init__(self, name: str = 'camera_node', **options: Any) -> None:
+    ``mount_of`` tells where the camera is when no parameter does, as a simulation knows.
+    """
+
+    def __init__(self, name: str = 'camera_node',
+                 mount_of: Callable[[], CameraMount | None] = lambda: None,
+                 **options: Any) -> None:
+        self._mount_of = mount_of
         super().__init__(name, CameraParams(), **options)
 
     def extra_params(self) -> None:
         """Declare the backend's own parameters."""
         v = self.params
-        self.role = v.role
+        self.role, self._mount = v.role, v.mount
         self.size = (v.width, v.height) if v.width and v.height else None
         self.backend = v.chosen_backend
         if not self.has_own_part:
@@ -65,7 +74,12 @@ class CameraNode(PartNode[CameraParams]):
         self.rate = diagnostics.Rate(self.params.pub_frame_rate)
         self.dropped = 0
         geometry = self.camera.info()
-        self.eyes = {eye: self._eye(eye, geometry[eye]) for eye in EYES}
+        self.eyes = {eye: self._eye(eye, geometry[eye])
+                     for eye in eyes_of(self.params.topic_style)}
+        self.transforms = CameraTransforms(
+            self, {eye: one.frame_id for eye, one in self.eyes.items()},
+            max(one.baseline_m for one in geometry.values()))
+        self.transforms.publish(self._mount or self._mount_of())
 
     def on_start(self) -> None:
         """Publish from the next frame on."""
@@ -84,7 +98,7 @@ class CameraNode(PartNode[CameraParams]):
         self.rate.tick()
         pictures = [(self.eyes[eye], self._resized(image.pixels))
                     for eye, image in (('left', frame.left), ('right', frame.right))
-                    if image.pixels.size]
+                    if image.pixels.size and eye in self.eyes]
         # Raw images first: a control loop waits for them; JPEGs take longer.
         for eye, pixels in pictures:
             self._publish(eye, pixels, stamp_ns)
@@ -92,7 +106,8 @@ class CameraNode(PartNode[CameraParams]):
             self._publish_jpeg(eye, pixels, stamp_ns)
 
     def report(self) -> Sequence[DiagnosticStatus]:
-        """Return the status of the stream."""
+        """Return the status of the stream; publish the frames again where the camera moved."""
+        self.transforms.publish(self._mount or self._mount_of())
         values = {'Camera role': self.role, 'frames dropped': self.dropped,
                   'backend': self.backend,
                   'capture latency (ms)': self.params.capture_latency_ms}
@@ -103,7 +118,7 @@ class CameraNode(PartNode[CameraParams]):
     def _eye(self, eye: str, info: CameraInfo) -> Eye:
         names = STYLES[self.params.topic_style]
         image, about, frame = (
-            text.format(eye=eye, name=self.params.camera_name or self.role) for text in names)
+            text.format(eye=eye, name=self.params.frame_name) for text in names)
         if self.size:
             info = scaled(info, *self.size)
         return Eye(frame, self.keep(qos.publisher(self, ImageMessage, image)),

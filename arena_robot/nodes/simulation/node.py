@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -14,6 +15,7 @@ from std_srvs.srv import Trigger
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ArenaError, ConfigError
+from arena_robot.drivers.sim.camera import SimCamera
 from arena_robot.drivers.sim.station import SavedState, SimStation
 from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.nodes import convert, diagnostics, qos
@@ -28,6 +30,7 @@ from arena_robot.nodes.simulation.governor import Governor
 from arena_robot.nodes.simulation.params import SimParams
 from arena_robot.nodes.spin import Spin, run_with
 from arena_robot.nodes.timeline import STEADY, SameTime, ShiftedTime, Timeline
+from arena_robot.safety.camera_frames import CameraMount
 
 MakeParts = Callable[['SimStationNode'], Sequence[PartNode[PartParams]]]
 
@@ -172,12 +175,17 @@ def part_nodes(owner: SimStationNode) -> Sequence[PartNode[PartParams]]:
     station.world.arm.command_timeout_s = arm.params.command_timeout
     gripper = GripperNode(make_part=lambda: station.gripper, timeline=timeline, context=context)
     cameras = [CameraNode(
-        f'{role}_camera', make_part=lambda camera=camera: camera, timeline=timeline,
-        context=context, parameter_overrides=[
+        f'{role}_camera', mount_of=partial(_mount, camera, arm), timeline=timeline,
+        make_part=lambda camera=camera: camera, context=context, parameter_overrides=[
             Parameter('role', value=role),
             Parameter('pub_frame_rate', value=owner.params.camera_rate)])
         for role, camera in station.cameras.items()]
     return [arm, gripper, *cameras]
+
+
+def _mount(camera: SimCamera, arm: ArmNode) -> CameraMount:
+    on_flange, pose = camera.mount()
+    return CameraMount(arm.flange_frame if on_flange else arm.link0, pose)
 
 
 def compose(spin: Spin) -> SimStationNode:
