@@ -15,4 +15,4 @@ def station():
 def page(browser, station):
     with ConsoleServer(station, port=0) as server:
         yield Page(browser, station, server.url)
-        station.rest.set()
+        station.end()

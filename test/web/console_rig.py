@@ -29,6 +29,7 @@ class Station(FakeDesk):
     def __init__(self):
         super().__init__()
         self.changed = threading.Condition()
+        self.is_over = False
         self.rest = threading.Event()
         self.rest.set()
         self.stops, self.pressed = 0, threading.Semaphore(0)
@@ -52,8 +53,15 @@ class Station(FakeDesk):
 
     def wait_change(self, seen, timeout_s):
         with self.changed:
-            self.changed.wait_for(lambda: self.now != seen, timeout_s)
+            self.changed.wait_for(lambda: self.now != seen or self.is_over, timeout_s)
             return self.now
+
+    def end(self):
+        """Let every call return, so that the server need not wait for them when it closes."""
+        self.rest.set()
+        with self.changed:
+            self.is_over = True
+            self.changed.notify_all()
 
     def stop(self):
         self.stops += 1

@@ -1,6 +1,6 @@
 // The page: follows the state, shows the panel that belongs to it, and always has STOP.
 
-import {get, post, sit} from './api.js';
+import {get, post, seat, sit} from './api.js';
 import {buildClips, updateClips} from './clips.js';
 import {buildDeliberate, setLocked} from './deliberate.js';
 import {ask, buildAsk, byId, el, reconsider, say} from './dom.js';
@@ -54,7 +54,9 @@ async function follow() {
   for (;;) {
     try {
       const moving = state && (state.running || state.doing || busy);
+      const asking = seat();
       const found = await get(`state?seen=${version}&wait=${moving ? 0.2 : 2}`, 5000);
+      if (asking !== seat()) { version = 0; continue; }    // asked before control was taken
       version = found.version;
       lost(false);
       show(found);
