@@ -155,6 +155,7 @@ function enter(same) {
   const [at, caret] = same ? [before?.id, before?.selectionStart] : [];
   panel = panelFor(state, {options, act, tell, kept, redraw: () => enter(false)});
   byId('panel').replaceChildren(...panel.nodes);
+  if (!same) byId('scroll').scrollTop = 0;
   placePrimary(same);
   if (['done', 'aborted'].includes(state.state)) showToday();
   if (byId('ask').contains(document.activeElement)) return;
