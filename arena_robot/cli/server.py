@@ -33,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--host', help='address to listen on (default 127.0.0.1)')
     parser.add_argument('--port', type=int, help='gRPC port, 0 uses a free one (default 50061)')
     parser.add_argument('--site-port', type=int, help='port of the site, 0 picks one, -1: no site')
+    parser.add_argument('--insecure', action='store_true', default=None,
+                        help='listen beyond this machine without encryption')
     parser.add_argument('--token-file', type=Path, metavar='FILE',
                         help="write the first maintainer's token here instead of printing it")
 
@@ -50,8 +52,10 @@ def run(args: argparse.Namespace) -> int:
 
     logging.basicConfig(level=logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
     config = load(ServerConfig, args.config) if args.config else ServerConfig()
-    given = {name: getattr(args, name) for name in ('data', 'host', 'port', 'site_port')}
+    given = {name: getattr(args, name) for name in (
+        'data', 'host', 'port', 'site_port', 'insecure')}
     config = dataclasses.replace(config, **{k: v for k, v in given.items() if v is not None})
+    _more_files()
     stopping = threading.Event()
     for number in end_signals():
         signal.signal(number, lambda *_: stopping.set())
@@ -63,6 +67,13 @@ def run(args: argparse.Namespace) -> int:
             while not stopping.wait(1.0):
                 pass
     return 0
+
+
+def _more_files() -> None:
+    """Allow as many connections as the system does; the usual bound is for other programs."""
+    import resource
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _tell_token(token: str | None, path: Path | None) -> None:

@@ -14,14 +14,16 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 
 from arena_robot.core.clock import Clock
-from arena_robot.core.errors import ConfigError, ServerError
+from arena_robot.core.errors import ServerError
 from arena_robot.policy.proto import arena_policy_pb2_grpc
+from arena_robot.server import listening
 from arena_robot.server.acceptance import Acceptance, CountingRules, enter_earlier
 from arena_robot.server.base import Role
 from arena_robot.server.blobs import Blobs
-from arena_robot.server.call_guard import CallGuard, RateLimit
-from arena_robot.server.config import ServerConfig, Tls
+from arena_robot.server.call_guard import CallGuard
+from arena_robot.server.config import ServerConfig
 from arena_robot.server.conflicts import RULES
+from arena_robot.server.counters import Counters
 from arena_robot.server.credits import grant_weekly
 from arena_robot.server.housekeeping import Housekeeping
 from arena_robot.server.lifecycle import SessionLifecycle
@@ -29,6 +31,7 @@ from arena_robot.server.malformed import MalformedRequests
 from arena_robot.server.matching import DrawRules, Matching
 from arena_robot.server.pool import Check, Pool
 from arena_robot.server.proto import arena_server_pb2_grpc
+from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.relay import Relay
 from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.results import Results
@@ -51,7 +54,7 @@ REVIEW_S = 10.0
 
 T = TypeVar('T')
 
-POOLS = {'people': 6, 'stations': 12, 'policies': 64}
+POOLS = {'people': 6, 'stations': 12, 'policies': 64, 'strangers': 4}
 GRACE_S = 2.0
 RECORD_S = 2.0
 ACCEPT_S = 60.0
@@ -76,6 +79,7 @@ class ArenaServer:
         self._loop = asyncio.new_event_loop()
         self._runner = threading.Thread(target=self._loop.run_forever, name='grpc', daemon=True)
         self._server: grpc.aio.Server | None = None
+        self.counters = Counters()
         self.database = Database(config.database_url())
         self.blobs = Blobs(config.blobs_url())
         self.accounts = Accounts(self.database, clock)
@@ -107,6 +111,7 @@ class ArenaServer:
 
     def open(self) -> None:
         """Migrate the database, listen, start the chores; ConfigError when that fails."""
+        listening.require_encryption(self.config)
         self.config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.config.data.chmod(0o700)
         self.database.open()
@@ -184,33 +189,32 @@ class ArenaServer:
         }
 
     def _services(self) -> tuple[ArenaService, Relay]:
-        limits = self.config.limits
-        guard = CallGuard(self.accounts, self.audit,
-                    RateLimit(self._clock, limits.calls_per_s, limits.burst),
-                    self._pools['people'], self._pools['stations'],
-                    RateLimit(self._clock, limits.wrong_tokens_per_s, limits.wrong_tokens_burst))
+        guard = CallGuard(self.accounts, self.audit, self._pools['people'],
+                          self._pools['stations'])
         parts = ServiceParts(self._clock, self.accounts, self.sessions, self.matching,
                              self.verdicts, self.acceptance, self.log,
                              self.uploads, self.pool, self.results.standings_json,
                              self.config.evaluator_sign_in)
         relay = Relay(self.sessions, self.policies, self.record,
-                      RateLimit(self._clock, limits.relay_calls_per_s, limits.burst),
+                      RateLimit(self._clock, self.config.limits.relay_calls_per_s,
+                                self.config.limits.burst),
                       self._pools['stations'], self._pools['policies'], self.pool.reachable)
         return ArenaService(guard, parts), relay
 
     async def _listen(self) -> int:
-        size = self.config.limits.message_bytes
-        server = grpc.aio.server(interceptors=(MalformedRequests(),), options=(
-            ('grpc.max_receive_message_length', size), ('grpc.max_send_message_length', size),
-            ('grpc.http2.min_ping_interval_without_data_ms', 5_000),
-            ('grpc.keepalive_permit_without_calls', 1), ('grpc.so_reuseport', 0)))
+        limits = self.config.limits
+        let_in = listening.admission(limits, self._clock,
+                                     (self.accounts, self.sessions, self.audit),
+                                     self._pools['strangers'], self.counters)
+        server = grpc.aio.server(interceptors=(let_in, MalformedRequests()),
+                                 options=listening.options(limits))
         service, self._relay = self._services()
         arena_server_pb2_grpc.add_ArenaServiceServicer_to_server(service, server)
         arena_policy_pb2_grpc.add_PolicyServiceServicer_to_server(self._relay, server)
-        health = HealthServicer()
-        await health.set('', health_pb2.HealthCheckResponse.SERVING)
-        health_pb2_grpc.add_HealthServicer_to_server(health, server)
-        port = _bind(server, f'{self.config.host}:{self.config.port}', self.config.tls)
+        healthy = HealthServicer()
+        await healthy.set('', health_pb2.HealthCheckResponse.SERVING)
+        health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
+        port = listening.bind(server, f'{self.config.host}:{self.config.port}', self.config.tls)
         await server.start()
         self._server = server
         return port
@@ -229,16 +233,3 @@ class ArenaServer:
 
 
 _PEOPLE = (Role.MAINTAINER, Role.OWNER, Role.EVALUATOR)
-
-
-def _bind(server: grpc.aio.Server, address: str, tls: Tls | None) -> int:
-    try:
-        if tls is None:
-            return int(server.add_insecure_port(address))
-        ca = tls.client_ca.read_bytes() if tls.client_ca else None
-        credentials = grpc.ssl_server_credentials(
-            [(tls.key.read_bytes(), tls.certificate.read_bytes())], ca, ca is not None)
-        return int(server.add_secure_port(address, credentials))
-    except (RuntimeError, OSError) as error:
-        raise ConfigError(f'cannot listen on {address}: {error}; is another server there, '
-                          'and do the TLS files exist?') from error

@@ -1,77 +1,34 @@
-"""What happens around every call: token, rate limit, audit line, status of an error."""
+"""What happens around every call: who calls, audit line, status of an error."""
 
 import asyncio
 import logging
-import threading
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from typing import Any, NoReturn, TypeVar
 
 import grpc
 
-from arena_robot.core.clock import Clock
-from arena_robot.core.errors import (
-    ArenaError,
-    ServerError,
-    Unauthorised,
-)
-from arena_robot.server.base import Caller, Role, TooManyCalls
+from arena_robot.core.errors import ArenaError, ServerError, Unauthorised
+from arena_robot.server.base import Caller, Role
 from arena_robot.server.grpc_errors import headers_of, status_of
-from arena_robot.server.store.accounts import Accounts, digest
+from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.audit import Audit
 
 log = logging.getLogger(__name__)
 T = TypeVar('T')
 
-_BUCKETS = 10_000
 _STATIONS = frozenset({Role.STATION})
 
 
-class RateLimit:
-    """A token bucket per caller: ``rate`` calls a second on average, ``burst`` at once."""
-
-    def __init__(self, clock: Clock, rate: float, burst: int) -> None:
-        self._clock = clock
-        self._rate = rate
-        self._burst = float(burst)
-        self._buckets: OrderedDict[str, tuple[float, int]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def take(self, caller: str) -> None:
-        """Count a call; TooManyCalls when the caller's bucket is empty."""
-        with self._lock:
-            level = self._level(caller)
-            self._buckets[caller] = (level - 1.0 if level >= 1.0 else level,
-                                     self._clock.steady_ns())
-            self._buckets.move_to_end(caller)
-            if len(self._buckets) > _BUCKETS:
-                self._buckets.popitem(last=False)
-        self._refuse(level)
-
-    def _level(self, caller: str) -> float:
-        now = self._clock.steady_ns()
-        level, then = self._buckets.get(caller, (self._burst, now))
-        return min(self._burst, level + max(0, now - then) * 1e-9 * self._rate)
-
-    def _refuse(self, level: float) -> None:
-        if level < 1.0:
-            raise TooManyCalls(f'more than {self._rate:g} calls a second; slow down and repeat')
-
-
 class CallGuard:
-    """Runs a call in a thread: checks token, roles and rate, writes the audit line."""
+    """Runs a call that was let in, in a thread: checks its roles, writes the audit line."""
 
-    def __init__(self, accounts: Accounts, audit: Audit, limit: RateLimit, people: Executor,
-                 stations: Executor, wrong: RateLimit) -> None:
+    def __init__(self, accounts: Accounts, audit: Audit, people: Executor,
+                 stations: Executor) -> None:
         self._accounts = accounts
         self._audit = audit
-        self._limit = limit
         self._people = people
         self._stations = stations
-        self._wrong = wrong
-        self._known: OrderedDict[str, None] = OrderedDict()
-        self.refused = 0
 
     async def call(self, context: Any, name: str, target: str, work: Callable[[Caller], T],
                    roles: frozenset[Role] | None = None, audited: bool = True) -> T:
@@ -83,15 +40,13 @@ class CallGuard:
         def run() -> T:
             actor = 'unknown'
             try:
-                caller = self._caller(context)
+                # Read anew: the token may have been revoked since it was let in.
+                caller = self._accounts.caller(bearer(context))
                 actor = caller.actor
                 if roles is not None and not roles & caller.roles:
                     needed = ' or '.join(sorted(r.value for r in roles))
                     raise Unauthorised(f'{name} is for {needed}; this token is not')
                 result = work(caller)
-            except TooManyCalls:
-                self.refused += 1    # counted, not written: there may be thousands a second
-                raise
             except ArenaError as error:
                 self._audit.write(actor, name, target, error.code, str(error))
                 raise
@@ -107,29 +62,6 @@ class CallGuard:
         """Return ``work()``, run in a thread (default: of the stations); errors end the call."""
         return await guarded(context, lambda: asyncio.get_running_loop().run_in_executor(
             threads or self._stations, work))
-
-    def _caller(self, context: Any) -> Caller:
-        """
-        Return who calls; wrong tokens share a bucket of their address.
-
-        A valid token is never refused for them: behind one address may be many callers.
-        """
-        token, address = bearer(context), context.peer().rsplit(':', 1)[0]
-        name = digest(token)
-        if name in self._known:
-            self._limit.take(name)
-        try:
-            caller = self._accounts.caller(token)
-        except Unauthorised:
-            self._known.pop(name, None)
-            self._wrong.take(address)    # TooManyCalls, which is not written to the audit log
-            raise
-        if name not in self._known:
-            self._limit.take(name)
-        self._known[name] = None
-        if len(self._known) > _BUCKETS:
-            self._known.popitem(last=False)
-        return caller
 
 
 async def guarded(context: Any, work: Callable[[], Awaitable[T]]) -> T:
@@ -159,3 +91,8 @@ def bearer(context: Any) -> str:
         if key == 'authorization' and value.startswith('Bearer '):
             return str(value[len('Bearer '):])
     return ''
+
+
+def address_of(context: Any) -> str:
+    """Return the address of a caller, without its port."""
+    return str(context.peer()).rsplit(':', 1)[0]

@@ -29,7 +29,11 @@ class ServerLimits:
     Bounds on what one caller can ask for.
 
     ``wrong_tokens_*`` are the calls with a wrong token from one address that are looked up and
-    written to the audit log; further ones are refused and only counted.
+    written to the audit log; further ones are refused and only counted. ``open_calls_per_s`` are
+    the calls of one address that need no token. ``calls_at_once`` and ``slot_calls_at_once``
+    bound the running calls of one token. ``handshake_s`` is how long a new connection may take
+    until its first request, ``idle_s`` how long one without calls is kept; ``connections`` bounds
+    them all, ``connections_per_address`` those of one address to the site.
     """
 
     calls_per_s: float = 50.0
@@ -37,6 +41,13 @@ class ServerLimits:
     relay_calls_per_s: float = 30.0
     wrong_tokens_per_s: float = 0.2
     wrong_tokens_burst: int = 20
+    open_calls_per_s: float = 100.0
+    calls_at_once: int = 32
+    slot_calls_at_once: int = 8
+    handshake_s: float = 10.0
+    idle_s: float = 900.0
+    connections: int = 4000
+    connections_per_address: int = 100
     message_bytes: int = 32 << 20
     file_bytes: int = 2 << 30
     session_bytes: int = 8 << 30
@@ -47,6 +58,7 @@ class ServerConfig:
     """
     ``data`` is the folder of the database, the blobs and the spool unless URLs say otherwise.
 
+    Beyond this machine it listens with ``tls`` only, unless ``insecure`` says otherwise.
     ``allowed_networks`` are the non-public address ranges in which policies may live.
     ``conflicts`` are the rules of :mod:`arena_robot.server.conflicts` that keep an evaluator from
     judging a policy. With ``evaluator_sign_in`` a pair is given only to an evaluator who signed in
@@ -64,6 +76,7 @@ class ServerConfig:
     port: int = 50061
     site_port: int = 8061
     tls: Tls | None = None
+    insecure: bool = False
     allowed_networks: tuple[str, ...] = ('127.0.0.0/8', '::1/128')
     conflicts: tuple[str, ...] = ('owner', 'person', 'institution')
     evaluator_sign_in: bool = True

@@ -32,7 +32,8 @@ from arena_robot.policy.grpc import wire
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.server.base import SessionState
-from arena_robot.server.call_guard import RateLimit, bearer, guarded
+from arena_robot.server.call_guard import bearer, guarded
+from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import Sessions

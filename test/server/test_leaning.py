@@ -20,8 +20,8 @@ from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.roboarena_csv import read_folder, write_tables
 from arena_robot.server import addresses
 from arena_robot.server.base import Role, Station, TooManyCalls
-from arena_robot.server.call_guard import RateLimit
 from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.rescue import rescue_token
 from arena_robot.session.arena.contract import PROMPT, observation
 

@@ -53,8 +53,12 @@ class Process:
             f'site_port: {self.site}\nprobation_sessions: 0\nprobe_period_s: 0.5\n'
             'session_timeout_s: 3600.0\nseed: 5\ncredits: {weekly_base: 100}\nmax_pace: 0.0\n'
             'limits: {calls_per_s: 1000.0, burst: 1000}\n')
+        self.configure()
         self.process = None
         self.start()
+
+    def configure(self):
+        """Change the configuration before the first start."""
 
     @property
     def target(self):

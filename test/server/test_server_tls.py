@@ -1,7 +1,9 @@
 """The server over TLS, and with a blob store that is no folder."""
 
 import contextlib
+import ssl
 
+import httpx
 import pytest
 
 from arena_robot.core.clock import SystemClock
@@ -13,6 +15,7 @@ from arena_robot.server.config import ServerConfig, Tls
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.session_folders import materialise
 from arena_robot.server.store.browse import Browse
+from arena_robot.web.site.serve import SiteServer
 
 trustme = pytest.importorskip('trustme', reason='trustme is missing: make setup')
 
@@ -43,6 +46,18 @@ def test_the_line_is_encrypted_and_the_other_end_is_known(tmp_path, authority):
         for wrong in ({}, {'tls': True}):
             with pytest.raises(ServerUnavailable):
                 hello(target, **wrong)
+
+
+def test_the_site_is_encrypted_too(tmp_path, authority):
+    config = ServerConfig(data=tmp_path, port=0, host='localhost', probe_period_s=3600.0,
+                          tls=Tls(authority / 'cert.pem', authority / 'key.pem'))
+    context = ssl.create_default_context(cafile=authority / 'ca.pem')
+    with ArenaServer(config, SystemClock(), lambda a: '', lambda a: '') as server, \
+            SiteServer(server, 'localhost', 0) as site:
+        assert site.address.startswith('https://')
+        assert httpx.get(f'{site.address}/rules', verify=context).status_code == 200
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(f'http{site.address[5:]}/rules')
 
 
 def test_missing_certificates_are_named(tmp_path):

@@ -24,6 +24,7 @@ from arena_robot.policy.serving import ServedPolicy
 logger = logging.getLogger(__name__)
 
 SERVICE = pb.DESCRIPTOR.services_by_name['PolicyService'].full_name
+HANDSHAKE_MS = 10_000
 Reply = TypeVar('Reply')
 OPEN_TO_ALL = (f'/{health.SERVICE_NAME}/',)
 
@@ -107,9 +108,10 @@ class TokenInterceptor(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc ha
         if handler is None or open_to_all or hmac.compare_digest(
                 str(sent).encode(), self._expected):
             return handler
+        # Handlers of streams, so that the message is not read.
         if handler.response_streaming:
             return grpc.stream_stream_rpc_method_handler(_refuse)
-        return grpc.unary_unary_rpc_method_handler(_refuse)
+        return grpc.stream_unary_rpc_method_handler(_refuse)
 
 
 class GrpcPolicyServer:
@@ -189,6 +191,7 @@ def _channel_options(options: ServeOptions) -> list[tuple[str, int]]:
         ('grpc.max_receive_message_length', options.max_message_bytes),
         ('grpc.max_send_message_length', options.max_message_bytes),
         ('grpc.so_reuseport', 0),
+        ('grpc.server_handshake_timeout_ms', HANDSHAKE_MS),
         ('grpc.keepalive_time_ms', 20_000),
         ('grpc.keepalive_timeout_ms', 10_000),
         ('grpc.keepalive_permit_without_calls', 1),

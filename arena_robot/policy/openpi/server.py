@@ -4,9 +4,12 @@ import hmac
 import http
 import itertools
 import logging
+import socket
 import ssl
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -24,6 +27,7 @@ from arena_robot.policy.serving import ServedPolicy
 logger = logging.getLogger(__name__)
 
 HEALTH_PATH = '/healthz'
+CONNECTIONS_PER_ADDRESS = 64
 
 
 class _Caller:
@@ -115,6 +119,7 @@ class OpenpiPolicyServer:
         except OSError as error:
             raise ConfigError(f'cannot serve at {options.host}:{options.port}: {error}'
                               ) from error
+        self._server.handler = _few(self._server, self._server.handler)
         self.port = self._server.socket.getsockname()[1]
         self._thread = threading.Thread(target=self._server.serve_forever, name='openpi-server',
                                         daemon=True)
@@ -176,6 +181,30 @@ class OpenpiPolicyServer:
                 sent.encode(), self._options.token.encode()):
             return connection.respond(http.HTTPStatus.UNAUTHORIZED, 'a token is needed\n')
         return None
+
+
+def _few(server: Server, handle: Callable[[socket.socket, Any], None],
+         ) -> Callable[[socket.socket, Any], None]:
+    """Return a handler that hangs up on more than a few connections of one address."""
+    counts: Counter[str] = Counter()
+
+    def handling(line: socket.socket, peer: Any) -> None:
+        host = str(peer[0])
+        with server.lock:
+            counts[host] += 1
+            refused = counts[host] > CONNECTIONS_PER_ADDRESS
+        try:
+            if refused:
+                line.close()
+            else:
+                handle(line, peer)
+        finally:
+            with server.lock:
+                counts[host] -= 1
+                if not counts[host]:
+                    del counts[host]
+                server.handler_threads.discard(threading.current_thread())
+    return handling
 
 
 def _tls(options: ServeOptions) -> ssl.SSLContext | None:

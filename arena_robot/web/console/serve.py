@@ -10,9 +10,14 @@ from typing_extensions import Self
 
 from arena_robot.core.errors import NotConnected
 from arena_robot.session.evaluator.desk import Desk
+from arena_robot.web.bounds import BodyLimit, bounded_http
 from arena_robot.web.console.app import LOCAL, create_app
 
 START_S = 10.0
+# The longest words of a verdict fit in. A browser holds up to six connections, beside STOP's.
+BODY_BYTES = 1 << 20
+PER_ADDRESS = 256
+HANDSHAKE_S = 10.0
 LOOPBACK = ('127.0.0.1', 'localhost', '::1')
 
 
@@ -30,9 +35,11 @@ class ConsoleServer:
         local = host in LOOPBACK
         self._token = token or ('' if local else secrets.token_urlsafe(12))
         hosts = (*LOCAL, host, *names) if local or names else ('*',)
-        config = uvicorn.Config(create_app(desk, self._token, hosts), host=host, port=port,
-                                log_level='warning', timeout_graceful_shutdown=3,
-                                server_header=False, ws='websockets-sansio', ws_max_size=4096)
+        app = BodyLimit(create_app(desk, self._token, hosts), BODY_BYTES)
+        config = uvicorn.Config(app, host=host, port=port, log_level='warning',
+                                http=bounded_http(PER_ADDRESS, HANDSHAKE_S),
+                                timeout_graceful_shutdown=3, server_header=False,
+                                ws='websockets-sansio', ws_max_size=4096)
         self._server = uvicorn.Server(config)
         self._thread: threading.Thread | None = None
 

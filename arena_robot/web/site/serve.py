@@ -10,11 +10,13 @@ import uvicorn
 from arena_robot.core.errors import ConfigError, ServerError
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.store.browse import Browse
+from arena_robot.web.bounds import BodyLimit, bounded_http
 from arena_robot.web.site.app import SiteParts, site
 
 log = logging.getLogger(__name__)
 
 START_S = 10.0
+BODY_BYTES = 16 << 10
 
 
 class SiteServer:
@@ -38,6 +40,7 @@ class SiteServer:
     def open(self) -> None:
         """Listen; ConfigError when the port is taken."""
         arena = self._arena
+        tls, limits = arena.config.tls, arena.config.limits
         app = site(SiteParts(arena.results, Browse(arena.database), arena.blobs,
                              arena.accounts.caller, arena.pool.visible, arena.ledger.balance,
                              arena.log, arena.rules))
@@ -46,8 +49,13 @@ class SiteServer:
         except OSError as error:
             raise ConfigError(f'cannot serve the site on {self._host}:{self._port}: '
                               f'{error.strerror}; choose another with --site-port') from error
-        self.address = f'http://{self._host}:{listener.getsockname()[1]}'
-        self._web = uvicorn.Server(uvicorn.Config(app, log_level='warning', lifespan='off'))
+        self.address = (f"http{'s' if tls else ''}://{self._host}:"
+                        f'{listener.getsockname()[1]}')
+        self._web = uvicorn.Server(uvicorn.Config(
+            BodyLimit(app, BODY_BYTES), log_level='warning', lifespan='off', ws='none',
+            http=bounded_http(limits.connections_per_address, limits.handshake_s),
+            ssl_certfile=tls.certificate if tls else None, ssl_keyfile=tls.key if tls else None,
+            timeout_graceful_shutdown=3))
         self._thread = threading.Thread(target=self._web.run, args=([listener],), name='site',
                                         daemon=True)
         self._thread.start()

@@ -1,0 +1,216 @@
+"""Which calls are let in, decided from their headers: before that, no message is read."""
+
+import asyncio
+import math
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from arena_robot.core.errors import ArenaError, DataError, Unauthorised
+from arena_robot.server.base import TooManyCalls
+from arena_robot.server.call_guard import address_of, bearer, guarded, refuse
+from arena_robot.server.counters import Counters
+from arena_robot.server.rate_limit import BUCKETS, AtOnce, RateLimit
+from arena_robot.server.store.accounts import digest
+
+Handler = Any
+MESSAGE_S = 30.0    # how long the only message of a call may take
+PART_S = 60.0       # and the next part of an upload
+
+
+@dataclass(frozen=True)
+class TokenCheck:
+    """
+    What a token must be for the calls of one service.
+
+    ``find`` raises Unauthorised or DataError when nobody has it, and is asked again after
+    ``fresh_s``. ``limit`` bounds its calls, ``at_once`` those that run at the same time.
+    """
+
+    find: Callable[[str], object]
+    limit: RateLimit | None
+    at_once: AtOnce
+    fresh_s: float = math.inf
+
+
+@dataclass(frozen=True)
+class Strangers:
+    """
+    Calls without a valid token.
+
+    ``wrong`` bounds the wrong tokens of an address that are written down by ``note`` (method and
+    error), ``open_calls`` its calls of ``open_methods``, which need no token. ``threads`` look up
+    tokens that are not known yet.
+    """
+
+    wrong: RateLimit
+    open_calls: RateLimit
+    open_methods: frozenset[str]
+    note: Callable[[str, ArenaError], None]
+    threads: Executor
+
+
+class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """
+    Looks up the token, takes from its limits, and only then lets a call's message be read.
+
+    A call of ``open_methods`` is answered as if its message was empty; that is never read either.
+    ``checks`` are by service. Each call is counted with its outcome and how long it took.
+    """
+
+    def __init__(self, checks: dict[str, TokenCheck], strangers: Strangers,
+                 counters: Counters) -> None:
+        self._checks = checks
+        self._strangers = strangers
+        self._counters = counters
+        self._known: OrderedDict[str, float] = OrderedDict()
+
+    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Handler]],
+                                details: Any) -> Handler:
+        """Return a handler that reads nothing before the call is let in."""
+        handler, method = await continuation(details), details.method
+        if handler is None:
+            return None
+        if method in self._strangers.open_methods:
+            return _without_reading(handler, self._open_call(method, handler))
+        check = self._checks.get(method.split('/')[1])
+        if check is None:
+            return None
+        if handler.unary_unary is not None:
+            return _without_reading(handler, self._one(method, check, handler.unary_unary))
+        if handler.stream_unary is not None:
+            return handler._replace(stream_unary=self._many(method, check, handler.stream_unary))
+        if handler.stream_stream is not None:
+            return handler._replace(stream_stream=self._stream(method, check,
+                                                               handler.stream_stream))
+        return None
+
+    def _open_call(self, method: str, handler: Handler) -> Callable[..., Any]:
+        async def call(requests: Any, context: Any) -> Any:
+            async def work() -> Any:
+                self._strangers.open_calls.take(address_of(context))
+                return await handler.unary_unary(handler.request_deserializer(b''), context)
+            return await self._counted(method, context, guarded(context, work))
+        return call
+
+    def _one(self, method: str, check: TokenCheck, behaviour: Callable[..., Any],
+             ) -> Callable[..., Any]:
+        async def call(requests: Any, context: Any) -> Any:
+            async def work() -> Any:
+                name = await self._admitted(method, check, context)
+                with check.at_once.slot(name):
+                    return await behaviour(await _message(requests), context)
+            return await self._counted(method, context, guarded(context, work))
+        return call
+
+    def _many(self, method: str, check: TokenCheck, behaviour: Callable[..., Any],
+              ) -> Callable[..., Any]:
+        async def call(requests: Any, context: Any) -> Any:
+            async def work() -> Any:
+                name = await self._admitted(method, check, context)
+                with check.at_once.slot(name):
+                    return await behaviour(_parts(requests), context)
+            return await self._counted(method, context, guarded(context, work))
+        return call
+
+    def _stream(self, method: str, check: TokenCheck, behaviour: Callable[..., Any],
+                ) -> Callable[..., Any]:
+        async def call(requests: Any, context: Any) -> AsyncIterator[Any]:
+            try:
+                name = await self._admitted(method, check, context)
+                place = check.at_once.slot(name)
+                place.__enter__()
+            except ArenaError as error:
+                await refuse(context, error)
+            try:
+                async for reply in behaviour(requests, context):
+                    yield reply
+            finally:
+                place.__exit__(None, None, None)
+        return call
+
+    async def _admitted(self, method: str, check: TokenCheck, context: Any) -> str:
+        """
+        Return the digest of the token; wrong tokens share a bucket of their address.
+
+        A valid token is never refused for them: behind one address may be many callers.
+        """
+        token = bearer(context)
+        name = digest(token)
+        now_s = time.monotonic()
+        looked_s = self._known.get(name)
+        if looked_s is None or now_s - looked_s > check.fresh_s:
+            self._known.pop(name, None)
+            await asyncio.get_running_loop().run_in_executor(
+                self._strangers.threads, self._look_up, method, check, token,
+                address_of(context))
+            self._known[name] = now_s
+            if len(self._known) > BUCKETS:
+                self._known.popitem(last=False)
+        try:
+            if check.limit is not None:
+                check.limit.take(name)
+        except TooManyCalls:
+            self._counters.add('refused', 'rate')
+            raise
+        return name
+
+    def _look_up(self, method: str, check: TokenCheck, token: str, address: str) -> None:
+        try:
+            check.find(token)
+        except (Unauthorised, DataError) as error:
+            self._counters.add('refused', 'wrong_token')
+            self._strangers.wrong.take(address)    # TooManyCalls, which is not written down
+            refusal = Unauthorised(str(error))
+            self._strangers.note(method, refusal)
+            raise refusal from error
+
+    async def _counted(self, method: str, context: Any, call: Awaitable[Any]) -> Any:
+        begin_s, name = time.perf_counter(), method.rpartition('/')[2]
+        outcome = 'ok'
+        try:
+            return await call
+        except BaseException:
+            outcome = _outcome(context)
+            raise
+        finally:
+            self._counters.add('calls', name, outcome)
+            self._counters.took('call', name, seconds=time.perf_counter() - begin_s)
+
+
+def _without_reading(handler: Handler, call: Callable[..., Any]) -> Handler:
+    """Return a handler that gets its one request as a stream, so that it may leave it unread."""
+    return handler._replace(request_streaming=True, unary_unary=None, stream_unary=call)
+
+
+async def _message(requests: Any) -> Any:
+    try:
+        return await asyncio.wait_for(anext(aiter(requests)), MESSAGE_S)
+    except StopAsyncIteration:
+        raise DataError('the call came without its message') from None
+    except asyncio.TimeoutError:
+        raise DataError(f'the message of the call did not arrive within {MESSAGE_S:g} s'
+                        ) from None
+
+
+async def _parts(requests: Any) -> AsyncIterator[Any]:
+    parts = aiter(requests)
+    while True:
+        try:
+            yield await asyncio.wait_for(anext(parts), PART_S)
+        except StopAsyncIteration:
+            return
+        except asyncio.TimeoutError:
+            raise DataError(f'no part of the file arrived for {PART_S:g} s; go on where it ended'
+                            ) from None
+
+
+def _outcome(context: Any) -> str:
+    code = context.code()
+    found = next((one for one in grpc.StatusCode if code in (one, one.value[0])), None)
+    return found.name.lower() if found else 'cancelled'
