@@ -37,10 +37,10 @@ def from_jpeg(data: 'bytes | Sequence[int] | NDArray[Any]') -> Pixels:
     Bytes of an unknown sender are checked for their size before (``policy.pictures``).
     """
     raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.asarray(data, np.uint8)
-    bgr = cv2.imdecode(raw, cv2.IMREAD_COLOR) if raw.size else None
-    if bgr is None:
+    rgb = cv2.imdecode(raw, cv2.IMREAD_COLOR_RGB) if raw.size else None
+    if rgb is None:
         raise DataError(f'{raw.size} bytes are not a picture that can be read')
-    return np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
+    return np.asarray(rgb, np.uint8)
 
 
 def _not_encoded(pixels: Pixels) -> DataError:

@@ -18,6 +18,7 @@ from arena_robot.drivers.base import Part
 from arena_robot.drivers.table import driver, require_part
 from arena_robot.nodes.arm.params import ArmParams
 from arena_robot.nodes.camera.params import CameraParams
+from arena_robot.nodes.gripper.params import GripperParams
 from arena_robot.nodes.parameters import (
     Meaning,
     Param,
@@ -32,7 +33,13 @@ from arena_robot.nodes.parameters import (
 from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.part_params import PartParams
 from arena_robot.nodes.timeline import RosClock, ShiftedTime, Timeline
+from arena_robot.nodes.vendor.params import (
+    RosCameraParams,
+    RosControlArmParams,
+    RosControlGripperParams,
+)
 from arena_robot.safety.collision import CollisionThresholds
+from arena_robot.safety.robots import robot_of
 
 AnyPartNode = PartNode[PartParams]
 Maker = Callable[[], Part]
@@ -60,12 +67,21 @@ def choose(node: AnyPartNode, kind: str, backend: str) -> Maker:
 
     Declares the backend's own parameters. Raises ConfigError with the available backends.
     """
+    if (kind, backend) in OF_OTHER_NODES:
+        return OF_OTHER_NODES[kind, backend](node)
     try:
         found = driver(kind, backend)
     except ConfigError as error:
-        raise ConfigError(f'{node.get_fully_qualified_name()}: {error}') from error
+        also = ', '.join(name for part, name in OF_OTHER_NODES if part == kind)
+        raise ConfigError(f"{node.get_fully_qualified_name()}: {error} For other packages' "
+                          f'nodes: {also}.') from error
     special = {'sim': _simulated, 'replay': _replayed}.get(backend)
     return special(node, kind) if special else _plain(node, kind, found, backend)
+
+
+def of_other_nodes(kind: str, backend: str) -> bool:
+    """Return whether a part stands behind nodes of other packages."""
+    return (kind, backend) in OF_OTHER_NODES
 
 
 def _plain(node: AnyPartNode, kind: str, found: type[Any], backend: str) -> Maker:
@@ -130,6 +146,52 @@ def _simulated(node: AnyPartNode, kind: str) -> Maker:
         return Alone(station.cameras[cameras[0]] if cameras else parts[kind], timeline,
                      station.close)
     return make
+
+
+def _ros_control_arm(node: AnyPartNode) -> Maker:
+    v, arm = declare(node, RosControlArmParams(), 'ros_control.'), node.params
+    if not isinstance(arm, ArmParams):
+        raise ConfigError(f'{node.get_name()} is no arm')
+    robot, prefix, timeout_s = robot_of(arm.robot_type), arm.arm_prefix, arm.command_timeout
+
+    def make() -> Part:
+        from arena_robot.nodes.vendor.arm import RosControlArm
+        return RosControlArm(node, robot, prefix, node.timeline.part, v, timeout_s)
+    return make
+
+
+def _ros_control_gripper(node: AnyPartNode) -> Maker:
+    v, gripper = declare(node, RosControlGripperParams(), 'ros_control.'), node.params
+    if not isinstance(gripper, GripperParams):
+        raise ConfigError(f'{node.get_name()} is no gripper')
+    joint = f'{gripper.arm_prefix}_{v.joint}' if gripper.arm_prefix else v.joint
+    closed, effort = gripper.gripper_closed_position, gripper.max_effort
+
+    def make() -> Part:
+        from arena_robot.nodes.vendor.gripper import RosControlGripper
+        return RosControlGripper(node, joint, closed, effort, node.timeline.part, v)
+    return make
+
+
+def _ros_camera(node: AnyPartNode) -> Maker:
+    v = declare(node, RosCameraParams(), 'ros.')
+    if not v.node:
+        raise ConfigError(f'{node.get_fully_qualified_name()}: backend ros needs ros.node, the '
+                          'node whose images are used')
+    serial = node.params.serial_number if isinstance(node.params, CameraParams) else ''
+
+    def make() -> Part:
+        from arena_robot.nodes.vendor.camera import RosCamera
+        return RosCamera(node, v, serial)
+    return make
+
+
+# Backends that talk to nodes of other packages, so they cannot be drivers without ROS.
+OF_OTHER_NODES: dict[tuple[str, str], Callable[[AnyPartNode], Maker]] = {
+    ('arm', 'ros_control'): _ros_control_arm,
+    ('gripper', 'ros_control'): _ros_control_gripper,
+    ('camera', 'ros'): _ros_camera,
+}
 
 
 class Alone:

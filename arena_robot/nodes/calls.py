@@ -73,13 +73,19 @@ def send_goal(action: ActionClient, goal: Any, timeout_s: float, what: str, *,
     Raises ``error`` when there is no server, no answer in time, or the goal is not accepted
     (with the words of ``refused``).
     """
-    if not action.wait_for_server(find_s):
-        raise error(f'no action {what}; is the node running?')
+    find_action(action, find_s, what, error)
     handle: ClientGoalHandle = result(
         action.send_goal_async(goal, feedback), timeout_s, what, error)
     if not handle.accepted:
         raise error(refused or f'{what} refused the goal')
     return handle
+
+
+def find_action(action: ActionClient, find_s: float, what: str,
+                error: type[ArenaError] = DriverError) -> None:
+    """Return once an action has a server; ``error`` after ``find_s``."""
+    if not action.wait_for_server(find_s):
+        raise error(f'no action {what}; is the node running?')
 
 
 def result(future: Future, timeout_s: float, what: str,

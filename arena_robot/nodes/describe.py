@@ -15,6 +15,11 @@ from arena_robot.nodes.recorder.params import RecorderParams
 from arena_robot.nodes.replay.params import ReplayParams
 from arena_robot.nodes.session.params import SessionParams
 from arena_robot.nodes.simulation.params import SimParams
+from arena_robot.nodes.vendor.params import (
+    RosCameraParams,
+    RosControlArmParams,
+    RosControlGripperParams,
+)
 
 PART = params_of(PartParams())
 PAGES: dict[str, dict[str, Sequence[Param]]] = {
@@ -30,6 +35,12 @@ PAGES: dict[str, dict[str, Sequence[Param]]] = {
     },
     'episodes.md': {'recorder_node': params_of(RecorderParams()),
                     'replay_node': params_of(ReplayParams())},
+    'in_your_stack.md': {
+        'the backend ros_control of arm_node': params_of(RosControlArmParams(), 'ros_control.'),
+        'the backend ros_control of gripper_node': params_of(RosControlGripperParams(),
+                                                             'ros_control.'),
+        'the backend ros of camera_node': params_of(RosCameraParams(), 'ros.'),
+    },
     'ranking.md': {'ranking_node': params_of(RankingParams())},
 }
 BEGIN, END = '<!-- parameters of {} -->', '<!-- end -->'

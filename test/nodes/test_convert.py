@@ -8,12 +8,12 @@ from sensor_msgs.msg import JointState
 from arena_msgs.msg import PolicyAction
 from arena_robot.core.action import Action, ActionSpace
 from arena_robot.core.camera import CameraInfo
-from arena_robot.core.errors import SafetyError
+from arena_robot.core.errors import DataError, SafetyError
 from arena_robot.core.observation import ArmState, GripperState, ObjectStatus, RobotMode
 from arena_robot.nodes import convert
 from arena_robot.nodes.camera.node import image_message
 from arena_robot.nodes.camera.params import ENCODINGS
-from arena_robot.nodes.remote.camera import read_image
+from arena_robot.nodes.remote.transports import read_image
 from arena_robot.safety.robots import FR3, PANDA
 
 NAMES = PANDA.joint_names()
@@ -87,7 +87,7 @@ def test_an_image_with_padded_rows_is_read():
     message.data = bytes([7] * 6 + [0] * 2) * 2
     assert np.array_equal(read_image(message).pixels, np.full((2, 2, 3), 7))
     message.encoding = 'mono8'
-    with pytest.raises(ValueError, match='mono8'):
+    with pytest.raises(DataError, match='mono8'):
         read_image(message)
 
 

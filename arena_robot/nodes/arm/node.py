@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +13,7 @@ from sensor_msgs.msg import JointState
 
 from arena_msgs.msg import ArmState as ArmStateMessage
 from arena_msgs.srv import SetCollisionBehavior
-from arena_robot.core.errors import ArenaError, NotConnected
+from arena_robot.core.errors import ArenaError, DriverError, NotConnected
 from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
 from arena_robot.drivers.base import Arm, Part
 from arena_robot.drivers.guarded import GuardedArm
@@ -69,14 +70,17 @@ class ArmNode(PartNode[ArmParams]):
             Safety(self.limits, clock, max_state_age_s=v.max_state_age),
             CommandWatchdog(clock, v.command_timeout, v.max_command_age))
         self.rate = diagnostics.Rate(v.joint_state_rate)
-        self._joints = self._publisher(JointState, 'joint_states')
+        # Where other nodes drive the arm, they publish its joints and its description too.
+        others = backends.of_other_nodes('arm', self.backend)
+        self._joints = None if others else self._publisher(JointState, 'joint_states')
+        self._newest: ArmState | None = None
         self._measured = self._publisher(JointState, '~/measured_joint_states')
         self._desired = self._publisher(JointState, '~/desired_joint_states')
         self._torques = self._publisher(JointState, '~/external_joint_torques')
         self._pose = self._publisher(PoseStamped, '~/current_pose')
         self._wrench = self._publisher(WrenchStamped, '~/external_wrench_in_base_frame')
         self._state = self._publisher(ArmStateMessage, '~/arm_state', qos.STATE)
-        self._transforms = ArmTransforms(self)
+        self._transforms = None if others else ArmTransforms(self)
         self.commands = ArmCommands(self, self.guard, self.joint_names, self.base_frame)
         self.actions = ArmActions(self, self.commands)
         self.trigger('stop', self._stop)
@@ -107,10 +111,14 @@ class ArmNode(PartNode[ArmParams]):
         if self.guard.watch():
             self.get_logger().warning('no command for '
                                       f'{self.params.command_timeout:g} s: the arm holds')
-        state = self.guard.state(0.2)
+        try:
+            state = self.guard.state(0.2)
+        except DriverError as error:
+            self._publish_failure(error)
+            raise
         if state.stamp_ns == self._published_ns:
             return
-        self._published_ns = state.stamp_ns
+        self._published_ns, self._newest = state.stamp_ns, state
         self.rate.tick()
         self._publish(state, self.timeline.to_ros(state.stamp_ns))
 
@@ -124,6 +132,8 @@ class ArmNode(PartNode[ArmParams]):
         level, text = diagnostics.OK, state.mode.name
         if watchdog.halted:
             level, text = diagnostics.WARN, f'halted ({watchdog.halted}): call ~/resume'
+        if state.mode is RobotMode.OTHER and state.errors:
+            level, text = diagnostics.ERROR, '; '.join(state.errors)
         if state.recovery_required:
             level, text = diagnostics.ERROR, f'{state.mode.name}: call ~/error_recovery'
         values = {
@@ -146,15 +156,23 @@ class ArmNode(PartNode[ArmParams]):
         return out
 
     def _publish(self, state: ArmState, stamp_ns: int) -> None:
-        self._joints.publish(convert.joint_state(stamp_ns, self.base_frame, self.joint_names,
-                                                 state.q, state.dq, state.tau))
+        if self._joints:
+            self._joints.publish(convert.joint_state(stamp_ns, self.base_frame, self.joint_names,
+                                                     state.q, state.dq, state.tau))
         if stamp_ns >= self._state_due_ns:
             period_ns = round(1e9 / self.params.arm_state_rate)
             late = stamp_ns - self._state_due_ns > period_ns
             self._state_due_ns = (stamp_ns if late else self._state_due_ns) + period_ns
             self._state.publish(self._arm_state(state, stamp_ns))
             self._publish_broadcast(state, stamp_ns)
-            self._transforms.publish(state.q, stamp_ns)
+            if self._transforms:
+                self._transforms.publish(state.q, stamp_ns)
+
+    def _publish_failure(self, error: DriverError) -> None:
+        """Publish the last state again, with its old stamp and with what failed since."""
+        if self._newest:
+            state = replace(self._newest, mode=RobotMode.OTHER, errors=(str(error),))
+            self._state.publish(self._arm_state(state, self.timeline.to_ros(state.stamp_ns)))
 
     def _publish_broadcast(self, state: ArmState, stamp_ns: int) -> None:
         """Publish the topics of Franka's state broadcaster that have subscribers."""

@@ -65,8 +65,10 @@ class GripperNode(PartNode[GripperParams]):
         self.refusal = ''
         self._commanded_ns: int | None = None
         self._goals, self._force = 0, 0.0
-        self._joints = self.keep(qos.publisher(self, JointState, 'joint_states'))
-        self._knuckle = KnuckleTransform(self, self.frame)
+        others = backends.of_other_nodes('gripper', self.backend)
+        self._joints = None if others else self.keep(
+            qos.publisher(self, JointState, 'joint_states'))
+        self._knuckle = None if others else KnuckleTransform(self, self.frame)
         self._state = self.keep(qos.publisher(self, GripperStateMessage, '~/gripper_state',
                                               qos.STATE))
         self._stamps = CommandStamps(self)
@@ -104,9 +106,11 @@ class GripperNode(PartNode[GripperParams]):
         self._published_ns = state.stamp_ns
         self.rate.tick()
         stamp_ns = self.timeline.to_ros(state.stamp_ns)
-        self._joints.publish(convert.joint_state(stamp_ns, self.frame, [self.joint],
-                                                 np.array([self.knuckle(state.position)])))
-        self._knuckle.publish(self.knuckle(state.position), stamp_ns)
+        if self._joints:
+            self._joints.publish(convert.joint_state(stamp_ns, self.frame, [self.joint],
+                                                     np.array([self.knuckle(state.position)])))
+        if self._knuckle:
+            self._knuckle.publish(self.knuckle(state.position), stamp_ns)
         message = convert.gripper_state_message(state, stamp_ns, self.frame)
         message.command_age_s = self._command_age_s()
         self._state.publish(message)

@@ -3,48 +3,72 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from rclpy.node import Node
 from sensor_msgs.msg import CameraInfo as CameraInfoMessage
-from sensor_msgs.msg import Image as ImageMessage
 
 from arena_robot.core.camera import CameraInfo
-from arena_robot.core.errors import ReadTimeout
+from arena_robot.core.errors import DataError, ReadTimeout
 from arena_robot.core.observation import EYES, Image
 from arena_robot.drivers.arrivals import Arrivals
 from arena_robot.drivers.base import StereoFrame
 from arena_robot.nodes import convert
-from arena_robot.nodes.camera.params import ENCODINGS, STYLES
+from arena_robot.nodes.camera.params import STYLES
 from arena_robot.nodes.remote.part import Newest, RemotePart
+from arena_robot.nodes.remote.transports import (
+    COMPRESSED,
+    RAW,
+    TRANSPORTS,
+    Decoded,
+    DecodingThread,
+    PacketReader,
+    message_kind,
+    read_compressed,
+    read_image,
+)
 
 log = logging.getLogger(__name__)
 
 
 class RemoteCamera(RemotePart):
-    """Client of a camera_node; see :class:`arena_robot.drivers.base.Camera`."""
+    """
+    Client of a camera_node; see :class:`arena_robot.drivers.base.Camera`.
+
+    ``transport`` is one of TRANSPORTS. Pictures that are not raw are decoded by a thread of the
+    camera's own, each once and only those whose other eye has come.
+    """
 
     def __init__(self, node: Node, name: str, timeout_s: float = 5.0, style: str = 'zed5',
-                 eyes: tuple[str, ...] = EYES, serial: str = '') -> None:
+                 eyes: tuple[str, ...] = EYES, serial: str = '', transport: str = RAW) -> None:
         super().__init__(node, name, timeout_s)
         self.serial = serial or name
-        self._style, self._eyes = style, eyes
+        self._style, self._eyes, self._transport = style, eyes, transport
         self._newest: Newest[StereoFrame] = Newest(f'frame of {name}', self._clock,
                                                    lambda f: f.left.stamp_ns)
         self._infos: dict[str, CameraInfo] = {}
-        self._half: dict[str, Image] = {}
+        self._half: dict[str, tuple[int, Any]] = {}
+        self._decoding: DecodingThread | None = None
         self._sequence = self._dropped = 0
         self._arrivals = Arrivals()
         self._lock = threading.Lock()
 
     def open(self) -> None:
         """Connect to the node and wait for the first frame."""
+        kind, suffix = message_kind(self._transport), TRANSPORTS[self._transport]
+        if self._transport != RAW:
+            self._decoding = DecodingThread(
+                self._name, {eye: read_compressed if self._transport == COMPRESSED
+                             else PacketReader() for eye in self._eyes},
+                self._on_decoded, self._on_unreadable)
+            self._made.append(self._decoding.close)
         for eye in EYES:
             image, info, _ = (t.format(eye=eye, name='').removeprefix('~/')
                               for t in STYLES[self._style])
             self._subscribe(CameraInfoMessage, info, self._keeper(eye))
             if eye in self._eyes:
-                self._subscribe(ImageMessage, image, self._receiver(eye))
+                self._subscribe(kind, f'{image}{suffix}', self._receiver(eye))
         self._first(self._newest)
         super().open()
 
@@ -76,52 +100,57 @@ class RemoteCamera(RemotePart):
                 self._infos[eye] = convert.camera_info(message)
         return keep
 
-    def _receiver(self, eye: str) -> Callable[[ImageMessage], None]:
-        def receive(message: ImageMessage) -> None:
-            try:
-                image = read_image(message)
-            except ValueError as error:
-                self._unreadable(f"{self._name}'s {eye} eye: {error}")
-                return
-            self._problem = ''
-            self._on_image(eye, image)
+    def _receiver(self, eye: str) -> Callable[[Any], None]:
+        def receive(message: Any) -> None:
+            decoding, stamp_ns = self._decoding, convert.stamp_of(message.header.stamp)
+            if decoding is None:
+                try:
+                    image = read_image(message)
+                except DataError as error:
+                    self._on_unreadable(eye, str(error))
+                else:
+                    self._on_half(eye, stamp_ns, image, self._on_decoded)
+            elif self._transport == COMPRESSED:
+                self._on_half(eye, stamp_ns, message,
+                              lambda pair: decoding.put(Decoded(pair, keep=False)))
+            else:
+                decoding.put(Decoded({eye: message}, keep=True))
         return receive
 
-    def _unreadable(self, problem: str) -> None:
+    def _on_unreadable(self, eye: str, why: str) -> None:
         """Log once, and say to those who wait, why images cannot be used."""
+        problem = f"{self._name}'s {eye} eye: {why}"
         if problem != self._problem:
             log.error('%s', problem)
         self._problem = problem
 
-    def _on_image(self, eye: str, image: Image) -> None:
+    def _on_half(self, eye: str, stamp_ns: int, half: Any,
+                 paired: Callable[[dict[str, Any]], None]) -> None:
         """Pair the eyes by stamp; an unpaired image counts as dropped."""
         with self._lock:
-            other = self._half.get('right' if eye == 'left' else 'left')
-            if len(self._eyes) == 2 and (other is None or other.stamp_ns != image.stamp_ns):
+            other = self._half.get(_other(eye))
+            if len(self._eyes) == 2 and (other is None or other[0] != stamp_ns):
                 self._dropped += eye in self._half
-                self._half[eye] = image
+                self._half[eye] = (stamp_ns, half)
                 return
             self._half.clear()
-            nothing = Image(np.zeros((0, 0, 3), np.uint8), image.stamp_ns)
-            pair = {eye: image, **({} if other is None else {_other(eye): other})}
-            self._sequence += 1
-            frame = StereoFrame(pair.get('left', nothing), pair.get('right', nothing),
-                                self._sequence, self._dropped)
-            self._arrivals.note(image.stamp_ns, self._clock.now_ns())
+        paired({eye: half, **({} if other is None else {_other(eye): other[1]})})
+
+    def _on_decoded(self, images: Mapping[str, Image]) -> None:
+        """Take the pictures of a grab; those of a video come eye by eye."""
+        if len(images) < len(self._eyes):
+            for eye, image in images.items():
+                self._on_half(eye, image.stamp_ns, image, self._on_decoded)
+            return
+        self._problem = ''
+        stamp_ns = next(iter(images.values())).stamp_ns
+        nothing = Image(np.zeros((0, 0, 3), np.uint8), stamp_ns)
+        left_out = self._decoding.dropped if self._decoding else 0
+        self._sequence += 1
+        frame = StereoFrame(images.get('left', nothing), images.get('right', nothing),
+                            self._sequence, self._dropped + left_out)
+        self._arrivals.note(stamp_ns, self._clock.now_ns())
         self._newest.put(frame)
-
-
-def read_image(message: ImageMessage) -> Image:
-    """Return (H, W, 3) RGB pixels of an rgb8, bgr8 or bgra8 Image; ValueError otherwise."""
-    if message.encoding not in ENCODINGS:
-        raise ValueError(f"its images are '{message.encoding}', usable are "
-                         f"{', '.join(ENCODINGS)}; publish colour images")
-    channels = 4 if message.encoding == 'bgra8' else 3
-    rows = np.frombuffer(message.data, np.uint8).reshape(message.height, message.step)
-    pixels = rows[:, :message.width * channels].reshape(message.height, message.width, channels)
-    if message.encoding != 'rgb8':
-        pixels = np.ascontiguousarray(pixels[:, :, ENCODINGS[message.encoding]])
-    return Image(pixels, convert.stamp_of(message.header.stamp))
 
 
 def _other(eye: str) -> str:

@@ -17,8 +17,8 @@ from arena_msgs.msg import ArmState as ArmStateMessage
 from arena_msgs.msg import GripperState as GripperStateMessage
 from arena_msgs.msg import GripperTarget
 from arena_robot.core.action import ArmCommand, GripperCommand
-from arena_robot.core.errors import DriverError
-from arena_robot.core.observation import DOF, ArmState, Floats, GripperState
+from arena_robot.core.errors import DriverError, ReadTimeout, StaleData
+from arena_robot.core.observation import DOF, ArmState, Floats, GripperState, RobotMode
 from arena_robot.drivers.guarded import PEAK
 from arena_robot.nodes import convert
 from arena_robot.nodes.action_client import ThreadedActionClient
@@ -40,10 +40,12 @@ class RemoteArm(RemotePart):
         super().__init__(node, name, timeout_s)
         self._newest: Newest[ArmStateMessage] = Newest(
             f'state of {name}', self._clock, lambda m: convert.stamp_of(m.header.stamp))
+        self._failure = ''
+        self._stamp_ns = 0
 
     def open(self) -> None:
         """Connect to the node and wait for the first state."""
-        self._subscribe(ArmStateMessage, 'arm_state', self._newest.put)
+        self._subscribe(ArmStateMessage, 'arm_state', self._on_state)
         self._target = self._publisher(JointState, 'target_joint')
         self._offers('hold', 'stop', 'resume', 'error_recovery')
         self._home = ThreadedActionClient(self._node, MoveToJoints, f'{self._name}/go_home',
@@ -65,12 +67,18 @@ class RemoteArm(RemotePart):
     def state(self, max_age_s: float = 0.1) -> ArmState:
         """Return the newest state."""
         self._require_open(self._name)
-        return convert.arm_state(self._newest.get(max_age_s))
+        try:
+            return convert.arm_state(self._newest.get(max_age_s))
+        except StaleData as error:
+            raise StaleData(self._failure or str(error)) from error
 
     def wait_state(self, timeout_s: float) -> ArmState:
         """Return the next new state."""
         self._require_open(self._name)
-        return convert.arm_state(self._newest.wait(timeout_s))
+        try:
+            return convert.arm_state(self._newest.wait(timeout_s))
+        except ReadTimeout as error:
+            raise ReadTimeout(self._failure or str(error)) from error
 
     def command(self, command: ArmCommand) -> ArmCommand:
         """Send a target; the node limits it again, and publishes the result in arm_state."""
@@ -119,9 +127,20 @@ class RemoteArm(RemotePart):
         self._call('error_recovery')
         self._settled(self._newest)
 
+    def _on_state(self, message: ArmStateMessage) -> None:
+        """Take a state; the last one again, with errors, says why no newer one comes."""
+        stamp_ns = convert.stamp_of(message.header.stamp)
+        if stamp_ns == self._stamp_ns and message.errors:
+            self._failure = f"{self._name}: {'; '.join(message.errors)}"
+            return
+        self._stamp_ns, self._failure = stamp_ns, ''
+        self._newest.put(message)
+
     def _ready(self) -> ArmState:
-        """Return the state; DriverError while the arm must be recovered."""
-        state = convert.arm_state(self._newest.get(1.0))
+        """Return the state; DriverError while the arm must be recovered or is not followed."""
+        state = self.state(1.0)
+        if state.mode is RobotMode.OTHER and state.errors:
+            raise DriverError('; '.join(state.errors))
         if state.recovery_required:
             raise DriverError(f"the arm is in {state.mode.name} ({', '.join(state.errors)}); "
                               'recover it first')

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from rclpy.node import Node
-from sensor_msgs.msg import CameraInfo, Image, JointState
+from sensor_msgs.msg import CameraInfo, JointState
 from std_srvs.srv import Trigger
 
 from arena_msgs.action import MoveToJoints
@@ -15,6 +15,7 @@ from arena_robot.drivers.base import Camera
 from arena_robot.nodes import qos
 from arena_robot.nodes.camera.params import STYLES
 from arena_robot.nodes.endpoints import NodeEndpoint, Way, problems, strangers, type_name
+from arena_robot.nodes.remote.transports import RAW, TRANSPORTS, message_kind
 from arena_robot.nodes.session.params import SessionParams
 from arena_robot.session.ports import Check
 
@@ -50,12 +51,14 @@ def gripper_endpoints(gripper: str) -> list[NodeEndpoint]:
           for name in ('stop', 'reactivate_gripper'))]
 
 
-def camera_endpoints(camera: str, style: str, eyes: Sequence[str]) -> list[NodeEndpoint]:
+def camera_endpoints(camera: str, style: str, eyes: Sequence[str],
+                     transport: str = RAW) -> list[NodeEndpoint]:
     """Return what a session needs of a camera node."""
+    image, info = STYLES[style][:2]
+    wanted = ((f'{image}{TRANSPORTS[transport]}', message_kind(transport)), (info, CameraInfo))
     return [NodeEndpoint(Way.PUBLISHES, _of(camera, topic, eye), type_name(kind),
-                     RIGHT_IS_OFF if eye == 'right' else OTHER_STYLE, qos.SENSOR)
-            for eye in eyes
-            for topic, kind in ((STYLES[style][0], Image), (STYLES[style][1], CameraInfo))]
+                         RIGHT_IS_OFF if eye == 'right' else OTHER_STYLE, qos.SENSOR)
+            for eye in eyes for topic, kind in wanted]
 
 
 class Connections:
@@ -70,7 +73,8 @@ class Connections:
         found = [self._check('arm node', v.arm, arm_endpoints(v.arm)),
                  self._check('gripper node', v.gripper, gripper_endpoints(v.gripper))]
         found += [self._check(f'{role} camera node', camera,
-                              camera_endpoints(camera, v.topic_style, v.eyes))
+                              camera_endpoints(camera, v.topic_style, v.eyes,
+                                               v.image_transport))
                   for role, camera in zip(v.roles, v.cameras, strict=True)]
         return found
 

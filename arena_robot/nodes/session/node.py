@@ -61,7 +61,7 @@ class SessionNode(Listening):
         self.parts = Parts(
             RemoteArm(self, v.arm, CALL_S),
             RemoteGripper(self, v.gripper, CALL_S),
-            {role: RemoteCamera(self, camera, CALL_S, v.topic_style, v.eyes)
+            {role: RemoteCamera(self, camera, CALL_S, v.topic_style, v.eyes, '', v.image_transport)
              for role, camera in zip(v.roles, v.cameras, strict=True)},
             Ages(image_s=v.max_image_age))
         self.connections = Connections(self, v, self.parts.cameras)

@@ -12,6 +12,7 @@ from arena_robot.core.observation import DOF, EYES, ROLES
 from arena_robot.core.pair import StationInfo
 from arena_robot.nodes.camera.params import STYLES
 from arena_robot.nodes.parameters import Parameters, param
+from arena_robot.nodes.remote.transports import RAW, TRANSPORTS
 from arena_robot.nodes.station_file import shipped
 from arena_robot.policy.base import Policy
 from arena_robot.policy.connect import connect
@@ -54,6 +55,9 @@ class SessionParams(Parameters):
     eyes: tuple[str, ...] = param(EYES, "eyes that are used; ['left'] halves the load")
     topic_style: str = param(
         'zed5', 'topic names of the camera nodes', choices=tuple(STYLES))
+    image_transport: str = param(
+        RAW, 'how the camera nodes send the images that the session uses: raw, <topic>/compressed '
+        '(JPEG), or <topic>/ffmpeg (H.264 and others)', choices=tuple(TRANSPORTS))
     recorder: str = param(
         'recorder_node', 'name of the recorder node; empty: nothing is recorded')
     scene: str = param(

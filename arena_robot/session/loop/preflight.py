@@ -8,6 +8,7 @@ from pathlib import Path
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ArenaError
+from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.base import Camera
 from arena_robot.session.loop.lag import lag_problem, picture_lag_s
 from arena_robot.session.loop.parts import LOOK_TIMEOUT_S, Parts
@@ -74,6 +75,8 @@ def _arm(parts: Parts, clock: Clock) -> str:
     state = parts.arm_state()
     if state.recovery_required:
         raise ArenaError(f'it is in {state.mode.name}; release the stop button and recover it')
+    if state.errors and state.mode is RobotMode.OTHER:
+        raise ArenaError('; '.join(state.errors))
     if state.errors:
         raise ArenaError(f"it reports {', '.join(state.errors)}; recover it")
     _same_time(state.stamp_ns, clock)

@@ -1,0 +1,1 @@
+"""Robot parts behind the topics and actions of other packages' nodes."""

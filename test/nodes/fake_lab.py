@@ -1,0 +1,282 @@
+"""
+Nodes of other packages as their documentation describes them, over the simulated station.
+
+franka_ros2's broadcasters, a CRISP controller, a joint_trajectory_controller, a position
+controller or ros2_robotiq_gripper's action for the fingers, and ZED wrappers. The robot below is
+the MuJoCo station. Faults are attributes, so that a test can bring them about.
+"""
+
+import argparse
+import contextlib
+import sys
+import threading
+import time
+from array import array
+
+import numpy as np
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, QoSReliabilityPolicy
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory
+
+from arena_robot.core.action import ArmCommand, GripperCommand
+from arena_robot.core.errors import DriverError
+from arena_robot.core.jpeg import to_jpeg
+from arena_robot.drivers.sim.station import SimStation
+from arena_robot.nodes import convert
+from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.timeline import RosClock, ShiftedTime
+
+KNUCKLE, CLOSED = 'robotiq_85_left_knuckle_joint', 0.7929
+BEST_EFFORT = QoSProfile(depth=1, reliability=QoSReliabilityPolicy.BEST_EFFORT)
+PERIOD_S, FILTER = 0.01, 0.35
+ORDER = (3, 0, 6, 1, 5, 2, 4)    # hardware interfaces come in no particular order
+
+
+class Lab:
+    """
+    All vendor nodes of one robot in a namespace, spinning in ``spin``.
+
+    ``controller`` is crisp, joint_trajectory_controller or forward; ``gripper`` topic,
+    ParallelGripperCommand, GripperCommand or ''; ``images`` raw, jpeg, both or ''.
+    """
+
+    def __init__(self, spin, namespace, controller='crisp', gripper='topic', images='jpeg',
+                 robot='fr3', size=(320, 180), prefix='', task='cube_in_bowl'):
+        self.spin, self.namespace, self.images = spin, namespace, images
+        roles = ('left', 'right', 'wrist') if images else ()
+        clock = RosClock(Node('clock', context=spin.context).get_clock(), spin.context)
+        self.sim = SimStation.make(task, robot=robot, cameras=roles, size=size,
+                                   epoch_ns=clock.now_ns(), command_timeout_s=1e6)
+        self.timeline = ShiftedTime(self.sim.clock, clock)
+        self.sim.world.on_tick.append(self.timeline.tick)
+        self.names = self.sim.robot.joint_names(prefix)
+        self.frozen = self.silent = self.deaf = self.degrees = False
+        self.clock_off_ns = 0
+        self.target = self.filtered = None
+        self.spline = None
+        self.received = 0
+        self.over = threading.Event()
+        self.threads = []
+        self.nodes = []
+        self.controller = controller
+        self._state = self.node('joint_state_broadcaster')
+        self._joints = self._state.create_publisher(JointState, 'joint_states', 10)
+        franka = self.node('franka_robot_state_broadcaster')
+        self._measured = franka.create_publisher(JointState, '~/measured_joint_states',
+                                                 BEST_EFFORT)
+        self._torques = franka.create_publisher(JointState, '~/external_joint_torques',
+                                                BEST_EFFORT)
+        getattr(self, f'_with_{controller}')()
+        self.gripper_node = self.node('robotiq_gripper_controller')
+        if gripper == 'topic':
+            self.gripper_node.create_subscription(
+                Float64MultiArray, 'gripper_position_controller/commands',
+                lambda m: self._grip(m.data[0]), QoSProfile(depth=1))
+        elif gripper:
+            self._with_action(gripper)
+        if gripper:
+            self.node('robotiq_activation_controller').create_service(
+                Trigger, '~/reactivate_gripper', self._reactivate)
+        self.eyes = {role: self._zed(role) for role in roles}
+
+    def node(self, name, space=''):
+        made = Listening(name, namespace=f'{self.namespace}/{space}'.strip('/'),
+                         context=self.spin.context)
+        self.nodes.append(made)
+        return made
+
+    def open(self):
+        self.sim.open()
+        self.sim.world.start()
+        self.filtered = self.sim.arm.state().q
+        for node in self.nodes:
+            self.spin.add(node, threads=2 if node is self.gripper_node else 1)
+        self._begin(self._control)
+        for role in self.eyes:
+            self._begin(self._film, role)
+        return self
+
+    def close(self):
+        self.over.set()
+        for thread in self.threads:
+            thread.join(5.0)
+        self.sim.close()
+
+    def __enter__(self):
+        return self.open()
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _begin(self, work, *args):
+        self.threads.append(threading.Thread(target=work, args=args, daemon=True))
+        self.threads[-1].start()
+
+    # -- controllers -----------------------------------------------------------------------
+
+    def _with_crisp(self):
+        """Listen as crisp_controllers does: by index, nothing while there are two publishers."""
+        node = self.node('joint_impedance_controller')
+
+        def take(message):
+            self.received += 1
+            if not self.deaf and node.count_publishers(subscription.topic_name) == 1:
+                self.target = np.array(message.position)
+        subscription = node.create_subscription(JointState, 'target_joint', take,
+                                                QoSProfile(depth=1))
+
+    def _with_joint_trajectory_controller(self):
+        node = self.node('joint_trajectory_controller')
+
+        def take(message):
+            self.received += 1
+            if self.deaf or not message.points or set(message.joint_names) != set(self.names):
+                return
+            order = [list(message.joint_names).index(name) for name in self.names]
+            point = message.points[-1]
+            time_s = point.time_from_start.sec + point.time_from_start.nanosec * 1e-9
+            self.spline = (time.monotonic(), max(time_s, PERIOD_S), self.filtered.copy(),
+                           np.array(point.positions)[order])
+        node.create_subscription(JointTrajectory, '~/joint_trajectory', take,
+                                 QoSProfile(depth=1))
+
+    def _with_forward(self):
+        self.node('forward_position_controller').create_subscription(
+            Float64MultiArray, '~/commands', lambda m: None, QoSProfile(depth=1))
+
+    def _desired(self):
+        """Return what the controller asks of the robot now; None before the first target."""
+        if self.target is not None:
+            self.filtered = self.filtered + FILTER * (self.target - self.filtered)
+            return self.filtered
+        if self.spline is not None:
+            begin_s, time_s, start, goal = self.spline
+            s = min((time.monotonic() - begin_s) / time_s, 1.0)
+            self.filtered = start + (3 * s ** 2 - 2 * s ** 3) * (goal - start)
+            return self.filtered
+        return None
+
+    def _control(self):
+        due_s = time.monotonic()
+        while not self.over.is_set():
+            wanted = self._desired()
+            if wanted is not None:
+                with contextlib.suppress(DriverError):    # in a reflex it follows nobody
+                    self.sim.arm.command(ArmCommand(wanted, 0))
+            if not self.silent:
+                self._broadcast()
+            due_s = max(due_s + PERIOD_S, time.monotonic())
+            self.over.wait(max(due_s - time.monotonic(), 0.0))
+
+    def _broadcast(self):
+        arm, gripper = self.sim.arm.state(5.0), self.sim.gripper.state(5.0)
+        if not self.frozen:
+            self.stamp_ns = self.timeline.to_ros(arm.stamp_ns) + self.clock_off_ns
+        q = np.degrees(arm.q) if self.degrees else arm.q
+        names = [*(self.names[i] for i in ORDER), KNUCKLE]
+        order = list(ORDER)
+        self._joints.publish(convert.joint_state(
+            self.stamp_ns, '', names, np.append(q[order], CLOSED * gripper.position),
+            np.append(arm.dq[order], 0.0), np.append(arm.tau[order], 0.0)))
+        self._measured.publish(convert.joint_state(self.stamp_ns, '', self.names, q))
+        self._torques.publish(convert.joint_state(self.stamp_ns, '', self.names, np.empty(0), None,
+                                                  arm.tau_ext))
+
+    # -- gripper ---------------------------------------------------------------------------
+
+    def _grip(self, joint_rad):
+        self.sim.gripper.command(GripperCommand(min(max(joint_rad / CLOSED, 0.0), 1.0),
+                                                0, 0.5, 0.0))
+
+    def _reactivate(self, request, response):
+        self.sim.gripper.activate()
+        response.success = True
+        return response
+
+    def _with_action(self, kind):
+        from control_msgs import action
+        from rclpy.action import ActionServer, CancelResponse
+        from rclpy.callback_groups import ReentrantCallbackGroup
+        found = getattr(action, kind)
+
+        def execute(goal):
+            command = goal.request.command
+            at = command.position[0] if kind.startswith('Parallel') else command.position
+            self._grip(at)
+            end_s = time.monotonic() + 2.0
+            state = self.sim.gripper.state(5.0)
+            while time.monotonic() < end_s and not goal.is_cancel_requested and (
+                    abs(state.position * CLOSED - at) > 0.02):
+                time.sleep(0.02)
+                state = self.sim.gripper.state(5.0)
+            result = found.Result()
+            result.reached_goal = abs(state.position * CLOSED - at) <= 0.02
+            result.stalled = not result.reached_goal
+            goal.canceled() if goal.is_cancel_requested else goal.succeed()
+            return result
+        self._server = ActionServer(
+            self.gripper_node, found, '~/gripper_cmd', execute,
+            callback_group=ReentrantCallbackGroup(),
+            handle_accepted_callback=lambda goal: goal.execute(),
+            cancel_callback=lambda goal: CancelResponse.ACCEPT)
+
+    # -- cameras ---------------------------------------------------------------------------
+
+    def _zed(self, role):
+        node = self.node('zed_node', f'zed_{role}')
+        made = {}
+        for eye in ('left', 'right'):
+            image = f'~/{eye}/color/rect/image'
+            made[eye] = (
+                node.create_publisher(Image, image, 10) if self.images != 'jpeg' else None,
+                node.create_publisher(CompressedImage, f'{image}/compressed', 10)
+                if self.images != 'raw' else None,
+                node.create_publisher(CameraInfo, f'~/{eye}/color/rect/camera_info', 10))
+        return made
+
+    def _film(self, role):
+        camera = self.sim.cameras[role]
+        infos = camera.info()
+        while not self.over.is_set():
+            frame = camera.wait_frame(2.0)
+            stamp_ns = self.timeline.to_ros(frame.left.stamp_ns)
+            for eye, image in (('left', frame.left), ('right', frame.right)):
+                raw, jpeg, info = self.eyes[role][eye]
+                header = convert.header(stamp_ns, f'zed_{role}_{eye}_camera_frame_optical')
+                info.publish(convert.camera_info_message(infos[eye], stamp_ns, header.frame_id))
+                if jpeg is not None:
+                    jpeg.publish(CompressedImage(
+                        header=header, format='bgra8; jpeg compressed bgr8',
+                        data=array('B', to_jpeg(image.pixels, 90))))
+                if raw is not None:
+                    raw.publish(bgra(image.pixels, header))
+
+
+def bgra(pixels, header):
+    """Return RGB pixels as the ZED wrapper sends them."""
+    height, width = pixels.shape[:2]
+    whole = np.dstack([pixels[:, :, ::-1], np.full((height, width), 255, np.uint8)])
+    return Image(header=header, height=height, width=width, encoding='bgra8', step=4 * width,
+                 data=array('B', whole.tobytes()))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name, default in (('namespace', ''), ('controller', 'crisp'), ('gripper', 'topic'),
+                          ('images', 'jpeg'), ('robot', 'fr3'), ('task', 'cube_in_bowl')):
+        parser.add_argument(f'--{name}', default=default)
+    parser.add_argument('--size', type=int, nargs=2, default=(320, 180))
+    given = vars(parser.parse_args())
+    sys.setswitchinterval(0.0005)
+    with Spin() as spin:
+        spin.catch_signals()
+        with Lab(spin, **{**given, 'size': tuple(given['size'])}):
+            spin.wait()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,196 @@
+"""An arm behind other packages' controllers: the driver's contract, and what can go wrong."""
+
+import time
+import uuid
+
+import numpy as np
+import pytest
+from fake_lab import Lab
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+from station_programs import speed
+from trajectory_msgs.msg import JointTrajectory
+
+from arena_robot.core.action import ArmCommand
+from arena_robot.core.errors import DriverError, NotConnected, StaleData
+from arena_robot.core.observation import RobotMode
+from arena_robot.drivers.conformance.arm import MOTIONS
+from arena_robot.drivers.conformance.pytest_suite import ArmConformance
+from arena_robot.drivers.conformance.rig import ArmRig
+from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.timeline import RosClock
+from arena_robot.nodes.vendor.arm import RosControlArm
+from arena_robot.nodes.vendor.params import CRISP, JTC, RosControlArmParams
+from arena_robot.safety.robots import FR3
+
+
+def eventually(look, what, timeout_s=10.0):
+    end_s = time.monotonic() + timeout_s
+    while not (found := look()):
+        assert time.monotonic() < end_s, what
+        time.sleep(0.01)
+    return found
+
+
+@pytest.fixture(scope='module', params=[CRISP, JTC])
+def lab(request):
+    with Spin() as spin, Lab(spin, f'lab_{uuid.uuid4().hex[:6]}', request.param, images='',
+                             gripper='', task='do_not_move') as made:
+        node = Listening('arm_node', namespace=made.namespace, context=spin.context)
+        spin.add(node, threads=1)
+        made.client, made.start = node, made.sim.save()
+        yield made
+
+
+def arm_of(lab, **params):
+    params = {'controller': lab.controller, 'open_timeout': 3.0,
+              'broadcaster': 'franka_robot_state_broadcaster', **params}
+    node = lab.client
+    return RosControlArm(node, FR3, '', RosClock(node.get_clock(), node.context),
+                         RosControlArmParams(**params))
+
+
+@pytest.fixture
+def arm(lab):
+    lab.target = lab.spline = None
+    lab.sim.restore(lab.start)
+    lab.filtered = lab.sim.arm.state().q
+    with arm_of(lab) as made:
+        yield made
+    lab.frozen = lab.silent = lab.deaf = lab.degrees = False
+    lab.clock_off_ns = 0
+
+
+class TestRosControlArm(ArmConformance):
+    # CRISP's filters and the spring below it take their time.
+    checks = tuple(one for one in ArmConformance.checks if one not in MOTIONS)
+
+    @pytest.fixture
+    def rig(self, lab):
+        node = lab.client
+        yield ArmRig(arm_of(lab), RosClock(node.get_clock(), node.context), harmless=True,
+                     silence=lambda: setattr(lab, 'silent', True),
+                     mend=lambda: setattr(lab, 'silent', False), latency_s=0.3)
+        lab.silent = False
+
+
+def test_it_moves_rests_and_reads_joints_in_any_order(arm, lab):
+    start = arm.wait_state(2.0)
+    assert np.allclose(start.q, lab.sim.arm.state().q, atol=0.01)
+    goal = start.q + np.array([0.1, -0.05, 0.1, 0.05, -0.1, 0.1, 0.15])
+    arm.move_to(goal, 0.8)
+    eventually(lambda: np.max(np.abs(arm.wait_state(2.0).q - goal)) < 0.01, 'the goal')
+    eventually(lambda: arm.state().mode is RobotMode.IDLE, 'the end of the motion')
+    arm.move_to(start.q, 1.6)
+    eventually(lambda: speed(arm.wait_state(2.0)) > 0.05, 'a motion')
+    arm.stop()
+    begin_s = time.monotonic()
+    eventually(lambda: speed(arm.wait_state(2.0)) < 0.05, 'rest')
+    assert time.monotonic() - begin_s < 1.0
+    rest = arm.wait_state(2.0).q
+    assert np.max(np.abs(rest - start.q)) > 0.01
+    arm.command(ArmCommand(rest + 0.02, 0))
+    eventually(lambda: arm.wait_state(2.0).mode is RobotMode.MOVE, 'a stream')
+    assert np.any(lab.sim.arm.state().tau_ext) == np.any(arm.franka.tau_ext)
+
+
+def test_a_frozen_stamp_and_silence_are_different_words(arm, lab):
+    lab.frozen = True
+    with pytest.raises(StaleData, match=r'its stamp has stood still for'):
+        eventually(lambda: not arm.state(0.1), 'stale')
+    arm.stop()
+    lab.frozen, lab.silent = False, True
+    with pytest.raises(StaleData, match=r'nothing has arrived on .*/joint_states for'):
+        eventually(lambda: until_words(arm, 'nothing has arrived'), 'stale')
+    arm.stop()
+
+
+def until_words(arm, words):
+    """Raise the error of a state once it has the words."""
+    try:
+        arm.state(0.1)
+    except StaleData as error:
+        if words in str(error):
+            raise
+    return False
+
+
+def test_a_clock_that_is_off_by_more_than_50_ms_is_named(arm, lab):
+    lab.clock_off_ns = 120_000_000
+    found = eventually(lambda: arm.state(1.0).errors, 'the clocks')
+    assert 'ms ahead of this machine' in found[0]
+    lab.clock_off_ns = -80_000_000
+    found = eventually(lambda: [e for e in arm.state(1.0).errors if 'behind' in e], 'the clocks')
+    assert 'chrony' in found[0]
+    with pytest.raises(DriverError, match=r'synchronise'):
+        arm.command(ArmCommand(arm.state(1.0).q, 0))
+
+
+def test_degrees_are_refused_in_words(arm, lab):
+    lab.degrees = True
+    with pytest.raises(DriverError, match=r'these are degrees, ROS uses radians'):
+        eventually(lambda: not arm.state(5.0), 'degrees')
+
+
+def test_a_second_publisher_ends_the_commands(arm, lab):
+    topic = arm._channel.topic
+    kind = JointState if lab.controller == CRISP else JointTrajectory
+    other = Node('crisp_py', namespace=lab.namespace, context=lab.spin.context)
+    try:
+        arm.command(ArmCommand(arm.state(1.0).q, 0))
+        other.create_publisher(kind, topic, 1)
+        errors = eventually(lambda: arm.state(1.0).errors, 'the second')
+        assert f'/{lab.namespace}/crisp_py: two senders of one command' in errors[0]
+        assert arm.state(1.0).mode is RobotMode.OTHER
+        with pytest.raises(DriverError, match=r'crisp_py'):
+            arm.command(ArmCommand(arm.state(1.0).q, 0))
+        with pytest.raises(NotConnected, match=r'is also published by'):
+            second(lab)
+    finally:
+        other.destroy_node()
+    eventually(lambda: not arm.state(1.0).errors, 'it is gone')
+
+
+def second(lab):
+    node = Node('another_arm_node', namespace=lab.namespace, context=lab.spin.context)
+    try:
+        RosControlArm(node, FR3, '', RosClock(node.get_clock(), node.context), RosControlArmParams(
+            controller=lab.controller), 0.5)._channel.open(1.0)
+    finally:
+        node.destroy_node()
+
+
+def test_a_controller_that_ignores_us_is_named(arm, lab):
+    lab.deaf = True
+    start = arm.state(1.0).q
+    words = eventually(lambda: ignored(arm, start), 'it is ignored', 6.0)
+    assert 'list_controllers' in words
+    lab.deaf = False
+    arm.recover()
+    arm.command(ArmCommand(start, 0))
+
+
+def ignored(arm, start):
+    """Command as a policy does, and return the words of the refusal."""
+    try:
+        arm.command(ArmCommand(start + 0.1, 0))
+    except DriverError as error:
+        return str(error)
+    time.sleep(1 / 15)
+    return ''
+
+
+def test_what_does_not_fit_is_said_at_the_start(lab):
+    with pytest.raises(NotConnected, match=r'no controller subscribes to .*/nobody'):
+        arm_of(lab, command_topic='nobody', open_timeout=0.5).open()
+    with pytest.raises(NotConnected, match=r'nothing arrives on .*/nothing; is the joint_st'):
+        arm_of(lab, joint_states='nothing', open_timeout=0.3).open()
+    panda = arm_of(lab)
+    panda._readings._names[:] = [f'panda_joint{i}' for i in range(1, 8)]
+    with pytest.raises(NotConnected, match=r'has no joint panda_joint1, it has fr3_joint4'):
+        panda.open()
+    lab._with_forward()
+    lab.spin.add(lab.nodes[-1], threads=1)
+    with pytest.raises(NotConnected, match=r'without interpolation.*joint_trajectory_controller'):
+        arm_of(lab, command_topic='forward_position_controller/commands').open()
