@@ -10,12 +10,11 @@ from arena_robot.demo.plan import Plan
 from arena_robot.demo.pool import PoolMember
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.interval_kind import difference
-from arena_robot.ranking.methods import METHODS, rank_comparable
+from arena_robot.ranking.methods import METHODS, RECOMMENDED, rank_comparable
 from arena_robot.ranking.wording import interval_words, is_few
 from arena_robot.reports.tournament import Gap, TournamentReport, mean_progress, write_report
 from arena_robot.reports.tournament_records import Record, read_record
 
-METHOD = 'bt'
 REPLICATES, SEED, LEVEL = 1000, 0, 0.95
 REPORT = 'report'
 TITLE = 'A tournament on a simulated DROID station'
@@ -61,8 +60,9 @@ def gather(folder: Path, plan: Plan, entries: Sequence[PoolMember],
 
 
 def ranked(comparisons: Comparisons) -> Standings:
-    """Return standings by Bradley–Terry; a prior holds what few sessions do not determine."""
-    return rank_comparable(comparisons, METHOD, intervals=REPLICATES, seed=SEED, level=LEVEL)[0]
+    """Return standings as a site shows them; a prior holds what few sessions do not determine."""
+    return rank_comparable(comparisons, RECOMMENDED, intervals=REPLICATES, seed=SEED,
+                           level=LEVEL)[0]
 
 
 def gap(comparisons: Comparisons, better: str, worse: str) -> Gap | None:

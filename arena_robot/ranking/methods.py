@@ -62,6 +62,9 @@ def _checked(found: object, name: str) -> RankingMethod:
     return found
 
 
+# The method of the site, the report, the ranking node and `arena rank` where nobody chooses one;
+# docs/ranking.md says why.
+RECOMMENDED = 'bt'
 _ELO, _WINNING, _SOLVING = 'Elo points', 'log-odds of winning', 'log-odds of solving'
 METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_methods', {
     'elo': RankingMethod(
@@ -111,8 +114,8 @@ def method(name: str, **options: Any) -> Method:
         raise UnknownMethod(f"method '{name}' does not take {options}: {error}") from error
 
 
-def rank(comparisons: Comparisons, method_name: str = 'bt', *, intervals: int = 0, seed: int = 0,
-         level: float = 0.95, cluster: str = 'auto', apart: bool = False,
+def rank(comparisons: Comparisons, method_name: str = RECOMMENDED, *, intervals: int = 0,
+         seed: int = 0, level: float = 0.95, cluster: str = 'auto', apart: bool = False,
          workers: Workers = HERE, **options: Any) -> Standings:
     """
     Rank the policies of ``comparisons``.
@@ -160,8 +163,8 @@ def placeable(comparisons: Comparisons, method_name: str, *, exact: bool = False
             [name for name in comparisons.items if name not in kept])
 
 
-def rank_comparable(comparisons: Comparisons, method_name: str = 'bt', *, intervals: int = 0,
-                    seed: int = 0, cluster: str = 'auto', level: float = 0.95,
+def rank_comparable(comparisons: Comparisons, method_name: str = RECOMMENDED, *,
+                    intervals: int = 0, seed: int = 0, cluster: str = 'auto', level: float = 0.95,
                     workers: Workers = HERE, **options: Any) -> tuple[Standings, list[str]]:
     """
     Rank the policies that can be ranked together; return the standings and the other names.

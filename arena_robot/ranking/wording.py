@@ -15,12 +15,14 @@ class Shown:
     """
     What is shown of one policy.
 
-    ``interval`` and ``ranks`` in words; ``left``, ``middle`` and ``right`` of its bar in per cent
-    of the axis, ``left`` and ``right`` None where no interval is stated.
+    ``interval`` and ``ranks`` in words, ``place`` the rank as stated (1–5 tied); ``left``,
+    ``middle`` and ``right`` of its bar in per cent of the axis, ``left`` and ``right`` None where
+    no interval is stated.
     """
 
     interval: str
     ranks: str
+    place: str
     left: float | None
     middle: float
     right: float | None
@@ -55,11 +57,41 @@ def rank_words(found: Standings, k: int, between: str = '–') -> str:
     return str(low) if low == high else f'{low}{between}{high}'
 
 
-def shown(found: Standings, form: str = '.2f') -> list[Shown]:
-    """Return what is shown of each policy, in the order of the items; open ends reach the edge."""
+def place_words(found: Standings, k: int) -> str:
+    """Return the rank of policy ``k`` as it may be stated: '3', '1–5 tied', 'too few to tell'."""
+    if is_few(found, k):
+        return TOO_FEW
+    if words := rank_words(found, k):
+        return words if words.isdecimal() else f'{words} tied'
+    same = int((found.ranks == found.ranks[k]).sum())
+    return f'{found.ranks[k]}{"=" if same > 1 else ""}'
+
+
+def axis_ends(found: Standings) -> tuple[float, float]:
+    """Return the ends of the axis on which :func:`shown` places the bars."""
     ends = np.concatenate([found.scores, found.low, found.high])
     ends = ends[np.isfinite(ends)]
-    first, span = float(ends.min()), float(np.ptp(ends)) or 1.0
+    return float(ends.min()), float(ends.max())
+
+
+def basis_words(found: Standings) -> str:
+    """Return what the standings are based on, in one sentence."""
+    told = found.diagnostics.details
+    sessions = int(found.counts.sum()) // 2
+    text = f'{sessions} session{"" if sessions == 1 else "s"}'
+    if told.get('institutions'):
+        text += f' at {told["institutions"]} institution{"" if told["institutions"] == 1 else "s"}'
+    if told.get('newest'):
+        text += f', the newest of {told["newest"][:10]}'
+    if told.get('intervals'):
+        text += f'; intervals count each {told["intervals"]["by"]} as one observation'
+    return text + '.'
+
+
+def shown(found: Standings, form: str = '.2f') -> list[Shown]:
+    """Return what is shown of each policy, in the order of the items; open ends reach the edge."""
+    first, last = axis_ends(found)
+    span = last - first or 1.0
 
     def place(value: float) -> float | None:
         if math.isnan(value):
@@ -70,6 +102,6 @@ def shown(found: Standings, form: str = '.2f') -> list[Shown]:
     for k in range(len(found.items)):
         low, high = float(found.low[k]), float(found.high[k])
         rows.append(Shown(interval_words(low, high, is_few(found, k), form),
-                          rank_words(found, k), place(low),
+                          rank_words(found, k), place_words(found, k), place(low),
                           100.0 * (float(found.scores[k]) - first) / span, place(high)))
     return rows

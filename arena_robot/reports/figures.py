@@ -1,16 +1,20 @@
 """Figures without a display, saved as PNG or SVG by the file's suffix."""
 
+import io
+import threading
 from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.style import context
 
 from arena_robot.core.errors import DataError
 
 INK, LINE = '#22303c', '#2a6f97'
 COLOURS = ('#2a6f97', '#c1666b', '#4c956c', '#d4a017', '#6d597a', '#5c677d', '#e07a5f', '#118ab2')
 SUFFIXES = ('.png', '.svg')
+_STYLE = threading.Lock()    # Matplotlib's settings are those of the process
 
 
 def new_figure(width_in: float, height_in: float) -> tuple[Figure, Axes]:
@@ -21,6 +25,11 @@ def new_figure(width_in: float, height_in: float) -> tuple[Figure, Axes]:
     axes.spines[['top', 'right']].set_visible(False)
     axes.tick_params(labelsize=8, colors=INK)
     return figure, axes
+
+
+def plain_text(text: str) -> str:
+    """Return a text that Matplotlib draws as it is: a dollar sign begins no formula."""
+    return text.replace('$', r'\$')
 
 
 def save_figure(figure: Figure, path: Path | str) -> None:
@@ -37,3 +46,16 @@ def save_figure(figure: Figure, path: Path | str) -> None:
         figure.savefig(target, dpi=120)
     except OSError as error:
         raise DataError(f"cannot draw '{target}': {error}") from error
+
+
+def figure_bytes(figure: Figure, kind: str) -> bytes:
+    """
+    Return the figure as a file of ``kind``, 'png' or 'svg'.
+
+    Its text stays text in an SVG; the same figure gives the same bytes.
+    """
+    stream = io.BytesIO()
+    with _STYLE, context({'svg.fonttype': 'none', 'svg.hashsalt': 'arena'}):
+        figure.savefig(stream, format=kind, dpi=120,
+                       metadata={'Date': None} if kind == 'svg' else None)
+    return stream.getvalue()

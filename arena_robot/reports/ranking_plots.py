@@ -8,41 +8,59 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from arena_robot.core.errors import DataError
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.counts import count_pairs
-from arena_robot.ranking.wording import TOO_FEW, is_few
+from arena_robot.ranking.wording import (
+    basis_words,
+    interval_words,
+    is_few,
+    place_words,
+)
+from arena_robot.reports.figures import COLOURS, INK, LINE, new_figure, plain_text, save_figure
 
-INK, LINE, BAND = '#22303c', '#2a6f97', '#a9cbe0'
-COLOURS = ('#2a6f97', '#c1666b', '#4c956c', '#d4a017', '#6d597a', '#5c677d', '#e07a5f', '#118ab2')
-SUFFIXES = ('.png', '.svg')
+BAND = '#a9cbe0'
 
 
 def plot_standings(standings: Standings, path: Path | str, unit: str = 'score') -> None:
     """
     Draw each policy's score with its interval, best on top.
 
-    An interval without an end on one side has an arrow there; a policy with too few comparisons
-    has an empty circle and no interval.
-
     :raises DataError: the path does not end in .png or .svg.
     """
+    save_figure(standings_figure(standings, unit), path)
+
+
+def standings_figure(standings: Standings, unit: str = 'score') -> Figure:
+    """
+    Return each policy's score with its interval in picture and numbers, best on top.
+
+    An interval without an end on one side has an arrow there; a policy with too few comparisons
+    has an empty circle and no interval.
+    """
     order = standings.order[::-1]
-    figure, axes = _figure(6.4, 1.2 + 0.36 * len(order))
+    figure, axes = new_figure(6.4, 1.2 + 0.36 * len(order))
     rows = np.arange(len(order))
     scores = standings.scores[order]
     few = np.array([is_few(standings, k) for k in order], dtype=bool)
     _bands(axes, rows, standings.low[order], standings.high[order])
     axes.plot(scores[~few], rows[~few], 'o', color=LINE, zorder=2)
     axes.plot(scores[few], rows[few], 'o', color=LINE, markerfacecolor='none', zorder=2)
-    for row, score in zip(rows[few], scores[few], strict=True):
-        axes.annotate(TOO_FEW, (score, row), (8, 0), textcoords='offset points', va='center',
-                      fontsize=7, color=INK)
-    labels = [f'{standings.ranks[k]}.  {standings.items[k]}' for k in order]
-    axes.set_yticks(rows, labels)
+    for row, k in enumerate(order):
+        words = interval_words(float(standings.low[k]), float(standings.high[k]),
+                               is_few(standings, k))
+        axes.annotate(words, (1, row), (4, 0), xycoords=('axes fraction', 'data'),
+                      textcoords='offset points', va='center', fontsize=7, color=INK)
+    axes.set_yticks(rows, [f'{plain_text(standings.items[k])}   {_place(standings, k)}'
+                           for k in order])
+    axes.set_title(f'based on {basis_words(standings)}', fontsize=7, color=INK, loc='right')
     axes.set_xlabel(f'{standings.method}: {unit}')
     axes.grid(axis='x', alpha=0.3)
-    _save(figure, path)
+    return figure
+
+
+def _place(standings: Standings, k: int) -> str:
+    """Return the rank that is stated; nothing where the data are too few to tell."""
+    return '' if is_few(standings, k) else place_words(standings, k)
 
 
 def _bands(axes: Axes, rows: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
@@ -67,6 +85,11 @@ def plot_win_matrix(comparisons: Comparisons, standings: Standings, path: Path |
 
     :raises DataError: the path does not end in .png or .svg.
     """
+    save_figure(win_matrix_figure(comparisons, standings), path)
+
+
+def win_matrix_figure(comparisons: Comparisons, standings: Standings) -> Figure:
+    """Return the share of verdicts the row's policy won against the column's, ties half."""
     counts = count_pairs(comparisons)
     n = counts.n
     share, total = np.full((n, n), np.nan), np.zeros((n, n))
@@ -75,18 +98,42 @@ def plot_win_matrix(comparisons: Comparisons, standings: Standings, path: Path |
     total[counts.low, counts.high] = total[counts.high, counts.low] = counts.total
     order = standings.order
     share, total = share[np.ix_(order, order)], total[np.ix_(order, order)]
-    figure, axes = _figure(2.6 + 0.62 * n, 1.9 + 0.52 * n)
+    figure, axes = new_figure(2.6 + 0.62 * n, 1.9 + 0.52 * n)
     image = axes.imshow(share, cmap='RdYlBu', vmin=0, vmax=1)
     for row, column in zip(*np.nonzero(total), strict=True):
         value = share[row, column]
         axes.text(column, row, f'{value:.2f}\n{total[row, column]:g}', ha='center', va='center',
                   fontsize=7, color='white' if abs(value - 0.5) > 0.35 else INK)
-    names = [standings.items[k] for k in order]
+    names = [plain_text(standings.items[k]) for k in order]
     axes.set_xticks(range(n), names, rotation=40, ha='right')
     axes.set_yticks(range(n), names)
     axes.set_title('share won by the row (number of verdicts)', fontsize=9)
     figure.colorbar(image, ax=axes, fraction=0.04)
-    _save(figure, path)
+    return figure
+
+
+def history_figure(days: Sequence[str], curves: Mapping[str, Sequence[tuple[float, float, float]]],
+                   unit: str = 'score') -> Figure:
+    """
+    Return the scores of policies over time, with bands of their intervals.
+
+    ``days`` are dates, ``curves`` policy → (score, low, high) per day; NaN where it was too early
+    to tell.
+    """
+    figure, axes = new_figure(7.6, 3.8)
+    stamps = np.array(days, dtype='datetime64[D]')
+    for colour, (name, values) in zip(_cycle(len(curves)), curves.items(), strict=True):
+        table = np.array(values, dtype=float).reshape(-1, 3)
+        score, low, high = np.where(np.isfinite(table[:, :1]), table, np.nan).T
+        low, high = (np.where(np.isfinite(x), x, score) for x in (low, high))
+        axes.fill_between(stamps, low, high, color=colour, alpha=0.12, linewidth=0)
+        axes.plot(stamps, score, 'o-', color=colour, markersize=3, label=plain_text(name))
+    axes.set_ylabel(unit)
+    axes.grid(alpha=0.3)
+    axes.tick_params(axis='x', rotation=25)
+    if curves:
+        figure.legend(frameon=False, fontsize=8, loc='outside right upper')
+    return figure
 
 
 def plot_efficiency(curves: Mapping[str, Mapping[int, Mapping[str, Sequence[float]]]],
@@ -98,7 +145,8 @@ def plot_efficiency(curves: Mapping[str, Mapping[int, Mapping[str, Sequence[floa
 
     :raises DataError: the path does not end in .png or .svg.
     """
-    figure, _ = _figure(4.2 * len(measures), 3.2, 0)
+    figure = Figure(figsize=(4.2 * len(measures), 3.2), layout='constrained')
+    FigureCanvasAgg(figure)
     for place, measure in enumerate(measures, 1):
         axes = figure.add_subplot(1, len(measures), place)
         _style(axes)
@@ -114,34 +162,13 @@ def plot_efficiency(curves: Mapping[str, Mapping[int, Mapping[str, Sequence[floa
         axes.grid(alpha=0.3)
         if place == 1:
             axes.legend(frameon=False, fontsize=8)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _cycle(count: int) -> list[str]:
     return [COLOURS[k % len(COLOURS)] for k in range(count)]
 
 
-def _figure(width: float, height: float, axes: int = 1) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(width, height), layout='constrained')
-    FigureCanvasAgg(figure)
-    if not axes:
-        return figure, Axes(figure, (0, 0, 1, 1))
-    made = figure.add_subplot()
-    _style(made)
-    return figure, made
-
-
 def _style(axes: Axes) -> None:
     axes.spines[['top', 'right']].set_visible(False)
     axes.tick_params(labelsize=8, colors=INK)
-
-
-def _save(figure: Figure, path: Path | str) -> None:
-    target = Path(path)
-    if target.suffix.lower() not in SUFFIXES:
-        raise DataError(f"cannot draw '{target}': the name must end in {' or '.join(SUFFIXES)}")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(target, dpi=120)
-    except OSError as error:
-        raise DataError(f"cannot draw '{target}': {error}") from error

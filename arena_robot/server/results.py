@@ -15,7 +15,7 @@ from arena_robot.ranking.as_json import as_json
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.bradley_terry import fit_counts
 from arena_robot.ranking.counts import count_pairs
-from arena_robot.ranking.methods import METHODS, rank_comparable
+from arena_robot.ranking.methods import METHODS, RECOMMENDED, rank_comparable
 from arena_robot.server.assignment import Posterior
 from arena_robot.server.base import PolicyRecord
 from arena_robot.server.store.database import Database
@@ -72,7 +72,7 @@ class Results:
             return None
         return Posterior(fit.scores, fit.covariance)
 
-    def standings(self, method: str = 'bt', open_source: bool = False,
+    def standings(self, method: str = RECOMMENDED, open_source: bool = False,
                   intervals: int = INTERVALS) -> tuple[Standings, list[str]]:
         """
         Return the standings of the policies that can be compared, and the names of the others.
@@ -93,7 +93,7 @@ class Results:
             self._standings[key] = (version, found)
         return found
 
-    def latest(self, method: str = 'bt', open_source: bool = False,
+    def latest(self, method: str = RECOMMENDED, open_source: bool = False,
                intervals: int = INTERVALS) -> tuple[Standings, list[str]]:
         """
         Return the newest standings that are there, at once.
@@ -134,7 +134,7 @@ class Results:
 
     def standings_json(self, method: str, open_source: bool) -> str:
         """Return the standings as `arena rank --json` prints them."""
-        found, others = self.standings(method or 'bt', open_source)
+        found, others = self.standings(method or RECOMMENDED, open_source)
         return json.dumps({**as_json(found), 'not_comparable': others}, allow_nan=False)
 
     def forget(self) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from arena_robot.nodes.parameters import Parameters, param
+from arena_robot.ranking.methods import RECOMMENDED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -11,7 +12,7 @@ class RankingParams(Parameters):
 
     source: str = param(
         '~/arena/sessions', 'folder of sessions or tables, database URL, or site')
-    method: str = param('bt', 'default method, by name or module:name')
+    method: str = param(RECOMMENDED, 'default method, by name or module:name')
     intervals: int = param(
         200, 'bootstrap replicates behind the intervals; 0: none', 0, 10_000)
     period: float = param(1.0, 'period of checks of the source', 0.05, 3600.0, unit='s')

@@ -84,6 +84,7 @@ class StoredRollout:
     steps: int
     end_reason: str
     progress: float | None
+    reruns: int = 0
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ class Browse:
                 raise UnknownSession(f'there is no finished evaluation {session_id:.40}')
             rollouts = connection.execute(sa.select(
                 episodes.c.slot, policies.c.name.label('policy'), episodes.c.steps,
-                episodes.c.end_reason, episodes.c.progress).join_from(
+                episodes.c.end_reason, episodes.c.progress, episodes.c.reruns).join_from(
                 episodes, policies).where(episodes.c.session_id == session_id).order_by(
                 episodes.c.slot)).mappings().all()
         return _evaluation(row), tuple(StoredRollout(**r) for r in rollouts)

@@ -88,6 +88,19 @@ def between(found: Iterable[PairTally], first: str, second: str) -> dict[str, Sc
     return dict(sorted(out.items(), key=lambda item: (-item[1].count, item[0])))
 
 
+def against(found: Iterable[PairTally], policy: str) -> dict[str, Score]:
+    """Return the score of a policy against each that it met, the most frequent first."""
+    rows = list(found)
+    met = {one.policy_b for one in rows if one.policy_a == policy}
+    met |= {one.policy_a for one in rows if one.policy_b == policy}
+    scores = {}
+    for other in met:
+        parts = between(rows, policy, other).values()
+        scores[other] = Score(sum(s.wins for s in parts), sum(s.ties for s in parts),
+                              sum(s.losses for s in parts))
+    return dict(sorted(scores.items(), key=lambda item: (-item[1].count, item[0])))
+
+
 def _add(score: Score, said: Preference, mine: Preference, count: int) -> None:
     if said is Preference.TIE:
         score.ties += count

@@ -1,7 +1,7 @@
 """Routes of the site: HTML pages, and the same data as JSON under ``/api``."""
 
 import dataclasses
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,18 +19,24 @@ import arena_robot
 from arena_robot.core.errors import ArenaError, DataError, RankingError, Unauthorised
 from arena_robot.core.verdict import FIELDS
 from arena_robot.ranking.as_json import as_json, plain
-from arena_robot.ranking.methods import METHODS
+from arena_robot.ranking.methods import METHODS, RECOMMENDED
+from arena_robot.ranking.stated import LEAST_COMPARISONS, LEAST_SESSIONS
 from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import MARKS, OUTCOMES, Browse, Filter
+from arena_robot.server.store.tallies import TallyBy, against
 from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.web.site import view_models
+from arena_robot.web.site.api_page import add_api_page
+from arena_robot.web.site.charts import add_charts
 from arena_robot.web.site.downloads import add_downloads
-from arena_robot.web.site.files import file_response
 from arena_robot.web.site.head import HeadAsGet
+from arena_robot.web.site.history import History, add_history
 from arena_robot.web.site.log import add_log
+from arena_robot.web.site.method_changes import MethodChanges
 from arena_robot.web.site.result_pages import add_result_pages
+from arena_robot.web.site.session_page import add_session_page
 
 FORM_BYTES = 4096
 HERE = Path(__file__).parent
@@ -56,6 +62,8 @@ class SiteParts:
     credit: Callable[[str], int]
     log: TransparencyLog
     rules: Callable[[], dict[str, Any]]
+    reruns: Callable[[Sequence[str]], Mapping[str, Mapping[str, int]]]
+    methods: MethodChanges
 
 
 def site(parts: SiteParts) -> FastAPI:
@@ -64,8 +72,10 @@ def site(parts: SiteParts) -> FastAPI:
     app.mount('/static', StaticFiles(directory=HERE / 'static'), name='static')
     pages = Jinja2Templates(directory=HERE / 'templates')
     pages.env.filters.update(view_models.FILTERS)
-    pages.env.globals.update(version=arena_robot.__version__, outcomes=OUTCOMES, fields=FIELDS,
-                             marks=MARKS)
+    pages.env.globals.update(
+        version=arena_robot.__version__, outcomes=OUTCOMES, fields=FIELDS, marks=MARKS,
+        ends=view_models.ENDS, recommended=RECOMMENDED,
+        least={'comparisons': LEAST_COMPARISONS, 'sessions': LEAST_SESSIONS})
     _protect(app, pages)
     _public_pages(app, pages, parts)
     _evaluation_pages(app, pages, parts)
@@ -73,7 +83,12 @@ def site(parts: SiteParts) -> FastAPI:
     _api(app, parts)
     add_log(app, parts.log)
     add_result_pages(app, pages, parts.results, parts.browse)
-    add_downloads(app, pages, parts.browse)
+    history = History(parts.results)
+    add_session_page(app, pages, parts.browse, parts.blobs)
+    add_history(app, pages, history)
+    add_charts(app, pages, parts.results, parts.browse, history)
+    add_downloads(app, pages, parts.browse, parts.reruns)
+    add_api_page(app, pages, parts.methods)
     app.add_middleware(HeadAsGet)
     return app
 
@@ -109,32 +124,36 @@ def _protect(app: FastAPI, pages: Jinja2Templates) -> None:
 def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None:
     methods = [name for name, row in METHODS.rows().items() if row.on_site]
 
-    @app.get('/', response_class=HTMLResponse)
-    def leaderboard(request: Request, method: str = 'bt', open_source: bool = False) -> Response:
+    @app.get('/', response_class=HTMLResponse, include_in_schema=False)
+    def leaderboard(request: Request, method: str = RECOMMENDED,
+                    open_source: bool = False) -> Response:
         board = view_models.board(parts.results, method, open_source)
         return pages.TemplateResponse(request, 'leaderboard.html', {
-            'board': board, 'method': method, 'methods': methods, 'open_source': open_source})
+            'board': board, 'method': method, 'methods': methods, 'open_source': open_source,
+            'announcement': parts.methods.announcement()})
 
-    @app.get('/matrix', response_class=HTMLResponse)
+    @app.get('/matrix', response_class=HTMLResponse, include_in_schema=False)
     def matrix(request: Request) -> Response:
         return pages.TemplateResponse(request, 'matrix.html',
                                       {'matrix': view_models.matrix(parts.results)})
 
-    @app.get('/rules', response_class=HTMLResponse)
+    @app.get('/rules', response_class=HTMLResponse, include_in_schema=False)
     def rules(request: Request) -> Response:
         return pages.TemplateResponse(request, 'rules.html', {
             'rules': parts.rules(), 'head': parts.log.head()})
 
-    @app.get('/policies/{name}', response_class=HTMLResponse)
+    @app.get('/policies/{name}', response_class=HTMLResponse, include_in_schema=False)
     def policy(request: Request, name: str) -> Response:
         card = parts.browse.card(name)
         return pages.TemplateResponse(request, 'policy.html', {
             'card': card, 'row': view_models.row_of(parts.results, name),
+            'against': against(parts.browse.tallies(TallyBy.CATEGORY), name),
+            'site': str(request.base_url).rstrip('/'),
             'page': parts.browse.page(Filter(policy=name, limit=10))})
 
 
 def _evaluation_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None:
-    @app.get('/evaluations', response_class=HTMLResponse)
+    @app.get('/evaluations', response_class=HTMLResponse, include_in_schema=False)
     def evaluations(request: Request, wanted: Wanted) -> Response:
         institutions, categories = parts.browse.choices()
         return pages.TemplateResponse(request, 'evaluations.html', {
@@ -142,29 +161,14 @@ def _evaluation_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) ->
             'categories': categories, 'policies': parts.browse.cards(),
             'more': view_models.query(wanted)})
 
-    @app.get('/evaluations/{session_id}', response_class=HTMLResponse)
-    def evaluation(request: Request, session_id: str) -> Response:
-        found, rollouts = parts.browse.evaluation(session_id)
-        return pages.TemplateResponse(request, 'evaluation.html', {
-            'e': found, 'rollouts': {r.slot: r for r in rollouts if r.slot},
-            'others': [r for r in rollouts if not r.slot],
-            'videos': parts.browse.videos(session_id)})
-
-    @app.get('/files/{session_id}/{slot}/{path:path}')
-    def file(request: Request, session_id: str, slot: str, path: str) -> Response:
-        if path not in parts.browse.videos(session_id).get(slot, []):
-            raise UnknownSession('there is no such video')
-        parts.browse.evaluation(session_id)
-        return file_response(request, parts.blobs, f'{session_id}/{slot}/{path}', 'video/mp4')
-
 
 def _owner_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None:
-    @app.get('/owner', response_class=HTMLResponse)
+    @app.get('/owner', response_class=HTMLResponse, include_in_schema=False)
     def ask(request: Request) -> Response:
         return pages.TemplateResponse(request, 'owner.html', {'caller': None})
 
     # The token is sent in the body of a form and not stored: there is no cookie.
-    @app.post('/owner', response_class=HTMLResponse)
+    @app.post('/owner', response_class=HTMLResponse, include_in_schema=False)
     async def show(request: Request) -> Response:
         form = parse_qs((await request.body())[:FORM_BYTES].decode('ascii', 'replace'))
         token = form.get('token', [''])[0].strip()
@@ -179,36 +183,45 @@ def _owner_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None
 
 def _api(app: FastAPI, parts: SiteParts) -> None:
     @app.get('/api/standings')
-    def standings(method: str = 'bt', open_source: bool = False) -> Response:
+    def standings(method: str = RECOMMENDED, open_source: bool = False) -> Response:
+        """Return the standings, best policy first, with intervals and ranks."""
         found, others = parts.results.latest(method, open_source)
-        return JSONResponse({**as_json(found), 'not_comparable': others})
+        return JSONResponse({**as_json(found), 'not_comparable': others,
+                             'recommended': RECOMMENDED,
+                             'announcement': parts.methods.announcement()})
 
     @app.get('/api/matrix')
     def matrix() -> Response:
+        """Return wins, ties and losses of each pair."""
         return JSONResponse(plain(dataclasses.asdict(view_models.matrix(parts.results))))
 
     @app.get('/api/evaluations')
     def evaluations(wanted: Wanted) -> Response:
+        """Return evaluations, newest first, that pass the filter."""
         page = parts.browse.page(wanted)
         return JSONResponse({'evaluations': [e.plain() for e in page.evaluations],
                              'next': page.next})
 
     @app.get('/api/evaluations/{session_id}')
     def evaluation(session_id: str) -> Response:
+        """Return one evaluation with its rollouts, commitment and reveal."""
         found, rollouts = parts.browse.evaluation(session_id)
         return JSONResponse({**found.plain(), 'rollouts': [r.__dict__ for r in rollouts],
                              'videos': parts.browse.videos(session_id)})
 
     @app.get('/api/rules')
     def rules() -> Response:
+        """Return what counts, and what became of the sessions."""
         return JSONResponse(parts.rules())
 
     @app.get('/api/policies')
     def policies() -> Response:
+        """Return all policies."""
         return JSONResponse([card.__dict__ for card in parts.browse.cards()])
 
     @app.get('/api/policies/{name}')
     def policy(name: str) -> Response:
+        """Return one policy with its standing."""
         row = view_models.row_of(parts.results, name)
         return JSONResponse(plain({**parts.browse.card(name).__dict__,
                                    'standing': None if row is None else dataclasses.asdict(row)}))

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from email.utils import format_datetime
 from xml.sax.saxutils import escape
 
@@ -28,38 +28,44 @@ COLUMNS = (
     ('category', 'kind of task, from its words'),
     ('instruction', 'the task as the evaluator typed it'),
     ('feedback_text', 'why one was preferred, as the evaluator typed it'),
+    ('reruns_a', 'how often A was run again before the run that is compared; empty if not known'),
+    ('reruns_b', 'the same for B'),
     ('mark', 'imported, or why it does not count; empty if it counts and passed the relay'),
 )
+Reruns = Callable[[Sequence[str]], Mapping[str, Mapping[str, int]]]
 FEED = 30
 NOT_XML = re.compile('[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 
 
-def every(browse: Browse) -> Iterator[Evaluation]:
-    """Yield every evaluation that the public sees, newest first."""
+def every(browse: Browse, reruns: Reruns) -> Iterator[tuple[Evaluation, Mapping[str, int]]]:
+    """Yield every evaluation that the public sees and its reruns by slot, newest first."""
     before = ''
     while True:
         page = browse.page(Filter(before=before, limit=MOST))
-        yield from page.evaluations
+        again = reruns([e.id for e in page.evaluations])
+        yield from ((e, again.get(e.id, {})) for e in page.evaluations)
         if not page.next:
             return
         before = page.next
 
 
-def csv_lines(browse: Browse) -> Iterator[str]:
+def csv_lines(browse: Browse, reruns: Reruns) -> Iterator[str]:
     """Yield the table line by line."""
     yield csv_line([name for name, _ in COLUMNS])
-    for e in every(browse):
+    for e, again in every(browse, reruns):
         said = e.verdict
         yield csv_line([e.id, e.institution, to_iso(e.created_ns) if e.created_ns else '',
                      int(e.counts), said.preference.value if said.preference else '',
                      e.policy_a, e.policy_b, _share(said.progress_a), _share(said.progress_b),
-                     e.category, e.prompt, said.explanation, e.mark])
+                     e.category, e.prompt, said.explanation, again.get('A', ''),
+                     again.get('B', ''), e.mark])
 
 
-def json_lines(browse: Browse) -> Iterator[str]:
+def json_lines(browse: Browse, reruns: Reruns) -> Iterator[str]:
     """Yield one JSON object a line, with every field."""
-    for e in every(browse):
-        yield json.dumps(e.plain(), ensure_ascii=False, default=str) + '\n'
+    for e, again in every(browse, reruns):
+        yield json.dumps({**e.plain(), 'reruns': again or None}, ensure_ascii=False,
+                         default=str) + '\n'
 
 
 def feed(browse: Browse, site: str) -> str:
@@ -77,29 +83,27 @@ def feed(browse: Browse, site: str) -> str:
             f'{items}</channel></rss>\n')
 
 
-def add_downloads(app: FastAPI, pages: Jinja2Templates, browse: Browse) -> None:
-    """Add files, feed, and the pages about the data and the method to the site."""
+def add_downloads(app: FastAPI, pages: Jinja2Templates, browse: Browse, reruns: Reruns) -> None:
+    """Add files, feed, and the page about the data to the site."""
     @app.get(f'/data/{SESSIONS_FILE}')
     def table() -> Response:
-        return _download(csv_lines(browse), 'text/csv; charset=utf-8', SESSIONS_FILE)
+        """Return all evaluations as CSV."""
+        return _download(csv_lines(browse, reruns), 'text/csv; charset=utf-8', SESSIONS_FILE)
 
     @app.get('/data/evaluations.jsonl')
     def lines() -> Response:
-        return _download(json_lines(browse), 'application/x-ndjson', 'evaluations.jsonl')
+        """Return all evaluations as JSON, one a line."""
+        return _download(json_lines(browse, reruns), 'application/x-ndjson', 'evaluations.jsonl')
 
     @app.get('/feed.xml')
     def rss(request: Request) -> Response:
+        """Return the newest evaluations as RSS 2.0."""
         site = str(request.base_url).rstrip('/')
         return Response(feed(browse, site), media_type='application/rss+xml')
 
-    @app.get('/data', response_class=HTMLResponse)
+    @app.get('/data', response_class=HTMLResponse, include_in_schema=False)
     def data(request: Request) -> Response:
         return pages.TemplateResponse(request, 'data.html', {'columns': COLUMNS})
-
-    @app.get('/about', response_class=HTMLResponse)
-    def about(request: Request) -> Response:
-        return pages.TemplateResponse(request, 'about.html', {
-            'site': str(request.base_url).rstrip('/')})
 
 
 def _download(lines: Iterator[str], media_type: str, name: str) -> Response:

@@ -58,20 +58,25 @@ def add_log(app: FastAPI, log: TransparencyLog) -> None:
 
     @app.get('/api/log')
     def bundle() -> Response:
+        """Return the whole log with the standings of its entries, for `arena verify`."""
         return Response(kept.body(), media_type='application/json')
 
     @app.get('/api/log/head')
     def head() -> Response:
+        """Return size and root of the log, signed."""
         return JSONResponse(log.head().plain())
 
     @app.get('/api/log/entries')
     def entries(start: int = 0) -> Response:
+        """Return a batch of entries of the log."""
         return JSONResponse({'start': start, 'entries': log.entries(start)})
 
     @app.get('/api/log/inclusion')
     def inclusion(number: int, size: int) -> Response:
+        """Return the proof that an entry is in the log of a size."""
         return JSONResponse({'path': log.inclusion(number, size)})
 
     @app.get('/api/log/consistency')
     def consistency(old: int, new: int) -> Response:
+        """Return the proof that the log only grew."""
         return JSONResponse({'path': log.consistency(old, new)})

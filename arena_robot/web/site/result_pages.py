@@ -8,6 +8,9 @@ from fastapi.responses import HTMLResponse, Response
 from fastapi.templating import Jinja2Templates
 
 from arena_robot.core.wilson import wilson
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.interval_kind import difference
+from arena_robot.ranking.methods import RECOMMENDED
 from arena_robot.ranking.stated import LEAST_SESSIONS
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Browse, Filter, PolicyCard
@@ -38,6 +41,15 @@ class ScoreView:
 
 
 @dataclass(frozen=True)
+class WinChance:
+    """How likely a policy is preferred to another, by the model and all sessions; with 95 %."""
+
+    share: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class FilmPair:
     """One session of two policies with a video of each slot."""
 
@@ -49,7 +61,7 @@ class FilmPair:
 
 def policy_lines(results: Results, browse: Browse) -> list[PolicyLine]:
     """Return every policy, the ranked ones first and best first."""
-    rows = {row.policy: row for row in view_models.board(results, 'bt', False).rows}
+    rows = {row.policy: row for row in view_models.board(results, RECOMMENDED, False).rows}
     lines = [PolicyLine(card, rows.get(card.name)) for card in browse.cards()]
     return sorted(lines, key=lambda line: (line.row.rank if line.row else math.inf,
                                            line.card.name))
@@ -59,6 +71,15 @@ def score_view(name: str, score: Score) -> ScoreView:
     """Return a score with Wilson's 95 % interval, or marked as too few to tell."""
     low, high = wilson(score.share * score.count, score.count)
     return ScoreView(name, score, score.count < LEAST_SESSIONS, low, high)
+
+
+def win_chance(results: Results, first: str, second: str) -> WinChance | None:
+    """Return how likely ``first`` is preferred by the model; None with too few sessions."""
+    found = difference(Comparisons.from_words(results.comparisons()), first, second)
+    if found is None:
+        return None
+    share, low, high = (1 / (1 + math.exp(-min(max(x, -700.0), 700.0))) for x in found)
+    return WinChance(share, low, high)
 
 
 def film_pairs(browse: Browse, first: str, second: str) -> list[FilmPair]:
@@ -76,12 +97,12 @@ def film_pairs(browse: Browse, first: str, second: str) -> list[FilmPair]:
 def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
                      browse: Browse) -> None:
     """Add the pages to the site."""
-    @app.get('/policies', response_class=HTMLResponse)
+    @app.get('/policies', response_class=HTMLResponse, include_in_schema=False)
     def policies(request: Request) -> Response:
         return pages.TemplateResponse(request, 'policies.html', {
             'lines': policy_lines(results, browse)})
 
-    @app.get('/versus', response_class=HTMLResponse)
+    @app.get('/versus', response_class=HTMLResponse, include_in_schema=False)
     def versus(request: Request, a: str = '', b: str = '') -> Response:
         known = [card.name for card in browse.cards()]
         shown: dict[str, object] = {'policies': known, 'a': a, 'b': b, 'total': None}
@@ -90,12 +111,13 @@ def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
             met = between(browse.tallies(TallyBy.CATEGORY), a, b)
             total = Score(sum(s.wins for s in met.values()), sum(s.ties for s in met.values()),
                           sum(s.losses for s in met.values()))
-            shown |= {'total': score_view(a, total), 'films': film_pairs(browse, a, b),
+            shown |= {'total': score_view(a, total), 'chance': win_chance(results, a, b),
+                      'films': film_pairs(browse, a, b),
                       'by_category': [score_view(name, score) for name, score in met.items()],
                       'page': browse.page(Filter(policy=a, against=b, limit=10))}
         return pages.TemplateResponse(request, 'versus.html', shown)
 
-    @app.get('/by/{group}', response_class=HTMLResponse)
+    @app.get('/by/{group}', response_class=HTMLResponse, include_in_schema=False)
     def by(request: Request, group: TallyBy) -> Response:
         groups = scores_by_group(browse.tallies(group))
         return pages.TemplateResponse(request, 'groups.html', {
@@ -105,6 +127,7 @@ def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
 
     @app.get('/api/by/{group}')
     def by_json(group: TallyBy) -> dict[str, dict[str, dict[str, int]]]:
+        """Return wins, ties and losses of each policy, by category or institution."""
         return {name: {policy: {'wins': s.wins, 'ties': s.ties, 'losses': s.losses}
                        for policy, s in scores.items()}
                 for name, scores in scores_by_group(browse.tallies(group)).items()}

@@ -4,14 +4,18 @@ import logging
 import socket
 import threading
 import time
+from functools import partial
 
 import uvicorn
 
+from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ConfigError, ServerError
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.store.browse import Browse
+from arena_robot.server.store.reruns import reruns
 from arena_robot.web.bounds import BodyLimit, bounded_http
 from arena_robot.web.site.app import SiteParts, site
+from arena_robot.web.site.method_changes import MethodChanges
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +45,11 @@ class SiteServer:
         """Listen; ConfigError when the port is taken."""
         arena = self._arena
         tls, limits = arena.config.tls, arena.config.limits
+        methods = MethodChanges(arena.config.data, SystemClock())
+        methods.open()
         app = site(SiteParts(arena.results, Browse(arena.database), arena.blobs,
                              arena.accounts.caller, arena.pool.visible, arena.ledger.balance,
-                             arena.log, arena.rules))
+                             arena.log, arena.rules, partial(reruns, arena.database), methods))
         try:
             listener = socket.create_server((self._host, self._port))
         except OSError as error:

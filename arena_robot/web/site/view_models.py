@@ -1,17 +1,24 @@
 """View models of the site's pages: leaderboard rows with bars, matrix cells with colours."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
+from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import RankingError
 from arena_robot.core.iso_time import to_utc
-from arena_robot.ranking.base import Standings
-from arena_robot.ranking.methods import METHODS
-from arena_robot.ranking.wording import Shown, shown
+from arena_robot.ranking.methods import METHODS, RECOMMENDED
+from arena_robot.ranking.wording import Shown, axis_ends, basis_words, shown
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Filter
+
+ENDS = {
+    EndReason.DONE.value: 'task done', EndReason.STOPPED.value: 'stopped by the evaluator',
+    EndReason.TIMEOUT.value: 'out of time', EndReason.POLICY_ERROR.value: 'the policy failed',
+    EndReason.SAFETY_STOP.value: 'stopped by the safety layer',
+    EndReason.DRIVER_ERROR.value: 'a robot part failed',
+    EndReason.INTERRUPTED.value: 'interrupted'}
 
 
 @dataclass(frozen=True)
@@ -20,7 +27,6 @@ class Row:
 
     policy: str
     rank: int
-    tied: bool
     score: float
     shown: Shown
     solve: float
@@ -33,6 +39,8 @@ class Board:
     A leaderboard: rows best first, policies that could not be compared, warnings of the fit.
 
     ``about`` is a sentence on the method and its intervals, ``basis`` what they are based on.
+    ``method`` is the one that was used, ``instead`` says why it is not the one that was asked for.
+    ``axis`` are the ends of the bars' axis.
     """
 
     rows: tuple[Row, ...]
@@ -42,6 +50,9 @@ class Board:
     empty: str = ''
     about: str = ''
     basis: str = ''
+    method: str = RECOMMENDED
+    instead: str = ''
+    axis: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -64,44 +75,33 @@ class Matrix:
 
 def board(results: Results, method: str, open_source: bool) -> Board:
     """Return the leaderboard of a method; an empty one says why."""
+    row = METHODS.find_named(method)
     try:
         found, others = results.latest(method, open_source)
     except RankingError as error:
-        METHODS.find_named(method)
-        return Board((), '', (), (), str(error))
+        if not row.needs_scores:
+            return Board((), '', (), (), str(error), method=method)
+        return replace(board(results, RECOMMENDED, open_source), instead=(
+            f'{method} needs progress scores, and these sessions have too few: this is '
+            f'{RECOMMENDED}.'))
     look = shown(found)
-    rows = [Row(found.items[k], int(found.ranks[k]),
-                bool((found.ranks == found.ranks[k]).sum() > 1), float(found.scores[k]), look[k],
+    rows = [Row(found.items[k], int(found.ranks[k]), float(found.scores[k]), look[k],
                 float(found.solve[k]), int(found.counts[k])) for k in found.order]
-    row = METHODS.find_named(method)
     return Board(tuple(rows), row.unit, tuple(others), found.diagnostics.warnings, '',
-                 f'{row.description}.', _basis(found))
-
-
-def _basis(found: Standings) -> str:
-    """Return what the standings are based on, in one sentence."""
-    told = found.diagnostics.details
-    sessions = int(found.counts.sum()) // 2
-    text = f'{sessions} session{"" if sessions == 1 else "s"}'
-    if told.get('institutions'):
-        text += f' at {told["institutions"]} institution{"" if told["institutions"] == 1 else "s"}'
-    if told.get('newest'):
-        text += f', the newest of {told["newest"][:10]}'
-    if told.get('intervals'):
-        text += f'; intervals count each {told["intervals"]["by"]} as one observation'
-    return text + '.'
+                 f'{row.description}.', basis_words(found), method, '', axis_ends(found))
 
 
 def row_of(results: Results, policy: str) -> Row | None:
     """Return a policy's line of the default leaderboard, None when it has none."""
-    return next((row for row in board(results, 'bt', False).rows if row.policy == policy), None)
+    rows = board(results, RECOMMENDED, False).rows
+    return next((row for row in rows if row.policy == policy), None)
 
 
 def matrix(results: Results) -> Matrix:
     """Return the table of verdicts, policies in the order of the default leaderboard."""
     counts = results.counts_by_name()
     known = {name for a, b, _ in counts for name in (a, b)}
-    names = [row.policy for row in board(results, 'bt', False).rows]
+    names = [row.policy for row in board(results, RECOMMENDED, False).rows]
     names += sorted(known - set(names))
     return Matrix(tuple(names), tuple(tuple(_cell(counts, a, b) for b in names) for a in names))
 
@@ -139,4 +139,9 @@ def _tint(share: float) -> str:
     return f'hsl({120.0 * share:.0f} 55% 50% / {0.15 + 0.7 * abs(share - 0.5):.2f})'
 
 
-FILTERS: dict[str, Any] = {'number': _number, 'percent': _percent, 'day': _day, 'tint': _tint}
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+FILTERS: dict[str, Any] = {'number': _number, 'percent': _percent, 'day': _day, 'tint': _tint,
+                           'capitalize_first': _capital}

@@ -1,37 +1,50 @@
-// Two videos of one session with one slider: they play, pause and jump together.
+// The videos of a session with one slider: they play, pause and jump together, and a line in the
+// plot of the curves, where there is one, shows their time.
 for (const section of document.querySelectorAll('.films')) {
   const films = [...section.querySelectorAll('video')];
   const steer = section.querySelector('.steer');
-  const button = steer.querySelector('button');
-  const slider = steer.querySelector('input');
-  steer.hidden = false;
-  const length = () => Math.max(...films.map((film) => film.duration || 0));
-  const show = (playing) => { button.textContent = playing ? 'Pause both' : 'Play both'; };
+  const button = steer?.querySelector('button');
+  const slider = steer?.querySelector('input');
+  const cursor = section.querySelector('.cursor');
+  if (steer) steer.hidden = false;
+  const length = () => Math.max(...films.map((film) => film.duration || 0), Number(cursor?.dataset.seconds || 0));
+  const playing = () => films.some((film) => !film.paused && !film.ended);
+  const show = () => { if (button) button.textContent = playing() ? 'Pause both' : 'Play both'; };
+  const mark = (seconds) => {
+    if (slider) slider.value = 1000 * seconds / (length() || 1);
+    if (!cursor) return;
+    const { seconds: whole, left, right } = cursor.dataset;
+    const x = Number(left) + (right - left) * Math.min(seconds / whole, 1);
+    cursor.setAttribute('x1', x);
+    cursor.setAttribute('x2', x);
+  };
   const seek = (seconds) => {
     for (const film of films) film.currentTime = Math.min(seconds, film.duration || 0);
+    mark(seconds);
   };
-  button.addEventListener('click', () => {
-    if (films.some((film) => !film.paused)) {
-      for (const film of films) film.pause();
-      show(false);
-      return;
-    }
-    const now = films.every((film) => film.ended) ? 0 : Math.max(...films.map((f) => f.currentTime));
+  const stop = () => { for (const film of films) film.pause(); };
+  const follow = () => {
+    if (!playing()) return;
+    mark(Math.max(...films.map((film) => film.currentTime)));
+    requestAnimationFrame(follow);
+  };
+  button?.addEventListener('click', () => {
+    if (playing()) return stop();
+    const now = films.every((film) => film.ended) ? 0 : Math.max(...films.map((film) => film.currentTime));
     seek(now);
-    for (const film of films) if (now < film.duration) film.play();
-    show(true);
+    for (const film of films) if (now < film.duration) film.play().catch(() => {});
   });
-  slider.addEventListener('input', () => {
-    for (const film of films) film.pause();
-    show(false);
-    seek((slider.value / 1000) * length());
-  });
+  slider?.addEventListener('input', () => { stop(); seek((slider.value / 1000) * length()); });
   for (const film of films) {
-    film.addEventListener('timeupdate', () => {
-      if (films.some((one) => !one.paused)) {
-        slider.value = 1000 * Math.max(...films.map((one) => one.currentTime)) / (length() || 1);
-      }
-    });
-    film.addEventListener('ended', () => { if (films.every((one) => one.ended || one.paused)) show(false); });
+    film.addEventListener('play', () => { show(); requestAnimationFrame(follow); });
+    for (const name of ['pause', 'ended']) film.addEventListener(name, show);
+    film.addEventListener('seeked', () => { if (!playing()) mark(film.currentTime); });
   }
+  cursor?.ownerSVGElement.addEventListener('click', (event) => {
+    const plot = event.currentTarget, box = plot.getBoundingClientRect();
+    const x = (event.clientX - box.left) / box.width * plot.viewBox.baseVal.width;
+    const { seconds, left, right } = cursor.dataset;
+    stop();
+    seek(Math.max(0, Math.min(1, (x - left) / (right - left))) * seconds);
+  });
 }

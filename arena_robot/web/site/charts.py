@@ -1,0 +1,173 @@
+"""Pictures of the site's results: SVG of every plot, cards for links, badges for other pages."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from fastapi.templating import Jinja2Templates
+from matplotlib.figure import Figure
+
+from arena_robot.core.errors import RankingError
+from arena_robot.ranking.base import Comparisons, Standings
+from arena_robot.ranking.methods import METHODS, RECOMMENDED
+from arena_robot.ranking.wording import basis_words, interval_words, is_few, place_words
+from arena_robot.reports.figures import figure_bytes
+from arena_robot.reports.ranking_plots import (
+    history_figure,
+    standings_figure,
+    win_matrix_figure,
+)
+from arena_robot.reports.share_card import CardLine, card_figure
+from arena_robot.server.results import Results
+from arena_robot.server.store.browse import Browse
+from arena_robot.web.site.history import History, curves
+
+MOST_KEPT = 200
+MAX_AGE = {'Cache-Control': 'public, max-age=300'}
+TITLE = 'Standings of robot policies'
+NOTHING = 'nothing to compare yet'
+LETTER, PAD = 6.6, 12    # px of a badge
+
+
+class Pictures:
+    """Pictures kept until another verdict counts; those asked for at once are drawn once."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+        self._lock = threading.Lock()
+        self._version: tuple[int, int] | None = None
+        self._kept: dict[tuple[str, ...], bytes] = {}
+
+    def get(self, key: tuple[str, ...], draw: Callable[[], Figure], kind: str) -> bytes:
+        """Return the picture of ``key``, drawn when it is not there."""
+        with self._lock:
+            version = self._results.version()
+            if version != self._version or len(self._kept) >= MOST_KEPT:
+                self._kept, self._version = {}, version
+            if key not in self._kept:
+                self._kept[key] = figure_bytes(draw(), kind)
+            return self._kept[key]
+
+
+@dataclass(frozen=True)
+class Badge:
+    """The two halves of a badge and their widths in pixels."""
+
+    left: str
+    right: str
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """Return the widths of the halves."""
+        left, right = (round(LETTER * len(text)) + PAD for text in (self.left, self.right))
+        return left, right
+
+
+def badge_of(found: Standings | None, policy: str) -> Badge:
+    """Return the badge of a policy: the rank that may be stated, never more."""
+    if found is None or policy not in found.items:
+        return Badge('arena', 'not ranked yet')
+    k = found.items.index(policy)
+    if is_few(found, k):
+        return Badge('arena', place_words(found, k))
+    return Badge('arena', f'rank {place_words(found, k)} of {len(found.items)}')
+
+
+def board_card(found: Standings | None) -> Figure:
+    """Return the card of the leaderboard."""
+    if found is None:
+        return card_figure(TITLE, [], NOTHING)
+    return card_figure(TITLE, [CardLine(found.items[k], place_words(found, k))
+                               for k in found.order], f'based on {basis_words(found)}')
+
+
+def policy_card(found: Standings | None, policy: str) -> Figure:
+    """Return the card of a policy."""
+    if found is None or policy not in found.items:
+        return card_figure(policy, [CardLine('Rank', 'not ranked yet')], TITLE)
+    k = found.items.index(policy)
+    few = is_few(found, k)
+    interval = interval_words(float(found.low[k]), float(found.high[k]), few)
+    lines = [CardLine('Rank', badge_of(found, policy).right.removeprefix('rank ')),
+             CardLine('Comparisons', str(found.counts[k]))]
+    if not few:
+        lines.insert(1, CardLine('Score', f'{found.scores[k]:.2f}'))
+        lines.insert(2, CardLine('95 % interval', interval))
+    return card_figure(policy, lines, f'{METHODS.find(found.method).unit}; '
+                                      f'based on {basis_words(found)}')
+
+
+def latest(results: Results, method: str = RECOMMENDED, open_source: bool = False,
+           ) -> Standings | None:
+    """Return the newest standings, None where nobody can be compared yet."""
+    try:
+        return results.latest(method, open_source)[0]
+    except RankingError:
+        METHODS.find_named(method)
+        return None
+
+
+def add_charts(app: FastAPI, pages: Jinja2Templates, results: Results, browse: Browse,
+               history: History) -> None:
+    """Add the pictures to the site."""
+    kept = Pictures(results)
+
+    @app.get('/plots/standings.svg')
+    def standings(method: str = RECOMMENDED, open_source: bool = False) -> Response:
+        """Return the standings as a picture."""
+        found = _needed(latest(results, method, open_source))
+        return _svg(kept.get(('standings', method, str(open_source)), partial(
+            standings_figure, found, METHODS.find_named(method).unit), 'svg'))
+
+    @app.get('/plots/matrix.svg')
+    def matrix() -> Response:
+        """Return who beats whom as a picture."""
+        found = _needed(latest(results))
+        votes = Comparisons.from_words(results.comparisons(), found.items)
+        return _svg(kept.get(('matrix',), partial(win_matrix_figure, votes, found), 'svg'))
+
+    @app.get('/plots/history.svg')
+    def past() -> Response:
+        """Return the standings over time as a picture."""
+        days = [one.day for one in history.past()]
+        draw = partial(history_figure, days, curves(history.past()),
+                       METHODS.find(RECOMMENDED).unit)
+        return _svg(kept.get(('history',), draw, 'svg'))
+
+    @app.get('/card.png')
+    def card() -> Response:
+        """Return the leaderboard as a picture for links."""
+        found = latest(results)
+        return _png(kept.get(('card',), partial(board_card, found), 'png'))
+
+    @app.get('/card/{name}.png')
+    def card_of(name: str) -> Response:
+        """Return a policy's standing as a picture for links."""
+        browse.card(name)
+        found = latest(results)
+        return _png(kept.get(('card', name), partial(policy_card, found, name), 'png'))
+
+    @app.get('/badge/{name}.svg')
+    def badge(request: Request, name: str) -> Response:
+        """Return a policy's rank as a badge for other pages."""
+        browse.card(name)
+        return pages.TemplateResponse(request, 'badge.svg', {
+            'badge': badge_of(latest(results), name)}, media_type='image/svg+xml',
+            headers=MAX_AGE)
+
+
+def _needed(found: Standings | None) -> Standings:
+    if found is None:
+        raise RankingError(f'{NOTHING}: a plot needs two policies with a session')
+    return found
+
+
+def _svg(content: bytes) -> Response:
+    return Response(content, media_type='image/svg+xml', headers=MAX_AGE)
+
+
+def _png(content: bytes) -> Response:
+    return Response(content, media_type='image/png', headers=MAX_AGE)

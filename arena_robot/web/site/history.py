@@ -1,0 +1,126 @@
+"""The standings as they were on earlier days, computed again from the sessions up to each day."""
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, Response
+from fastapi.templating import Jinja2Templates
+
+from arena_robot.core.errors import RankingError
+from arena_robot.ranking.as_json import as_json
+from arena_robot.ranking.base import Comparisons, Standings
+from arena_robot.ranking.methods import METHODS, RECOMMENDED, rank_comparable
+from arena_robot.ranking.wording import Shown, is_few, shown
+from arena_robot.server.results import INTERVALS, Results
+
+MOST_DAYS = 24
+SHOWN_DAYS = 6
+FIRST_DAY = '1971'    # older: nobody kept the time
+_LEFT_OUT = ('p_better', 'solve')
+
+
+@dataclass(frozen=True)
+class PastStandings:
+    """The standings of all sessions up to the end of a day (UTC)."""
+
+    day: str
+    sessions: int
+    standings: Standings
+
+    def plain(self) -> dict[str, Any]:
+        """Return the standings as JSON values, without the table of pairs."""
+        rows = as_json(self.standings)['standings']
+        return {'day': self.day, 'sessions': self.sessions, 'standings': [
+            {key: value for key, value in row.items() if key not in _LEFT_OUT} for row in rows]}
+
+
+@dataclass(frozen=True)
+class HistoryTable:
+    """The last days, and per policy what was stated on each; None: not ranked yet."""
+
+    days: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[tuple[float, Shown] | None, ...]], ...]
+
+
+class History:
+    """Past standings by the recommended method, computed once for each new verdict."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+        self._lock = threading.Lock()
+        self._version: tuple[int, int] | None = None
+        self._past: tuple[PastStandings, ...] = ()
+
+    def past(self) -> tuple[PastStandings, ...]:
+        """Return the standings of up to 24 days with sessions, oldest first."""
+        with self._lock:
+            version = self._results.version()
+            if self._version != version:
+                self._past = self._computed()
+                self._version = version
+            return self._past
+
+    def _computed(self) -> tuple[PastStandings, ...]:
+        words = sorted(self._results.comparisons(), key=lambda one: one.created)
+        days = [one.created[:10] for one in words]
+        found = []
+        for day in chosen_days(sorted({day for day in days if day >= FIRST_DAY})):
+            count = sum(one <= day for one in days)
+            try:
+                standings, _ = rank_comparable(Comparisons.from_words(words[:count]), RECOMMENDED,
+                                               intervals=INTERVALS)
+            except RankingError:    # nobody can be compared yet
+                continue
+            found.append(PastStandings(day, count, standings))
+        return tuple(found)
+
+
+def chosen_days(days: list[str]) -> list[str]:
+    """Return up to 24 of the days, evenly spread, the first and the last among them."""
+    if len(days) <= MOST_DAYS:
+        return days
+    last = len(days) - 1
+    return [days[round(k * last / (MOST_DAYS - 1))] for k in range(MOST_DAYS)]
+
+
+def curves(past: tuple[PastStandings, ...]) -> dict[str, list[tuple[float, float, float]]]:
+    """Return (score, low, high) per policy and day; NaN where it was too early to tell."""
+    nothing = (float('nan'),) * 3
+    names = past[-1].standings.items if past else ()
+    ordered = [past[-1].standings.items[k] for k in past[-1].standings.order] if past else names
+    found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in ordered}
+    for one in past:
+        place = {name: k for k, name in enumerate(one.standings.items)}
+        for name, values in found.items():
+            k = place.get(name, -1)
+            values.append(nothing if k < 0 or is_few(one.standings, k) else (
+                float(one.standings.scores[k]), float(one.standings.low[k]),
+                float(one.standings.high[k])))
+    return found
+
+
+def table(past: tuple[PastStandings, ...]) -> HistoryTable:
+    """Return what was stated on the last days, the best of today first."""
+    last = past[-SHOWN_DAYS:]
+    names = [last[-1].standings.items[k] for k in last[-1].standings.order] if last else []
+    looks = [dict(zip(one.standings.items, zip(one.standings.scores.tolist(),
+                                               shown(one.standings), strict=True), strict=True))
+             for one in last]
+    return HistoryTable(tuple(one.day for one in last),
+                        tuple((name, tuple(look.get(name) for look in looks)) for name in names))
+
+
+def add_history(app: FastAPI, pages: Jinja2Templates, history: History) -> None:
+    """Add the page of past standings and its JSON."""
+    @app.get('/history', response_class=HTMLResponse, include_in_schema=False)
+    def page(request: Request) -> Response:
+        past = history.past()
+        return pages.TemplateResponse(request, 'history.html', {
+            'past': past, 'table': table(past), 'method': METHODS.find(RECOMMENDED)})
+
+    @app.get('/api/history')
+    def past() -> dict[str, Any]:
+        """Return the standings as of up to 24 earlier days, oldest first."""
+        return {'method': RECOMMENDED, 'days': [one.plain() for one in history.past()]}

@@ -1,0 +1,182 @@
+"""What the uploaded files of a session say of its rollouts: curves, numbers, scene match."""
+
+import io
+import threading
+import zipfile
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import ArenaError, DataError
+from arena_robot.recording.episode.derive import STEPS
+from arena_robot.recording.episode.frames import read_video
+from arena_robot.records.episode_file import EPISODE_FILE, EpisodeFile, parse_episode
+from arena_robot.server.blobs import Blobs
+from arena_robot.server.files import FileId
+from arena_robot.session.loop.match import compare
+
+FILE_BYTES = 8 << 20
+ARRAY_BYTES = 16 << 20
+ROWS = 20_000
+POINTS = 300
+STILL_RAD_S = 0.02
+KEPT = 200
+
+Curve = tuple[tuple[float, float], ...]
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class RecordedRollout:
+    """
+    One slot as it was recorded; what no file tells is empty or None.
+
+    Curves are (seconds of the video, value): ``gripper`` 0 open to 1 closed, ``speed`` of the
+    fastest joint in rad/s, ``progress`` 0 to 1 as a simulator told it. ``still`` is the share of
+    the time that no joint moved, ``longest_still_s`` the longest time without a pause of it.
+    """
+
+    numbers: EpisodeFile | None = None
+    gripper: Curve = ()
+    speed: Curve = ()
+    progress: Curve = ()
+    still: float | None = None
+    longest_still_s: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Return the time of the last point, 0 without one."""
+        return max((curve[-1][0] for curve in (self.gripper, self.speed, self.progress)
+                    if curve), default=0.0)
+
+
+@dataclass(frozen=True)
+class RecordedSession:
+    """Both slots, and how alike the first pictures of A and B are (0 to 1) by view."""
+
+    rollouts: Mapping[str, RecordedRollout]
+    matches: Mapping[str, float]
+
+    @property
+    def seconds(self) -> float:
+        """Return the time of the last point of either slot."""
+        return max(one.seconds for one in self.rollouts.values())
+
+
+class RecordedFiles:
+    """Reads uploaded files, which never change; the last 200 sessions are kept."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, RecordedSession] = OrderedDict()
+
+    def session(self, session_id: str, videos: Mapping[str, Sequence[str]]) -> RecordedSession:
+        """Return what the files of a session say; ``videos`` are its video files by slot."""
+        key = f'{session_id} {videos}'
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = RecordedSession(
+                    {slot.value: self._rollout(session_id, slot.value) for slot in Slot},
+                    self._matches(session_id, videos))
+                while len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            return self._kept[key]
+
+    def _rollout(self, session_id: str, slot: str) -> RecordedRollout:
+        numbers = None
+        with suppress(ArenaError):    # not uploaded, or written by a broken station
+            numbers = parse_episode(self._read(session_id, slot, EPISODE_FILE), EPISODE_FILE)
+        try:
+            return rollout_of(arrays_of(self._read(session_id, slot, STEPS)), numbers)
+        except ArenaError:
+            return RecordedRollout(numbers)
+
+    def _read(self, session_id: str, slot: str, name: str) -> bytes:
+        key = FileId(session_id, slot, name).key
+        size = self._blobs.size(key)
+        if size > FILE_BYTES:
+            raise DataError(f'{key} has {size} bytes; up to {FILE_BYTES} are read')
+        return b''.join(self._blobs.read(key))
+
+    def _matches(self, session_id: str, videos: Mapping[str, Sequence[str]]) -> dict[str, float]:
+        found = {}
+        for name in videos.get('A', ()):
+            paths = [self._blobs.local_path(f'{session_id}/{slot}/{name}') for slot in 'AB']
+            if name not in videos.get('B', ()) or None in paths:
+                continue
+            try:
+                first, second = (next(read_video(path)) for path in paths if path is not None)
+                found[name.removesuffix('.mp4')] = compare(first, second).score
+            except (ArenaError, StopIteration):    # no video, or of two sizes
+                continue
+        return found
+
+
+def arrays_of(content: bytes) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a ``steps.npz``; DataError when it is none or is too large."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if sum(one.file_size for one in archive.infolist()) > ARRAY_BYTES:
+                raise DataError(f'{STEPS} unpacks to more than {ARRAY_BYTES} bytes')
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise DataError(f'{STEPS} cannot be read: {error}') from error
+
+
+def rollout_of(arrays: Arrays, numbers: EpisodeFile | None = None) -> RecordedRollout:
+    """Return the curves of a ``steps.npz``; DataError when it lacks what they need."""
+    try:
+        stamps = np.asarray(arrays['stamp_ns'], np.int64).reshape(-1)
+        grip = np.asarray(arrays['gripper_position'], float).reshape(-1)
+        speed = np.abs(np.asarray(arrays['joint_velocity'], float)).reshape(len(stamps), -1)
+        if not 0 < len(stamps) <= ROWS or len(grip) != len(stamps) or not speed.shape[1]:
+            raise ValueError(f'{len(stamps)} steps, {len(grip)} gripper positions')
+        seconds = (stamps - _start_ns(arrays, stamps)) * 1e-9
+        fastest = speed.max(axis=1)
+        told = np.asarray(arrays.get('progress/stamp_ns', ()), np.int64).reshape(-1)[:ROWS]
+        values = np.asarray(arrays.get('progress/value', ()), float).reshape(-1)[:ROWS]
+        progress = curve((told - _start_ns(arrays, stamps)) * 1e-9, values)
+    except (KeyError, ValueError, TypeError) as error:
+        raise DataError(f'{STEPS} does not hold the steps of a rollout: {error!r}') from error
+    share, longest = still(seconds, fastest)
+    return RecordedRollout(numbers, curve(seconds, grip), curve(seconds, fastest), progress,
+                           share, longest)
+
+
+def curve(seconds: NDArray[Any], values: NDArray[Any]) -> Curve:
+    """Return up to 300 points in order of time, without those that are not numbers."""
+    if len(seconds) != len(values):
+        raise ValueError(f'{len(seconds)} times and {len(values)} values')
+    kept = np.flatnonzero(np.isfinite(values) & (seconds >= 0))
+    kept = kept[np.argsort(seconds[kept], kind='stable')]
+    kept = kept[np.unique(np.linspace(0, len(kept) - 1, min(POINTS, len(kept))).astype(int))]
+    return tuple((round(float(seconds[k]), 3), round(float(values[k]), 4)) for k in kept)
+
+
+def still(seconds: NDArray[Any], speed: NDArray[Any]) -> tuple[float | None, float]:
+    """Return the share of the time that no joint moved, and the longest such time in seconds."""
+    total = float(seconds[-1] - seconds[0])
+    if total <= 0 or not np.isfinite(speed).all():
+        return None, 0.0
+    rest, longest, run = 0.0, 0.0, 0.0
+    for step_s, moved in zip(np.diff(seconds), speed[:-1] >= STILL_RAD_S, strict=True):
+        run = 0.0 if moved else run + float(step_s)
+        rest += 0.0 if moved else float(step_s)
+        longest = max(longest, run)
+    return rest / total, longest
+
+
+def _start_ns(arrays: Arrays, stamps: NDArray[np.int64]) -> int:
+    """Return when the videos begin, or the first step without any."""
+    starts = [int(np.ravel(values)[0]) for name, values in arrays.items()
+              if name.startswith('frames/') and np.size(values)]
+    return min(starts, default=int(stamps[0]))

@@ -1,0 +1,116 @@
+"""The page of one session: videos and curves in step, numbers, commitment and reveal."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, Response
+from fastapi.templating import Jinja2Templates
+
+from arena_robot.core.episode import Slot
+from arena_robot.ranking.as_json import plain
+from arena_robot.server.base import UnknownSession
+from arena_robot.server.blobs import Blobs
+from arena_robot.server.store.browse import Browse
+from arena_robot.web.site.files import file_response
+from arena_robot.web.site.recorded import Curve, RecordedFiles, RecordedSession
+
+WIDTH, HEIGHT = 640, 96
+LEFT, RIGHT, TOP, BOTTOM = 44, 8, 16, 16    # px around a panel's plot
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One plot of the curves of A and B: ``lines`` are (slot, points of an SVG polyline)."""
+
+    title: str
+    top: str
+    bottom: str
+    lines: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class CurvePlot:
+    """The panels below the videos, with one time axis of ``seconds``."""
+
+    panels: tuple[Panel, ...]
+    seconds: float
+    ticks: tuple[tuple[float, int], ...]
+
+    @property
+    def height(self) -> int:
+        """Return the height of the whole picture."""
+        return HEIGHT * len(self.panels) + BOTTOM
+
+
+def curve_plot(recorded: RecordedSession) -> CurvePlot:
+    """Return the plots that the recordings allow; without panels there is nothing to show."""
+    seconds = max(recorded.seconds, 1e-3)
+    fastest = max((value for one in recorded.rollouts.values() for _, value in one.speed),
+                  default=0.0) or 1.0
+    panels = []
+    for title, name, most, words in (
+            ('Progress, by the simulator', 'progress', 1.0, '100'),
+            ('Gripper', 'gripper', 1.0, 'closed'),
+            ('Fastest joint', 'speed', fastest, f'{fastest:.1f} rad/s')):
+        lines = tuple((slot, _points(getattr(one, name), seconds, most))
+                      for slot, one in recorded.rollouts.items() if getattr(one, name))
+        if lines:
+            panels.append(Panel(title, words, 'open' if name == 'gripper' else '0', lines))
+    step = next((s for s in (1, 2, 5, 10, 20, 60, 120) if seconds / s <= 10), 600)
+    ticks = tuple((_x(t, seconds), t) for t in range(0, int(seconds) + 1, step))
+    return CurvePlot(tuple(panels), seconds, ticks)
+
+
+def _x(t: float, seconds: float) -> float:
+    return LEFT + (WIDTH - LEFT - RIGHT) * t / seconds
+
+
+def _points(curve: Curve, seconds: float, most: float) -> str:
+    reach = HEIGHT - TOP - 8
+    return ' '.join(f'{_x(t, seconds):.1f},{TOP + reach * (1 - value / most):.1f}'
+                    for t, value in curve)
+
+
+def add_session_page(app: FastAPI, pages: Jinja2Templates, browse: Browse, blobs: Blobs) -> None:
+    """Add the page, its curves as a picture and as JSON, and its videos."""
+    files = RecordedFiles(blobs)
+    pages.env.globals['panel'] = {'width': WIDTH, 'height': HEIGHT, 'left': LEFT, 'top': TOP,
+                                  'right': WIDTH - RIGHT, 'bottom': HEIGHT - 8}
+
+    def shown(session_id: str) -> dict[str, Any]:
+        found, rollouts = browse.evaluation(session_id)
+        videos = browse.videos(session_id)
+        recorded = files.session(session_id, videos)
+        views = [name for name in videos.get('A', []) if name in videos.get('B', [])]
+        return {'e': found, 'rollouts': {r.slot: r for r in rollouts if r.slot},
+                'others': [r for r in rollouts if not r.slot], 'videos': videos,
+                'views': views, 'recorded': recorded, 'plot': curve_plot(recorded)}
+
+    @app.get('/evaluations/{session_id}', response_class=HTMLResponse, include_in_schema=False)
+    def evaluation(request: Request, session_id: str) -> Response:
+        return pages.TemplateResponse(request, 'evaluation.html', shown(session_id))
+
+    @app.get('/plots/evaluations/{session_id}.svg')
+    def picture(request: Request, session_id: str) -> Response:
+        """Return the curves of a session as a picture."""
+        values = shown(session_id)
+        if not values['plot'].panels:
+            raise UnknownSession('no curves were uploaded with this session')
+        return pages.TemplateResponse(request, 'curves.svg', values,
+                                      media_type='image/svg+xml')
+
+    @app.get('/api/evaluations/{session_id}/curves')
+    def curves(session_id: str) -> dict[str, Any]:
+        """Return what was recorded: gripper, joint speed, progress, latencies, scene match."""
+        browse.evaluation(session_id)
+        recorded = files.session(session_id, browse.videos(session_id))
+        values: dict[str, Any] = plain(asdict(recorded))
+        return values
+
+    @app.get('/files/{session_id}/{slot}/{path:path}', include_in_schema=False)
+    def file(request: Request, session_id: str, slot: Slot, path: str) -> Response:
+        if path not in browse.videos(session_id).get(slot.value, []):
+            raise UnknownSession('there is no such video')
+        browse.evaluation(session_id)
+        return file_response(request, blobs, f'{session_id}/{slot.value}/{path}', 'video/mp4')
