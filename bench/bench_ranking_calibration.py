@@ -16,7 +16,7 @@ for name in ('OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS'):
     os.environ.setdefault(name, '1')
 sys.path.insert(0, str(Path(__file__).parents[1] / 'test' / 'ranking'))
 
-from ranking_worlds import tally  # noqa: E402
+from ranking_worlds import scored_tally, tally  # noqa: E402
 
 KINDS = (('bt', 'bt', 1), ('davidson', 'davidson', 1), ('tasks', 'davidson', 1),
          ('evaluators', 'davidson', 20))
@@ -29,12 +29,20 @@ def main(repeats):
     for kind, method, people in KINDS:
         for policies in (3, 7, 20):
             for sessions in (20, 50, 200, 600):
-                found = tally(kind, policies, sessions, repeats, method, evaluators=people)
-                cells = [share(found.held, found.stated), share(found.stated, found.policies),
-                         share(found.joint_held, found.sets),
-                         share(found.confident_right, found.confident)]
-                print(f'| {kind} | {policies} | {sessions} | ' + ' | '.join(cells) + ' |',
-                      flush=True)
+                tell(kind, policies, sessions,
+                     tally(kind, policies, sessions, repeats, method, evaluators=people))
+    for method in ('bt', 'task_partial'):
+        for policies in (3, 7):
+            for sessions in (20, 50, 150):
+                tell(f'scores, `{method}`', policies, sessions,
+                     scored_tally(policies, sessions, repeats, method))
+
+
+def tell(kind, policies, sessions, found):
+    """Print a row."""
+    cells = [share(found.held, found.stated), share(found.stated, found.policies),
+             share(found.joint_held, found.sets), share(found.confident_right, found.confident)]
+    print(f'| {kind} | {policies} | {sessions} | ' + ' | '.join(cells) + ' |', flush=True)
 
 
 def share(part, whole):

@@ -54,6 +54,25 @@ class World:
         return Comparisons.build(i, j, y, items=[f'p{k:02}' for k in range(n)], evaluator=names)
 
 
+def scored_votes(abilities, sessions, rng):
+    """
+    Return sessions with progress scores: tasks differ in difficulty, verdicts follow the scores.
+
+    Scores are quarters from 0 to 1; an evaluator sees a difference of 0.12 with noise of 0.25.
+    """
+    n = len(abilities)
+    i = rng.integers(0, n, sessions)
+    j = (i + rng.integers(1, n, sessions)) % n
+    hard = rng.normal(0, 1.2, sessions)
+    first, second = (np.round(4 / (1 + np.exp(hard - abilities[k]
+                                              - rng.normal(0, 0.7, sessions)))) / 4
+                     for k in (i, j))
+    gap = first - second + rng.normal(0, 0.25, sessions)
+    return Comparisons.build(i, j, np.where(abs(gap) < 0.12, 0.5, (gap > 0).astype(float)),
+                             items=[f'p{k:02}' for k in range(n)], score_first=first,
+                             score_second=second)
+
+
 def world(kind, n, rng):
     """Draw a world of a kind."""
     abilities = rng.normal(0, 1, n)
@@ -116,6 +135,22 @@ class Tally:
                 f'{share(self.rank_width, self.ranks)} all ranks '
                 f'{share(self.joint_held, self.sets)} width {share(self.joint_width, self.ranks)} '
                 f'p.90-.95 {share(self.confident_right, self.confident)} (n={self.confident})')
+
+
+def scored_tally(n, sessions, repeats, method):
+    """Return what ``method`` stated of data sets with scores; its truth is that of 8000 sessions."""
+    found = Tally()
+    for k in range(repeats):
+        rng = np.random.default_rng([n, sessions, k])
+        abilities = rng.normal(0, 1, n)
+        votes = scored_votes(abilities, sessions, rng)
+        standings, left_out = rank_comparable(votes, method, intervals=100, seed=k)
+        whole = scored_votes(abilities, 8000, rng)
+        truth = rank_comparable(whole, method)[0]
+        anchor = established(count_pairs(votes)) if method == 'bt' else np.array(
+            [name not in left_out for name in votes.items])
+        found.add(standings, truth.scores, anchor)
+    return found
 
 
 def tally(kind, n, sessions, repeats, method='bt', seed=0, evaluators=1, **options):

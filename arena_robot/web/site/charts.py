@@ -3,12 +3,10 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from fastapi.templating import Jinja2Templates
-from matplotlib.figure import Figure
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Standings
@@ -41,14 +39,14 @@ class Pictures:
         self._version: tuple[int, int] | None = None
         self._kept: dict[tuple[str, ...], bytes] = {}
 
-    def get(self, key: tuple[str, ...], draw: Callable[[], Figure], kind: str) -> bytes:
+    def get(self, key: tuple[str, ...], draw: Callable[[], bytes]) -> bytes:
         """Return the picture of ``key``, drawn when it is not there."""
         with self._lock:
             version = self._results.version()
             if version != self._version or len(self._kept) >= MOST_KEPT:
                 self._kept, self._version = {}, version
             if key not in self._kept:
-                self._kept[key] = figure_bytes(draw(), kind)
+                self._kept[key] = draw()
             return self._kept[key]
 
 
@@ -76,18 +74,19 @@ def badge_of(found: Standings | None, policy: str) -> Badge:
     return Badge('arena', f'rank {place_words(found, k)} of {len(found.items)}')
 
 
-def board_card(found: Standings | None) -> Figure:
-    """Return the card of the leaderboard."""
+def board_card(found: Standings | None) -> bytes:
+    """Return the card of the leaderboard, a PNG."""
     if found is None:
-        return card_figure(TITLE, [], NOTHING)
-    return card_figure(TITLE, [CardLine(found.items[k], place_words(found, k))
-                               for k in found.order], f'based on {basis_words(found)}')
+        return figure_bytes(card_figure(TITLE, [], NOTHING), 'png')
+    lines = [CardLine(found.items[k], place_words(found, k)) for k in found.order]
+    return figure_bytes(card_figure(TITLE, lines, f'based on {basis_words(found)}'), 'png')
 
 
-def policy_card(found: Standings | None, policy: str) -> Figure:
-    """Return the card of a policy."""
+def policy_card(found: Standings | None, policy: str) -> bytes:
+    """Return the card of a policy, a PNG."""
     if found is None or policy not in found.items:
-        return card_figure(policy, [CardLine('Rank', 'not ranked yet')], TITLE)
+        return figure_bytes(card_figure(policy, [CardLine('Rank', 'not ranked yet')], TITLE),
+                            'png')
     k = found.items.index(policy)
     few = is_few(found, k)
     interval = interval_words(float(found.low[k]), float(found.high[k]), few)
@@ -96,8 +95,8 @@ def policy_card(found: Standings | None, policy: str) -> Figure:
     if not few:
         lines.insert(1, CardLine('Score', f'{found.scores[k]:.2f}'))
         lines.insert(2, CardLine('95 % interval', interval))
-    return card_figure(policy, lines, f'{METHODS.find(found.method).unit}; '
-                                      f'based on {basis_words(found)}')
+    foot = f'{METHODS.find(found.method).unit}; based on {basis_words(found)}'
+    return figure_bytes(card_figure(policy, lines, foot), 'png')
 
 
 def latest(results: Results, method: str = RECOMMENDED, open_source: bool = False,
@@ -119,36 +118,37 @@ def add_charts(app: FastAPI, pages: Jinja2Templates, results: Results, browse: B
     def standings(method: str = RECOMMENDED, open_source: bool = False) -> Response:
         """Return the standings as a picture."""
         found = _needed(latest(results, method, open_source))
-        return _svg(kept.get(('standings', method, str(open_source)), partial(
-            standings_figure, found, METHODS.find_named(method).unit), 'svg'))
+        unit = METHODS.find_named(method).unit
+        return _svg(kept.get(('standings', method, str(open_source)),
+                             lambda: figure_bytes(standings_figure(found, unit), 'svg')))
 
     @app.get('/plots/matrix.svg')
     def matrix() -> Response:
         """Return who beats whom as a picture."""
         found = _needed(latest(results))
         votes = Comparisons.from_words(results.comparisons(), found.items)
-        return _svg(kept.get(('matrix',), partial(win_matrix_figure, votes, found), 'svg'))
+        return _svg(kept.get(('matrix',),
+                             lambda: figure_bytes(win_matrix_figure(votes, found), 'svg')))
 
     @app.get('/plots/history.svg')
     def past() -> Response:
         """Return the standings over time as a picture."""
-        days = [one.day for one in history.past()]
-        draw = partial(history_figure, days, curves(history.past()),
-                       METHODS.find(RECOMMENDED).unit)
-        return _svg(kept.get(('history',), draw, 'svg'))
+        past, unit = history.past(), METHODS.find(RECOMMENDED).unit
+        return _svg(kept.get(('history',), lambda: figure_bytes(history_figure(
+            [one.day for one in past], curves(past), unit), 'svg')))
 
     @app.get('/card.png')
     def card() -> Response:
         """Return the leaderboard as a picture for links."""
         found = latest(results)
-        return _png(kept.get(('card',), partial(board_card, found), 'png'))
+        return _png(kept.get(('card',), lambda: board_card(found)))
 
     @app.get('/card/{name}.png')
     def card_of(name: str) -> Response:
         """Return a policy's standing as a picture for links."""
         browse.card(name)
         found = latest(results)
-        return _png(kept.get(('card', name), partial(policy_card, found, name), 'png'))
+        return _png(kept.get(('card', name), lambda: policy_card(found, name)))
 
     @app.get('/badge/{name}.svg')
     def badge(request: Request, name: str) -> Response:

@@ -16,7 +16,7 @@ from arena_robot.ranking.wording import Shown, is_few, shown
 from arena_robot.server.results import INTERVALS, Results
 
 MOST_DAYS = 24
-SHOWN_DAYS = 6
+SHOWN_DAYS = 5
 FIRST_DAY = '1971'    # older: nobody kept the time
 _LEFT_OUT = ('p_better', 'solve')
 
@@ -38,7 +38,7 @@ class PastStandings:
 
 @dataclass(frozen=True)
 class HistoryTable:
-    """The last days, and per policy what was stated on each; None: not ranked yet."""
+    """The last days, newest first, and per policy what was stated on each; None: not ranked yet."""
 
     days: tuple[str, ...]
     rows: tuple[tuple[str, tuple[tuple[float, Shown] | None, ...]], ...]
@@ -86,7 +86,11 @@ def chosen_days(days: list[str]) -> list[str]:
 
 
 def curves(past: tuple[PastStandings, ...]) -> dict[str, list[tuple[float, float, float]]]:
-    """Return (score, low, high) per policy and day; NaN where it was too early to tell."""
+    """
+    Return (score, low, high) per policy and day, NaN where it was too early to tell.
+
+    Policies of which nothing can be told yet are left out.
+    """
     nothing = (float('nan'),) * 3
     names = past[-1].standings.items if past else ()
     ordered = [past[-1].standings.items[k] for k in past[-1].standings.order] if past else names
@@ -98,13 +102,14 @@ def curves(past: tuple[PastStandings, ...]) -> dict[str, list[tuple[float, float
             values.append(nothing if k < 0 or is_few(one.standings, k) else (
                 float(one.standings.scores[k]), float(one.standings.low[k]),
                 float(one.standings.high[k])))
-    return found
+    return {name: values for name, values in found.items()
+            if any(score == score for score, _, _ in values)}
 
 
 def table(past: tuple[PastStandings, ...]) -> HistoryTable:
-    """Return what was stated on the last days, the best of today first."""
-    last = past[-SHOWN_DAYS:]
-    names = [last[-1].standings.items[k] for k in last[-1].standings.order] if last else []
+    """Return what was stated on the last days, the last one first, the best of it first."""
+    last = past[-SHOWN_DAYS:][::-1]
+    names = [last[0].standings.items[k] for k in last[0].standings.order] if last else []
     looks = [dict(zip(one.standings.items, zip(one.standings.scores.tolist(),
                                                shown(one.standings), strict=True), strict=True))
              for one in last]

@@ -139,9 +139,4 @@ def _tint(share: float) -> str:
     return f'hsl({120.0 * share:.0f} 55% 50% / {0.15 + 0.7 * abs(share - 0.5):.2f})'
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-FILTERS: dict[str, Any] = {'number': _number, 'percent': _percent, 'day': _day, 'tint': _tint,
-                           'capitalize_first': _capital}
+FILTERS: dict[str, Any] = {'number': _number, 'percent': _percent, 'day': _day, 'tint': _tint}
