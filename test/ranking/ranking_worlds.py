@@ -138,7 +138,7 @@ class Tally:
 
 
 def scored_tally(n, sessions, repeats, method):
-    """Return what ``method`` stated of data sets with scores; its truth is that of 8000 sessions."""
+    """Return what ``method`` stated of data sets with scores; the truth: 8000 sessions."""
     found = Tally()
     for k in range(repeats):
         rng = np.random.default_rng([n, sessions, k])

@@ -1,4 +1,4 @@
-"""What the site states as 95 % holds in at least 93 %, and where it must say so it says too few."""
+"""What the site states as 95 % holds in at least 93 %; where it must it says too few."""
 
 import math
 import re
@@ -22,7 +22,7 @@ from arena_robot.web.site import view_models
 from arena_robot.web.site.result_pages import score_view, win_chance
 
 sys.path.insert(0, str(Path(__file__).parents[1] / 'ranking'))
-from ranking_worlds import world    # noqa: E402
+from ranking_worlds import world
 
 SESSIONS = (2, 3, 5, 8, 9, 10, 12, 15, 20, 25, 30, 35, 40, 45, 50)
 WORDS = {1.0: Preference.A, 0.5: Preference.TIE, 0.0: Preference.B}

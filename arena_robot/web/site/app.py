@@ -80,7 +80,8 @@ def site(parts: SiteParts) -> FastAPI:
     _public_pages(app, pages, parts)
     _evaluation_pages(app, pages, parts)
     _owner_pages(app, pages, parts)
-    _api(app, parts)
+    _standings_api(app, parts)
+    _evaluations_api(app, parts.browse)
     add_log(app, parts.log)
     add_result_pages(app, pages, parts.results, parts.browse)
     history = History(parts.results)
@@ -181,7 +182,7 @@ def _owner_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> None
             'credit': parts.credit(f'account:{caller.name}')})
 
 
-def _api(app: FastAPI, parts: SiteParts) -> None:
+def _standings_api(app: FastAPI, parts: SiteParts) -> None:
     @app.get('/api/standings')
     def standings(method: str = RECOMMENDED, open_source: bool = False) -> Response:
         """Return the standings, best policy first, with intervals and ranks."""
@@ -194,20 +195,6 @@ def _api(app: FastAPI, parts: SiteParts) -> None:
     def matrix() -> Response:
         """Return wins, ties and losses of each pair."""
         return JSONResponse(plain(dataclasses.asdict(view_models.matrix(parts.results))))
-
-    @app.get('/api/evaluations')
-    def evaluations(wanted: Wanted) -> Response:
-        """Return evaluations, newest first, that pass the filter."""
-        page = parts.browse.page(wanted)
-        return JSONResponse({'evaluations': [e.plain() for e in page.evaluations],
-                             'next': page.next})
-
-    @app.get('/api/evaluations/{session_id}')
-    def evaluation(session_id: str) -> Response:
-        """Return one evaluation with its rollouts, commitment and reveal."""
-        found, rollouts = parts.browse.evaluation(session_id)
-        return JSONResponse({**found.plain(), 'rollouts': [r.__dict__ for r in rollouts],
-                             'videos': parts.browse.videos(session_id)})
 
     @app.get('/api/rules')
     def rules() -> Response:
@@ -226,3 +213,18 @@ def _api(app: FastAPI, parts: SiteParts) -> None:
         return JSONResponse(plain({**parts.browse.card(name).__dict__,
                                    'standing': None if row is None else dataclasses.asdict(row)}))
 
+
+def _evaluations_api(app: FastAPI, browse: Browse) -> None:
+    @app.get('/api/evaluations')
+    def evaluations(wanted: Wanted) -> Response:
+        """Return evaluations, newest first, that pass the filter."""
+        page = browse.page(wanted)
+        return JSONResponse({'evaluations': [e.plain() for e in page.evaluations],
+                             'next': page.next})
+
+    @app.get('/api/evaluations/{session_id}')
+    def evaluation(session_id: str) -> Response:
+        """Return one evaluation with its rollouts, commitment and reveal."""
+        found, rollouts = browse.evaluation(session_id)
+        return JSONResponse({**found.plain(), 'rollouts': [r.__dict__ for r in rollouts],
+                             'videos': browse.videos(session_id)})

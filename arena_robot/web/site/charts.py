@@ -113,7 +113,11 @@ def add_charts(app: FastAPI, pages: Jinja2Templates, results: Results, browse: B
                history: History) -> None:
     """Add the pictures to the site."""
     kept = Pictures(results)
+    _add_plots(app, kept, results, history)
+    _add_shares(app, pages, kept, results, browse)
 
+
+def _add_plots(app: FastAPI, kept: Pictures, results: Results, history: History) -> None:
     @app.get('/plots/standings.svg')
     def standings(method: str = RECOMMENDED, open_source: bool = False) -> Response:
         """Return the standings as a picture."""
@@ -137,6 +141,9 @@ def add_charts(app: FastAPI, pages: Jinja2Templates, results: Results, browse: B
         return _svg(kept.get(('history',), lambda: figure_bytes(history_figure(
             [one.day for one in past], curves(past), unit), 'svg')))
 
+
+def _add_shares(app: FastAPI, pages: Jinja2Templates, kept: Pictures, results: Results,
+                browse: Browse) -> None:
     @app.get('/card.png')
     def card() -> Response:
         """Return the leaderboard as a picture for links."""

@@ -38,7 +38,7 @@ class PastStandings:
 
 @dataclass(frozen=True)
 class HistoryTable:
-    """The last days, newest first, and per policy what was stated on each; None: not ranked yet."""
+    """The last days, newest first; per policy what was stated on each, None: not ranked yet."""
 
     days: tuple[str, ...]
     rows: tuple[tuple[str, tuple[tuple[float, Shown] | None, ...]], ...]

@@ -23,6 +23,15 @@ START_S = 10.0
 BODY_BYTES = 16 << 10
 
 
+def site_parts(arena: ArenaServer) -> SiteParts:
+    """Return what the site shows of a server; DataError for a broken list of methods."""
+    methods = MethodChanges(arena.config.data, SystemClock())
+    methods.open()
+    return SiteParts(arena.results, Browse(arena.database), arena.blobs, arena.accounts.caller,
+                     arena.pool.visible, arena.ledger.balance, arena.log, arena.rules,
+                     partial(reruns, arena.database), methods)
+
+
 class SiteServer:
     """Serves a server's site; ``port`` 0 uses a free one; ``address`` is the address in use."""
 
@@ -45,11 +54,6 @@ class SiteServer:
         """Listen; ConfigError when the port is taken."""
         arena = self._arena
         tls, limits = arena.config.tls, arena.config.limits
-        methods = MethodChanges(arena.config.data, SystemClock())
-        methods.open()
-        app = site(SiteParts(arena.results, Browse(arena.database), arena.blobs,
-                             arena.accounts.caller, arena.pool.visible, arena.ledger.balance,
-                             arena.log, arena.rules, partial(reruns, arena.database), methods))
         try:
             listener = socket.create_server((self._host, self._port))
         except OSError as error:
@@ -57,6 +61,7 @@ class SiteServer:
                               f'{error.strerror}; choose another with --site-port') from error
         self.address = (f"http{'s' if tls else ''}://{self._host}:"
                         f'{listener.getsockname()[1]}')
+        app = site(site_parts(arena))
         self._web = uvicorn.Server(uvicorn.Config(
             BodyLimit(app, BODY_BYTES), log_level='warning', lifespan='off', ws='none',
             http=bounded_http(limits.connections_per_address, limits.handshake_s),

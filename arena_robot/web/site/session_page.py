@@ -108,6 +108,10 @@ def add_session_page(app: FastAPI, pages: Jinja2Templates, browse: Browse, blobs
         values: dict[str, Any] = plain(asdict(recorded))
         return values
 
+    _add_videos(app, browse, blobs)
+
+
+def _add_videos(app: FastAPI, browse: Browse, blobs: Blobs) -> None:
     @app.get('/files/{session_id}/{slot}/{path:path}', include_in_schema=False)
     def file(request: Request, session_id: str, slot: Slot, path: str) -> Response:
         if path not in browse.videos(session_id).get(slot.value, []):
