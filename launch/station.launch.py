@@ -8,6 +8,8 @@ evaluator needs; `ros2 launch arena_robot station.launch.py --show-args` lists t
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from launch.actions import (
@@ -23,6 +25,8 @@ from launch.events.process import ProcessExited
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
+from arena_robot.core.config import read_yaml
+from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import ROLES
 from arena_robot.nodes.session_processes import SessionOptions, session_processes
 from arena_robot.nodes.station_file import (
@@ -32,6 +36,7 @@ from arena_robot.nodes.station_file import (
     require_matches,
 )
 from arena_robot.nodes.supervisor import overrides_file
+from arena_robot.nodes.view_files import names_in, rviz_file
 from arena_robot.safety.robots import ROBOTS
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 
@@ -48,6 +53,14 @@ ARGUMENTS = [
                           description="address of the robot; empty: the station file's"),
     DeclareLaunchArgument('arm_prefix', default_value='',
                           description='what comes before joint and frame names'),
+    DeclareLaunchArgument('ee_frame', default_value='',
+                          description="frame at the arm's end; empty: the station file's"),
+    DeclareLaunchArgument('joint_state_rate', default_value='',
+                          description="Hz of joint_states; empty: the station file's"),
+    DeclareLaunchArgument('load_gripper', default_value='true', choices=BOOLEAN,
+                          description='false: no gripper_node, and none in the description'),
+    DeclareLaunchArgument('use_rviz', default_value='false', choices=BOOLEAN,
+                          description='start rviz2 too, with the names of this station'),
     DeclareLaunchArgument('use_fake_hardware', default_value='false', choices=BOOLEAN,
                           description='simulated parts in the place of those in the file'),
     DeclareLaunchArgument('use_mock_hardware', default_value='false', choices=BOOLEAN,
@@ -86,13 +99,24 @@ def _sim_time(context: LaunchContext) -> dict[str, str]:
     return given if given['use_sim_time'] == 'true' else {}
 
 
-def _file_of(context: LaunchContext, values: dict[str, dict[str, str]]) -> Path:
+def _file_of(context: LaunchContext, values: Mapping[str, Mapping[str, object]]) -> Path:
     """Write parameters by node name that override the station file, until the launch ends."""
     given = context.launch_configurations
     path = overrides_file(values, given['namespace'], [Path(given['params_file'])])
     context.register_event_handler(OnShutdown(
         on_shutdown=lambda *_: path.unlink(missing_ok=True)))
     return path
+
+
+def _arm(context: LaunchContext) -> dict[str, object]:
+    """Return the launch arguments that are parameters of arm_node in every station."""
+    given = _given(context, 'ee_frame', 'joint_state_rate')
+    out: dict[str, object] = {**given}
+    if 'joint_state_rate' in given:
+        out['joint_state_rate'] = float(given['joint_state_rate'])
+    if context.launch_configurations['load_gripper'] == 'false':
+        out['load_gripper'] = False
+    return out
 
 
 def _arguments(context: LaunchContext, executable: str) -> list[str]:
@@ -102,14 +126,15 @@ def _arguments(context: LaunchContext, executable: str) -> list[str]:
            '--log-level', shared['log_level']]
     prefix = _given(context, 'arm_prefix')
     if executable == 'sim_station':
-        nodes = {'sim_station': _given(context, 'robot_type'), 'arm_node': prefix,
+        nodes = {'sim_station': _given(context, 'robot_type'), 'arm_node': prefix | _arm(context),
                  'gripper_node': prefix, **{f'{role}_camera': prefix for role in ROLES}}
         return [*out, '--params-file', str(_file_of(context, nodes))]
-    overrides = {**_sim_time(context),
-                 **(_given(context, 'autostart') if executable != 'recorder_node' else {}),
-                 **(prefix if executable in PREFIXED else {})}
+    overrides: dict[str, object] = {
+        **_sim_time(context),
+        **(_given(context, 'autostart') if executable != 'recorder_node' else {}),
+        **(prefix if executable in PREFIXED else {})}
     if executable == 'arm_node':
-        overrides |= _given(context, 'robot_type', 'robot_ip')
+        overrides |= _given(context, 'robot_type', 'robot_ip') | _arm(context)
     if executable in ('arm_node', 'gripper_node', 'camera_node') and context.launch_configurations[
             'use_fake_hardware'] == 'true':
         overrides['use_fake_hardware'] = 'true'
@@ -149,6 +174,11 @@ def _nodes(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     session, record = given['session'] == 'true', given['record'] == 'true'
     found = nodes_in(given['params_file'], parts_needed=not session,
                      namespace=given['namespace'])
+    if given['load_gripper'] == 'false':
+        if ('sim_station', 'sim_station') in found:
+            raise ConfigError('load_gripper:=false is for a station whose file has no sim_station:'
+                              ' the simulated station always has its gripper')
+        found = [one for one in found if one[0] != 'gripper_node']
     out = [_node(context, executable, name, _arguments(context, executable))
            for executable, name in found]
     if record and not session:
@@ -190,6 +220,19 @@ def _page(context: LaunchContext) -> list[LaunchDescriptionEntity]:
                            name='console', output='screen')]
 
 
+def _rviz(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    given = context.launch_configurations
+    names = names_in(read_yaml(given['params_file']), given['namespace'])
+    names = replace(names, **_given(context, 'robot_type', 'arm_prefix'))
+    folder = Path(tempfile.mkdtemp(prefix='arena-rviz-'))
+    context.register_event_handler(OnShutdown(
+        on_shutdown=lambda *_: shutil.rmtree(folder, ignore_errors=True)))
+    path = folder / 'station.rviz'
+    path.write_text(rviz_file(names), encoding='utf-8')
+    return [Node(package='rviz2', executable='rviz2', namespace=given['namespace'],
+                 arguments=['-d', str(path)], remappings=REMAPPINGS, output='screen')]
+
+
 def generate_launch_description() -> LaunchDescription:
     """Return the arguments, the station's nodes, the session's, and the page."""
     return LaunchDescription([
@@ -198,5 +241,6 @@ def generate_launch_description() -> LaunchDescription:
                                condition=IfCondition(LaunchConfiguration('use_mock_hardware'))),
         OpaqueFunction(function=_nodes),
         OpaqueFunction(function=_session),
+        OpaqueFunction(function=_rviz, condition=IfCondition(LaunchConfiguration('use_rviz'))),
         OpaqueFunction(function=_page, condition=IfCondition(LaunchConfiguration('console'))),
     ])

@@ -1,15 +1,22 @@
 """
 Replay an episode's messages, or query a policy again with its recorded observations.
 
-Messages go to the recorded topic names below /replay, never to the live ones. --remaps prints the
-same for another player: ros2 bag play DIR --remap $(arena replay DIR --remaps). With --policy
+Messages go to the recorded topic names below /replay, never to the live ones; the options are
+those of `ros2 bag play`. Space pauses and goes on, n plays the next message. --remaps prints the
+names for another player: ros2 bag play DIR --remap $(arena replay DIR --remaps). With --policy
 nothing is published: each recorded inference is repeated, and a table and a plot show how much the
 new actions differ from the recorded ones.
 """
 
 import argparse
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+
+from arena_robot.cli.terminal_keys import single_keys
 
 VERB = 'replay'
 HELP = 'replay an episode below /replay, or query a policy again with its observations'
@@ -23,6 +30,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='begin this many seconds into the episode')
     parser.add_argument('--topics', nargs='+', default=['.*'], metavar='REGEX',
                         help='whole names of the topics to play, as regular expressions')
+    parser.add_argument('--loop', action='store_true', help='begin again at the end')
+    parser.add_argument('--start-paused', action='store_true',
+                        help='begin paused: the space bar, or the service ~/resume, goes on')
+    parser.add_argument('--clock', type=float, nargs='?', const=40.0, default=0.0, metavar='HZ',
+                        help='publish the recorded time on /clock (default 40 Hz)')
+    parser.add_argument('--remap', nargs='+', default=[], metavar='/OLD:=/NEW',
+                        help='publish a topic under this name; one in use is refused')
+    parser.add_argument('--qos-profile-overrides-path', default='', metavar='FILE',
+                        help='QoS profiles by recorded topic, as ros2 bag takes')
     parser.add_argument('--step', action='store_true', help='wait for Enter before each step')
     parser.add_argument('--prefix', default='replay', help='first part of the published names')
     parser.add_argument('--wait', type=float, default=2.0, metavar='S',
@@ -48,21 +64,53 @@ def run(args: argparse.Namespace) -> int:
 
 def _play(bag: Any, args: argparse.Namespace) -> int:
     from arena_robot.nodes.replay.node import replay
-    from arena_robot.recording.bag.playback import Playing
+    from arena_robot.nodes.replay.params import ReplayParams
+    from arena_robot.recording.bag.pausing import PausablePace
 
-    prefix = args.prefix.strip('/')
-    done = replay(bag, Playing(args.rate, args.start, tuple(args.topics)), prefix, args.wait,
-                  _asking(bag) if args.step else None)
+    params = ReplayParams(
+        rate=args.rate, start=args.start, topics=tuple(args.topics), prefix=args.prefix,
+        remap=tuple(args.remap), loop=args.loop, start_paused=args.start_paused,
+        clock=args.clock, qos_profile_overrides_path=args.qos_profile_overrides_path,
+        wait=args.wait)
+    names, pace = params.names(), PausablePace(args.start_paused)
+    with nullcontext() if args.step else pausing_keys(pace):
+        done = replay(bag, params, _asking(bag) if args.step else None, pace)
     for line in done.left_out:
         print(f'left out: {line}')
     if not done.everyone_listened:
         print('not every topic had a subscriber when it began')
     for name, count in sorted(done.report.counts.items()):
-        print(f'  {count:7d}  /{prefix}{name}')
+        print(f'  {count:7d}  {names.of(name)}')
     late = done.report.late_ms
     print(f'{sum(done.report.counts.values())} messages; late: median {late(50):.2f} ms, '
           f'p99 {late(99):.2f} ms, most {late(100):.2f} ms')
     return 0
+
+
+@contextmanager
+def pausing_keys(pace: Any) -> Iterator[None]:
+    """Pause and go on by the space bar, play one message by n, where there is a terminal."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    over = threading.Event()
+
+    def read() -> None:
+        while not over.is_set():
+            key = pressed(0.2)
+            if key == ' ':
+                pace.toggle()
+                print('paused' if pace.paused else 'playing', flush=True)
+            elif key == 'n':
+                pace.play_next()
+    with single_keys() as pressed:
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        try:
+            yield
+        finally:
+            over.set()
+            reader.join(1.0)
 
 
 def _asking(bag: Any) -> Any:

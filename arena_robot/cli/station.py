@@ -54,6 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--config', type=Path, metavar='FILE', help='parameter file of a station')
     parser.add_argument('--example', action='store_true',
                         help='print an example of a station file, with comments, and end')
+    parser.add_argument('--rviz', action='store_true',
+                        help="print RViz's file for the station, and end")
+    parser.add_argument('--foxglove', action='store_true',
+                        help="print Foxglove's layout for the station, and end")
     parser.add_argument('--sim', action='store_true',
                         help='the simulated station (the default without --config)')
     parser.add_argument('--namespace', default='', help='namespace of all nodes, such as left')
@@ -91,6 +95,8 @@ def run(args: argparse.Namespace) -> int:
     path = args.config or config_file(SIM_CONFIG)
     if not path.is_file():
         raise ConfigError(f'no station file {path}')
+    if args.rviz or args.foxglove:
+        return print_view(args, path)
     nodes = nodes_in(path, parts_needed=not args.session, namespace=args.namespace)
     simulated = [executable for executable, _ in nodes] == ['sim_station']
     check_options(args, path, simulated)
@@ -100,6 +106,15 @@ def run(args: argparse.Namespace) -> int:
     if simulated:
         return run_sim(args, path, shared)
     return supervise(parts(args, nodes, shared), not args.no_respawn)
+
+
+def print_view(args: argparse.Namespace, path: Path) -> int:
+    """Print the file of RViz or Foxglove with the names of the station in ``path``."""
+    from arena_robot.core.config import read_yaml
+    from arena_robot.nodes.view_files import foxglove_file, names_in, rviz_file
+    names = names_in(read_yaml(path), args.namespace)
+    print((rviz_file if args.rviz else foxglove_file)(names), end='')
+    return 0
 
 
 def check_options(args: argparse.Namespace, path: Path, simulated: bool) -> None:

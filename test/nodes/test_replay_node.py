@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -10,13 +11,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rclpy.node import Node
+from rclpy.qos import QoSReliabilityPolicy
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64
+from std_srvs.srv import Trigger
 
 from arena_robot.cli.main import main
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import ConfigError
+from arena_robot.nodes import qos
+from arena_robot.nodes.calls import ServiceClients
+from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.executables import MODULES
 from arena_robot.nodes.recorder.topics import Choice, TopicSubscriptions
-from arena_robot.nodes.replay.node import ReplayPublisher
+from arena_robot.nodes.replay.publisher import ReplayNames, ReplayPublisher, remap_rules
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.options import ServeOptions
@@ -106,14 +115,87 @@ def test_the_executable_says_what_it_lacks():
 @pytest.mark.parametrize('prefix', ['', '/', '//'])
 def test_nothing_is_ever_played_onto_live_topics(spin, prefix):
     with pytest.raises(ConfigError, match='needs a prefix'):
-        ReplayPublisher(None, [], prefix)
+        ReplayNames(prefix)
 
 
 def test_unknown_types_are_left_out_and_named(spin):
     node = Node('poor', context=spin.context)
-    publisher = ReplayPublisher(node, [Topic('/x', 'nobody_msgs/msg/Thing')])
+    publisher = ReplayPublisher(node, [Topic('/x', 'nobody_msgs/msg/Thing')], ReplayNames())
     node.destroy_node()
     assert 'install nobody_msgs' in publisher.left_out[0]
+
+
+@pytest.mark.parametrize('rule', ['joint_states:=/x', '/joint_states', '/joint_states:=x',
+                                  '/joint_states:=/'])
+def test_a_remap_has_two_whole_names(rule):
+    with pytest.raises(ConfigError, match='a remap is'):
+        remap_rules([rule])
+
+
+def test_a_remap_never_reaches_a_running_node(spin, recorded):
+    """Neither a topic of its own nor one that it publishes elsewhere."""
+    live = Node('arm_node', namespace='live_remap', context=spin.context)
+    live.create_subscription(Float64, '~/target', lambda m: None, 1)
+    live.create_publisher(JointState, 'joint_states', 1)
+    try:
+        for target in ('/live_remap/arm_node/target', '/live_remap/joint_states'):
+            done = subprocess.run(
+                [sys.executable, '-m', MODULES['replay_node'], '--ros-args', '-p',
+                 f'folder:={recorded}', '-p', f"remap:=['/joint_states:={target}']"],
+                timeout=60, capture_output=True, text=True, check=False)
+            assert done.returncode == 2, done.stderr
+            assert f'{target} is in use by /live_remap/arm_node' in done.stderr
+    finally:
+        live.destroy_node()
+
+
+class Clocks:
+    """The recorded time that a replay publishes."""
+
+    def __init__(self, node):
+        self.stamps = []
+        self.subscription = qos.subscription(
+            node, Clock, '/clock', lambda m: self.stamps.append(stamp_of(m.clock)))
+
+
+def test_a_replay_pauses_loops_and_keeps_the_recorded_time(spin, recorded, processes, tmp_path):
+    name = f'player_{uuid.uuid4().hex[:6]}'
+    overrides = tmp_path / 'qos.yaml'
+    overrides.write_text('/joint_states: {reliability: best_effort, depth: 3}\n')
+    node = Node('watcher', context=spin.context)
+    heard, clocks = [], Clocks(node)
+    qos.subscription(node, JointState, f'/{name}/joints', heard.append)
+    spin.add(node, threads=1)
+    calls = ServiceClients(node, name, {'resume': Trigger, 'pause': Trigger, 'play_next': Trigger})
+    play = processes(
+        '-m', MODULES['replay_node'], '--ros-args', '-r', f'__node:={name}',
+        *(word for one in (f'folder:={recorded}', 'start_paused:=true', 'loop:=true', 'rate:=10.0',
+                           'clock:=100.0', f"remap:=['/joint_states:=/{name}/joints']",
+                           f'qos_profile_overrides_path:={overrides}', 'wait:=0.0',
+                           "topics:=['/joint_states']") for word in ('-p', one)))
+
+    def until(look):
+        end_s = time.monotonic() + 20.0
+        while not look():
+            assert time.monotonic() < end_s, play.log
+            time.sleep(0.01)
+    with BagReader(recorded) as bag:
+        first_ns, last_ns = bag.metadata.start_ns, bag.metadata.start_ns + bag.metadata.duration_ns
+        count = sum(1 for _ in bag.messages(['/joint_states']))
+    until(lambda: len(clocks.stamps) > 20)
+    assert not heard
+    assert set(clocks.stamps) == {first_ns}
+    calls.call('play_next', Trigger.Request(), 10.0)
+    until(lambda: len(heard) == 1)
+    calls.call('resume', Trigger.Request(), 10.0)
+    until(lambda: len(heard) > 2 * count)
+    assert first_ns <= min(clocks.stamps) <= max(clocks.stamps) <= last_ns + 200_000_000
+    calls.call('pause', Trigger.Request(), 10.0)
+    info = node.get_publishers_info_by_topic(f'/{name}/joints')[0].qos_profile
+    assert info.reliability is QoSReliabilityPolicy.BEST_EFFORT
+    code, took_s = play.end()
+    assert code == 0, play.log
+    assert took_s < 5.0
 
 
 class Still:

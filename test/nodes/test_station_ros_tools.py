@@ -112,11 +112,54 @@ def test_the_gripper_takes_the_real_action(station):
     assert 'Goal finished with status: SUCCEEDED' in said
 
 
+def test_the_gripper_takes_jazzys_action_where_the_file_says_so(tmp_path):
+    name = f'lab_{uuid.uuid4().hex[:6]}'
+    path = tmp_path / 'lab.yaml'
+    path.write_text('/**/gripper_node: {ros__parameters: {gripper_action: '
+                    'ParallelGripperCommand}}\n')
+    launched = Launched('station.launch.py', f'namespace:={name}', f'params_file:={path}')
+    try:
+        launched.until(lambda: 'ParallelGripperCommand' in run(
+            'action', 'info', '-t', f'/{name}/gripper_node/gripper_cmd')[1])
+        for goal, word in (('{command: {position: [0.4]}}', 'SUCCEEDED'),
+                           ('{command: {name: [elbow], position: [0.4]}}', 'ABORTED')):
+            code, said = run('action', 'send_goal', '--feedback',
+                             f'/{name}/gripper_node/gripper_cmd',
+                             'control_msgs/action/ParallelGripperCommand', goal)
+            assert code == 0, said
+            assert f'Goal finished with status: {word}' in said
+            assert ('robotiq_85_left_knuckle_joint' in said) or word == 'ABORTED'
+    finally:
+        said = launched.end()
+    assert 'of elbow' in said
+
+
 @pytest.mark.parametrize('file', ['station.launch.py', 'session.launch.py'])
 def test_an_unknown_launch_argument_is_refused(file):
     code, said = run('launch', str(LAUNCH / file), 'namspace:=left')
     assert code != 0
     assert "unknown launch argument 'namspace'" in said
+
+
+def test_arguments_reach_the_nodes_that_they_are_for(tmp_path):
+    name = f'lab_{uuid.uuid4().hex[:6]}'
+    path = tmp_path / 'lab.yaml'
+    path.write_text('/**/arm_node: {ros__parameters: {robot_type: fr3}}\n'
+                    '/**/gripper_node: {ros__parameters: {}}\n')
+    launched = Launched('station.launch.py', f'namespace:={name}', f'params_file:={path}',
+                        'load_gripper:=false', 'joint_state_rate:=200', 'arm_prefix:=left',
+                        'ee_frame:=left_fr3_link8')
+    try:
+        said = run('topic', 'echo', '--once', '--full-length', '--no-daemon',
+                   '--qos-durability', 'transient_local', '--qos-reliability', 'reliable',
+                   f'/{name}/robot_description', 'std_msgs/msg/String')[1]
+        assert 'left_fr3_link8' in said
+        assert 'robotiq' not in said
+        rate = run('param', 'get', '--no-daemon', f'/{name}/arm_node', 'joint_state_rate')[1]
+        assert '200.0' in rate
+        assert f'/{name}/gripper_node' not in run('node', 'list', '--no-daemon')[1]
+    finally:
+        launched.end()
 
 
 def test_a_configuration_error_is_not_repeated(tmp_path):

@@ -1,6 +1,5 @@
 """Lifecycle node of a Robotiq 2F-85."""
 
-import importlib
 import math
 import sys
 import time
@@ -15,7 +14,6 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
-from arena_msgs.action import GripperCommand as ArenaGripperCommand
 from arena_msgs.msg import GripperState as GripperStateMessage
 from arena_msgs.msg import GripperTarget, PolicyAction
 from arena_robot.core.action import GripperCommand
@@ -24,6 +22,7 @@ from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.base import Gripper, Part
 from arena_robot.nodes import backends, convert, diagnostics, qos
 from arena_robot.nodes.command_stamps import CommandStamps
+from arena_robot.nodes.gripper.actions import GripperAction
 from arena_robot.nodes.gripper.params import GripperParams
 from arena_robot.nodes.gripper.transforms import KnuckleTransform
 from arena_robot.nodes.parameters import Current
@@ -49,6 +48,7 @@ class GripperNode(PartNode[GripperParams]):
         prefix = self.params.arm_prefix
         self.joint = f'{prefix}_{KNUCKLE}' if prefix else KNUCKLE
         self.frame = f'{prefix}_robotiq_85_base_link' if prefix else 'robotiq_85_base_link'
+        self.action = GripperAction(self.params.gripper_action, self.joint)
         self.backend = self.params.chosen_backend
         if not self.has_own_part:
             self._make = backends.choose(self, 'gripper', self.backend)
@@ -81,8 +81,7 @@ class GripperNode(PartNode[GripperParams]):
                                        qos.COMMAND))
         self.trigger('stop', self._stop)
         self.trigger('reactivate_gripper', self._reactivate)
-        kind = _action_type()
-        self.keep(ActionServer(self, kind, '~/gripper_cmd', self._execute,
+        self.keep(ActionServer(self, self.action.type, '~/gripper_cmd', self._execute,
                                callback_group=ReentrantCallbackGroup(),
                                cancel_callback=lambda goal: CancelResponse.ACCEPT))
 
@@ -193,21 +192,18 @@ class GripperNode(PartNode[GripperParams]):
         return 'activated'
 
     def _execute(self, handle: ServerGoalHandle) -> Any:
-        command = handle.request.command
-        result = _action_type().Result()
         stalled = reached = False
+        position = force = 0.0
         try:
             v = self.params
-            wanted = float(command.position)
-            effort = float(command.max_effort)
+            wanted, effort = self.action.asked(handle.request)
             self.send(wanted / v.gripper_closed_position, None,
                       effort / v.max_effort if effort > 0.0 else None)
             stalled, reached = self._follow(handle, wanted, self._goals)
             state = self.gripper.state(1.0)
-            result.position, result.effort = self.knuckle(state.position), self._effort(state)
+            position, force = self.knuckle(state.position), self._effort(state)
         except ArenaError as error:
             self.get_logger().warning(f'gripper_cmd: {error}')
-        result.stalled, result.reached_goal = stalled, reached
         if handle.is_cancel_requested:
             self._stop()
             handle.canceled()
@@ -215,7 +211,7 @@ class GripperNode(PartNode[GripperParams]):
             handle.succeed()
         else:
             handle.abort()
-        return result
+        return self.action.result(position, force, stalled, reached)
 
     def _follow(self, handle: ServerGoalHandle, wanted: float, mine: int) -> tuple[bool, bool]:
         """Wait for the end of a goal; return whether it stalled and whether it was reached."""
@@ -230,9 +226,8 @@ class GripperNode(PartNode[GripperParams]):
             reached = abs(at - wanted) <= v.goal_tolerance
             still_s = (clock.steady_ns() - moved_ns) * 1e-9
             stalled = state.object_status in GRIPPED and still_s >= v.stall_timeout
-            feedback = _action_type().Feedback(position=at, effort=self._effort(state),
-                                               stalled=stalled, reached_goal=reached)
-            handle.publish_feedback(feedback)
+            handle.publish_feedback(
+                self.action.feedback(at, self._effort(state), stalled, reached))
             if reached or stalled or handle.is_cancel_requested or self._goals != mine:
                 return stalled, reached
             time.sleep(0.01)
@@ -246,14 +241,6 @@ def _numbers(message: Float64MultiArray) -> list[float]:
         raise SafetyError('~/commands takes position, speed and force, 1 to 3 numbers from 0 to '
                           f'1; found {len(numbers)}')
     return numbers
-
-
-def _action_type() -> Any:
-    """Return control_msgs' GripperCommand where it is installed, else arena_msgs'."""
-    try:
-        return importlib.import_module('control_msgs.action').GripperCommand
-    except ImportError:
-        return ArenaGripperCommand
 
 
 def main(args: Sequence[str] | None = None) -> int:

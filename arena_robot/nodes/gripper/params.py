@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from arena_robot.nodes.gripper.actions import KINDS, SINGLE
 from arena_robot.nodes.parameters import param
 from arena_robot.nodes.part_params import CommandedParams
 from arena_robot.safety.urdf import KNUCKLE_CLOSED
@@ -31,5 +32,8 @@ class GripperParams(CommandedParams):
     allow_stalling: bool = param(True, 'a goal that stops at an object is a success')
     goal_timeout: float = param(
         5.0, 'time after which a goal has failed', 0.1, 60.0, unit='s')
+    gripper_action: str = param(
+        SINGLE, "type of gripper_cmd: Humble's and CRISP's, or that of Jazzy's "
+        'parallel_gripper_action_controller, which needs control_msgs', choices=KINDS)
     policy_action_topic: str = param(
         'arm_node/policy_action', "policy actions; their last number is the gripper's position")

@@ -10,7 +10,7 @@ from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import DOF, EYES, ROLES
 from arena_robot.core.pair import StationInfo
-from arena_robot.nodes.camera.params import STYLES
+from arena_robot.nodes.camera.params import STYLES, eyes_of
 from arena_robot.nodes.parameters import Parameters, param
 from arena_robot.nodes.remote.transports import RAW, TRANSPORTS
 from arena_robot.nodes.station_file import shipped
@@ -86,6 +86,11 @@ def session_config(v: SessionParams) -> SessionConfig:
     if len(v.roles) != len(v.cameras):
         raise ConfigError(f'{len(v.cameras)} cameras need as many roles, found '
                           f'{len(v.roles)}')
+    there = eyes_of(v.topic_style)
+    if not v.eyes or not set(v.eyes) <= set(there):
+        raise ConfigError(f'cameras with topic_style {v.topic_style} have the eyes '
+                          f'{list(there)}, found eyes: {list(v.eyes)}; set eyes: '
+                          f'{list(there)}')
     external = sum(role != 'wrist' for role in v.roles)
     info = StationInfo(v.station, v.robot_type, external,
                        'wrist' in v.roles, len(v.eyes) == 2)

@@ -10,7 +10,7 @@ import queue
 import re
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -23,6 +23,7 @@ from arena_robot.recording.bag.latched import LatchedSet
 from arena_robot.recording.bag.reader import BagReader
 
 _AHEAD = 512
+_LATE = 100_000
 
 
 class Pace(Protocol):
@@ -51,19 +52,24 @@ class SteadyPace:
 
 @dataclass(frozen=True)
 class Playing:
-    """Settings: ``rate`` times the recorded speed, from ``start_s`` on, topics by expression."""
+    """
+    Settings: ``rate`` times the recorded speed, from ``start_s`` on, topics by expression.
+
+    With ``loop`` it begins again at its end, until it is stopped.
+    """
 
     rate: float = 1.0
     start_s: float = 0.0
     topics: tuple[str, ...] = ('.*',)
+    loop: bool = False
 
 
 @dataclass
 class TimingReport:
-    """Messages played by topic, and the lateness of each in nanoseconds."""
+    """Messages played by topic, and the lateness of the newest in nanoseconds."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    late_ns: list[int] = field(default_factory=list)
+    late_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_LATE))
 
     def late_ms(self, percentile: float) -> float:
         """Return a percentile of how late messages were, in milliseconds; 0 without any."""
@@ -84,30 +90,51 @@ def chosen_topics(bag: BagReader, playing: Playing) -> list[Topic]:
 
 def play(bag: BagReader, playing: Playing, publish: Callable[[Message], None],
          wait: Callable[[Message], bool] | None = None, pace: Pace | None = None,
-         stop: threading.Event | None = None) -> TimingReport:
+         stop: threading.Event | None = None,
+         at: Callable[[int, int], None] | None = None) -> TimingReport:
     """
     Pass every message to ``publish`` at its time, and report the timing.
 
     Messages latched before the start are played first. ``wait`` is called before each message and
     may block; when it returns True, the timing continues from there. ``stop`` ends it early.
+    ``at`` is called whenever the relation of recorded time and ``pace`` changes: at which time of
+    the pace it is which recorded time.
     """
     pace, stop = pace or SteadyPace(), stop or threading.Event()
     names = [t.name for t in chosen_topics(bag, playing)]
     report = TimingReport()
+    while True:
+        _play_once(bag, names, playing, _Out(publish, wait, at), pace, stop, report)
+        if not playing.loop or stop.is_set() or not report.counts:
+            return report
+
+
+@dataclass(frozen=True)
+class _Out:
+    publish: Callable[[Message], None]
+    wait: Callable[[Message], bool] | None
+    at: Callable[[int, int], None] | None
+
+
+def _play_once(bag: BagReader, names: Sequence[str], playing: Playing, out: _Out, pace: Pace,
+               stop: threading.Event, report: TimingReport) -> None:
     start_ns = bag.metadata.start_ns + round(playing.start_s * 1e9)
     begin_ns = pace.now_ns()
+    if out.at is not None:
+        out.at(begin_ns, start_ns)
     for message in itertools.chain(_latched_before(bag, names, start_ns),
                                    _ahead(bag.messages(names, start_ns), stop)):
         if stop.is_set():
             break
-        if wait is not None and wait(message):
+        if out.wait is not None and out.wait(message):
             begin_ns = pace.now_ns() - _offset(message, start_ns, playing.rate)
+            if out.at is not None:
+                out.at(begin_ns, start_ns)
         due_ns = begin_ns + _offset(message, start_ns, playing.rate)
         pace.sleep_until_ns(due_ns)
-        publish(message)
+        out.publish(message)
         report.late_ns.append(pace.now_ns() - due_ns)
         report.counts[message.topic] += 1
-    return report
 
 
 def _offset(message: Message, start_ns: int, rate: float) -> int:
