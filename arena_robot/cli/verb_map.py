@@ -12,7 +12,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ('First steps', ('demo', 'doctor', 'help', 'completion')),
     ('At a station: evaluators and lab engineers', ('station', 'session', 'console')),
     ('Recorded episodes', ('episode', 'replay', 'export', 'import')),
-    ('Drivers and policies: their authors', ('driver', 'policy')),
+    ('Drivers and policies: their authors', ('driver', 'emulate', 'policy')),
     ('The arena: its maintainers', ('server', 'admin', 'results')),
     ('Results: everybody', ('rank', 'rank-eval', 'vote', 'game', 'verify', 'correct', 'audit',
                              'judge', 'skill')),

@@ -38,6 +38,7 @@ DRIVERS: dict[str, Table[DriverClass]] = {
     'gripper': _table('gripper', {
         'sim': 'arena_robot.drivers.sim.gripper:SimGripper',
         'replay': 'arena_robot.drivers.replay:ReplayGripper',
+        'robotiq': 'arena_robot.drivers.robotiq.gripper:RobotiqGripper',
     }),
     'camera': _table('camera', {
         'sim': 'arena_robot.drivers.sim.camera:SimCamera',

@@ -13,7 +13,8 @@ class PartParams(Parameters):
         True, 'configure and activate at start, and again after a failure', live=True)
     diagnostic_period: float = param(
         1.0, 'time between two reports on /diagnostics', 0.1, 60.0, unit='s')
-    backend: str = param('sim', 'driver of the part: sim, replay, an installed one, module:Class')
+    backend: str = param(
+        'sim', 'driver of the part: sim, replay, robotiq, an installed one, module:Class')
     use_fake_hardware: bool = param(False, 'use the backend sim instead of backend')
 
     @property

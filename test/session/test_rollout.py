@@ -17,7 +17,7 @@ from arena_robot.policy.base import PolicySpec
 from arena_robot.safety.action_spaces import TARGETS
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.robots import PANDA
-from arena_robot.session.loop.parts import Parts, move_to_reset
+from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequest
 
 
@@ -219,39 +219,6 @@ def test_stop_before_the_first_step():
     bench.rollout.stop()
     assert bench.rollout.run().steps == 0
     assert not any(kind == 'q' for kind, _ in bench.arm.log)
-
-
-def test_the_arm_goes_to_its_reset_pose():
-    bench = Bench()
-    move_to_reset(bench.parts, bench.clock)
-    kind, goal = bench.arm.log[0]
-    assert kind == 'move'
-    np.testing.assert_allclose(goal, [0, -np.pi / 5, 0, -4 * np.pi / 5, 0, 3 * np.pi / 5, 0])
-    assert bench.gripper.log == [0.0]
-
-
-def test_an_arm_close_to_its_reset_pose_is_moved_to_it_all_the_same():
-    bench = Bench()
-    goal = np.array([0, -np.pi / 5, 0, -4 * np.pi / 5, 0, 3 * np.pi / 5, 0])
-    bench.arm.q = goal + 0.04
-    begin_ns = bench.clock.steady_ns()
-
-    def arrives_in_the_end():
-        if bench.clock.steady_ns() - begin_ns >= 1_900_000_000:
-            bench.arm.q = goal
-        return FakeArm.state(bench.arm)
-    bench.arm.move_to = lambda q, duration_s=None: 2.0
-    bench.arm.state = lambda max_age_s=0.1: arrives_in_the_end()
-    move_to_reset(bench.parts, bench.clock)
-    np.testing.assert_allclose(bench.arm.q, goal)
-
-
-def test_an_arm_that_is_held_back_is_told():
-    bench = Bench()
-    bench.arm.move_to = lambda q, duration_s=None: 1.0
-    with pytest.raises(DriverError, match='did not reach its reset pose'):
-        move_to_reset(bench.parts, bench.clock)
-    assert bench.arm.log[-1][0] == 'stop'
 
 
 class FreeCamera(FakeCamera):

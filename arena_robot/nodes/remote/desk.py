@@ -66,10 +66,10 @@ class RemoteDesk:
         self._spin = Spin()
         self._token = ''
         self._changed = threading.Condition()
-        self._state: DeskState | None = None
+        self._state, self._known = DeskState(), False
         self._run: RunView | None = None
         self._first_ns = 0
-        self._pictures = Pictures(lambda: self._newest().state.running)
+        self._pictures = Pictures(lambda: self._state.state.running)
         self.oracle: dict[str, float | str] = {}
         self._over = threading.Event()
         self._watcher: threading.Thread | None = None
@@ -91,7 +91,7 @@ class RemoteDesk:
         self.hear(StepRecord, f'{self._session}/step', self._on_step)
         self._spin.add(node, threads=1)
         with self._changed:
-            if not self._changed.wait_for(lambda: self._state is not None, self._patience_s):
+            if not self._changed.wait_for(lambda: self._known, self._patience_s):
                 self.close()
                 raise NotConnected(f"no session node '{self._session}' answers; start one in this "
                                    'ROS domain and namespace: `arena station --session`')
@@ -118,11 +118,8 @@ class RemoteDesk:
         """Return the newest state. Raises NotConnected once the session node has ended."""
         if self._presence.gone_s() > GONE_S:
             raise NotConnected(f"the session node '{self._session}' has ended; start it again: "
-                               '`arena station --session`. The session goes on where it stood')
-        return self._newest()
-
-    def _newest(self) -> DeskState:
-        return self._state or DeskState()
+                               '`arena station --session`. The session is continued')
+        return self._state
 
     def wait_change(self, seen: DeskState, timeout_s: float) -> DeskState:
         """Return the state once it is not ``seen`` any more, or after ``timeout_s``."""
@@ -132,7 +129,7 @@ class RemoteDesk:
 
     def running(self) -> RunView | None:
         """Return the state of the running rollout, None when none runs."""
-        return self._run if self._newest().state.running else None
+        return self._run if self._state.state.running else None
 
     def today(self) -> list[DeskState]:
         """Return today's sessions, newest first."""
@@ -285,7 +282,7 @@ class RemoteDesk:
 
     def _on_state(self, message: SessionState) -> None:
         with self._changed:
-            self._state = desk_state(message)
+            self._state, self._known = desk_state(message), True
             self._changed.notify_all()
 
     def _on_episode(self, message: EpisodeInfo) -> None:
