@@ -40,8 +40,9 @@ test-demo: setup  ## interrupt a demonstration five times and check that it stil
 	@ARENA_TEST_DEMO=1 MUJOCO_GL=egl ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST \
 	$(PY) -m pytest --timeout=900 test/demo/test_demo.py
 
-walks: setup  ## run the commands of the pages as a first-time reader does, in empty folders
-	@ARENA_TEST_WALKS=1 $(PY) -m pytest --timeout=600 $(ARGS) test/cli/test_walks.py
+walks: setup  ## sessions as people do them: from the pages alone, and with parts that fail
+	@ARENA_TEST_WALKS=1 $(PY) -m pytest --timeout=600 $(ARGS) test/cli/test_walks.py \
+		test/web/test_console_faults.py
 
 attack: setup  ## odd inputs at every border, on this machine only; ARGS='--inputs 500': shorter
 	@$(PY) test/attack/campaign.py $(ARGS)

@@ -6,6 +6,8 @@ came to rest. The bound is generous, for a busy machine; bench/bench_stop.py mea
 """
 
 import os
+import signal
+import subprocess
 import threading
 import time
 from collections import deque
@@ -13,6 +15,7 @@ from collections import deque
 import pytest
 from console_rig import Page as Pressing
 from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
 
 pytest.importorskip('arena_msgs', reason='arena_msgs is not built: make setup')
 
@@ -51,10 +54,12 @@ def desk(tmp_path):
 class Page:
     def __init__(self, browser, url):
         self.browser = browser
-        made = browser.execute_cdp_cmd('Page.addScriptToEvaluateOnNewDocument',
-                                       {'source': WATCH})
+        self.watch = browser.execute_cdp_cmd('Page.addScriptToEvaluateOnNewDocument',
+                                             {'source': WATCH})
         browser.get(url)
-        browser.execute_cdp_cmd('Page.removeScriptToEvaluateOnNewDocument', made)
+
+    def leave(self):
+        self.browser.execute_cdp_cmd('Page.removeScriptToEvaluateOnNewDocument', self.watch)
 
     def find(self, css):
         return self.browser.find_element('css selector', css)
@@ -141,6 +146,7 @@ def page(browser, desk):
         page = Page(browser, server.url)
         page.arm = Arm(desk)
         yield page
+        page.leave()
 
 
 def test_a_session_by_hand(page, desk):
@@ -178,12 +184,15 @@ def run_a(page, desk):
     page.press()
     page.state('pair')
     assert len(page.find('#commitment').text) == 64
+    nothing_happens_on_enter(page, desk)
     page.every_way()
     page.press()
     page.state('start photo')
     page.every_way()
+    nothing_happens_on_enter(page, desk)
     page.until(lambda: page.find('figure .live').get_attribute('src'), 'no live view')
-    page.press()
+    page.until(lambda: page.find('#primary').is_enabled(), 'locked')
+    ActionChains(page.browser, duration=0).double_click(page.find('#primary')).perform()
     page.state('A runs')
     page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
     time.sleep(1.5)
@@ -194,11 +203,46 @@ def run_a(page, desk):
     page.press('#invalidate')
     page.every_way()
     page.press('#no')
+    nothing_typed_is_lost(page, desk)
+
+
+def nothing_happens_on_enter(page, desk):
+    """Press Enter where the focus fell: the arm does not move, the session does not go on."""
+    before = desk.state()
+    for _ in range(3):
+        ActionChains(page.browser).send_keys(Keys.ENTER).perform()
+        assert desk.wait_change(before, 0.1) == before
+
+
+def nothing_typed_is_lost(page, desk):
+    """Half a sentence is there after a reload and in a second tab; cleared text stays cleared."""
+    browser, url = page.browser, page.browser.current_url
+    page.type('#notes', 'A was slo')
+    browser.refresh()
+    page.until(lambda: page.find('#notes').get_attribute('value') == 'A was slo', 'reload')
+    page.until(lambda: desk.state().draft.notes_a == 'A was slo', 'not at the station')
+    first = browser.current_window_handle
+    browser.switch_to.new_window('tab')
+    browser.get(url)
+    page.until(lambda: page.find('#notes').get_attribute('value') == 'A was slo', 'second tab')
+    page.press('#seat')
+    page.until(lambda: page.find('#ask').is_displayed(), 'takes over without a question')
+    page.find('#stop').click()
+    page.until(lambda: 'at rest: confirmed' in page.find('#stopped').text, 'beside the question')
+    browser.close()
+    browser.switch_to.window(first)
+    page.until(lambda: 'you are' in page.find('#seat').text, 'not in control')
+    page.find('#notes').send_keys(Keys.CONTROL, 'a', Keys.NULL, Keys.BACKSPACE)
+    browser.refresh()
+    page.until(lambda: desk.state().draft.notes_a == '', 'the station keeps the old text')
+    page.until(lambda: 'you are' in page.find('#seat').text, 'not in control')
+    page.until(lambda: page.find('#notes').get_attribute('value') == '', 'not cleared')
 
 
 def run_a_again(page, desk):
     page.browser.execute_script("document.getElementById('mistake').scrollIntoView()")
     page.press('#mistake')
+    page.every_way()
     page.type('#answer', 'the cube lay outside of the circle')
     page.press('#yes')
     page.state('reset')
@@ -232,11 +276,39 @@ def run_b(page, desk):
         page.press('#yes')
     page.state('B runs')
     page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
+    run_b_again(page, desk)
     assert page.stop('key') < AT_REST_S
     page.state('score B')
     page.every_way()
     assert desk.state().slots[1].end == 'stopped'
     page.press('[data-mark="25"]')
+
+
+def run_b_again(page, desk):
+    """The recorder is killed: the main way is to run B again, and nobody is named."""
+    recorder = subprocess.run(['pgrep', '-P', str(os.getpid()), '-f', 'recorder_node'],
+                              capture_output=True, text=True, check=True)
+    os.kill(int(recorder.stdout.split()[0]), signal.SIGKILL)
+    page.state('score B')
+    page.until(lambda: page.find('#primary').text.startswith('Run B again'), 'scored')
+    assert not [name for name in ('random-walk', 'frozen') if name in page.find('body').text]
+    page.press()
+    page.state('reset')
+    page.until(lambda: begun(page, 'B'), 'B does not run again')
+    page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
+    assert [one.reruns for one in desk.state().slots] == [1, 1]
+
+
+def begun(page, slot):
+    """Press the main button, also again: a part that was started just now is not there yet."""
+    if page.find('#state').text == f'{slot} RUNS':
+        return True
+    for css in ('#yes', '#primary'):
+        button = page.find(css)
+        if button.is_displayed() and button.is_enabled():
+            button.click()
+            break
+    return False
 
 
 def give_the_verdict(page):
@@ -270,7 +342,8 @@ def see_the_reveal(page, desk):
     page.every_way()
     kept = read_session(desk.data / 'sessions' / state.session_id)
     assert [(one.slot, one.cause, one.reason, one.folder) for one in kept.reruns] == [
-        ('A', 'mistake', 'the cube lay outside of the circle', 'A_earlier')]
+        ('A', 'mistake', 'the cube lay outside of the circle', 'A_earlier'),
+        ('B', 'fault', '', 'B_earlier')]
     assert list((desk.data / 'sessions' / state.session_id / 'A_earlier').glob('*.mcap'))
     page.find('#history summary').click()
     page.until(lambda: TASK in page.find('#today').text, 'no history')
@@ -294,3 +367,4 @@ def test_warnings_are_shown(browser):
                              moved_cameras=('left',))
         page.until(lambda: page.find('#moved').text.startswith('The left camera seems to have'),
                    'no word of the camera')
+        page.leave()
