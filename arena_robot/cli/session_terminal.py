@@ -244,7 +244,7 @@ class Terminal:
         elif answer == 'p':
             self._judge(seen)
         elif answer == 'i':
-            self._desk.press(Button.INVALIDATE, self._ask('Why shall it not count?'))
+            self._desk.press(Button.INVALIDATE, self._ask('Why should it not count?'))
         elif answer == 'v':
             self._desk.press(Button.REVALIDATE)
 

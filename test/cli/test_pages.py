@@ -89,7 +89,8 @@ RIDDLES = ('is not well', 'did A come', 'how the code is cut', 'goes on where it
 def shown():
     """Return the texts that people read: pages, the evaluator's page, messages."""
     found = {path: path.read_text(encoding='utf-8') for path in (
-        *PAGES, *sorted((ROOT / 'arena_robot').rglob('*.html')))}
+        *PAGES, *sorted((ROOT / 'arena_robot').rglob('*.html')),
+        *sorted((ROOT / 'arena_robot').rglob('*.js')))}
     for path in sorted((ROOT / 'arena_robot').rglob('*.py')):
         strings = [node.value for node in ast.walk(ast.parse(path.read_text(encoding='utf-8')))
                    if isinstance(node, ast.Constant) and isinstance(node.value, str)]

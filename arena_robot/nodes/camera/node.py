@@ -69,7 +69,7 @@ class CameraNode(PartNode[CameraParams]):
         self.camera = cast(Camera, self.part)
         wanted = self.params.serial_number
         if wanted and wanted != self.camera.serial:
-            raise NotConnected(f"the {self.role} camera shall have serial number '{wanted}', "
+            raise NotConnected(f"the {self.role} camera should have serial number '{wanted}', "
                                f"found '{self.camera.serial}'")
         self.rate = diagnostics.Rate(self.params.pub_frame_rate)
         self.dropped = 0

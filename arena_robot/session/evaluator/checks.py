@@ -39,7 +39,7 @@ def instruction_problem(text: str) -> str:
     """Return why ``text`` is not a valid instruction, as a sentence, or an empty string."""
     words = tidy(text)
     if not words:
-        return f"type what the robot shall do, such as '{EXAMPLES[0]}'"
+        return f"type what the robot should do, such as '{EXAMPLES[0]}'"
     if len(words) > MAX_INSTRUCTION:
         return f'an instruction has at most {MAX_INSTRUCTION} characters, this has {len(words)}'
     if len(re.findall(r'\w+', words)) < 2:
@@ -127,10 +127,10 @@ def check_slot(word: str) -> Slot:
 
 
 def check_reason(text: str) -> str:
-    """Return the tidied reason why a session shall not count; SessionError when it is empty."""
+    """Return the tidied reason why a session should not count; SessionError when it is empty."""
     words = text.strip()
     if not words:
-        raise SessionError('say why the session shall not count')
+        raise SessionError('say why the session should not count')
     return words
 
 

@@ -37,7 +37,7 @@ def notice(session: KeptSession) -> str:
         steps = session.record.slots[slot].steps
         return (f'The station was interrupted while {slot.value} was running. The arm was '
                 f'stopped after about {steps} steps; what was recorded is kept. Score what you '
-                'saw, or say that the session shall not count.')
+                'saw, or say that the session should not count.')
     damaged = session.record.notice if DAMAGED in session.record.notice else ''
     kept = damaged or 'Nothing that was entered is lost.'
     return f"The station was interrupted. {kept} {_WHERE.get(session.state, '')}".strip()

@@ -42,7 +42,7 @@ def check_rerun(slot: Slot, rollout: SessionSlot, earlier: Iterable[Rerun],
     if cause is None:
         raise SessionError(
             f'{slot.value} cannot be run again: at most {MAX_RERUNS} times, {MAX_MISTAKES} of '
-            'them for a mistake of yours. Score what you saw, or say that the session shall not '
+            'them for a mistake of yours. Score what you saw, or say that the session should not '
             'count')
     if cause is RerunCause.MISTAKE and len(words) < MIN_REASON_CHARS:
         raise SessionError(

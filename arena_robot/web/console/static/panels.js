@@ -20,8 +20,8 @@ function leaving(state, use) {
   if (VALIDITY.includes(state.state) && state.verdict.valid) {
     const kept = questionKeeper(state, 'invalidate', state.draft.invalid_reason,
       (now) => post('draft', {invalid_reason: now}));
-    nodes.push(asking('invalidate', 'This session shall not count…', use,
-      'Why shall this session not count?', {words: true, yes: 'Does not count', ...kept,
+    nodes.push(asking('invalidate', 'This session should not count…', use,
+      'Why should this session not count?', {words: true, yes: 'Do not count it', ...kept,
         holds: (now) => VALIDITY.includes(now.state)}, 'invalidate'));
   }
   if (!OVER.includes(state.state)) {
