@@ -8,6 +8,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
 BODY_S = 20.0    # until the whole body of a request is here
@@ -86,6 +87,12 @@ def _in_time(send: Send) -> Send:
     return sending
 
 
+def _host_of(connection: object) -> str:
+    if isinstance(connection, H11Protocol | WebSocketsSansIOProtocol) and connection.client:
+        return connection.client[0]
+    return ''
+
+
 def bounded_http(per_address: int, handshake_s: float) -> type[H11Protocol]:
     """
     Return uvicorn's HTTP protocol with bounds on connections.
@@ -101,9 +108,8 @@ def bounded_http(per_address: int, handshake_s: float) -> type[H11Protocol]:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            host = self.client[0] if self.client else ''
-            if sum(one.client is not None and one.client[0] == host
-                   for one in self.connections) > per_address:
+            host = _host_of(self)
+            if sum(_host_of(one) == host for one in self.connections) > per_address:
                 transport.abort()
                 return
             self._look_later(handshake_s)
