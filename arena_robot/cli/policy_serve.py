@@ -28,7 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='address to listen on; 0.0.0.0 for every one (default %(default)s)')
     parser.add_argument('--port', type=int, default=8000, help='0 uses a free one (default 8000)')
     parser.add_argument('--token', default='', help='bearer token that callers must send')
-    parser.add_argument('--token-file', type=Path, help='file that holds the token')
+    parser.add_argument('--token-file', type=Path,
+                        help='file that holds the token; further lines: older ones, still taken')
     parser.add_argument('--tls-cert', type=Path, help='certificate chain, PEM')
     parser.add_argument('--tls-key', type=Path, help='private key, PEM')
     parser.add_argument('--record', metavar='FOLDER', type=Path,
@@ -45,9 +46,10 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.policy.recording import Recording
 
     logging.basicConfig(level=logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
+    token, *older = _tokens(args)
     options = ServeOptions(
-        host=args.host, port=args.port, token=_token(args), tls_cert=args.tls_cert,
-        tls_key=args.tls_key, parallel=args.parallel)
+        host=args.host, port=args.port, token=token, old_tokens=tuple(older),
+        tls_cert=args.tls_cert, tls_key=args.tls_key, parallel=args.parallel)
     policy = load_policy(args.policy, parse_kwargs(args.kwargs))
     if args.record is not None:
         policy = Recording(policy, args.record)
@@ -67,12 +69,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _token(args: argparse.Namespace) -> str:
+def _tokens(args: argparse.Namespace) -> list[str]:
     from arena_robot.core.errors import ConfigError
 
     if args.token_file is None:
-        return str(args.token)
+        return [str(args.token)]
     try:
-        return str(args.token_file.read_text(encoding='utf-8').strip())
+        found: list[str] = args.token_file.read_text(encoding='utf-8').split()
     except OSError as error:
         raise ConfigError(f'cannot read {args.token_file}: {error.strerror or error}') from error
+    if not found:
+        raise ConfigError(f'{args.token_file} has no token; write one, such as the output of '
+                          'openssl rand -hex 32')
+    return found

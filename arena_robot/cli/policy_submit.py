@@ -10,6 +10,7 @@ Submit, change or retire a policy of yours on an arena server.
 
 import argparse
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena_robot.cli.server_call import add_server_arguments, calls
@@ -29,7 +30,7 @@ LOOK_S = 0.5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument('name')
-    parser.add_argument('address', nargs='?', help='grpc://, grpcs:// or openpi://host:port')
+    parser.add_argument('address', nargs='?', help='grpc://, grpcs://, openpi:// or openpis://host:port')
     parser.add_argument('--description', default='')
     parser.add_argument('--open-source', action='store_true')
     parser.add_argument('--robot', choices=('any', *ROBOTS), default='any')
@@ -38,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--external-cameras', type=int, choices=(0, 1, 2), default=1)
     parser.add_argument('--no-wrist-camera', action='store_true')
     parser.add_argument('--stereo', action='store_true')
+    parser.add_argument('--policy-token-file', type=Path, metavar='FILE',
+                        help='the token that your policy asks for; an empty file: none any more')
     parser.add_argument('--wait', type=float, metavar='S', default=0.0,
                         help='wait until the server has checked it, at most this long')
     how = parser.add_mutually_exclusive_group()
@@ -61,11 +64,21 @@ def run(args: argparse.Namespace) -> int:
             name=args.name, address=args.address, description=args.description,
             open_source=args.open_source, robot=args.robot, action_space=args.action_space,
             external_cameras=args.external_cameras, wrist_camera=not args.no_wrist_camera,
-            stereo=args.stereo))
+            stereo=args.stereo, token=_token(args.policy_token_file)))
     policy = checked(server, policy, args.wait)
     reason = f' ({policy.reason})' if policy.reason else ''
     print(f'{policy.name}: {policy.state}{reason}; follow it with: arena policy mine')
     return int(policy.state == SUSPENDED)
+
+
+def _token(path: Path | None) -> str | None:
+    """Return the first line of a token file; None: the policy keeps the token that it has."""
+    if path is None:
+        return None
+    try:
+        return (path.read_text(encoding='utf-8').split() or [''])[0]
+    except OSError as error:
+        raise ConfigError(f'cannot read {path}: {error.strerror or error}') from error
 
 
 def checked(server: 'Calls', policy: Any, wait_s: float) -> Any:

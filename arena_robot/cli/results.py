@@ -34,13 +34,15 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.server.blobs import Blobs
     from arena_robot.server.config import ServerConfig
     from arena_robot.server.roboarena_csv import export_tables
+    from arena_robot.server.sealing import seal_of
     from arena_robot.server.session_folders import materialise
     from arena_robot.server.store.browse import Browse
     from arena_robot.server.store.database import Database
     from arena_robot.server.uploads import Uploads
 
     config = load(ServerConfig, args.config) if args.config else ServerConfig(data=args.data)
-    with Database(config.database_url()) as database:
+    key = config.key_path()
+    with Database(config.database_url(), seal_of(key) if key.exists() else None) as database:
         for path in export_tables(database, args.output):
             print(path)
         if not args.files:

@@ -1,5 +1,7 @@
 """How to call and how to serve: addresses aside, everything has a safe default."""
 
+import hmac
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,12 +38,18 @@ class CallOptions:
                 f'infer_timeout_s={self.infer_timeout_s}, stream={self.stream})')
 
 
+def is_one_of(sent: str, tokens: Iterable[str]) -> bool:
+    """Tell whether a token is among those accepted, in a time that does not depend on it."""
+    return sum(hmac.compare_digest(sent.encode(), one.encode()) for one in tokens) > 0
+
+
 @dataclass(frozen=True)
 class ServeOptions:
     """
     How a policy is served.
 
-    ``port`` 0 picks a free one. ``token`` is demanded of every caller when it is not empty.
+    ``port`` 0 picks a free one. ``token`` is demanded of every caller when it is not empty;
+    ``old_tokens`` are taken as well, while it is exchanged.
     ``parallel`` calls the policy from several threads at once; the default is one at a time.
     ``workers`` bounds the gRPC calls and streams open at once, ``max_call_s`` a call that comes
     without a deadline.
@@ -50,6 +58,7 @@ class ServeOptions:
     host: str = '127.0.0.1'
     port: int = 0
     token: str = ''
+    old_tokens: tuple[str, ...] = ()
     tls_cert: Path | None = None
     tls_key: Path | None = None
     parallel: bool = False

@@ -15,7 +15,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 # IPv4-compatible, mapped, and NAT64 (well-known and local): the IPv4 address is at their end.
 _CARRIES_IPV4 = tuple(map(ipaddress.IPv6Network, (
     '::/96', '::ffff:0:0/96', '64:ff9b::/96', '64:ff9b:1::/48')))
-SCHEMES = ('grpc', 'grpcs', 'openpi')
+SCHEMES = ('grpc', 'grpcs', 'openpi', 'openpis')
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ def parse(address: str) -> Endpoint:
              or any(mark in address for mark in '?#'))
     if (endpoint.scheme not in SCHEMES or not _HOST.fullmatch(endpoint.host)
             or not endpoint.port or extra):
-        raise DataError(f'a policy address is grpc://host:port, grpcs://host:port or '
-                        f'openpi://host:port, found {address!r:.100}')
+        raise DataError(f'a policy address is grpc://, grpcs://, openpi:// or '
+                        f'openpis://host:port, found {address!r:.100}')
     return endpoint
 
 

@@ -35,6 +35,7 @@ from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.relay import Relay
 from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.results import Results
+from arena_robot.server.sealing import seal_of
 from arena_robot.server.service import ArenaService, ServiceParts
 from arena_robot.server.store import redraws
 from arena_robot.server.store.accounts import Accounts
@@ -80,7 +81,8 @@ class ArenaServer:
         self._runner = threading.Thread(target=self._loop.run_forever, name='grpc', daemon=True)
         self._server: grpc.aio.Server | None = None
         self.counters = Counters()
-        self.database = Database(config.database_url())
+        self._seal = seal_of(config.key_path())
+        self.database = Database(config.database_url(), self._seal)
         self.blobs = Blobs(config.blobs_url())
         self.accounts = Accounts(self.database, clock)
         self.policies = Policies(self.database, clock)
@@ -102,7 +104,7 @@ class ArenaServer:
         self.matching = Matching(
             self.database, clock, config.weights, np.random.default_rng(config.seed),
             self.results.posterior if config.informative else lambda _: None,
-            DrawRules(config.conflicts, config.redraws_per_day))
+            DrawRules(config.conflicts, config.redraws_per_day), self._seal)
         self.pool = Pool(self.policies, conformance, probe, config.allowed_networks,
                          [(config.host, config.port), (config.host, config.site_port)],
                          probation=config.probation_sessions > 0,
@@ -114,7 +116,9 @@ class ArenaServer:
         listening.require_encryption(self.config)
         self.config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.config.data.chmod(0o700)
+        self._seal.load()
         self.database.open()
+        self.sessions.seal_nonces()
         self.blobs.open()
         self.record.open()
         self._runner.start()

@@ -104,7 +104,7 @@ class PolicyRecord:
 
     ``robot`` is ``'any'`` or the only robot it drives. The camera fields are what it needs.
     ``reason`` says why it is suspended or what its last check found; only its owner and the
-    maintainers read it.
+    maintainers read it. With ``has_token`` the relay shows it a token of its own.
     """
 
     id: int
@@ -124,3 +124,4 @@ class PolicyRecord:
     requested: int
     healthy: bool
     checked_ns: int
+    has_token: bool = False

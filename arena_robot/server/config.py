@@ -1,5 +1,6 @@
 """How a server runs: one YAML file, every key with a default that suits a laptop."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,6 +59,7 @@ class ServerConfig:
     """
     ``data`` is the folder of the database, the blobs and the spool unless URLs say otherwise.
 
+    ``key_file`` opens what is sealed in the database, see :meth:`key_path`.
     Beyond this machine it listens with ``tls`` only, unless ``insecure`` says otherwise.
     ``allowed_networks`` are the non-public address ranges in which policies may live.
     ``conflicts`` are the rules of :mod:`arena_robot.server.conflicts` that keep an evaluator from
@@ -72,6 +74,7 @@ class ServerConfig:
     data: Path = Path('arena-data')
     database: str = ''
     blobs: str = ''
+    key_file: Path | None = None
     host: str = '127.0.0.1'
     port: int = 50061
     site_port: int = 8061
@@ -95,6 +98,11 @@ class ServerConfig:
     def database_url(self) -> str:
         """Return the database's SQLAlchemy URL."""
         return self.database or f'sqlite:///{self.data}/arena.db'
+
+    def key_path(self) -> Path:
+        """Return the key file: of ARENA_KEY_FILE, of ``key_file``, or in the data folder."""
+        named = os.environ.get('ARENA_KEY_FILE', '')
+        return Path(named) if named else self.key_file or self.data / 'secrets.key'
 
     def blobs_url(self) -> str:
         """Return the blob store's fsspec URL."""

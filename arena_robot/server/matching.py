@@ -23,8 +23,9 @@ from arena_robot.server.base import (
 )
 from arena_robot.server.categories import categorise
 from arena_robot.server.conflicts import check_rules, conflict
+from arena_robot.server.sealing import Seal, random_seal
 from arena_robot.server.store import redraws
-from arena_robot.server.store.accounts import Accounts
+from arena_robot.server.store.accounts import Accounts, digest
 from arena_robot.server.store.database import Connection, Database
 from arena_robot.server.store.ledger import SPENT, Ledger, NotEnoughCredit, Transfer, book, lock
 from arena_robot.server.store.policies import Policies
@@ -64,8 +65,9 @@ class Matching:
 
     def __init__(self, database: Database, clock: Clock, weights: Weights,
                  rng: np.random.Generator, posterior: PosteriorOf = lambda _: None,
-                 rules: DrawRules = DrawRules()) -> None:
+                 rules: DrawRules = DrawRules(), seal: Seal | None = None) -> None:
         self._rules = rules
+        self._seal = seal or random_seal()
         self._database = database
         self._clock = clock
         self._weights = weights
@@ -173,9 +175,26 @@ class Matching:
             request=request, station_id=station.id, evaluator_id=evaluator.id,
             institution=evaluator.institution, prompt=prompt, policy_a_id=a.id, policy_b_id=b.id,
             nonce=nonce, commitment=commitment(nonce, a.name, b.name),
-            category=categorise(prompt), token_a=_token(), token_b=_token(),
-            repeats=repeats or None,
+            category=categorise(prompt), token_a=self._token(request, 'A'),
+            token_b=self._token(request, 'B'), repeats=repeats or None,
             probation=PolicyState.PROBATION in (a.state, b.state))
+
+    def tokens(self, session: SessionRow) -> tuple[str, str]:
+        """
+        Return the tokens of a session's slots; they are derived anew, only digests are kept.
+
+        Conflict when the key that they were made with is gone.
+        """
+        found = [next((token for token in self._seal.derived(f'{session.request}:{slot}')
+                       if digest(token) == kept), '')
+                 for slot, kept in (('A', session.token_a), ('B', session.token_b))]
+        if not all(found):
+            raise Conflict(f'the tokens of session {session.id} were made with another key; abort '
+                           'it and start a new one')
+        return found[0], found[1]
+
+    def _token(self, request: str, slot: str) -> str:
+        return next(self._seal.derived(f'{request}:{slot}'))
 
     def _charge(self, connection: Connection, session_id: str, slot: str,
                 policy: PolicyRecord) -> None:
@@ -210,6 +229,3 @@ def checked_prompt(prompt: str) -> str:
                         f'found {len(text)}')
     return text
 
-
-def _token() -> str:
-    return secrets.token_urlsafe(32)

@@ -11,18 +11,20 @@ from arena_robot.safety.robots import ROBOTS
 from arena_robot.server import addresses
 from arena_robot.server.base import Caller, PolicyRecord, PolicyState, Role
 from arena_robot.server.store.policies import NewPolicy, Policies
+from arena_robot.server.target import PolicyTarget
 
 log = logging.getLogger(__name__)
 
 KNOWN_ROBOTS = ('any', *ROBOTS)
-Check = Callable[[str], str]
+Check = Callable[[PolicyTarget], str]
+MAX_TOKEN_CHARS = 4096
 
 
 class Pool:
     """
     Registers policies and changes their states.
 
-    ``conformance`` and ``probe`` take an address and return what is wrong with the policy there
+    ``conformance`` and ``probe`` take a target and return what is wrong with the policy there
     ('' when nothing is). Without ``probation`` a policy that passes is in the pool at once.
     After ``failures`` rollouts in a row that failed at the relay it is checked again.
     """
@@ -38,17 +40,27 @@ class Pool:
         self._probation = probation
         self._failures = failures
 
-    def submit(self, caller: Caller, new: NewPolicy) -> PolicyRecord:
-        """Store a new policy as submitted; the next :meth:`review` checks it."""
-        self._check(new)
-        return self._policies.add(new, caller.id)
+    def submit(self, caller: Caller, new: NewPolicy, token: str = '') -> PolicyRecord:
+        """
+        Store a new policy as submitted; the next :meth:`review` checks it.
 
-    def update(self, caller: Caller, new: NewPolicy) -> PolicyRecord:
-        """Change a policy; another address or action space sends it through the check again."""
+        ``token`` is what the relay and the checks show to it.
+        """
+        self._check(new)
+        return self._policies.add(new, caller.id, token=_checked_token(token))
+
+    def update(self, caller: Caller, new: NewPolicy, token: str | None = None) -> PolicyRecord:
+        """
+        Change a policy; another address or action space sends it through the check again.
+
+        ``token`` None keeps the one it has, '' removes it.
+        """
         old = self.mine(caller, new.name)
         self._check(new)
         values = asdict(new)
         values.pop('name')
+        if token is not None:
+            values['token'] = _checked_token(token)
         record = self._policies.update(new.name, **values)
         if (old.address, old.action_space) != (new.address, new.action_space) \
                 and old.state in (PolicyState.PROBATION, PolicyState.POOL):
@@ -117,14 +129,15 @@ class Pool:
         else:
             self._policies.forget_failures(record.id)
 
-    def reachable(self, address: str) -> str:
-        """Return a policy's address with the IP address that may be called now; DataError."""
-        return addresses.pinned(address, self._networks, self._own)
+    def reachable(self, record: PolicyRecord) -> PolicyTarget:
+        """Return where a policy may be called now, its IP address pinned; DataError."""
+        return PolicyTarget(addresses.pinned(record.address, self._networks, self._own),
+                            self._policies.token_of(record.id) if record.has_token else '')
 
     def _ask(self, check: Check, record: PolicyRecord) -> str:
         try:
             # The name may resolve to another address than when it was submitted.
-            return check(addresses.pinned(record.address, self._networks, self._own))
+            return check(self.reachable(record))
         except ArenaError as error:
             return str(error)
 
@@ -140,3 +153,12 @@ class Pool:
         if not 0 <= new.external_cameras <= 2:
             raise DataError(f'external_cameras is 0 to 2, found {new.external_cameras}')
         addresses.check(new.address, self._networks, self._own)
+
+
+def _checked_token(token: str) -> str:
+    """Return the token that a policy wants to see; DataError when no header could carry it."""
+    if len(token) > MAX_TOKEN_CHARS or not token.isascii() or not token.isprintable() \
+            or ' ' in token:
+        raise DataError(f'the token of a policy has up to {MAX_TOKEN_CHARS} printable ASCII '
+                        'characters without spaces')
+    return token

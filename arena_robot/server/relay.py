@@ -31,12 +31,13 @@ from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
-from arena_robot.server.base import SessionState
+from arena_robot.server.base import PolicyRecord, SessionState
 from arena_robot.server.call_guard import bearer, guarded
 from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import Sessions
+from arena_robot.server.target import PolicyTarget
 from arena_robot.server.upstreams import Upstream, checked, upstream
 
 log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class Route:
 
     session_id: str
     slot: Slot
-    address: str
+    target: PolicyTarget
     episode: str
     until_s: float
 
@@ -76,13 +77,13 @@ class Relay(pb_grpc.PolicyServiceServicer):
     """
     Serves every running session's slots as policies.
 
-    ``threads`` read the database, ``calling`` wait for policies. ``reachable`` returns an address
-    with the IP address that may be called now.
+    ``threads`` read the database, ``calling`` wait for policies. ``reachable`` returns where a
+    policy may be called now.
     """
 
     def __init__(self, sessions: Sessions, policies: Policies, record: RelayRecord,
                  limit: RateLimit, threads: Executor, calling: Executor,
-                 reachable: Callable[[str], str]) -> None:
+                 reachable: Callable[[PolicyRecord], PolicyTarget]) -> None:
         self._record = record
         self._sessions = sessions
         self._policies = policies
@@ -91,7 +92,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
         self._calling = calling
         self._reachable = reachable
         self._routes: dict[str, Route] = {}
-        self._upstreams: dict[str, Upstream] = {}
+        self._upstreams: dict[PolicyTarget, Upstream] = {}
         self._counted: set[tuple[str, str]] = set()
 
     async def GetSpec(self, request: pb.GetSpecRequest, context: Any) -> pb.Spec:
@@ -189,9 +190,9 @@ class Relay(pb_grpc.PolicyServiceServicer):
         await self._ask(route, lambda u: u.reset(route.episode, wait_s))
 
     async def _ask(self, route: Route, call: Callable[[Upstream], Awaitable[T]]) -> T:
-        way = self._upstreams.get(route.address)
+        way = self._upstreams.get(route.target)
         if way is None:
-            way = self._upstreams[route.address] = upstream(route.address, self._calling)
+            way = self._upstreams[route.target] = upstream(route.target, self._calling)
         try:
             return await call(way)
         except PolicyError as error:
@@ -221,11 +222,11 @@ class Relay(pb_grpc.PolicyServiceServicer):
         number = session.policy_a_id if slot is Slot.A else session.policy_b_id
         episode = hashlib.sha256(f'{session.nonce}:{slot.value}'.encode()).hexdigest()[:32]
         try:
-            address = self._reachable(self._policies.by_id(number).address)
+            target = self._reachable(self._policies.by_id(number))
         except DataError as error:    # its text names the address
             log.warning('session %s slot %s: %s', session.id, slot.value, error)
             raise PolicyUnavailable(SENTENCES[PolicyUnavailable]) from None
-        return Route(session.id, slot, address, episode, time.monotonic() + ROUTE_S)
+        return Route(session.id, slot, target, episode, time.monotonic() + ROUTE_S)
 
     async def _count(self, route: Route) -> None:
         if route.key not in self._counted:

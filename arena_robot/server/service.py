@@ -70,8 +70,9 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
                 raise DataError('an assignment needs a request name of 16 to 64 characters')
             session = self._parts.matching.assign(
                 caller, Request(request.request, self._evaluator(request), request.prompt))
+            token_a, token_b = self._parts.matching.tokens(session)
             return pb.AssignReply(session_id=session.id, commitment=session.commitment,
-                                  token_a=session.token_a, token_b=session.token_b)
+                                  token_a=token_a, token_b=token_b)
         return await self._guard.call(context, 'assign', request.request, work, STATION)
 
     async def Heartbeat(self, request: pb.HeartbeatRequest, context: Any) -> pb.Empty:
@@ -180,22 +181,22 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
     async def RegisterPolicy(self, request: pb.Policy, context: Any) -> pb.Policy:
         """Submit a policy."""
         return await self._owner(context, 'register_policy', request.name, lambda caller:
-                                 self._parts.pool.submit(caller, _new(request)))
+                                 self._parts.pool.submit(caller, _new(request), request.token))
 
     async def UpdatePolicy(self, request: pb.Policy, context: Any) -> pb.Policy:
         """Change a policy."""
         return await self._owner(context, 'update_policy', request.name, lambda caller:
-                                 self._parts.pool.update(caller, _new(request)))
+                                 self._parts.pool.update(caller, _new(request), _token(request)))
 
     async def ResubmitPolicy(self, request: pb.NameRequest, context: Any) -> pb.Policy:
         """Have a suspended policy checked again."""
         return await self._owner(context, 'resubmit_policy', request.name, lambda caller:
-                                 self._parts.pool.resubmit(caller, request.name))
+                                 self._parts.pool.resubmit(caller, normalised(request.name)))
 
     async def RetirePolicy(self, request: pb.NameRequest, context: Any) -> pb.Policy:
         """Retire a policy."""
         return await self._owner(context, 'retire_policy', request.name, lambda caller:
-                                 self._parts.pool.retire(caller, request.name))
+                                 self._parts.pool.retire(caller, normalised(request.name)))
 
     async def ListPolicies(self, request: pb.Empty, context: Any) -> pb.Policies:
         """Return the caller's policies."""
@@ -272,6 +273,10 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
         self._parts.verdicts.session_of(caller, request.session_id)
         self._parts.sessions.seen(request.session_id)    # a station that sends files is alive
         return wire.file_from_wire(request)
+
+
+def _token(message: pb.Policy) -> str | None:
+    return message.token if message.HasField('token') else None
 
 
 def _new(message: pb.Policy) -> NewPolicy:

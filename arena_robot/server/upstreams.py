@@ -8,7 +8,6 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 import grpc
@@ -17,11 +16,12 @@ from arena_robot.core.errors import BadReply, PolicyTimeout, PolicyUnavailable
 from arena_robot.policy.base import PROTOCOL_VERSION, OpenPolicy
 from arena_robot.policy.connect import connect, split, with_query
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.grpc.channel import open_aio_channel
+from arena_robot.policy.grpc.channel import headers, open_aio_channel
 from arena_robot.policy.grpc.errors import error_of
 from arena_robot.policy.options import MIB, CallOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
+from arena_robot.server.target import PolicyTarget
 
 T = TypeVar('T')
 
@@ -47,19 +47,21 @@ class Upstream(Protocol):
 class GrpcUpstream:
     """A policy served over gRPC: observations are passed on without decoding."""
 
-    def __init__(self, address: str, ca: Path | None = None) -> None:
-        self._address = address
-        bare, options = with_query(address, CallOptions(tls_ca=ca,
-                                                        max_message_bytes=MESSAGE_BYTES))
-        scheme, target = split(bare)
-        self._channel = open_aio_channel(target, scheme == 'grpcs', options)
+    def __init__(self, target: PolicyTarget) -> None:
+        self._address = target.address
+        bare, options = with_query(target.address, CallOptions(
+            token=target.token, max_message_bytes=MESSAGE_BYTES))
+        self._headers = headers(options)
+        scheme, place = split(bare)
+        self._channel = open_aio_channel(place, scheme == 'grpcs', options)
         self._stub = pb_grpc.PolicyServiceStub(self._channel)
 
     async def spec(self, timeout_s: float) -> pb.Spec:
         """Return the spec of the policy."""
         request = pb.GetSpecRequest(protocol_version=PROTOCOL_VERSION)
         try:
-            out: pb.Spec = await self._stub.GetSpec(request, timeout=timeout_s)
+            out: pb.Spec = await self._stub.GetSpec(request, timeout=timeout_s,
+                                                   metadata=self._headers)
             return out
         except grpc.aio.AioRpcError as error:
             raise error_of(error, 'GetSpec', self._address) from error
@@ -69,7 +71,8 @@ class GrpcUpstream:
         request = pb.InferRequest(protocol_version=PROTOCOL_VERSION, episode=episode,
                                   observation=observation)
         try:
-            out: pb.InferReply = await self._stub.Infer(request, timeout=timeout_s)
+            out: pb.InferReply = await self._stub.Infer(request, timeout=timeout_s,
+                                                       metadata=self._headers)
             return out
         except grpc.aio.AioRpcError as error:
             raise error_of(error, 'Infer', self._address) from error
@@ -78,7 +81,7 @@ class GrpcUpstream:
         """Clear an episode."""
         request = pb.ResetRequest(protocol_version=PROTOCOL_VERSION, episode=episode)
         try:
-            await self._stub.Reset(request, timeout=timeout_s)
+            await self._stub.Reset(request, timeout=timeout_s, metadata=self._headers)
         except grpc.aio.AioRpcError as error:
             raise error_of(error, 'Reset', self._address) from error
 
@@ -90,8 +93,8 @@ class GrpcUpstream:
 class DecodedUpstream:
     """Any other policy: observations are decoded and the policy is called in a thread."""
 
-    def __init__(self, address: str, threads: Executor) -> None:
-        self._address = address
+    def __init__(self, target: PolicyTarget, threads: Executor) -> None:
+        self._target = target
         self._threads = threads
         self._policy: OpenPolicy | None = None
         self._turn = asyncio.Lock()
@@ -133,8 +136,9 @@ class DecodedUpstream:
     async def _connected(self, timeout_s: float) -> OpenPolicy:
         policy = self._policy
         if policy is None:
-            options = CallOptions(infer_timeout_s=timeout_s)
-            policy = await self._in_thread(functools.partial(connect, self._address, options))
+            options = CallOptions(token=self._target.token, infer_timeout_s=timeout_s)
+            policy = await self._in_thread(functools.partial(
+                connect, self._target.address, options))
             self._policy = policy
         return policy
 
@@ -142,11 +146,11 @@ class DecodedUpstream:
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
-def upstream(address: str, threads: Executor) -> Upstream:
-    """Return the way to the policy at an address."""
-    if split(address.partition('?')[0])[0] in ('grpc', 'grpcs'):
-        return GrpcUpstream(address)
-    return DecodedUpstream(address, threads)
+def upstream(target: PolicyTarget, threads: Executor) -> Upstream:
+    """Return the way to a policy."""
+    if split(target.address.partition('?')[0])[0] in ('grpc', 'grpcs'):
+        return GrpcUpstream(target)
+    return DecodedUpstream(target, threads)
 
 
 def checked(reply: pb.InferReply) -> pb.InferReply:

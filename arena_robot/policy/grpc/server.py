@@ -1,6 +1,5 @@
 """A policy on a gRPC port: ``arena.policy.v1`` with health, reflection, TLS and a token."""
 
-import hmac
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from arena_robot.core.errors import ArenaError, ConfigError, PolicyRefused
 from arena_robot.policy.base import Policy
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.errors import CODE_KEY, status_of
-from arena_robot.policy.options import ServeOptions
+from arena_robot.policy.options import ServeOptions, is_one_of
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.policy.serving import ServedPolicy
@@ -96,8 +95,8 @@ class PolicyServicer(pb_grpc.PolicyServiceServicer):
 class TokenInterceptor(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
     """Refuses every call without the bearer token, health checks aside."""
 
-    def __init__(self, token: str) -> None:
-        self._expected = f'Bearer {token}'.encode()
+    def __init__(self, *tokens: str) -> None:
+        self._expected = [f'Bearer {token}' for token in tokens]
 
     def intercept_service(self, continuation: Callable[..., Any],
                           handler_call_details: grpc.HandlerCallDetails) -> Any:
@@ -105,8 +104,7 @@ class TokenInterceptor(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc ha
         sent = dict(handler_call_details.invocation_metadata).get('authorization', '')
         handler = continuation(handler_call_details)
         open_to_all = handler_call_details.method.startswith(OPEN_TO_ALL)
-        if handler is None or open_to_all or hmac.compare_digest(
-                str(sent).encode(), self._expected):
+        if handler is None or open_to_all or is_one_of(str(sent), self._expected):
             return handler
         # Handlers of streams, so that the message is not read.
         if handler.response_streaming:
@@ -139,7 +137,8 @@ class GrpcPolicyServer:
         served = ServedPolicy(self._policy, options.parallel)
         server = grpc.server(
             ThreadPoolExecutor(options.workers, thread_name_prefix='policy'),
-            interceptors=[TokenInterceptor(options.token)] if options.token else [],
+            interceptors=[TokenInterceptor(options.token, *options.old_tokens)]
+            if options.token else [],
             options=_channel_options(options), compression=grpc.Compression.NoCompression)
         pb_grpc.add_PolicyServiceServicer_to_server(
             PolicyServicer(served, options.max_call_s), server)

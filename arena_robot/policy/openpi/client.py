@@ -35,6 +35,9 @@ from arena_robot.policy.openpi import wire as openpi_wire
 from arena_robot.policy.options import CallOptions
 
 logger = logging.getLogger(__name__)
+# At DEBUG the library logs headers, and with them the token.
+LINE_LOGGER = logging.getLogger('arena_robot.policy.openpi.client.line')
+LINE_LOGGER.setLevel(logging.INFO)
 
 TRACEBACK = 'Traceback (most recent call last)'
 
@@ -196,7 +199,7 @@ class OpenpiPolicy:
         return connect(
             f'{scheme}://{self._target}', compression=None, max_size=options.max_message_bytes,
             open_timeout=options.connect_timeout_s, close_timeout=1.0, ping_interval=None,
-            legacy=True, additional_headers=headers, proxy=None,
+            legacy=True, additional_headers=headers, proxy=None, logger=LINE_LOGGER,
             ssl=_tls(options) if scheme == 'wss' else None, sock=self._reached())
 
     def _reached(self) -> socket.socket | None:

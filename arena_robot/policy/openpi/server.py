@@ -1,6 +1,5 @@
 """Any policy on a websocket, as openpi and RoboArena clients expect it."""
 
-import hmac
 import http
 import itertools
 import logging
@@ -21,10 +20,13 @@ from arena_robot.core.errors import ArenaError, ConfigError, DataError, PolicyRe
 from arena_robot.policy.base import Policy
 from arena_robot.policy.openpi import codec as openpi_codec
 from arena_robot.policy.openpi import wire as openpi_wire
-from arena_robot.policy.options import ServeOptions
+from arena_robot.policy.options import ServeOptions, is_one_of
 from arena_robot.policy.serving import ServedPolicy
 
 logger = logging.getLogger(__name__)
+# At DEBUG the library logs headers, and with them the token.
+LINE_LOGGER = logging.getLogger('arena_robot.policy.openpi.server.line')
+LINE_LOGGER.setLevel(logging.INFO)
 
 HEALTH_PATH = '/healthz'
 CONNECTIONS_PER_ADDRESS = 64
@@ -115,7 +117,7 @@ class OpenpiPolicyServer:
             self._server = serve(
                 self._converse, options.host, options.port, compression=None,
                 max_size=options.max_message_bytes, process_request=self._admit,
-                ssl=_tls(options), close_timeout=1.0)
+                ssl=_tls(options), close_timeout=1.0, logger=LINE_LOGGER)
         except OSError as error:
             raise ConfigError(f'cannot serve at {options.host}:{options.port}: {error}'
                               ) from error
@@ -177,8 +179,8 @@ class OpenpiPolicyServer:
         if request.path == HEALTH_PATH:
             return connection.respond(http.HTTPStatus.OK, 'OK\n')
         sent = request.headers.get('Authorization', '').split(' ', 1)[-1]
-        if self._options.token and not hmac.compare_digest(
-                sent.encode(), self._options.token.encode()):
+        if self._options.token and not is_one_of(
+                sent, (self._options.token, *self._options.old_tokens)):
             return connection.respond(http.HTTPStatus.UNAUTHORIZED, 'a token is needed\n')
         return None
 

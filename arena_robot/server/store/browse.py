@@ -226,10 +226,11 @@ def _evaluations() -> sa.Select[Any]:
     a, b = policies.alias('a'), policies.alias('b')
     s = sessions.c
     return sa.select(
-        s.id, s.created_ns, s.institution, s.prompt, s.category, s.commitment, s.nonce,
-        mark_column().label('mark'),
-        a.c.name.label('policy_a'), b.c.name.label('policy_b'),
-        *(s[name] for name in NAMES)).select_from(
+        s.id, s.created_ns, s.institution, s.prompt, s.category, s.commitment,
+        sa.type_coerce(sa.case((s.nonce != '', s.nonce), else_=s.sealed_nonce),
+                       s.sealed_nonce.type).label('nonce'),
+        mark_column().label('mark'), a.c.name.label('policy_a'),
+        b.c.name.label('policy_b'), *(s[name] for name in NAMES)).select_from(
         sessions.join(a, s.policy_a_id == a.c.id).join(b, s.policy_b_id == b.c.id)).where(
         s.state == SessionState.DONE.value, sa.not_(s.probation), public_pair(a, b))
 

@@ -16,6 +16,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Connection, Engine, make_url
 
 from arena_robot.core.errors import ConfigError, ServerError
+from arena_robot.server.sealing import Seal
+from arena_robot.server.store.sealed_text import use_seal
 
 __all__ = ['Connection', 'Database']
 
@@ -30,10 +32,12 @@ class Database:
     One database by SQLAlchemy URL, such as ``sqlite:///arena.db`` or ``postgresql+psycopg://…``.
 
     Nothing is opened by the constructor. ``open`` connects and migrates to the newest schema.
+    ``seal`` has the key of what is sealed in it; without, such texts stay as they are kept.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, seal: Seal | None = None) -> None:
         self._url = url
+        self._seal = seal
         self._engine: Engine | None = None
         self._turn: AbstractContextManager[Any] = (
             threading.RLock() if self.is_sqlite else nullcontext())
@@ -52,6 +56,8 @@ class Database:
         except (sa.exc.SQLAlchemyError, ImportError, OSError) as error:
             shown = self._url.split('@')[-1]
             raise ConfigError(f'cannot open the database {shown}: {error}') from error
+        if self._seal is not None:
+            use_seal(engine, self._seal)
         self._engine = engine
         self._migrate()
 

@@ -50,12 +50,16 @@ class Policies:
         self._clock = clock
 
     def add(self, new: NewPolicy, owner_id: int,
-            state: PolicyState = PolicyState.SUBMITTED) -> PolicyRecord:
-        """Store a policy; Conflict when the name is taken (also by a retired one)."""
+            state: PolicyState = PolicyState.SUBMITTED, token: str = '') -> PolicyRecord:
+        """
+        Store a policy; Conflict when the name is taken (also by a retired one).
+
+        ``token`` is what the relay shows to it; it is sealed.
+        """
         now = self._clock.now_ns()
         row = {**asdict(new), 'owner_id': owner_id, 'state': state.value, 'reason': '',
                'failures': 0, 'requested': 0, 'healthy': False, 'checked_ns': 0,
-               'created_ns': now, 'updated_ns': now}
+               'created_ns': now, 'updated_ns': now, 'token': token}
         try:
             with self._database.write() as connection:
                 connection.execute(sa.insert(policies).values(**row))
@@ -71,6 +75,13 @@ class Policies:
         """Return a policy by number; DataError when there is none."""
         return self._one(policies.c.id == number, f'with number {number}')
 
+    def token_of(self, number: int) -> str:
+        """Return the token that the relay shows to a policy; '' when it has none."""
+        with self._database.read() as connection:
+            found = connection.execute(sa.select(policies.c.token).where(
+                policies.c.id == number)).scalar()
+        return str(found or '')
+
     def list(self, *states: PolicyState, owner_id: int | None = None) -> list[PolicyRecord]:
         """Return the policies in the given states (all when none is given), by name."""
         query = sa.select(policies).order_by(policies.c.name)
@@ -84,7 +95,7 @@ class Policies:
     def update(self, name: str, **changes: Any) -> PolicyRecord:
         """Change fields of a policy; its state is moved with :meth:`move` alone."""
         allowed = {'address', 'description', 'open_source', 'robot', 'action_space',
-                   'external_cameras', 'wrist_camera', 'stereo'}
+                   'external_cameras', 'wrist_camera', 'stereo', 'token'}
         wrong = set(changes) - allowed
         if wrong:
             raise DataError(f"cannot change {', '.join(sorted(wrong))} of a policy; "
@@ -131,7 +142,8 @@ class Policies:
 
 def record(row: Any) -> PolicyRecord:
     """Return the record in a row of the table."""
-    values = {k: v for k, v in row.items() if k not in ('created_ns', 'updated_ns')}
+    values = {k: v for k, v in row.items() if k not in ('created_ns', 'updated_ns', 'token')}
+    values['has_token'] = bool(row['token'])
     return PolicyRecord(**{**values, 'state': PolicyState(values['state'])})
 
 

@@ -24,6 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from arena_robot.core.verdict import FIELDS, Kind, VerdictField
+from arena_robot.server.store.sealed_text import SealedText
 
 metadata = MetaData(naming_convention={
     'ix': 'ix_%(table_name)s_%(column_0_N_name)s', 'uq': 'uq_%(table_name)s_%(column_0_N_name)s',
@@ -90,7 +91,8 @@ policies = Table(
     Column('healthy', Boolean, nullable=False),
     Column('checked_ns', BigInteger, nullable=False),
     Column('created_ns', BigInteger, nullable=False),
-    Column('updated_ns', BigInteger, nullable=False))
+    Column('updated_ns', BigInteger, nullable=False),
+    Column('token', SealedText('policies.token'), nullable=False, server_default=''))
 
 # A search on SQLite reads the prompts in the index; see migration 0002.
 NEWEST = {'ix_sessions_state_created_ns_id': ('postgresql', ()),
@@ -124,6 +126,8 @@ sessions = Table(
     Column('conflict', String(20), nullable=False),
     Column('withdrawn_ns', BigInteger, nullable=True),
     Column('repeats', String(36), nullable=True),
+    # The nonce is here until it is public: the session is accepted, or revealed.
+    Column('sealed_nonce', SealedText('sessions.nonce'), nullable=False, server_default=''),
     *(Index(name, 'state', 'created_ns', 'id', *more).ddl_if(dialect)
       for name, (dialect, more) in NEWEST.items()),
     Index('ix_sessions_repeats', 'repeats', unique=True),

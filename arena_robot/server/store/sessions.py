@@ -12,13 +12,18 @@ from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import Conflict, DataError
 from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
 from arena_robot.server.base import SessionState, UnknownSession
+from arena_robot.server.store.accounts import digest
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import episodes, policies, sessions, stations
 
 
 @dataclass(frozen=True)
 class SessionRow:
-    """A session as the server keeps it; ``policy_*`` never leave the server before the reveal."""
+    """
+    A session as the server keeps it; ``policy_*`` never leave the server before the reveal.
+
+    ``token_*`` are digests of the slots' tokens.
+    """
 
     id: str
     request: str
@@ -93,7 +98,9 @@ class Sessions:
         """Insert a running session inside the caller's transaction and return its id."""
         session_id, now = str(uuid.uuid4()), self._clock.now_ns()
         connection.execute(sa.insert(sessions).values(
-            **new.__dict__, id=session_id, state=SessionState.RUNNING.value, created_ns=now,
+            **{**new.__dict__, 'nonce': '', 'token_a': digest(new.token_a),
+               'token_b': digest(new.token_b)}, sealed_nonce=new.nonce, id=session_id,
+            state=SessionState.RUNNING.value, created_ns=now,
             seen_ns=now, rollouts=0, imported=False, incomplete='', conflict='',
             **{**to_plain(Verdict()), 'valid': None}))
         # Sorted, so that two stations that get the same policies do not wait for each other.
@@ -109,12 +116,13 @@ class Sessions:
 
     def by_token(self, token: str) -> tuple[SessionRow, Slot]:
         """Return the session and slot that a relay token stands for; DataError when unknown."""
-        clause = sa.or_(sessions.c.token_a == token, sessions.c.token_b == token)
+        name = digest(token)
+        clause = sa.or_(sessions.c.token_a == name, sessions.c.token_b == name)
         with self._database.read() as connection:
             row = connection.execute(sa.select(sessions).where(clause)).mappings().first()
         if row is None:
             raise DataError('this slot token is not known here')
-        return _record(row), Slot.A if row['token_a'] == token else Slot.B
+        return _record(row), Slot.A if row['token_a'] == name else Slot.B
 
     def by_request(self, request: str) -> SessionRow | None:
         """Return the session that an assignment request led to, if it was made before."""
@@ -201,9 +209,29 @@ class Sessions:
     def mark_revealed(self, session_id: str) -> None:
         """Note when the names were first given out."""
         with self._database.write() as connection:
+            publish_nonce(connection, session_id)
             connection.execute(sa.update(sessions).where(
                 sessions.c.id == session_id, sessions.c.revealed_ns.is_(None)).values(
                 revealed_ns=self._clock.now_ns()))
+
+    def seal_nonces(self) -> None:
+        """Seal the nonces that are not public and were stored before there was a key."""
+        c = sessions.c
+        with self._database.write() as connection:
+            for row in connection.execute(sa.select(c.id, c.nonce).where(
+                    c.nonce != '', c.accepted_ns.is_(None), c.revealed_ns.is_(None),
+                    sa.not_(c.imported))).all():
+                connection.execute(sa.update(sessions).where(c.id == row.id).values(
+                    nonce='', sealed_nonce=row.nonce))
+
+
+def publish_nonce(connection: Connection, session_id: str) -> None:
+    """Keep a session's nonce in the clear from now on: it is public."""
+    sealed = connection.execute(sa.select(sessions.c.sealed_nonce).where(
+        sessions.c.id == session_id)).scalar()
+    if sealed:
+        connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
+            nonce=sealed, sealed_nonce=''))
 
 
 def load(connection: Connection, session_id: str, lock: bool = False) -> SessionRow:
@@ -245,6 +273,8 @@ def session_of_row(row: Any) -> SessionRow:
 
 
 def _record(row: Any) -> SessionRow:
-    others = {name: value for name, value in row.items() if name not in NAMES}
-    return SessionRow(**{**others, 'state': SessionState(row['state']),
+    others = {name: value for name, value in row.items()
+              if name not in NAMES and name != 'sealed_nonce'}
+    return SessionRow(**{**others, 'nonce': row['nonce'] or row['sealed_nonce'],
+                         'state': SessionState(row['state']),
                          'verdict': from_plain(row)})

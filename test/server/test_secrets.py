@@ -1,0 +1,172 @@
+"""Secrets at rest: sealed or digested in the database, opened only with the key file."""
+
+import logging
+import stat
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from arena_setting import STATION, Setting, run
+
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import ConfigError, Conflict, DataError, PolicyError
+from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.grpc.server import GrpcPolicyServer
+from arena_robot.policy.openpi.server import OpenpiPolicyServer
+from arena_robot.policy.options import ServeOptions
+from arena_robot.server.checks import probe
+from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.sealing import is_sealed, random_seal, seal_of
+from arena_robot.server.store.database import Database, alembic_config
+from arena_robot.server.store.schema import sessions
+from arena_robot.server.store.sessions import Sessions
+from arena_robot.server.target import PolicyTarget
+from arena_robot.session.arena.contract import PROMPT, observation
+
+TOKEN = 'a-token-of-a-policy'
+
+
+@pytest.fixture
+def guarded_pool():
+    options = ServeOptions(token=TOKEN)
+    with GrpcPolicyServer(Echo(), options) as one, OpenpiPolicyServer(Echo(), options) as two:
+        yield {'crimson-7b': one.address, 'azure-fast': two.address}
+
+
+@pytest.fixture
+def guarded(tmp_path, guarded_pool):
+    made = Setting(tmp_path / 'server', '', guarded_pool)
+    for name in guarded_pool:
+        made.server.policies.update(name, token=TOKEN)
+    yield made
+    made.close()
+
+
+def bytes_of(folder):
+    return b''.join(path.read_bytes() for path in folder.glob('arena.db*'))
+
+
+def test_no_secret_of_an_open_session_is_in_the_database(guarded, tmp_path):
+    arena = guarded.arena()
+    session_id = arena.assign(STATION, 'ada', PROMPT).session_id
+    tokens = arena._tokens.find(session_id)
+    nonce = guarded.server.sessions.get(session_id).nonce
+    assert len(nonce) == 64
+    stored = bytes_of(tmp_path / 'server')
+    assert session_id.encode() in stored
+    for secret in (*tokens.values(), nonce, TOKEN):
+        assert secret.encode() not in stored
+
+
+def test_the_nonce_of_a_session_that_counts_is_public(guarded, tmp_path):
+    arena = guarded.arena()
+    session_id = run(arena, tmp_path / 'station')
+    reveal = arena.reveal(session_id)
+    with guarded.server.database.read() as connection:
+        row = connection.execute(sa.text('SELECT nonce, sealed_nonce FROM sessions')).one()
+    assert tuple(row) == (reveal.nonce, '')
+
+
+def test_the_relay_shows_each_policy_its_token(guarded, guarded_pool, caplog):
+    caplog.set_level(logging.DEBUG)
+    arena = guarded.arena()
+    session_id = arena.assign(STATION, 'ada', PROMPT).session_id
+    for slot in Slot:
+        assert len(arena.policy(session_id, slot).infer(observation(), 'a').actions)
+    for name, address in guarded_pool.items():
+        assert probe(PolicyTarget(address, TOKEN)) == '', name
+        assert 'refused' in probe(PolicyTarget(address, 'wrong'))
+        assert 'refused' in probe(PolicyTarget(address))
+    shown = [repr(one) for one in guarded.server.policies.list()]
+    assert TOKEN not in caplog.text + ''.join(shown) + repr(PolicyTarget('a', TOKEN))
+    assert all(one.has_token for one in guarded.server.policies.list())
+
+
+def test_an_owner_changes_the_token_and_never_reads_it(guarded, guarded_pool):
+    calls, changed = guarded.calls('owner'), []
+    for name, address in guarded_pool.items():
+        changed.append(calls('UpdatePolicy', pb.Policy(
+            name=name, address=address, external_cameras=1, wrist_camera=True, token='another',
+            action_space='joint_position')))
+    assert all(one.has_token and not one.token for one in changed)
+    arena = guarded.arena()
+    session_id = arena.assign(STATION, 'ada', PROMPT).session_id
+    for slot in Slot:
+        with pytest.raises(PolicyError):
+            arena.policy(session_id, slot).infer(observation(), 'a')
+    listed = calls('ListPolicies', pb.Empty()).policies
+    assert all(one.has_token and not one.token for one in listed)
+    same = pb.Policy(name=name, address=address, external_cameras=1, wrist_camera=True,
+                     action_space='joint_position')
+    assert calls('UpdatePolicy', same).has_token
+    same.token = ''
+    assert not calls('UpdatePolicy', same).has_token
+    same.token = 'two words'
+    with pytest.raises(DataError, match='token'):
+        calls('UpdatePolicy', same)
+
+
+@pytest.mark.parametrize('serve', [GrpcPolicyServer, OpenpiPolicyServer])
+def test_a_token_is_exchanged_without_a_break(serve):
+    with serve(Echo(), ServeOptions(token='new', old_tokens=('old',))) as server:
+        assert [probe(PolicyTarget(server.address, one)) for one in ('new', 'old')] == ['', '']
+        assert 'refused' in probe(PolicyTarget(server.address, 'older'))
+
+
+def test_a_repeated_assignment_has_the_same_tokens(guarded):
+    request = pb.AssignRequest(request='r' * 32, evaluator='ada', prompt=PROMPT,
+                               evaluator_token=guarded.tokens['ada'])
+    calls = guarded.calls('station')
+    one, two = (calls('Assign', request) for _ in range(2))
+    assert (one.token_a, one.token_b) == (two.token_a, two.token_b)
+    assert one.token_a != one.token_b
+    guarded.server.matching._seal = random_seal()
+    with pytest.raises(Conflict, match='another key'):
+        calls('Assign', request)
+
+
+def test_a_key_file_is_made_once_for_its_owner_alone(tmp_path):
+    path = tmp_path / 'keys' / 'secrets.key'
+    seal = seal_of(path)
+    sealed = seal.seal('text', 'a')
+    assert is_sealed(sealed)
+    assert 'text' not in sealed
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert seal_of(path).open(sealed, 'a') == 'text'
+    with pytest.raises(ConfigError):
+        seal.open(sealed, 'b')
+    old = path.read_text()
+    path.write_text('ab' * 32 + '\n' + old)
+    both = seal_of(path)
+    assert both.open(sealed, 'a') == 'text'
+    assert both.seal('text', 'a').split(':')[1] != sealed.split(':')[1]
+    path.write_text('ab' * 32)
+    with pytest.raises(ConfigError, match='restore the key file'):
+        seal_of(path).open(sealed, 'a')
+    path.write_text('no key')
+    with pytest.raises(ConfigError, match='not a key file'):
+        seal_of(path).load()
+
+
+def test_secrets_from_before_are_sealed(database_url, tmp_path, clock, pool):
+    made = Setting(tmp_path / 'server', database_url, pool)
+    arena = made.arena()
+    session_id = arena.assign(STATION, 'ada', PROMPT).session_id
+    nonce = made.server.sessions.get(session_id).nonce
+    made.close()
+    with Database(made.config.database_url()) as database, database.write() as connection:
+        config = alembic_config()
+        config.attributes['connection'] = connection
+        command.downgrade(config, '-1')
+        connection.execute(sa.text(
+            "UPDATE sessions SET nonce = :nonce, token_a = 'one', token_b = 'two'"),
+            {'nonce': nonce})
+    with Database(made.config.database_url(), seal_of(made.config.key_path())) as database:
+        store = Sessions(database, clock)
+        assert store.by_token('one')[1] is Slot.A
+        store.seal_nonces()
+        assert store.get(session_id).nonce == nonce
+        with database.read() as connection:
+            assert connection.execute(sa.select(sessions.c.nonce)).scalar() == ''
+            raw = connection.execute(sa.text('SELECT sealed_nonce FROM sessions')).scalar()
+    assert is_sealed(raw)
