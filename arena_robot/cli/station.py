@@ -8,6 +8,8 @@ launch/station.launch.py, without ROS's `launch`. Ctrl-C ends all of them.
     arena station --sim                               the simulated station
     arena station --sim --session --console           everything for sessions, and the page
     arena station --example > my_lab.yaml             a station file to edit, with comments
+    arena station --adopt my_lab.yaml                 the same, proposed from the nodes of other
+                                                      packages that run now
     arena station --config my_lab.yaml --session      a lab's station; `arena session` in another
                                                       terminal runs a session
     arena station --config my_lab.yaml                the parts alone, one process per node
@@ -58,6 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="print RViz's file for the station, and end")
     parser.add_argument('--foxglove', action='store_true',
                         help="print Foxglove's layout for the station, and end")
+    parser.add_argument('--adopt', type=Path, metavar='FILE',
+                        help="write a station file for other packages' nodes that run now, say "
+                             'what is missing, and end')
     parser.add_argument('--sim', action='store_true',
                         help='the simulated station (the default without --config)')
     parser.add_argument('--namespace', default='', help='namespace of all nodes, such as left')
@@ -92,6 +97,9 @@ def run(args: argparse.Namespace) -> int:
     if args.example:
         print(config_file(LAB_CONFIG).read_text(encoding='utf-8'), end='')
         return 0
+    if args.adopt:
+        from arena_robot.cli.adoption import adopt
+        return adopt(args.adopt, args.namespace)
     path = args.config or config_file(SIM_CONFIG)
     if not path.is_file():
         raise ConfigError(f'no station file {path}')

@@ -2,11 +2,13 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from rclpy.node import Node
+from rclpy.qos import QoSProfile, QoSReliabilityPolicy
 from sensor_msgs.msg import CameraInfo as CameraInfoMessage
 
 from arena_robot.core.camera import CameraInfo
@@ -14,8 +16,9 @@ from arena_robot.core.errors import DataError, ReadTimeout
 from arena_robot.core.observation import EYES, Image
 from arena_robot.drivers.arrivals import Arrivals
 from arena_robot.drivers.base import StereoFrame
-from arena_robot.nodes import convert
+from arena_robot.nodes import convert, qos
 from arena_robot.nodes.camera.params import STYLES
+from arena_robot.nodes.endpoints import Way, ends
 from arena_robot.nodes.remote.part import Newest, RemotePart
 from arena_robot.nodes.remote.transports import (
     COMPRESSED,
@@ -68,7 +71,8 @@ class RemoteCamera(RemotePart):
                               for t in STYLES[self._style])
             self._subscribe(CameraInfoMessage, info, self._keeper(eye))
             if eye in self._eyes:
-                self._subscribe(kind, f'{image}{suffix}', self._receiver(eye))
+                self._subscribe(kind, f'{image}{suffix}', self._receiver(eye),
+                                self._profile(f'{image}{suffix}'))
         self._first(self._newest)
         super().open()
 
@@ -93,6 +97,24 @@ class RemoteCamera(RemotePart):
     def arrivals(self) -> Sequence[tuple[int, int]]:
         """Return the stamps of the newest frames, and when both eyes had arrived."""
         return self._arrivals.pairs()
+
+    def _profile(self, topic: str) -> QoSProfile:
+        """
+        Return the QoS of the images: reliable where JPEGs or video packets are offered so.
+
+        Another package's process has 512 kB of shared memory to send from. What does not fit is
+        lost to a best effort subscriber, a whole picture for one fragment.
+        """
+        if self._transport == RAW:
+            return qos.SENSOR
+        end_s = time.monotonic() + self._timeout_s
+        while not (offers := ends(self._node, f'{self._name}/{topic}', Way.PUBLISHES)):
+            if time.monotonic() > end_s:
+                return qos.SENSOR
+            time.sleep(0.02)
+        reliable = all(one.qos_profile.reliability == QoSReliabilityPolicy.RELIABLE
+                       for one in offers)
+        return qos.STATE if reliable else qos.SENSOR
 
     def _keeper(self, eye: str) -> Callable[[CameraInfoMessage], None]:
         def keep(message: CameraInfoMessage) -> None:

@@ -1,0 +1,130 @@
+"""A look at a running ROS graph: topics with their owners, QoS, rates and joints; services."""
+
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rclpy.qos import QoSReliabilityPolicy
+from sensor_msgs.msg import CompressedImage, Image, JointState
+
+from arena_robot.nodes import qos
+from arena_robot.nodes.endpoints import UNKNOWN, Way, ends, owner
+from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.vendor.channel import LISTENERS
+
+JOINTS, IMAGE, JPEG = ('sensor_msgs/msg/JointState', 'sensor_msgs/msg/Image',
+                       'sensor_msgs/msg/CompressedImage')
+KINDS: dict[str, type] = {JOINTS: JointState, IMAGE: Image, JPEG: CompressedImage}
+GOAL = '/_action/send_goal'
+LONGEST_S = 15.0
+
+
+@dataclass(frozen=True)
+class FoundTopic:
+    """A topic; ``rate_hz`` and ``joints`` are None and () where it was not listened to."""
+
+    name: str
+    kind: str
+    publishers: tuple[str, ...] = ()
+    subscribers: tuple[str, ...] = ()
+    best_effort: bool = False
+    rate_hz: float | None = None
+    joints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FoundGraph:
+    """Topics by name; types of actions and of services by name; the namespace looked from."""
+
+    topics: Mapping[str, FoundTopic]
+    actions: Mapping[str, str] = field(default_factory=dict)
+    services: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ''
+
+    def of(self, kind: str) -> list[FoundTopic]:
+        """Return the topics of a type, in the order of their names."""
+        return [one for _, one in sorted(self.topics.items()) if one.kind == kind]
+
+    def relative(self, name: str) -> str:
+        """Return a name as it is written in the station file: relative in the namespace."""
+        space = f"/{self.namespace.strip('/')}/" if self.namespace.strip('/') else '/'
+        return name.removeprefix(space) if name.startswith(space) else name
+
+
+class _Listener:
+    """Keeps when the messages of topics arrive, and the joints' names."""
+
+    def __init__(self) -> None:
+        self.arrived_s: dict[str, list[float]] = {}
+        self.joints: dict[str, set[str]] = {}
+
+    def listen(self, node: Listening, name: str, kind: str) -> None:
+        """Subscribe; images are counted without being read."""
+        self.arrived_s[name], self.joints[name] = [], set()
+        raw = kind != JOINTS
+
+        def take(message: Any) -> None:
+            self.arrived_s[name].append(time.monotonic())
+            if not raw:
+                self.joints[name] |= set(message.name)
+        node.create_subscription(KINDS[kind], name, take, qos.SENSOR, raw=raw)
+
+    def rate_hz(self, name: str) -> float | None:
+        """Return the rate between first and last message; None where nobody listened."""
+        if name not in self.arrived_s:
+            return None
+        times = self.arrived_s[name]
+        return (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 else 0.0
+
+
+def look(namespace: str = '', quiet_s: float = 1.5, listen_s: float = 2.0) -> FoundGraph:
+    """Return the graph, once nothing new has been found for ``quiet_s``; listen ``listen_s``."""
+    with Spin() as spin:
+        node = Listening(f'arena_adopt_{uuid.uuid4().hex[:6]}', namespace=namespace,
+                         context=spin.context)
+        spin.add(node, threads=1)
+        _discovered(node, quiet_s)
+        kinds = {name: found[0] for name, found in node.get_topic_names_and_types() if found}
+        listener = _Listener()
+        for name, kind in kinds.items():
+            # Raw images only where there are no JPEGs: listening to six costs a core.
+            if kind in KINDS and not (kind == IMAGE and f'{name}/compressed' in kinds):
+                listener.listen(node, name, kind)
+        time.sleep(listen_s)
+        topics = {name: _topic(node, name, kind, listener) for name, kind in kinds.items()}
+        services = {name: found[0] for name, found in node.get_service_names_and_types() if found}
+    actions = {name.removesuffix(GOAL): kind.removesuffix('_SendGoal')
+               for name, kind in services.items() if name.endswith(GOAL)}
+    return FoundGraph(topics, actions, {name: kind for name, kind in services.items()
+                                        if '/_action/' not in name}, namespace)
+
+
+def _discovered(node: Listening, quiet_s: float) -> None:
+    """Return once topics and services have stayed the same for ``quiet_s``, or after LONGEST_S."""
+    end_s = time.monotonic() + LONGEST_S
+    before: Any = None
+    since_s = time.monotonic()
+    while time.monotonic() < min(end_s, since_s + quiet_s):
+        found = (node.get_topic_names_and_types(), node.get_service_names_and_types())
+        if found != before:
+            before, since_s = found, time.monotonic()
+        time.sleep(0.05)
+
+
+def _topic(node: Listening, name: str, kind: str, listener: _Listener) -> FoundTopic:
+    own = node.get_fully_qualified_name()
+    senders = ends(node, name, Way.PUBLISHES)
+
+    def named(infos: Any) -> tuple[str, ...]:
+        return tuple(sorted({owner(info) for info in infos if info.node_name != UNKNOWN
+                             and owner(info) != own
+                             and not any(word in info.node_name for word in LISTENERS)}))
+    return FoundTopic(
+        name, kind, named(senders), named(ends(node, name, Way.SUBSCRIBES)),
+        any(info.qos_profile.reliability == QoSReliabilityPolicy.BEST_EFFORT
+            for info in senders),
+        listener.rate_hz(name),
+        tuple(sorted(listener.joints.get(name, ()))))

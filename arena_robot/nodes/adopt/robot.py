@@ -1,0 +1,168 @@
+"""Arm and gripper in a graph: joint states, controllers, broadcaster, actions."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from arena_robot.core.observation import DOF
+from arena_robot.nodes.adopt.graph import JOINTS, FoundGraph, FoundTopic
+from arena_robot.nodes.vendor.channel import FORWARD
+from arena_robot.nodes.vendor.franka import NO_MESSAGES, imported
+from arena_robot.nodes.vendor.params import COMMAND_TOPICS, CRISP, JTC, PARALLEL, SINGLE, TOPIC
+from arena_robot.safety.robots import ROBOTS
+
+JOINT = re.compile(rf"(?:(.+)_)?({'|'.join(ROBOTS)})_joint([1-{DOF}])")
+TRAJECTORY, TRIGGER = 'trajectory_msgs/msg/JointTrajectory', 'std_srvs/srv/Trigger'
+BROADCASTER = 'franka_robot_state_broadcaster'
+KNUCKLE, FINGER = 'robotiq_85_left_knuckle_joint', 'finger_joint1'
+GRIPPER_TOPIC = 'gripper_position_controller/commands'
+SLOW_HZ = 50.0
+
+
+@dataclass
+class FoundPart:
+    """Parameters of a part's node, and sentences: what was found, to be checked, missing."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    found: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def find_arm(graph: FoundGraph) -> FoundPart:
+    """Return the parameters of arm_node."""
+    out = FoundPart()
+    states = [(topic, names) for topic in graph.of(JOINTS) if (names := _arm_of(topic))]
+    if not states:
+        out.missing.append(
+            'no JointState topic has the joints fr3_joint1 to 7 or panda_joint1 to 7; activate '
+            'the joint_state_broadcaster, and look in the right ROS domain and --namespace')
+        return out
+    topic, (robot, prefix) = min(states, key=lambda one: _preferred(one[0].name))
+    options: dict[str, Any] = {'joint_states': graph.relative(topic.name)}
+    out.values = {'robot_type': robot, 'arm_prefix': prefix, 'backend': 'ros_control',
+                  'ros_control': options}
+    out.found.append(f"{robot} on {topic.name} at {topic.rate_hz or 0.0:.0f} Hz, from "
+                     f"{', '.join(topic.publishers)}")
+    if (topic.rate_hz or 0.0) < SLOW_HZ:
+        out.remarks.append(
+            f'{topic.name} comes at {topic.rate_hz or 0.0:.0f} Hz: a reading is up to '
+            f'{1e3 / max(topic.rate_hz or 0.1, 0.1):.0f} ms old; read the joint_state_broadcaster '
+            'itself, not a joint_state_publisher of 30 Hz')
+    _find_controller(graph, options, out)
+    _find_broadcaster(graph, options, out)
+    return out
+
+
+def _preferred(name: str) -> tuple[bool, int, str]:
+    """Order: the common name first, a broadcaster's topics after it."""
+    return (not name.endswith('/joint_states'), name.count('/'), name)
+
+
+def _arm_of(topic: FoundTopic) -> tuple[str, str] | None:
+    """Return robot_type and prefix of the arm whose seven joints a topic has."""
+    arms: dict[tuple[str, str], set[str]] = {}
+    for name in topic.joints:
+        if found := JOINT.fullmatch(name):
+            arms.setdefault((found[2], found[1] or ''), set()).add(found[3])
+    whole = sorted(arm for arm, numbers in arms.items() if len(numbers) == DOF)
+    return whole[0] if whole and topic.publishers else None
+
+
+def _find_controller(graph: FoundGraph, options: dict[str, Any], out: FoundPart) -> None:
+    heard = [topic for _, topic in sorted(graph.topics.items()) if topic.subscribers]
+    crisp = [t for t in heard if t.kind == JOINTS and t.name.endswith('/target_joint')
+             and not any('arm_node' in who for who in t.subscribers)]
+    jtc = [t for t in heard if t.kind == TRAJECTORY and t.name.endswith('/joint_trajectory')
+           and not any('arm_node' in who for who in t.subscribers)]
+    chosen = [(CRISP, t) for t in crisp] + [(JTC, t) for t in jtc]
+    if not chosen:
+        _no_controller(heard, out)
+        return
+    kind, topic = chosen[0]
+    options |= {'controller': kind, 'command_topic': graph.relative(topic.name)}
+    out.found.append(f"{kind} takes {topic.name} ({', '.join(topic.subscribers)})")
+    if len(chosen) > 1:
+        others = ', '.join(t.name for _, t in chosen[1:])
+        out.remarks.append(f'{others} can command an arm too; command_topic must be the one of '
+                           'the active controller (`ros2 control list_controllers`)')
+    if topic.publishers:
+        out.missing.append(f"{topic.name} is published by {', '.join(topic.publishers)}; end that "
+                           'before a session: a command topic has one sender')
+
+
+def _no_controller(heard: list[FoundTopic], out: FoundPart) -> None:
+    bare = [t for t in heard if t.kind == FORWARD and t.name.endswith('/commands')
+            and 'gripper' not in t.name]
+    if bare:
+        out.missing.append(
+            f"{bare[0].name} ({', '.join(bare[0].subscribers)}) passes positions on without "
+            'interpolation: steps at 15 Hz end in a reflex; activate joint_trajectory_controller '
+            'or a CRISP controller instead')
+        return
+    out.missing.append(
+        f'no controller listens to {COMMAND_TOPICS[CRISP]} (CRISP) or to …/joint_trajectory '
+        '(joint_trajectory_controller); load and activate one')
+
+
+def _find_broadcaster(graph: FoundGraph, options: dict[str, Any], out: FoundPart) -> None:
+    tail = '/external_joint_torques'
+    names = [t.name.removesuffix(tail) for t in graph.of(JOINTS)
+             if t.name.endswith(f'{BROADCASTER}{tail}') and t.publishers]
+    if not names:
+        out.remarks.append(f'no {BROADCASTER}: external torques, mode and errors of the robot '
+                           'are not known; an arm that is stopped is seen by its joints only')
+        return
+    options['broadcaster'] = graph.relative(names[0])
+    recovery = [name for name, kind in graph.actions.items()
+                if kind == 'franka_msgs/action/ErrorRecovery']
+    if recovery:
+        options['error_recovery'] = graph.relative(recovery[0])
+    out.found.append(f'{names[0]} for torques, mode and errors')
+    if imported('franka_msgs.msg', 'FrankaRobotState') is None:
+        out.remarks.append(NO_MESSAGES)
+
+
+def find_gripper(graph: FoundGraph) -> FoundPart:
+    """Return the parameters of gripper_node."""
+    out = FoundPart()
+    states = [(t, joint) for t in graph.of(JOINTS) for joint in t.joints
+              if joint.endswith((KNUCKLE, FINGER)) and t.publishers]
+    if not states:
+        out.missing.append(f'no JointState topic has {KNUCKLE}; start ros2_robotiq_gripper')
+        return out
+    topic, joint = min(states, key=lambda one: (one[1].endswith(FINGER), one[0].name))
+    if joint.endswith(FINGER):
+        out.missing.append(f'{joint} is a Franka Hand; policies of DROID know the Robotiq 2F-85 '
+                           'only: write a driver for it (docs/extending.md)')
+        return out
+    prefix = joint.removesuffix(KNUCKLE).removesuffix('_')
+    options: dict[str, Any] = {'joint_states': graph.relative(topic.name)}
+    out.values = {'arm_prefix': prefix, 'backend': 'ros_control', 'ros_control': options}
+    _find_grip(graph, options, out)
+    services = [name for name, kind in graph.services.items()
+                if kind == TRIGGER and name.endswith('/reactivate_gripper')
+                and 'gripper_node' not in name]
+    options['reactivate'] = graph.relative(services[0]) if services else ''
+    return out
+
+
+def _find_grip(graph: FoundGraph, options: dict[str, Any], out: FoundPart) -> None:
+    for command in (PARALLEL, SINGLE):
+        names = sorted(name for name, kind in graph.actions.items()
+                       if kind == f'control_msgs/action/{command}' and 'gripper_node' not in name)
+        if names:
+            options |= {'command': command, 'name': graph.relative(names[0])}
+            out.found.append(f'gripper by the action {names[0]} ({command})')
+            if imported('control_msgs.action', command) is None:
+                out.missing.append('control_msgs is not installed here: apt install '
+                                   'ros-jazzy-control-msgs')
+            return
+    topics = [t for t in graph.of(FORWARD) if t.subscribers and 'gripper' in t.name
+              and not any('gripper_node' in who for who in t.subscribers)]
+    if topics:
+        options |= {'command': TOPIC, 'name': graph.relative(topics[0].name)}
+        out.found.append(f'gripper by the topic {topics[0].name}')
+        return
+    out.missing.append('no action of the type ParallelGripperCommand or GripperCommand, and no '
+                       f'{GRIPPER_TOPIC}: activate the gripper controller')

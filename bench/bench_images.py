@@ -1,0 +1,126 @@
+"""
+Six 720p image streams of another package's nodes, as the session node receives them.
+
+A process for each of three stereo cameras publishes at 15 Hz, raw (bgra8, as the ZED wrapper does)
+or as JPEGs; this process receives them as the session node does. Measured: its processor time, the
+rate of each camera, and how old a frame is when it is ready. Raw images are also sent with this
+package's Fast DDS profile in the cameras' processes.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from array import array
+from pathlib import Path
+
+import numpy as np
+
+RATE_HZ, SECONDS = 15.0, 15.0
+ROLES = ('left', 'right', 'wrist')
+WIDTH, HEIGHT = 1280, 720
+OWN = Path(__file__).parents[1] / 'arena_robot' / 'nodes' / 'fastdds.xml'
+PROFILES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
+
+
+def picture():
+    """Return a picture as detailed as a table with objects: about 100 kB as JPEG."""
+    rng = np.random.default_rng(3)
+    coarse = rng.integers(0, 256, (HEIGHT // 16, WIDTH // 16, 3), np.uint8)
+    fine = np.kron(coarse, np.ones((16, 16, 1), np.uint8)).astype(np.int16)
+    return np.clip(fine + rng.integers(-12, 12, fine.shape), 0, 255).astype(np.uint8)
+
+
+def send(transport, role):
+    """Publish as other packages' nodes do, with rclpy as it is."""
+    import rclpy
+    from sensor_msgs.msg import CompressedImage, Image
+
+    from arena_robot.core.jpeg import to_jpeg
+    rclpy.init()
+    pixels = picture()
+    node = rclpy.create_node('vendor')
+    if transport == 'raw':
+        whole = np.dstack([pixels, np.full((HEIGHT, WIDTH), 255, np.uint8)])
+        message, suffix = Image(height=HEIGHT, width=WIDTH, encoding='bgra8', step=4 * WIDTH,
+                                data=array('B', whole.tobytes())), ''
+    else:
+        data = to_jpeg(pixels, 80)
+        message, suffix = CompressedImage(format='bgra8; jpeg compressed bgr8',
+                                          data=array('B', data)), '/compressed'
+    made = [node.create_publisher(type(message), f'{role}/zed_node/{eye}/color/rect/image{suffix}',
+                                  10) for eye in ('left', 'right')]
+    print(len(message.data), flush=True)
+    due_s, parent = time.monotonic(), os.getppid()
+    while os.getppid() == parent:
+        message.header.stamp = node.get_clock().now().to_msg()
+        for one in made:
+            one.publish(message)
+        due_s = max(due_s + 1.0 / RATE_HZ, time.monotonic())
+        time.sleep(max(due_s - time.monotonic(), 0.0))
+
+
+def receive(transport, profile):
+    """Return CPU (cores), rates (Hz) and ages (ms) with a sender of its own."""
+    from arena_robot.nodes.listener import Listening
+    from arena_robot.nodes.remote.camera import RemoteCamera
+    from arena_robot.nodes.spin import Spin
+    environment = {k: v for k, v in os.environ.items() if k not in PROFILES}
+    if profile:
+        environment[PROFILES[0]] = str(profile)
+    senders = [subprocess.Popen([sys.executable, __file__, 'send', transport, role],
+                                env=environment, stdout=subprocess.PIPE, text=True)
+               for role in ROLES]
+    size = max(int(sender.stdout.readline()) for sender in senders)
+    try:
+        with Spin() as spin:
+            node = Listening('session_node', context=spin.context)
+            spin.add(node, threads=1)
+            cameras = [RemoteCamera(node, f'{role}/zed_node', 20.0, transport=transport)
+                       for role in ROLES]
+            for camera in cameras:
+                camera.open()
+            time.sleep(1.0)
+            before, cpu_s, begin_s = [c.frame(5.0).sequence for c in cameras], cpu(), wall()
+            ages = []
+            while wall() - begin_s < SECONDS:
+                time.sleep(0.5)
+                ages += [(came - stamp) * 1e-6 for c in cameras for stamp, came in c.arrivals()]
+            seconds = wall() - begin_s
+            rates = [(c.frame(9.0).sequence - b) / seconds
+                     for c, b in zip(cameras, before, strict=True)]
+            return size, (cpu() - cpu_s) / seconds, rates, ages
+    finally:
+        for sender in senders:
+            sender.kill()
+            sender.wait()
+
+
+def cpu():
+    """Return the processor time of this process in seconds."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def wall():
+    """Return steady seconds."""
+    return time.monotonic()
+
+
+def main():
+    os.environ.setdefault('ROS_DOMAIN_ID', '85')
+    print(f'{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}')
+    for name, transport, profile in (
+            ('JPEG', 'compressed', None), ('raw', 'raw', None),
+            ('raw, our profile in the sender', 'raw', OWN)):
+        size, cores, rates, ages = receive(transport, profile)
+        p50, p99 = np.percentile(ages, (50, 99))
+        good = min(rates) >= 14.8 and (transport == 'raw' or cores < 0.5)
+        print(f'  {name:<32} {size / 1e3:5.0f} kB  {cores:5.2f} cores  slowest '
+              f'{min(rates):5.2f} Hz  age p50 {p50:4.0f} p99 {p99:4.0f} ms  '
+              f'{"" if good else "MISSED"}', flush=True)
+
+
+if __name__ == '__main__':
+    send(*sys.argv[2:]) if sys.argv[1:2] == ['send'] else main()

@@ -1,0 +1,126 @@
+"""A station file is proposed from a running graph; what is missing is said with what to do."""
+
+import uuid
+
+import pytest
+import yaml
+from fake_lab import Lab
+
+from arena_robot.cli import adoption
+from arena_robot.core.errors import ConfigError
+from arena_robot.nodes.adopt.graph import IMAGE, JOINTS, JPEG, FoundGraph, FoundTopic, look
+from arena_robot.nodes.adopt.proposal import propose
+from arena_robot.nodes.adopt.robot import TRAJECTORY
+from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.station_file import nodes_in
+
+ARM = tuple(f'left_fr3_joint{i}' for i in range(1, 8))
+KNUCKLE = 'left_robotiq_85_left_knuckle_joint'
+
+
+def graph(*topics, actions=None, services=None, namespace=''):
+    return FoundGraph({t.name: t for t in topics}, actions or {}, services or {}, namespace)
+
+
+def joints(name='/joint_states', names=(*ARM, KNUCKLE), rate_hz=500.0):
+    return FoundTopic(name, JOINTS, ('/joint_state_broadcaster',), (), False, rate_hz, names)
+
+
+CRISP = FoundTopic('/target_joint', JOINTS, (), ('/joint_impedance_controller',))
+JTC = FoundTopic('/joint_trajectory_controller/joint_trajectory', TRAJECTORY, (),
+                 ('/joint_trajectory_controller',))
+FORWARD = FoundTopic('/forward_position_controller/commands', 'std_msgs/msg/Float64MultiArray', (),
+                     ('/forward_position_controller',))
+
+
+def eyes(camera, kinds=(JPEG, IMAGE), which=('left', 'right'), rate_hz=15.0):
+    return [FoundTopic(f"/{camera}/zed_node/{eye}/color/rect/image"
+                       f"{'/compressed' if kind == JPEG else ''}", kind,
+                       (f'/{camera}/zed_node',), (), False, rate_hz)
+            for eye in which for kind in kinds]
+
+
+def whole(*more, **options):
+    return graph(joints(), CRISP, *eyes('zed_wrist'), *eyes('zed_left'), *eyes('zed_right'), *more,
+                 actions={'/robotiq_gripper_controller/gripper_cmd':
+                          'control_msgs/action/GripperCommand'}, **options)
+
+
+def test_everything_is_found_and_named():
+    made = propose(whole())
+    arm, session = made.sections['arm_node'], made.sections['session_node']
+    assert (arm['robot_type'], arm['arm_prefix']) == ('fr3', 'left')
+    assert arm['ros_control'] == {'joint_states': 'joint_states', 'controller': 'crisp',
+                                  'command_topic': 'target_joint'}
+    assert made.sections['gripper_node']['arm_prefix'] == 'left'
+    assert made.sections['gripper_node']['ros_control']['command'] == 'GripperCommand'
+    assert dict(zip(session['cameras'], session['roles'], strict=True)) == {
+        'zed_left/zed_node': 'left', 'zed_right/zed_node': 'right', 'zed_wrist/zed_node': 'wrist'}
+    assert (session['image_transport'], session['eyes']) == ('compressed', ['left', 'right'])
+    assert not [one for one in made.missing if 'control_msgs' not in one]
+
+
+@pytest.mark.parametrize(('found', 'words'), [
+    (graph(), 'no JointState topic has the joints fr3_joint1'),
+    (graph(), 'no images under the names of a ZED wrapper'),
+    (graph(joints()), 'no controller listens to target_joint'),
+    (graph(joints(), FORWARD), 'without interpolation: steps at 15 Hz'),
+    (graph(joints(names=ARM)), 'no JointState topic has robotiq_85_left_knuckle_joint'),
+    (graph(joints(names=(*ARM, 'left_fr3_finger_joint1'))), 'is a Franka Hand'),
+    (graph(*eyes('zed_left', which=('left',))), 'video.publish_left_right: true'),
+    (graph(FoundTopic('/zed/zed_node/rgb/color/rect/image', IMAGE, ('/zed/zed_node',))),
+     'and no left or right image'),
+    (graph(joints(), FoundTopic('/target_joint', JOINTS, ('/crisp_py',), ('/controller',))),
+     'is published by /crisp_py; end that before a session')])
+def test_what_is_missing_is_said(found, words):
+    assert any(words in one for one in propose(found).missing), propose(found).missing
+
+
+@pytest.mark.parametrize(('found', 'words'), [
+    (whole(JTC), 'must be the one of the active controller'),
+    (graph(joints(rate_hz=30.0)), 'a reading is up to 33 ms old'),
+    (graph(*eyes('zed_left', rate_hz=60.0)), 'comes at 60 Hz: a session runs at 15 Hz'),
+    (graph(*eyes('zed_a')), 'is /zed_a/zed_node the left camera? Its name does not say'),
+    (graph(*eyes('zed_left', kinds=(IMAGE,))), 'image_transport_plugins')])
+def test_what_has_to_be_checked_is_said(found, words):
+    assert any(words in one for one in propose(found).remarks), propose(found).remarks
+
+
+def test_a_running_lab_is_read_and_its_file_is_a_station_file(tmp_path, capsys, monkeypatch):
+    namespace, path = f'lab_{uuid.uuid4().hex[:6]}', tmp_path / 'my_lab.yaml'
+    with Spin() as spin, Lab(spin, namespace, images='both', size=(64, 36), task='do_not_move'):
+        for _ in range(4):    # a busy machine finds nodes late
+            found = look(namespace, 1.0, 1.0)
+            if not propose(found).missing:
+                break
+        monkeypatch.setattr('arena_robot.nodes.adopt.graph.look', lambda _: found)
+        assert adoption.adopt(path, namespace) == 0
+    said = capsys.readouterr().out
+    assert f'next: arena station --config {path} --namespace {namespace}' in said
+    assert 'franka_msgs is not installed here' in path.read_text()
+    assert [name for _, name in nodes_in(path, namespace=namespace)] == ['arm_node',
+                                                                         'gripper_node']
+    values = {key.rsplit('/', 1)[-1]: part['ros__parameters']
+              for key, part in yaml.safe_load(path.read_text()).items()}
+    assert values['arm_node']['ros_control']['broadcaster'] == 'franka_robot_state_broadcaster'
+    assert values['gripper_node']['ros_control'] == {
+        'joint_states': 'joint_states', 'command': 'topic',
+        'name': 'gripper_position_controller/commands',
+        'reactivate': 'robotiq_activation_controller/reactivate_gripper'}
+    assert found.topics[f'/{namespace}/joint_states'].rate_hz > 20.0
+    assert found.topics[f'/{namespace}/franka_robot_state_broadcaster/external_joint_torques'
+                        ].best_effort
+
+
+def test_a_file_is_not_replaced_without_a_yes(tmp_path, monkeypatch):
+    path = tmp_path / 'my_lab.yaml'
+    path.write_text('mine')
+    with pytest.raises(ConfigError, match='exists and is not replaced'):
+        adoption.refuse_or_ask(path)
+    monkeypatch.setattr('sys.stdin.isatty', lambda: True)
+    monkeypatch.setattr('builtins.input', lambda _: '')
+    with pytest.raises(ConfigError, match='not replaced'):
+        adoption.refuse_or_ask(path)
+    monkeypatch.setattr('builtins.input', lambda _: 'y')
+    adoption.refuse_or_ask(path)
+    assert path.read_text() == 'mine'
