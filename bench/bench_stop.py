@@ -25,6 +25,7 @@ from selenium.webdriver.common.actions.pointer_input import PointerInput
 from arena_msgs.msg import ArmState
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError
+from arena_robot.core.verdict import Verdict
 from arena_robot.nodes import qos
 from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.remote.desk import RemoteDesk
@@ -32,6 +33,7 @@ from arena_robot.nodes.simulation.simulated_station import SimulatedStation
 from arena_robot.web.console.serve import ConsoleServer
 
 PRESSES = 100
+STEPS = 20          # of a rollout before the press
 LIMIT_MS = 250.0
 MOVING, STILL = 0.1, 0.02    # rad/s of the fastest joint
 POOL = {'policies': [{'name': name, 'address': 'example:random_walk', 'options': {'speed': 0.8}}
@@ -111,32 +113,49 @@ def measure(desk, arm, presser):
     desk.take('bench')
     while len(found) < PRESSES:
         desk.press('check')
+        while not desk.state().ready:
+            desk.press('check')
         desk.open_session('bench', 'wave at nobody', repeat=True)
-        for _ in range(3):
-            moving = threading.Thread(target=homeward, args=(desk,))
-            moving.start()
-            if arm.wait_moving(1.0):
-                found.append(('reset pose', *once(arm, presser)))
-            moving.join()
-        desk.press('photograph')
-        desk.start(Slot.A)
-        if arm.wait_moving():
-            found.append(('rollout', *once(arm, presser)))
-        while desk.state().state.running:
-            desk.wait_change(desk.state(), 1.0)
+        found += on_the_way(desk, arm, presser, 'photograph')
+        found += in_a_rollout(desk, arm, presser, Slot.A)
+        desk.score(Slot.A, Verdict(progress_a=0.5))
+        found += on_the_way(desk, arm, presser, 'prepare_reset')
+        desk.press('confirm_reset')
+        found += in_a_rollout(desk, arm, presser, Slot.B)
         desk.press('abort', 'measured')
     return found[:PRESSES]
 
 
-def homeward(desk):
+def on_the_way(desk, arm, presser, button):
+    """Press STOP while the arm moves to its reset pose, then let it go there."""
+    moving = threading.Thread(target=homeward, args=(desk, button))
+    moving.start()
+    found = [('reset pose', once(arm, presser))] if arm.wait_moving(1.0) else []
+    moving.join()
+    desk.press(button)
+    return found
+
+
+def homeward(desk, button):
     with suppress(ArenaError):    # it is stopped on the way
-        desk.press('photograph')
+        desk.press(button)
+
+
+def in_a_rollout(desk, arm, presser, slot):
+    """Press STOP while a policy moves the arm, some steps after its start."""
+    desk.start(slot)
+    while desk.state().state.running and (not desk.running() or desk.running().steps < STEPS):
+        time.sleep(0.02)
+    found = [('rollout', once(arm, presser))] if arm.wait_moving() else []
+    while desk.state().state.running:
+        desk.wait_change(desk.state(), 1.0)
+    return found
 
 
 def once(arm, presser):
     pressed_ms = presser.press()
     rest_ms = arm.at_rest_ms(pressed_ms)
-    return (float('inf') if rest_ms is None else rest_ms - pressed_ms,)
+    return float('inf') if rest_ms is None else rest_ms - pressed_ms
 
 
 def main():

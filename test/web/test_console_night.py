@@ -6,6 +6,8 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from arena_robot.core.episode import Slot
+from arena_robot.core.errors import NotConnected
+from arena_robot.session.evaluator.desk import HINTS
 from arena_robot.session.protocol.states import State
 
 PHONE, ZOOMED = (360, 740), (640, 450)    # 1280 x 900 at 200 %
@@ -184,3 +186,18 @@ def test_a_reader_hears_and_reaches_everything_in_order(page, browser):
     order = [met.index(one) for one in ('seat', 'progress', '75', 'notes', 'primary', 'stop')]
     assert order == sorted(order)
     assert len(set(met)) == len(met), 'Tab goes in a circle'
+
+
+def test_a_session_node_that_has_ended_locks_the_page(page, station):
+    page.shows(State.START_PHOTOGRAPHED)
+    page.until(lambda: page.find('#primary').is_enabled(), 'locked')
+
+    def ended():
+        raise NotConnected("the session node 'session_node' has ended; start it again")
+    station.state = ended
+    station.set(State.IDLE)    # a page that waits for a change asks again
+    page.until(lambda: 'has ended; start it again' in page.find('#problem').text, 'no word')
+    assert not page.find('#primary').is_enabled()
+    del station.state
+    page.until(lambda: page.find('#panel h2').text == HINTS[State.IDLE], 'it does not come back')
+    page.until(lambda: page.find('#primary').is_enabled(), 'locked')
