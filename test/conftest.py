@@ -20,6 +20,10 @@ pytest_plugins = ['reruns']
 # What they measure are times; other tests of stations wait for conditions and may be slowed down.
 ALONE = ('nodes/test_station_', 'nodes/test_replay_node', 'nodes/test_session_kills',
          'cli/test_walks')
+# The longest files begin first, so that no process has one left when the others are done.
+LONGEST = ('web/test_console_page', 'web/test_console_press', 'web/test_console_stop',
+           'drivers/test_sim_tasks', 'drivers/test_driver_check', 'server/test_server_process',
+           'nodes/test_session_blindness', 'nodes/test_session_node', 'server/test_two_stations')
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
 HERE = Path(__file__).parent
 
@@ -37,6 +41,14 @@ def pytest_collection_modifyitems(items):
         where = item.path.relative_to(HERE).as_posix()
         if where.startswith(ALONE):
             item.add_marker(pytest.mark.alone)
+    items.sort(key=lambda item: not item.path.relative_to(HERE).as_posix().startswith(LONGEST))
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Read only the files whose tests are alone, where only those are run."""
+    if config.option.markexpr == 'alone' and collection_path.suffix == '.py':
+        return None if collection_path.relative_to(HERE).as_posix().startswith(ALONE) else True
+    return None
 
 
 @pytest.fixture(scope='session')

@@ -109,7 +109,7 @@ class Page:
         finger = PointerInput(POINTER_TOUCH, 'finger')
         action = ActionChains(self.browser)
         action.w3c_actions.devices.append(finger)
-        finger.create_pointer_move(origin=element)
+        finger.create_pointer_move(duration=0, origin=element)
         finger.create_pointer_down(button=0)
         finger.create_pointer_up(button=0)
         self.browser.execute('actions', {'actions': [finger.encode()]})
