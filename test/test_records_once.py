@@ -6,6 +6,7 @@ Whoever writes a second reader has to name the file, and fails here.
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,15 @@ HOMES = {
 }
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding='utf-8'))
+
+
+@cache
 def literals(path: Path) -> list[str]:
     """Return the texts in a module, parts of f-strings included and docstrings left out."""
-    tree = ast.parse(path.read_text(encoding='utf-8'))
+    tree = parsed(path)
     prose = {id(node.value) for node in ast.walk(tree)
              if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)}
     return [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)
@@ -58,7 +65,7 @@ def test_names_of_files_are_told_from_sentences():
 @pytest.mark.parametrize('path', sorted(PACKAGE.rglob('*.py')),
                          ids=lambda p: p.relative_to(PACKAGE).as_posix())
 def test_tables_are_read_in_one_module(path):
-    tree = ast.parse(path.read_text(encoding='utf-8'))
+    tree = parsed(path)
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import)
                 for alias in node.names}
     assert 'csv' not in imported or path == RECORDS / 'roboarena_csv.py'
