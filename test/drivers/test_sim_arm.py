@@ -71,7 +71,7 @@ def test_torque_is_droids_hybrid_impedance(panda):
     imp = world.arm.impedance
     q_des = np.array(RESET_JOINTS) + 0.05 * np.array([1, -1, 1, 1, -1, 1, 1])
     data.qvel[imp.dofs] = [0.1, -0.2, 0.1, 0.2, -0.1, 0.3, -0.2]
-    world.arm.track(q_des, world.elapsed_ns)
+    world.arm.track(q_des, world.elapsed_ns, 0.5)
     mujoco.mj_forward(model, data)
     imp.refresh(data, world.arm.q_des)
     mujoco.mj_forward(model, data)
@@ -130,7 +130,7 @@ def test_stop_comes_to_rest_within_150_ms(station):
 
 def test_a_stream_that_ceases_stops_the_arm_in_time(station):
     swing(station, np.array(RESET_JOINTS) + 2 * SWING)
-    timeout_s = station.world.arm.command_timeout_s
+    timeout_s = station.arm.command_timeout_s
     last_s = station.world.now_s - 1 / 15
     while station.world.now_s < last_s + timeout_s + 0.1 - 1e-9:
         station.step(0.004)

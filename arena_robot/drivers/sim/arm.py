@@ -14,10 +14,15 @@ from arena_robot.safety.robots import move_duration_s
 
 
 class SimArm(Opened):
-    """A Franka in a :class:`SimWorld`; see :class:`arena_robot.drivers.base.Arm`."""
+    """
+    A Franka in a :class:`SimWorld`; see :class:`arena_robot.drivers.base.Arm`.
 
-    def __init__(self, world: SimWorld) -> None:
+    It holds when ``command_timeout_s`` has passed since the last command.
+    """
+
+    def __init__(self, world: SimWorld, command_timeout_s: float = 0.5) -> None:
         self.world = world
+        self.command_timeout_s = command_timeout_s
         self._last: ArmState | None = None
 
     def open(self) -> None:
@@ -56,7 +61,7 @@ class SimArm(Opened):
         self._require_open('the simulated arm')
         q = self._checked(command.q)
         with self.world.ticked:
-            sent = self.world.arm.track(q, self.world.elapsed_ns)
+            sent = self.world.arm.track(q, self.world.elapsed_ns, self.command_timeout_s)
         return ArmCommand(sent, command.stamp_ns)
 
     def move_to(self, q: Floats, duration_s: float | None = None) -> float:

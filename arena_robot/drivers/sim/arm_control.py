@@ -44,9 +44,8 @@ class Motion:
 class ArmControl:
     """The arm's 250 Hz state machine; the world calls it under its lock."""
 
-    def __init__(self, robot: Robot, command_timeout_s: float, collision_nm: float) -> None:
+    def __init__(self, robot: Robot, collision_nm: float) -> None:
         self.robot = robot
-        self.command_timeout_s = command_timeout_s
         self.collision_nm = np.full(DOF, collision_nm)
         self.mode = RobotMode.IDLE
         self.errors: tuple[str, ...] = ()
@@ -54,7 +53,7 @@ class ArmControl:
         self.q_des = np.zeros(DOF)
         self.tau_ext = np.zeros(DOF)
         self._motion: Motion | None = None
-        self._command_ns = 0
+        self._hold_ns = 0
         self._impedance: HybridImpedance | None = None
 
     @property
@@ -71,10 +70,10 @@ class ArmControl:
         self._hold(data)
         self.impedance.refresh(data, self.q_des)
 
-    def track(self, q: Floats, now_ns: int) -> Floats:
-        """Track ``q`` clipped to the joint limits; return what is tracked."""
+    def track(self, q: Floats, now_ns: int, timeout_s: float) -> Floats:
+        """Track ``q`` clipped to the joint limits for a time; return what is tracked."""
         self.q_des = self._within(q)
-        self._command_ns = now_ns
+        self._hold_ns = now_ns + round(timeout_s * 1e9)
         self._enter(Phase.TRACK, DROID)
         out: Floats = self.q_des.copy()
         return out
@@ -109,8 +108,7 @@ class ArmControl:
             if size.max() > 1.0:
                 self.trip(RobotMode.REFLEX, f'joint{size.argmax() + 1}_collision')
         lead = None
-        silence_s = (now_ns - self._command_ns) * 1e-9
-        if self.phase is Phase.TRACK and silence_s > self.command_timeout_s:
+        if self.phase is Phase.TRACK and now_ns > self._hold_ns:
             self.brake()
         if self.phase is Phase.BRAKE:
             if np.max(np.abs(data.qvel[self.impedance.dofs])) < STILL_RAD_S:

@@ -46,9 +46,10 @@ class SimStation:
     """Parts around one world; the parts follow when :meth:`reset` loads another task or seed."""
 
     def __init__(self, world: SimWorld, robot: Robot, cameras: Sequence[str],
-                 size: tuple[int, int], rate_hz: float, eyes: Sequence[str]) -> None:
+                 size: tuple[int, int], rate_hz: float, eyes: Sequence[str],
+                 command_timeout_s: float) -> None:
         self.world, self.robot = world, robot
-        self.arm, self.gripper = SimArm(world), SimGripper(world)
+        self.arm, self.gripper = SimArm(world, command_timeout_s), SimGripper(world)
         self.studio = Studio(world)
         self.cameras = {role: SimCamera(world, self.studio, role, size=size, rate_hz=rate_hz,
                                         eyes=eyes) for role in cameras}
@@ -72,8 +73,8 @@ class SimStation:
         model = robot_of(robot)
         instance = make_task(task, seed)
         scene = build_scene(SceneSpec(model, instance.setup.props, seed, beauty=beauty))
-        world = SimWorld(scene, epoch_ns=epoch_ns, command_timeout_s=command_timeout_s)
-        station = cls(world, model, cameras, size, rate_hz, eyes)
+        world = SimWorld(scene, epoch_ns=epoch_ns)
+        station = cls(world, model, cameras, size, rate_hz, eyes, command_timeout_s)
         station._begin(instance)
         return station
 

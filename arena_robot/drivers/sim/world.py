@@ -52,12 +52,12 @@ class SimWorld:
     because the machine could not keep up.
     """
 
-    def __init__(self, scene: CompiledScene, *, epoch_ns: int = 0, command_timeout_s: float = 0.5,
+    def __init__(self, scene: CompiledScene, *, epoch_ns: int = 0,
                  collision_nm: float = 40.0) -> None:
         self.ticked = threading.Condition(threading.RLock())
         self.clock = SimClock(self)
         self.faults = Faults()
-        self.arm = ArmControl(scene.spec.robot, command_timeout_s, collision_nm)
+        self.arm = ArmControl(scene.spec.robot, collision_nm)
         self.gripper = GripperControl()
         self.lag_s = 0.0
         self.real_time_factor: float | None = 1.0

@@ -15,6 +15,7 @@ from std_srvs.srv import Trigger
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ArenaError, ConfigError
+from arena_robot.drivers.sim.arm import SimArm
 from arena_robot.drivers.sim.camera import SimCamera
 from arena_robot.drivers.sim.station import SavedState, SimStation
 from arena_robot.drivers.sim.tasks import TASKS
@@ -170,9 +171,8 @@ def part_nodes(owner: SimStationNode) -> Sequence[PartNode[PartParams]]:
     """Return the nodes of a simulated station's parts, in its process and its time."""
     station, timeline, context = owner.station, owner.timeline, owner.context
     robot = [Parameter('robot_type', value=owner.params.robot_type)]
-    arm = ArmNode(make_part=lambda: station.arm, timeline=timeline, context=context,
-                  parameter_overrides=robot)
-    station.world.arm.command_timeout_s = arm.params.command_timeout
+    arm: ArmNode = ArmNode(make_part=lambda: SimArm(station.world, arm.params.command_timeout),
+                  timeline=timeline, context=context, parameter_overrides=robot)
     gripper = GripperNode(make_part=lambda: station.gripper, timeline=timeline, context=context)
     cameras = [CameraNode(
         f'{role}_camera', mount_of=partial(_mount, camera, arm), timeline=timeline,
