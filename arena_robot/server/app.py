@@ -20,6 +20,7 @@ from arena_robot.server import listening
 from arena_robot.server.acceptance import Acceptance, CountingRules, enter_earlier
 from arena_robot.server.base import Role
 from arena_robot.server.blobs import Blobs
+from arena_robot.server.bounded_audit import BoundedAudit
 from arena_robot.server.call_guard import CallGuard
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.conflicts import RULES
@@ -37,13 +38,14 @@ from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.results import Results
 from arena_robot.server.sealing import seal_of
 from arena_robot.server.service import ArenaService, ServiceParts
-from arena_robot.server.store import redraws
+from arena_robot.server.store import redraws, states
 from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.audit import Audit
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import Sessions
+from arena_robot.server.store.turn import Turn
 from arena_robot.server.transparency.keys import LogKey
 from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.server.uploads import Uploads
@@ -59,6 +61,7 @@ POOLS = {'people': 6, 'stations': 12, 'policies': 64, 'strangers': 4}
 GRACE_S = 2.0
 RECORD_S = 2.0
 ACCEPT_S = 60.0
+CREDITS_S = 600.0
 
 
 class ArenaServer:
@@ -88,6 +91,8 @@ class ArenaServer:
         self.policies = Policies(self.database, clock)
         self.sessions = Sessions(self.database, clock)
         self.audit = Audit(self.database, clock)
+        self._bounded_audit = BoundedAudit(self.audit, RateLimit(
+            clock, config.limits.audit_lines_per_s, config.limits.audit_burst), self.counters)
         self.ledger = Ledger(self.database, clock)
         self.uploads = Uploads(self.database, self.blobs, config.data / 'spool', clock,
                                config.limits.file_bytes, config.limits.session_bytes)
@@ -109,7 +114,11 @@ class ArenaServer:
                          [(config.host, config.port), (config.host, config.site_port)],
                          probation=config.probation_sessions > 0,
                          failures=config.failures_to_suspend)
-        self._housekeeping = Housekeeping(self._chores())
+        self._turn = Turn(self.database, 'housekeeper')
+        self._housekeeping = Housekeeping(
+            self._chores(), lambda chore: self.counters.add('chore_failures', chore))
+        self.metrics_port = -1
+        self._metrics: Callable[[], None] | None = None
 
     def open(self) -> None:
         """Migrate the database, listen, start the chores; ConfigError when that fails."""
@@ -125,6 +134,8 @@ class ArenaServer:
         try:
             enter_earlier(self.database, self.log)
             self.port = self._on_loop(self._listen)
+            if self.config.metrics_port >= 0:
+                self._open_metrics()
         except BaseException:
             self.close()
             raise
@@ -134,6 +145,9 @@ class ArenaServer:
     def close(self) -> None:
         """Finish running calls, stop listening, close the database; can be called twice."""
         self._housekeeping.close()
+        if self._metrics is not None:
+            self._metrics()
+        self._turn.release()
         if self._server is not None:
             self._on_loop(self._unlisten)
         if self._runner.is_alive():
@@ -163,6 +177,10 @@ class ArenaServer:
 
         Imported evaluations bring accounts of evaluators, one of them perhaps called ``name``.
         """
+        with self.database.alone('first token'):
+            return self._first_token(name, institution)
+
+    def _first_token(self, name: str, institution: str) -> str | None:
         if self.accounts.names_with(Role.MAINTAINER):
             return None
         taken = self.accounts.names()
@@ -180,20 +198,31 @@ class ArenaServer:
                 'columns': redraws.OUTCOMES, 'conduct': conduct}
 
     def _chores(self) -> dict[str, tuple[float, Callable[[], object]]]:
-        config = self.config
+        config, alone = self.config, self._by_one
         return {
-            'review': (min(REVIEW_S, config.probe_period_s), self.pool.review),
-            'probe': (config.probe_period_s, self.pool.probe),
+            'review': (min(REVIEW_S, config.probe_period_s), alone(self.pool.review)),
+            'probe': (config.probe_period_s, alone(self.pool.probe)),
             'cancel': (min(10.0, config.session_timeout_s / 4.0),
-                       lambda: self.verdicts.cancel_overdue(config.session_timeout_s)),
+                       alone(lambda: self.verdicts.cancel_overdue(config.session_timeout_s))),
             'record': (RECORD_S, self.record.flush),
-            'accept': (ACCEPT_S, self.acceptance.consider_all),
-            'credits': (3600.0, lambda: grant_weekly(self.database, self._clock,
-                                                     config.credits)),
+            'accept': (ACCEPT_S, alone(self.acceptance.consider_all)),
+            'credits': (CREDITS_S, alone(lambda: grant_weekly(self.database, self._clock,
+                                                              config.credits))),
         }
 
+    def _open_metrics(self) -> None:
+        from arena_robot.server.metrics import Gauges, MetricsPage
+        page = MetricsPage(self.counters, Gauges(
+            lambda: states.session_states(self.database),
+            lambda: states.policy_states(self.database), self._turn.held, self.config.data))
+        self.metrics_port, self._metrics = page.open(self.config.metrics_port), page.close
+
+    def _by_one(self, chore: Callable[[], object]) -> Callable[[], object]:
+        """Return a chore that is done by one of the servers of the database."""
+        return lambda: self._turn.held() and chore()
+
     def _services(self) -> tuple[ArenaService, Relay]:
-        guard = CallGuard(self.accounts, self.audit, self._pools['people'],
+        guard = CallGuard(self.accounts, self._bounded_audit, self._pools['people'],
                           self._pools['stations'])
         parts = ServiceParts(self._clock, self.accounts, self.sessions, self.matching,
                              self.verdicts, self.acceptance, self.log,
@@ -208,7 +237,7 @@ class ArenaServer:
     async def _listen(self) -> int:
         limits = self.config.limits
         let_in = listening.admission(limits, self._clock,
-                                     (self.accounts, self.sessions, self.audit),
+                                     (self.accounts, self.sessions, self._bounded_audit),
                                      self._pools['strangers'], self.counters)
         server = grpc.aio.server(interceptors=(let_in, MalformedRequests()),
                                  options=listening.options(limits))

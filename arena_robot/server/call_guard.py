@@ -10,9 +10,9 @@ import grpc
 
 from arena_robot.core.errors import ArenaError, ServerError, Unauthorised
 from arena_robot.server.base import Caller, Role
+from arena_robot.server.bounded_audit import BoundedAudit
 from arena_robot.server.grpc_errors import headers_of, status_of
 from arena_robot.server.store.accounts import Accounts
-from arena_robot.server.store.audit import Audit
 
 log = logging.getLogger(__name__)
 T = TypeVar('T')
@@ -23,7 +23,7 @@ _STATIONS = frozenset({Role.STATION})
 class CallGuard:
     """Runs a call that was let in, in a thread: checks its roles, writes the audit line."""
 
-    def __init__(self, accounts: Accounts, audit: Audit, people: Executor,
+    def __init__(self, accounts: Accounts, audit: BoundedAudit, people: Executor,
                  stations: Executor) -> None:
         self._accounts = accounts
         self._audit = audit
@@ -38,11 +38,11 @@ class CallGuard:
         ``roles`` are those that may call (None: any valid token); ``target`` goes to the audit.
         """
         def run() -> T:
-            actor = 'unknown'
+            actor, maintains = 'unknown', False
             try:
                 # Read anew: the token may have been revoked since it was let in.
                 caller = self._accounts.caller(bearer(context))
-                actor = caller.actor
+                actor, maintains = caller.actor, Role.MAINTAINER in caller.roles
                 if roles is not None and not roles & caller.roles:
                     needed = ' or '.join(sorted(r.value for r in roles))
                     raise Unauthorised(f'{name} is for {needed}; this token is not')
@@ -51,7 +51,7 @@ class CallGuard:
                 self._audit.write(actor, name, target, error.code, str(error))
                 raise
             if audited:
-                self._audit.write(actor, name, target, 'ok')
+                self._audit.write(actor, name, target, 'ok', always=maintains)
             return result
 
         return await self.work(context, run, self._stations if roles == _STATIONS else

@@ -31,10 +31,11 @@ class ServerLimits:
 
     ``wrong_tokens_*`` are the calls with a wrong token from one address that are looked up and
     written to the audit log; further ones are refused and only counted. ``open_calls_per_s`` are
-    the calls of one address that need no token. ``calls_at_once`` and ``slot_calls_at_once``
-    bound the running calls of one token. ``handshake_s`` is how long a new connection may take
-    until its first request, ``idle_s`` how long one without calls is kept; ``connections`` bounds
-    them all, ``connections_per_address`` those of one address to the site.
+    the calls of one address that need no token. ``audit_*`` are a caller's lines in the audit
+    log; a maintainer's successful calls are always written. ``calls_at_once`` and
+    ``slot_calls_at_once`` bound the running calls of one token. ``handshake_s`` is how long a new
+    connection may take until its first request, ``idle_s`` how long one without calls is kept;
+    ``connections`` bounds them all, ``connections_per_address`` those of one address to the site.
     """
 
     calls_per_s: float = 50.0
@@ -43,6 +44,8 @@ class ServerLimits:
     wrong_tokens_per_s: float = 0.2
     wrong_tokens_burst: int = 20
     open_calls_per_s: float = 100.0
+    audit_lines_per_s: float = 0.5
+    audit_burst: int = 2000
     calls_at_once: int = 32
     slot_calls_at_once: int = 8
     handshake_s: float = 10.0
@@ -59,6 +62,7 @@ class ServerConfig:
     """
     ``data`` is the folder of the database, the blobs and the spool unless URLs say otherwise.
 
+    ``metrics_port`` serves metrics to this machine alone; -1: none.
     ``key_file`` opens what is sealed in the database, see :meth:`key_path`.
     Beyond this machine it listens with ``tls`` only, unless ``insecure`` says otherwise.
     ``allowed_networks`` are the non-public address ranges in which policies may live.
@@ -78,6 +82,7 @@ class ServerConfig:
     host: str = '127.0.0.1'
     port: int = 50061
     site_port: int = 8061
+    metrics_port: int = -1
     tls: Tls | None = None
     insecure: bool = False
     allowed_networks: tuple[str, ...] = ('127.0.0.0/8', '::1/128')

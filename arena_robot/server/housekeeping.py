@@ -10,8 +10,10 @@ log = logging.getLogger(__name__)
 class Housekeeping:
     """Runs each chore now and then in a thread of its own; a failing chore never stops others."""
 
-    def __init__(self, chores: dict[str, tuple[float, Callable[[], object]]]) -> None:
+    def __init__(self, chores: dict[str, tuple[float, Callable[[], object]]],
+                 failed: Callable[[str], None] = lambda name: None) -> None:
         self._chores = chores
+        self._failed = failed
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name='housekeeping', daemon=True)
@@ -45,9 +47,9 @@ class Housekeeping:
             else:
                 left = {name: value - nap for name, value in left.items()}
 
-    @staticmethod
-    def _do(name: str, chore: Callable[[], object]) -> None:
+    def _do(self, name: str, chore: Callable[[], object]) -> None:
         try:
             chore()
         except Exception:
+            self._failed(name)
             log.exception('the chore %s failed; it is tried again later', name)

@@ -9,12 +9,12 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ConfigError
 from arena_robot.policy.proto import arena_policy_pb2 as policy_pb
 from arena_robot.server.admission import Admission, Strangers, TokenCheck
+from arena_robot.server.bounded_audit import BoundedAudit
 from arena_robot.server.config import ServerConfig, ServerLimits, Tls
 from arena_robot.server.counters import Counters
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.rate_limit import AtOnce, RateLimit
 from arena_robot.server.store.accounts import Accounts
-from arena_robot.server.store.audit import Audit
 from arena_robot.server.store.sessions import Sessions
 
 TOKEN_FRESH_S = 10.0
@@ -23,7 +23,7 @@ POLICY = policy_pb.DESCRIPTOR.services_by_name['PolicyService'].full_name
 OPEN_METHODS = frozenset({f'/{ARENA}/Hello', f'/{health.SERVICE_NAME}/Check'})
 
 
-def admission(limits: ServerLimits, clock: Clock, stores: tuple[Accounts, Sessions, Audit],
+def admission(limits: ServerLimits, clock: Clock, stores: tuple[Accounts, Sessions, BoundedAudit],
               threads: Executor, counters: Counters) -> Admission:
     """Return who is let in: tokens of people and stations, tokens of slots, few calls of all."""
     accounts, sessions, audit = stores

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 MIGRATIONS = Path(__file__).parent / 'migrations'
 BUSY_TIMEOUT_S = 30.0
+# A lock is of one schema: several arenas may be in one database.
+LOCK_KEY = "hashtextextended(current_schema() || ':' || :name, 0)"
 
 
 class Database:
@@ -94,6 +96,20 @@ class Database:
                 raise
             connection.commit()
 
+    @contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """Let other servers of this database wait that do the same."""
+        if self.is_sqlite:
+            yield    # one server
+            return
+        with self.write() as connection:
+            wait_for_turn(connection, name)
+            yield
+
+    def own_connection(self) -> Connection:
+        """Return a connection outside of transactions, which the caller closes."""
+        return self._opened().connect().execution_options(isolation_level='AUTOCOMMIT')
+
     def version(self) -> str | None:
         """Return the schema revision that the database is at."""
         with self.read() as connection:
@@ -106,6 +122,9 @@ class Database:
             return
         log.info('migrating the database to %s', head)
         with self.write() as connection:
+            wait_for_turn(connection, 'migration')
+            if MigrationContext.configure(connection).get_current_revision() == head:
+                return    # another server was first
             config.attributes['connection'] = connection
             command.upgrade(config, 'head')
 
@@ -113,6 +132,12 @@ class Database:
         if self._engine is None:
             raise ServerError('the database is not open; call open() first')
         return self._engine
+
+
+def wait_for_turn(connection: Connection, name: str) -> None:
+    """Let other servers wait that do the same, until the caller's transaction ends."""
+    if connection.dialect.name == 'postgresql':
+        connection.execute(sa.text(f'SELECT pg_advisory_xact_lock({LOCK_KEY})'), {'name': name})
 
 
 def alembic_config() -> Config:

@@ -1,7 +1,6 @@
 """The key that signs the heads of the log, and heads: how many entries, and their root."""
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 
 from arena_robot.core.config import build
 from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.server.sealing import secret_file
 
-KEY_BYTES = 32
 _CONTEXT = b'arena log head 1\n'
 
 
@@ -82,16 +81,7 @@ class LogKey:
 
     def _read(self) -> bytes:
         try:
-            handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_SYNC,
-                             0o600)
-        except FileExistsError:
-            data = self._path.read_text(encoding='ascii').strip()
-            try:
-                return bytes.fromhex(data)
-            except ValueError as error:
-                raise ConfigError(f'{self._path} is not the key of a log; restore it from its '
-                                  'backup') from error
-        with os.fdopen(handle, 'w', encoding='ascii') as file:
-            secret = os.urandom(KEY_BYTES)
-            file.write(secret.hex() + '\n')
-        return secret
+            return bytes.fromhex(secret_file(self._path).strip())
+        except ValueError as error:
+            raise ConfigError(f'{self._path} is not the key of a log; restore it from its backup'
+                              ) from error
