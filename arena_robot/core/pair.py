@@ -33,12 +33,14 @@ class Reveal:
     The values behind the commitment: ``nonce`` hex, names and versions in slot order.
 
     ``receipt`` is a server's signed proof, JSON, that the session is in its log; '' without one.
+    ``relayed`` are the exact inferences of both slots, JSON; see core/inferences.py.
     """
 
     nonce: str
     policy_a: str
     policy_b: str
     receipt: str = field(default='', compare=False)
+    relayed: str = field(default='', compare=False)
 
 
 def commitment(nonce: str, policy_a: str, policy_b: str) -> str:

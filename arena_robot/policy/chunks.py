@@ -71,6 +71,7 @@ class _Progress:
     ticks_since_ask: int = 0
     ahead: 'futures.Future[Chunk] | None' = None
     ahead_asked_at: int = 0
+    ahead_drops: bool = False
 
     @property
     def left(self) -> int:
@@ -146,8 +147,30 @@ class ChunkExecutor:
             self._refill(progress, observation, episode)
             waited_s = time.perf_counter() - started
         elif self._asks_ahead(progress):
-            progress.ahead = self._query(observation, episode)
-            progress.ahead_asked_at, progress.ticks_since_ask = observation.step, 0
+            self._ask(progress, observation, episode)
+        return self._next(progress, waited_s)
+
+    def ask(self, observation: Observation, episode: str = '') -> None:
+        """Query the policy if a query is due at this control step, without waiting."""
+        progress = self._episodes.setdefault(episode, _Progress())
+        if progress.ahead is None and (progress.left == 0 or self._asks_ahead(progress)):
+            self._ask(progress, observation, episode)
+
+    def take(self, episode: str = '') -> ChunkStep | None:
+        """
+        Return this control step's action, after :meth:`ask`; None while the policy thinks.
+
+        Raises BadReply for a chunk that cannot be executed, and what the policy raised.
+        """
+        progress = self._episodes.setdefault(episode, _Progress())
+        if progress.left == 0:
+            if progress.ahead is None or not progress.ahead.done():
+                progress.ticks_since_ask += 1
+                return None
+            self._use(progress, progress.ahead.result)
+        return self._next(progress, 0.0)
+
+    def _next(self, progress: _Progress, waited_s: float) -> ChunkStep:
         chunk = progress.chunk
         assert chunk is not None
         requested = chunk.actions[progress.step].astype(np.float64)
@@ -188,19 +211,29 @@ class ChunkExecutor:
             self._worker.end()
             self._worker = None
 
+    def _ask(self, progress: _Progress, observation: Observation, episode: str) -> None:
+        progress.ahead = self._query(observation, episode)
+        progress.ahead_asked_at, progress.ticks_since_ask = observation.step, 0
+        # Only what is asked while actions are left is late when it is used.
+        progress.ahead_drops = progress.left > 0
+
     def _refill(self, progress: _Progress, observation: Observation, episode: str) -> None:
         if progress.ahead is None:
-            asked_at, skip = observation.step, 0
-            chunk = self._arrived(self._query(observation, episode))
-        else:
-            asked_at, ahead = progress.ahead_asked_at, progress.ahead
-            try:
-                chunk = self._arrived(ahead)
-            finally:
-                if ahead.done():
-                    progress.ahead = None
-            skip = min(progress.ticks_since_ask, len(chunk) - 1)
-        progress.chunk, progress.step, progress.asked_at = chunk, skip, asked_at
+            self._ask(progress, observation, episode)
+        ahead = progress.ahead
+        assert ahead is not None
+        self._use(progress, lambda: self._arrived(ahead))
+
+    def _use(self, progress: _Progress, answer: Callable[[], Chunk]) -> None:
+        ahead = progress.ahead
+        try:
+            chunk = answer()
+        finally:
+            if ahead is None or ahead.done() or not progress.ahead_drops:
+                progress.ahead = None
+        skip = min(progress.ticks_since_ask, len(chunk) - 1) if progress.ahead_drops else 0
+        progress.chunk, progress.step = chunk, skip
+        progress.asked_at = progress.ahead_asked_at
         progress.index += 1
 
     def _arrived(self, query: 'futures.Future[Chunk]') -> Chunk:

@@ -28,6 +28,7 @@ from arena_robot.records.roboarena import RoboArenaRollout
 
 SESSION_FILE = 'session.json'
 RECEIPT_FILE = 'receipt.json'
+INFERENCES_FILE = 'inferences.json'
 VERSION = 3
 DONE = 'done'
 

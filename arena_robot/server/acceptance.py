@@ -3,7 +3,8 @@ Which judged sessions count.
 
 A session counts once it is proven (:mod:`arena_robot.server.evidence`) and the evaluator has no
 interest in its policies. Then it is accepted: an entry of the log, a credit for the evaluator.
-Until then it is incomplete; it is looked at again whenever something of it arrives.
+Until then it is incomplete; it is looked at again whenever something of it arrives, and for an
+hour by itself.
 """
 
 import logging
@@ -34,7 +35,9 @@ from arena_robot.server.transparency.service import TransparencyLog
 
 log = logging.getLogger(__name__)
 
-# What is missing after so long does not come any more.
+# So long after its end a session that does not count is looked at without being asked to. What
+# the server was killed in the middle of, or another server process still holds, is there by then.
+LOOKED_AT_NS = 3600 * 10**9
 LOOK_BACK_NS = 30 * 24 * 3600 * 10**9
 
 
@@ -91,9 +94,16 @@ class Acceptance:
         for session_id in waiting:
             try:
                 self.consider(session_id)
+                self._settle(session_id)
             except ArenaError as error:
                 log.warning('session %s could not be looked at: %s', session_id, error)
         enter_earlier(self._database, self._log)
+
+    def _settle(self, session_id: str) -> None:
+        with self._database.write() as connection:
+            session = sessions.load(connection, session_id, lock=True)
+            if _open(session) and (session.ended_ns or 0) < self._clock.now_ns() - LOOKED_AT_NS:
+                verdicts.mark_final(connection, session_id)
 
     def told(self, session_id: str) -> tuple[bool, str]:
         """Return whether a session counts, and why not."""
@@ -106,9 +116,9 @@ class Acceptance:
         """
         Append a correction to an accepted session; ``withdraw`` makes it count no longer.
 
-        For the session's evaluator and maintainers. Once the names are revealed, only a
-        maintainer withdraws: who knows who won must not choose what counts. Raises Unauthorised,
-        Conflict, DataError.
+        For the session's evaluator and maintainers; only a maintainer withdraws. The site shows
+        the names of what counts, revealed at the station or not, and who knows who won must not
+        choose what counts. Raises Unauthorised, Conflict, DataError.
         """
         text = text.strip()
         if not text or len(text) > MAX_TEXT_CHARS:
@@ -118,13 +128,12 @@ class Acceptance:
             if Role.MAINTAINER not in caller.roles and (
                     Role.STATION in caller.roles or caller.id != session.evaluator_id):
                 raise Unauthorised('only the evaluator of a session or a maintainer corrects it')
-            if withdraw and session.revealed_ns is not None \
-                    and Role.MAINTAINER not in caller.roles:
-                raise Unauthorised(f'the policies of session {session_id} are revealed; from then '
-                                   'on only a maintainer withdraws it: append a correction that '
-                                   'says why, and ask the maintainer')
             if session.accepted_ns is None:
                 raise Conflict(f'session {session_id} does not count; there is nothing to correct')
+            if withdraw and Role.MAINTAINER not in caller.roles:
+                raise Unauthorised(f'session {session_id} counts, and its policies are named on '
+                                   'the site; only a maintainer withdraws it: append a correction '
+                                   'that says why, and ask the maintainer')
             now = self._clock.now_ns()
             self._log.append(connection, session_id, correction_entry(
                 session_id, caller.name, text, withdraw, now))

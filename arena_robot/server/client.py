@@ -236,7 +236,7 @@ class RemoteArena:
             self._tokens.forget(session_id)
             raise
         self._tokens.forget(session_id)
-        return Reveal(reply.nonce, reply.policy_a, reply.policy_b, reply.receipt)
+        return Reveal(reply.nonce, reply.policy_a, reply.policy_b, reply.receipt, reply.relayed)
 
 
 def manifest_of(folder: Path) -> list[ManifestEntry]:

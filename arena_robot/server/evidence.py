@@ -16,6 +16,10 @@ from arena_robot.server.store.relayed import RelayedRollout
 from arena_robot.server.store.sessions import StoredEpisode, episodes_of
 
 EPISODE_BYTES = 4 << 20
+# An answer also travels, and is used at the next step of a fixed cadence.
+TRAVEL_S = 1.0
+# How long a station waits for an answer that never came, at its default.
+PATIENCE_S = 10.0
 # A station that was killed may have lost its last seconds of steps.
 LOST_STEPS = 45
 BAG_SUFFIX = '.mcap'
@@ -124,7 +128,9 @@ def _lengths(evidence: SessionEvidence, session_id: str, slot: str, blobs: Blobs
     if file.steps != told.steps and not interrupted:
         return f'the recording has {file.steps} steps, the station said {told.steps}'
     least = seen.last_step - (LOST_STEPS if interrupted else 0)
-    most = seen.last_step + seen.last_actions
+    # While a policy thinks, the arm holds at the control rate, and these steps are recorded too.
+    held_s = seen.last_took_s + TRAVEL_S + (PATIENCE_S if seen.cuts or seen.failures else 0.0)
+    most = seen.last_step + seen.last_actions + round(held_s * CONTROL_RATE_HZ)
     if not least <= file.steps <= most or file.steps < 1:
         return (f'the recording has {file.steps} steps; what passed the relay makes '
                 f'{max(1, least)} to {most}')

@@ -27,6 +27,7 @@ from arena_robot.core.errors import (
     PolicyUnavailable,
     Unauthorised,
 )
+from arena_robot.core.inferences import packed
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.proto import arena_policy_pb2 as pb
@@ -161,7 +162,8 @@ class Relay(pb_grpc.PolicyServiceServicer):
                 route.episode, request.observation, wait_s)))
 
         reply = await self._watched(route, step, wait_s, ask)
-        self._record.answered(route.key, step, time.monotonic() - started_s, reply.rows)
+        self._record.answered(route.key, step, time.monotonic() - started_s, reply.rows,
+                              packed(reply.actions))
         return reply
 
     async def _watched(self, route: Route, step: int | None, wait_s: float,

@@ -1,9 +1,11 @@
 """Notes what passes through the relay, and writes it to the database now and then."""
 
 import dataclasses
+import hashlib
 import json
 import logging
 import os
+import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +20,7 @@ from arena_robot.server.store.relayed import RelayedRollout
 
 log = logging.getLogger(__name__)
 
-ANSWERED = 'answered'
+ANSWERED, NAME = 'answered', 'journal'
 Key = tuple[str, str]
 
 
@@ -49,6 +51,8 @@ class RelayRecord:
     A note costs no database access: it is appended to the file ``journal``, so that a killed
     server loses none. ``flush`` writes what is new to the database; the server calls it every
     second or two, at the end of a rollout and before it decides whether a session counts.
+    The journal has a name, and every note of a slot a number in it. The numbers that are written
+    are stored in the same transaction, so a note that is read again after a kill counts once.
     Lines that cannot be written, damaged ones and those of sessions that the database lacks, are
     moved to a file with the journal's name and ``.aside``.
     """
@@ -63,6 +67,8 @@ class RelayRecord:
         self._rollouts: dict[Key, _Rollout] = {}
         self._unknown: set[Key] = set()
         self._damaged: list[bytes] = []
+        self._name = ''
+        self._noted: dict[Key, int] = {}
 
     def open(self) -> None:
         """Write to the database what the last process did not get to."""
@@ -71,10 +77,12 @@ class RelayRecord:
             # A line that was cut off at the end would swallow the next note.
             _end_line(self._path)
         self._journal = self._path.open('ab', buffering=0)
+        self._name, written = self._named(notes)
         for line in notes:
             try:
                 note = json.loads(line)
-                self._apply((note['session'], note['slot']), note)
+                if NAME not in note:
+                    self._replay((note['session'], note['slot']), note, written)
             except (ValueError, KeyError, TypeError) as error:
                 log.warning('a damaged line of %s is left out: %s', self._path, error)
                 self._damaged.append(line)
@@ -87,9 +95,11 @@ class RelayRecord:
             self._journal.close()
             self._journal = None
 
-    def answered(self, key: Key, step: int, took_s: float, actions: int) -> None:
+    def answered(self, key: Key, step: int, took_s: float, actions: int,
+                 packed: str = '') -> None:
         """Note a query at ``step`` that the policy answered with so many actions."""
-        self._note(key, what=ANSWERED, step=step, took_s=round(took_s, 6), actions=actions)
+        self._note(key, what=ANSWERED, step=step, took_s=round(took_s, 6), actions=actions,
+                   packed=packed)
 
     def failed(self, key: Key, step: int | None, words: str) -> None:
         """Note a failure of the policy itself, in words that name nothing but its kind."""
@@ -106,9 +116,35 @@ class RelayRecord:
     def _note(self, key: Key, **note: Any) -> None:
         note |= {'session': key[0], 'slot': key[1], 'now_ns': self._clock.now_ns()}
         with self._lock:
+            number = self._noted.get(key, 0) + 1
             if self._journal is not None:
-                self._journal.write(json.dumps(note).encode() + b'\n')
+                head = b''
+                if not self._name:
+                    self._name = secrets.token_hex(8)
+                    head = json.dumps({NAME: self._name}).encode() + b'\n'
+                self._journal.write(head + json.dumps({**note, 'n': number}).encode() + b'\n')
+            self._noted[key] = number
             self._apply(key, note)
+
+    def _named(self, notes: list[bytes]) -> tuple[str, Mapping[Key, int]]:
+        """Return the name of the journal and how many notes of each slot are written."""
+        if not notes:
+            return '', {}
+        try:
+            name = str(json.loads(notes[0])[NAME])
+        except (ValueError, KeyError, TypeError):    # an earlier version's, or damaged
+            name = hashlib.sha256(notes[0]).hexdigest()[:16]
+        with self._database.read() as connection:
+            return name, relayed.written(connection, name)
+
+    def _replay(self, key: Key, note: Mapping[str, Any], written: Mapping[Key, int]) -> None:
+        number = int(note.get('n', self._noted.get(key, 0) + 1))
+        self._noted[key] = number
+        if number > written.get(key, 0):
+            self._apply(key, note)
+        elif (step := note['step']) is not None:    # counted: only where the rollout stands
+            one = self._rollouts.setdefault(key, _Rollout())
+            one.highest_step = step if step < one.highest_step else max(one.highest_step, step)
 
     def _apply(self, key: Key, note: Mapping[str, Any]) -> None:
         one, now = self._begun(key, note['step']), note['now_ns']
@@ -123,7 +159,8 @@ class RelayRecord:
         one.failure = ''
         one.count('queries')
         one.count('actions', actions)
-        one.exact.append(json.dumps([step, now, note['took_s'], actions]) + '\n')
+        one.exact.append(json.dumps(
+            [step, now, note['took_s'], actions, note.get('packed', '')]) + '\n')
 
     def flush(self, session_id: str = '') -> None:
         """Write what is new of one session, or of all."""
@@ -132,18 +169,23 @@ class RelayRecord:
                 keys = [key for key, one in self._rollouts.items()
                         if one.changed and session_id in ('', key[0])]
                 taken = {key: self._take(key) for key in sorted(keys)}
-            if not taken:
-                return
-            try:
-                self._write(taken)
-            except BaseException:
-                self._give_back(taken)
-                raise
-            with self._lock:
-                if self._journal is not None and not any(
-                        one.changed for one in self._rollouts.values()):
-                    self._set_aside()
-                    self._journal.truncate(0)
+                noted, name = {key: self._noted.get(key, 0) for key in keys}, self._name
+            if taken:
+                try:
+                    self._write(taken, noted, name)
+                except BaseException:
+                    self._give_back(taken)
+                    raise
+            self._empty()
+
+    def _empty(self) -> None:
+        """Empty the journal when everything in it is written."""
+        with self._lock:
+            if self._journal is not None and self._name and not any(
+                    one.changed for one in self._rollouts.values()):
+                self._set_aside()
+                self._journal.truncate(0)
+                self._name, self._noted = '', {}
 
     def _begun(self, key: Key, step: int | None) -> _Rollout:
         """Return the rollout that a query at ``step`` belongs to; None: not a query."""
@@ -156,8 +198,11 @@ class RelayRecord:
             one.highest_step = max(one.highest_step, step)
         return one
 
-    def _write(self, taken: dict[Key, tuple[RelayedRollout, int]]) -> None:
+    def _write(self, taken: dict[Key, tuple[RelayedRollout, int]], noted: Mapping[Key, int],
+               name: str) -> None:
         with self._database.write() as connection:
+            if name:
+                relayed.note_written(connection, name, noted, self._clock.now_ns())
             for key, (new, again) in taken.items():
                 parties = relayed.parties(connection, *key)
                 if parties is None:

@@ -151,7 +151,8 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
             receipt = self._parts.log.receipt(request.session_id)
             return pb.RevealReply(nonce=reveal.nonce, policy_a=reveal.policy_a,
                                   policy_b=reveal.policy_b,
-                                  receipt=json.dumps(receipt) if receipt else '')
+                                  receipt=json.dumps(receipt) if receipt else '',
+                                  relayed=reveal.relayed)
         return await self._guard.call(context, 'reveal', request.session_id, work, STATION)
 
     async def Acceptance(self, request: pb.SessionRequest, context: Any) -> pb.AcceptanceReply:

@@ -10,6 +10,7 @@ from rcl_interfaces.srv import GetParameters, ListParameters
 from rclpy.qos import QoSDurabilityPolicy, QoSProfile, QoSReliabilityPolicy
 from session_rig import Rig, until
 
+from arena_msgs.msg import ActionChunk, StepRecord
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.verdict import Verdict, scored
@@ -156,7 +157,10 @@ def test_nothing_names_a_policy(processes, observer, servers, tmp_path):
     rig = Rig(processes, tmp_path, addresses, max_steps=40)
     secrets = (*NAMES, *(address.removeprefix('grpc://') for address in addresses.values()),
                *MARKS)
-    spy = Spy(observer, rig.namespace)
+    spy, steps, chunks = Spy(observer, rig.namespace), [], []
+    node = f'/{rig.namespace}/session_node'
+    observer.create_subscription(StepRecord, f'{node}/step', steps.append, 100)
+    observer.create_subscription(ActionChunk, f'{node}/action_chunk', chunks.append, 100)
 
     def kept():
         with ConsoleServer(desk, port=0) as console:
@@ -173,6 +177,11 @@ def test_nothing_names_a_policy(processes, observer, servers, tmp_path):
         spy.listen()
         assert sorted(s.end for s in desk.state().slots) == ['policy_error', 'timeout']
         clean = kept()
+        # Chunks of 13 and of 9 actions look the same, and so does the time of an inference.
+        assert {(s.chunk_index - s.index, s.chunk_step, s.inference_s) for s in steps} == {
+            (0, 0, 0.0)}
+        assert {(c.chunk_index - c.step, len(c.actions) // c.width) for c in chunks} == {(0, 1)}
+        assert {c.slot for c in chunks} == {'A', 'B'}
         assert f'/{rig.namespace}/session_node/step' in clean
         assert any('.mcap' in where for where in clean)
         assert json.loads(clean['page api/state'])['state'] == 'review'

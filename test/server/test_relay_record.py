@@ -65,3 +65,55 @@ def test_a_session_that_vanishes_while_the_server_runs_stops_no_other(lite, tmp_
     (kept,) = (tmp_path / 'relayed.jsonl.aside').read_bytes().splitlines()
     assert json.loads(kept)['session'] == 'vanished'
     assert journal.read_bytes() == b''
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize('more', [0, 1])
+def test_a_note_counts_once_after_a_kill_between_commit_and_truncation(
+        lite, tmp_path, monkeypatch, more):
+    """The kill leaves the journal as it was; what was noted after the commit is still new."""
+    session_id = lite.arena().assign(STATION, 'ada', PROMPT).session_id
+    journal, key = tmp_path / 'relayed.jsonl', (session_id, Slot.A.value)
+    record = record_of(lite, journal)
+    record.open()
+    for step in (0, 8, 0, 8):    # begun again once
+        record.answered(key, step, 0.1, 8)
+
+    def killed():
+        raise Killed
+
+    monkeypatch.setattr(record, '_set_aside', killed)
+    with pytest.raises(Killed):
+        record.flush()
+    for _ in range(more):
+        record.answered(key, 16, 0.1, 8)
+    assert len(journal.read_bytes().splitlines()) == 5 + more, 'nothing was truncated'
+    for _ in range(2):
+        again = record_of(lite, journal)
+        again.open()
+        with lite.server.database.read() as connection:
+            found = relayed.of_session(connection, session_id)[Slot.A.value]
+        assert (found.queries, found.actions, found.begun) == (2 + more, 8 * (2 + more), 2)
+        assert [one.step for one in found.inferences()] == [0, 8, 16][:2 + more]
+        again.close()
+    assert journal.read_bytes() == b''
+
+
+def test_a_journal_goes_on_after_a_kill_in_the_middle(lite, tmp_path):
+    session_id = lite.arena().assign(STATION, 'ada', PROMPT).session_id
+    journal, key = tmp_path / 'relayed.jsonl', (session_id, Slot.A.value)
+    record = record_of(lite, journal)
+    record.open()
+    record.answered(('elsewhere', 'B'), 0, 0.1, 8)    # keeps the journal from being emptied
+    for step in (0, 8):
+        record.answered(key, step, 0.1, 8)
+        record.flush(session_id)
+    assert seen(lite, session_id) == 2
+    again = record_of(lite, journal)
+    again.open()
+    again.answered(key, 16, 0.1, 8)
+    again.close()
+    assert seen(lite, session_id) == 3

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from arena_setting import NAMES, STATION, Setting, episode, query, recorded, roll, run
 
-from arena_robot.core.clock import SystemClock
+from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.episode import MAX_RERUNS, EndReason, Preference, Slot
 from arena_robot.core.errors import Conflict, DataError, NotRevealed, PolicyError
 from arena_robot.server.base import NoPair, PolicyState, Role, Station
@@ -56,12 +56,14 @@ def test_rollouts_that_did_not_take_place_count_for_nothing(setting, folder):
                      recorded(folder / session_id / slot.value, session_id, slot))
     arena.feedback(session_id, VERDICT)
     assert 'not called through' in why_not(arena, session_id)
-    for steps, words in ((4000, 'the station said 10'),
-                         (10, 'what passed the relay makes 1 to 8')):
+    # One answer of 8 actions, and a second in which it may have travelled.
+    for steps, said, words in ((4000, 10, 'the station said 10'),
+                               (24, 24, 'what passed the relay makes 1 to 23')):
         session_id = assigned(arena)
         for slot in Slot:
             arena.policy(session_id, slot).infer(observation(), session_id)
-            arena.upload(session_id, episode(session_id, slot), recorded(
+            told = dataclasses.replace(episode(session_id, slot), steps=said)
+            arena.upload(session_id, told, recorded(
                 folder / session_id / slot.value, session_id, slot, steps))
         arena.feedback(session_id, VERDICT)
         assert words in why_not(arena, session_id)
@@ -75,6 +77,25 @@ def test_rollouts_that_did_not_take_place_count_for_nothing(setting, folder):
     arena.feedback(session_id, VERDICT)
     assert 'is of another rollout' in why_not(arena, session_id)
     assert standing(setting) == before
+
+
+def test_a_session_without_hope_is_not_looked_at_for_ever(setting, folder, monkeypatch):
+    arena, acceptance = setting.arena(), setting.server.acceptance
+    hopeless, waits = assigned(arena), assigned(arena)
+    arena.feedback(hopeless, VERDICT)
+    roll(arena, waits, Slot.A, folder)
+    query(arena, waits, Slot.B)
+    arena.feedback(waits, VERDICT)
+    later = ManualClock(SystemClock().now_ns() + 2 * 3600 * 10**9)
+    monkeypatch.setattr(acceptance, '_clock', later)
+    acceptance.consider_all()
+    looked = []
+    monkeypatch.setattr(acceptance, 'consider', looked.append)
+    acceptance.consider_all()
+    assert looked == []
+    monkeypatch.undo()
+    arena.upload(waits, episode(waits, Slot.B), recorded(folder / waits / 'B', waits, Slot.B))
+    assert arena.standing(waits) == (True, ''), 'what arrives late still counts'
 
 
 def test_a_rollout_begun_again_until_it_succeeds_does_not_count(setting, folder):

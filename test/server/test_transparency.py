@@ -192,8 +192,8 @@ def test_a_correction_is_appended_and_a_withdrawn_session_counts_no_longer(setti
     calls: Calls = setting.calls('ada')
     calls('Correct', pb.CorrectionRequest(session_id=session_id, text='the cup was blue'))
     assert len(setting.server.results.comparisons()) == 1
-    calls('Correct', pb.CorrectionRequest(session_id=session_id, text='wrong robot',
-                                          withdraw=True))
+    setting.calls('maintainer')('Correct', pb.CorrectionRequest(
+        session_id=session_id, text='wrong robot', withdraw=True))
     assert setting.server.results.comparisons() == []
     assert arena.standing(session_id) == (False, 'the session was withdrawn')
     found = check_bundle(setting.server.log.bundle())
@@ -201,10 +201,13 @@ def test_a_correction_is_appended_and_a_withdrawn_session_counts_no_longer(setti
     assert found.method == '', 'no standings were checked'
 
 
-def test_after_the_reveal_only_a_maintainer_withdraws(setting, folder):
+@pytest.mark.parametrize('asks_for_the_names', [True, False])
+def test_only_a_maintainer_withdraws_what_counts(setting, folder, asks_for_the_names):
+    """An evaluator who never asks can read the names of what counts on the site."""
     arena = setting.arena()
     session_id = run(arena, folder)
-    arena.reveal(session_id)
+    if asks_for_the_names:
+        arena.reveal(session_id)
     ada: Calls = setting.calls('ada')
     with pytest.raises(Unauthorised, match='only a maintainer withdraws'):
         ada('Correct', pb.CorrectionRequest(session_id=session_id, text='lost', withdraw=True))

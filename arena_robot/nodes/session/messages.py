@@ -31,6 +31,7 @@ from arena_robot.session.protocol.states import State
 
 STATES = tuple(State)
 SHARE_DIGITS = 4    # float32 holds no more
+CHUNK_STAMP_NS = 10_000_000
 
 need_fields('arena_msgs/msg/Feedback.msg', arena.Feedback.get_fields_and_field_types(),
             ('header', 'session_id'))
@@ -112,6 +113,11 @@ def chunk_message(index: int, step: int, chunk: Chunk, slot: Slot, stamp_ns: int
                             width=chunk.actions.shape[1])
     out.actions = array('f', chunk.actions.astype('float32').tobytes())
     return out
+
+
+def chunk_stamp(now_ns: int) -> int:
+    """Return the stamp of a chunk: exact ones would tell how long the policy thought."""
+    return now_ns - now_ns % CHUNK_STAMP_NS
 
 
 def episode_message(job: RolloutRequest, episode: Episode | None, stamp_ns: int, frame_id: str,

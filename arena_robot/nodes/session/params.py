@@ -63,7 +63,9 @@ class SessionParams(Parameters):
     scene: str = param(
         '', 'name of a sim_station that restores the scene; empty: a person does')
     control_rate: float = param(15.0, 'steps of a rollout', 1.0, 60.0, unit='Hz')
-    max_steps: int = param(MAX_STEPS, 'steps after which a rollout ends', 1, 10_000)
+    max_steps: int = param(
+        MAX_STEPS, 'steps after which a rollout ends; also those on which the arm waits for the '
+        'policy count', 1, 10_000)
     inference_timeout: float = param(
         10.0, 'timeout of an inference', 0.1, 120.0, unit='s')
     max_image_age: float = param(
@@ -94,7 +96,7 @@ def session_config(v: SessionParams) -> SessionConfig:
     external = sum(role != 'wrist' for role in v.roles)
     info = StationInfo(v.station, v.robot_type, external,
                        'wrist' in v.roles, len(v.eyes) == 2)
-    rollout = RolloutConfig(v.control_rate, v.max_steps, v.inference_timeout)
+    rollout = RolloutConfig(v.control_rate, v.max_steps, v.inference_timeout, cadenced=True)
     return SessionConfig(info, rollout, v.reset_joints, v.min_free_gb)
 
 

@@ -1,13 +1,18 @@
 """What the relay saw of each slot's rollout; the only evidence that a rollout took place."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from arena_robot.server.store.schema import relayed, sessions
+from arena_robot.core.inferences import Inference
+from arena_robot.server.store.schema import relay_notes, relayed, sessions
 
+# A journal that is older than this was emptied long ago.
+KEPT_NS = 90 * 24 * 3600 * 10**9
 SUMS = ('queries', 'actions', 'failures', 'refusals', 'cuts')
 
 
@@ -19,7 +24,8 @@ class RelayedRollout:
     ``queries`` were answered with ``actions`` in all. ``failure`` says how the policy failed last,
     empty when it answered since. ``refusals`` are observations that the policy refused, ``cuts``
     queries that the station gave up, ``begun`` how often the step number went back. The last
-    answered query was at ``last_step`` and returned ``last_actions``.
+    answered query was at ``last_step`` and returned ``last_actions``. ``exact`` has a line of JSON
+    for each: step, stamp, seconds, number of actions, and the actions, float32 in base64.
     """
 
     session_id: str
@@ -43,6 +49,16 @@ class RelayedRollout:
     def seconds(self) -> float:
         """Return the time between the first and the last answered query."""
         return max(0, self.last_ns - self.first_ns) * 1e-9
+
+    @property
+    def last_took_s(self) -> float:
+        """Return how long the newest answer took, as the relay saw it."""
+        last = self.exact.rstrip('\n').rpartition('\n')[2]
+        return float(json.loads(last)[2]) if last else 0.0
+
+    def inferences(self) -> tuple[Inference, ...]:
+        """Return every answered query, oldest first."""
+        return tuple(Inference(*json.loads(line)) for line in self.exact.splitlines())
 
 
 def add(connection: Connection, new: RelayedRollout, again: int) -> None:
@@ -70,6 +86,24 @@ def add(connection: Connection, new: RelayedRollout, again: int) -> None:
     if again or not old.queries:
         values['first_ns'] = new.first_ns
     connection.execute(sa.update(relayed).where(here).values(**values))
+
+
+def note_written(connection: Connection, journal: str, noted: Mapping[tuple[str, str], int],
+                 now_ns: int) -> None:
+    """Note that a journal's first so many notes of each slot are written."""
+    c = relay_notes.c
+    connection.execute(sa.delete(relay_notes).where(c.written_ns < now_ns - KEPT_NS))
+    for (session_id, slot), count in sorted(noted.items()):
+        connection.execute(sa.delete(relay_notes).where(
+            c.journal == journal, c.session_id == session_id, c.slot == slot))
+        connection.execute(sa.insert(relay_notes).values(
+            journal=journal, session_id=session_id, slot=slot, notes=count, written_ns=now_ns))
+
+
+def written(connection: Connection, journal: str) -> dict[tuple[str, str], int]:
+    """Return how many of a journal's notes are written, by slot."""
+    rows = connection.execute(sa.select(relay_notes).where(relay_notes.c.journal == journal))
+    return {(row.session_id, row.slot): row.notes for row in rows}
 
 
 def of_session(connection: Connection, session_id: str) -> dict[str, RelayedRollout]:

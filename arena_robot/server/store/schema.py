@@ -20,6 +20,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 from sqlalchemy.types import TypeEngine
 
@@ -128,6 +129,7 @@ sessions = Table(
     Column('repeats', String(36), nullable=True),
     # The nonce is here until it is public: the session is accepted, or revealed.
     Column('sealed_nonce', SealedText('sessions.nonce'), nullable=False, server_default=''),
+    Column('final', Boolean, nullable=False, server_default=false()),
     *(Index(name, 'state', 'created_ns', 'id', *more).ddl_if(dialect)
       for name, (dialect, more) in NEWEST.items()),
     Index('ix_sessions_repeats', 'repeats', unique=True),
@@ -174,6 +176,15 @@ relayed = Table(
     Column('exact', Text, nullable=False),
     UniqueConstraint('session_id', 'slot'),
     Index('ix_relayed_policy_id_last_ns', 'policy_id', 'last_ns'))
+
+# How many notes of a relay's journal are in ``relayed``; a session may be of another database.
+relay_notes = Table(
+    'relay_notes', metadata,
+    Column('journal', String(32), primary_key=True),
+    Column('session_id', String(100), primary_key=True),
+    Column('slot', String(10), primary_key=True),
+    Column('notes', Integer, nullable=False),
+    Column('written_ns', BigInteger, nullable=False))
 
 manifests = Table(
     'manifests', metadata, _id(),

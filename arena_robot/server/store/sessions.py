@@ -52,6 +52,7 @@ class SessionRow:
     conflict: str = ''
     withdrawn_ns: int | None = None
     repeats: str | None = None
+    final: bool = False
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,11 @@ def mark_incomplete(connection: Connection, session_id: str, why: str, conflict:
         incomplete=why, conflict=conflict))
 
 
+def mark_final(connection: Connection, session_id: str) -> None:
+    """Note that a session is not looked at any more unless something of it arrives."""
+    connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(final=True))
+
+
 def mark_withdrawn(connection: Connection, session_id: str, now_ns: int) -> None:
     """Note that a session counts no longer; the first time stays."""
     connection.execute(sa.update(sessions).where(
@@ -54,7 +59,7 @@ def incomplete_sessions(connection: Connection, after_ns: int) -> list[str]:
     c = sessions.c
     return list(connection.execute(sa.select(c.id).where(
         c.state == SessionState.DONE.value, c.valid, c.accepted_ns.is_(None),
-        sa.not_(c.imported), c.ended_ns > after_ns,
+        sa.not_(c.imported), sa.not_(c.final), c.ended_ns > after_ns,
         sa.not_(sa.and_(c.conflict != '', c.incomplete == ''))).order_by(
         c.ended_ns).limit(BATCH)).scalars())
 

@@ -84,7 +84,8 @@ class TransparencyLog:
         with self._database.read() as connection:
             reveals = accepted_reveals(connection)
         return {'version': 1, 'head': head.plain(), 'entries': bodies[:head.size],
-                'reveals': {key: dict(one.__dict__) for key, one in reveals.items()}}
+                'reveals': {key: {'nonce': one.nonce, 'policy_a': one.policy_a,
+                                  'policy_b': one.policy_b} for key, one in reveals.items()}}
 
     def _follow(self) -> None:
         with self._database.read() as connection:

@@ -19,8 +19,10 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import ConfigError, Conflict, NotRevealed, ServerError
 from arena_robot.core.files import write_text
+from arena_robot.core.inferences import inferences_to_json
 from arena_robot.core.verdict import Verdict, from_plain, is_same, to_plain
 from arena_robot.policy.base import Closable, Policy
+from arena_robot.session.arena.noted_policy import NotedPolicy, noted
 from arena_robot.session.arena.seal import read_key, seal, unseal
 from arena_robot.session.base import Assignment, Reveal, StationInfo, commitment
 
@@ -93,7 +95,9 @@ class LocalArena:
             record = self._open_record(session_id)
             if (session_id, slot) not in self._policies:
                 entry = self._entry(self._pair(record)[slot.value])
-                self._policies[session_id, slot] = self._connected(entry, slot)
+                self._policies[session_id, slot] = NotedPolicy(
+                    self._connected(entry, slot), self._noted(session_id, slot), self._key(),
+                    self._clock)
             return self._policies[session_id, slot]
 
     def heartbeat(self, session_id: str, state: str) -> None:
@@ -144,7 +148,10 @@ class LocalArena:
             self._write({**record, 'policy_a': pair['A'], 'policy_b': pair['B'],
                          'nonce': pair['nonce']})
             self._release(session_id)
-            return Reveal(pair['nonce'], pair['A'], pair['B'])
+            made = {slot.value: noted(self._noted(session_id, slot), self._key())
+                    for slot in Slot}
+            return Reveal(pair['nonce'], pair['A'], pair['B'],
+                          relayed=inferences_to_json(made))
 
     def close(self) -> None:
         """Close all policies."""
@@ -197,6 +204,9 @@ class LocalArena:
         if record['status'] != 'open':
             raise Conflict(f"session {session_id} is closed ({record['status']})")
         return record
+
+    def _noted(self, session_id: str, slot: Slot) -> Path:
+        return self._folder / f'{session_id}-{slot.value}.inferences'
 
     def _path(self, session_id: str) -> Path:
         return self._folder / f'{session_id}.json'

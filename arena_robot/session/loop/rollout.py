@@ -1,6 +1,8 @@
 """
 Rollout of one policy: observe, infer when the chunk is used up, act through safety, log.
 
+A blind one has a fixed cadence; see :mod:`arena_robot.session.loop.cadence`.
+
 It ends after ``max_steps``, by the evaluator, or at the first error of a policy, a part or the
 safety layer. In every case the arm is stopped and the steps so far are kept.
 """
@@ -19,6 +21,7 @@ from arena_robot.core.observation import ArmState, GripperState, Observation
 from arena_robot.policy.base import Policy
 from arena_robot.policy.chunks import ChunkExecutor, ChunkStep
 from arena_robot.session.arena.blind import coarse
+from arena_robot.session.loop.cadence import CadencedActions, stamp_class, time_class
 from arena_robot.session.loop.camera_phase import best_shift_ns
 from arena_robot.session.loop.lag import waiting_loop
 from arena_robot.session.loop.pacing import SLACK, LoopTiming, Pacer, Tick, timing
@@ -51,11 +54,16 @@ class StepSink(Protocol):
 
 @dataclass(frozen=True)
 class RolloutConfig:
-    """Rate, length, and the timeout of the policy, which may exceed a period."""
+    """
+    Rate, length, and the timeout of the policy, which may exceed a period.
+
+    With ``cadenced`` no step waits for the policy: the arm holds until its answer is there.
+    """
 
     control_rate_hz: float = CONTROL_RATE_HZ
     max_steps: int = MAX_STEPS
     inference_timeout_s: float = 10.0
+    cadenced: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,9 @@ class Rollout:
         self._config = config
         self._shown_error = shown_error
         self._executor = ChunkExecutor(policy, timeout_s=config.inference_timeout_s)
+        self._cadence = CadencedActions(
+            self._executor, clock, 1.0 / config.control_rate_hz,
+            config.inference_timeout_s) if config.cadenced else None
         self._wanted: tuple[EndReason, str] | None = None
         self._gate = threading.Lock()
         self._chunks = 0
@@ -200,8 +211,11 @@ class Rollout:
         return steady_ns + (shift_ns if shift_ns >= 0 else shift_ns + period_ns)
 
     def _step(self, index: int, tick: Tick) -> None:
-        seen = self._parts.observe(tick.start_ns, self.job.prompt, index)
-        taken = self._next_action(seen)
+        begun_ns = self._clock.steady_ns()
+        blind = self._cadence is not None
+        start_ns = stamp_class(tick.start_ns) if blind else tick.start_ns
+        seen = self._parts.observe(start_ns, self.job.prompt, index)
+        taken = self._next_action(seen, begun_ns)
         # The inference may have taken long: check the action against the current arm state.
         gripper, arm = self._parts.gripper_state(), self._parts.arm_state()
         safe = self._safety.check(taken.action, arm, gripper)
@@ -211,16 +225,21 @@ class Rollout:
             q_sent = self._parts.arm.command(ArmCommand(safe.q, now_ns)).q
             grip = self._parts.gripper.command(GripperCommand(safe.gripper, now_ns)).position
         self._steps = index + 1
+        if self._cadence:
+            self._cadence.sent(q_sent, grip)
         stamps = {name: image.stamp_ns for name, image in seen.images.items()}
+        loop_s, late_s = ((time_class(tick.loop_s), time_class(tick.late_s)) if blind
+                          else (tick.loop_s, tick.late_s))
         self._sink.step(Step(
-            index, tick.start_ns, seen.arm.stamp_ns, seen.gripper.stamp_ns, stamps,
+            index, start_ns, seen.arm.stamp_ns, seen.gripper.stamp_ns, stamps,
             taken.requested, q_sent, grip, taken.chunk_index, taken.chunk_step, safe.clamps,
-            tick.loop_s, tick.late_s, coarse(taken.inference_s)), seen)
+            loop_s, late_s, coarse(taken.inference_s)), seen)
 
-    def _next_action(self, seen: Observation) -> ChunkStep:
+    def _next_action(self, seen: Observation, begun_ns: int) -> ChunkStep:
         problem: Exception | None = None
         try:
-            taken = self._executor.step(seen, self.job.token)
+            taken = (self._cadence.next(seen, self.job.token, begun_ns) if self._cadence
+                     else self._executor.step(seen, self.job.token))
         except Exception as error:
             problem = self._shown_error(error) if self._shown_error else error
         self._go_on()

@@ -9,7 +9,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import ArenaError, Conflict, DataError, NotRevealed, SessionError
 from arena_robot.core.files import write_text
-from arena_robot.records.session_file import RECEIPT_FILE
+from arena_robot.records.session_file import INFERENCES_FILE, RECEIPT_FILE
 from arena_robot.session.base import Arena, Reveal
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import KeptSession
@@ -121,6 +121,8 @@ class Submissions:
             return
         if reveal.receipt:
             write_text(session.folder / RECEIPT_FILE, reveal.receipt + '\n')
+        if reveal.relayed:
+            write_text(session.folder / INFERENCES_FILE, reveal.relayed + '\n')
         session.revealed(reveal)
 
     def _revealed(self, session: KeptSession) -> Reveal:
