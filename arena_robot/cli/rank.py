@@ -13,11 +13,14 @@ intervals; --intervals 0 omits them.
 import argparse
 import json
 import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from arena_robot.cli.worker_arguments import add_worker_arguments, workers
 
 if TYPE_CHECKING:
+    from arena_robot.core.episode import Comparison
     from arena_robot.records.roboarena import RoboArenaData
 
 from arena_robot.cli.list_rows import ListRows
@@ -86,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
     options = parsed_options(args.option)
     method(args.method, **options)
     data = read_table_arguments(args)
+    found_origins = origins(data.comparisons())
     comparisons = arena_tables(data.comparisons(), policies=policy_names(args)).comparisons
     # Where no two can be compared, or it was asked for these, the method says what is missing.
     placed = not args.policies and len(placeable(comparisons, args.method)[0]) >= 2
@@ -103,12 +107,22 @@ def run(args: argparse.Namespace) -> int:
         result = dataclasses.replace(result, diagnostics=diagnostics)
     _draw(args, comparisons, result, METHODS.find(args.method).unit)
     report = {**as_json(result), 'refused': list(data.refused),
+              'origins': found_origins,
               **_extras(args, comparisons, method(args.method, **options))}
     print(json.dumps(report, indent=2, allow_nan=False) if args.json else
-          '\n'.join([table(result), *_extra_lines(report)]))
+          '\n'.join([table(result), *_origin_lines(found_origins), *_extra_lines(report)]))
     for warning in () if args.json else result.diagnostics.warnings:
         print(f'arena: {warning}', file=sys.stderr)
     return 0
+
+
+def origins(comparisons: 'Iterable[Comparison]') -> dict[str, int]:
+    """Return how many comparisons a server saw, and how many are local or imported."""
+    return dict(sorted(Counter(one.origin or 'of unknown origin' for one in comparisons).items()))
+
+
+def _origin_lines(found: Mapping[str, int]) -> list[str]:
+    return ['comparisons: ' + ', '.join(f'{number} {origin}' for origin, number in found.items())]
 
 
 def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str, Any]:

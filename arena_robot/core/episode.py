@@ -82,7 +82,12 @@ class Episode:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One verdict as input of the ranking: policies ``a`` and ``b``, ``preference`` between."""
+    """
+    One verdict as input of the ranking: policies ``a`` and ``b``, ``preference`` between.
+
+    ``origin`` tells whether a server saw it: 'relayed', 'imported', 'local' (a station without a
+    server), 'before the log'; '' when that is not known.
+    """
 
     session_id: str
     a: str
@@ -94,6 +99,7 @@ class Comparison:
     institution: str = ''
     prompt: str = ''
     created: str = ''
+    origin: str = ''
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ class RoboArenaSession:
         scores = {slot: r.progress for slot, r in self.slots().items() if r.progress is not None}
         return Comparison(self.session_id, self.policy_a, self.policy_b, self.preference,
                           scores.get('A', _NAN), scores.get('B', _NAN), self.evaluator,
-                          self.institution, self.prompt, self.created)
+                          self.institution, self.prompt, self.created, self.origin)
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def build_session(values: Mapping[str, Any]) -> RoboArenaSession:
         session_id, a, b, flag(values, 'valid') or False, _preference(values),
         _text(values, 'institution'), _text(values, 'evaluator'), _time(values, 'created'),
         _time(values, 'completed'), str(values.get('feedback_text') or ''),
-        _text(values, 'evaluation_type') or 'A/B')
+        _text(values, 'evaluation_type') or 'A/B', _text(values, 'origin'))
 
 
 def build_rollout(values: Mapping[str, Any], session: RoboArenaSession) -> RoboArenaRollout:

@@ -190,13 +190,20 @@ def comparisons_below(root: Path) -> list[Comparison]:
     found = []
     for path in session_paths(root):
         try:
-            verdict = read_session(path.parent).comparison()
+            session = read_session(path.parent)
+            verdict = session.comparison()
         except DataError as error:
             log.warning('left out: %s', error)
             continue
         if verdict is not None:
-            found.append(verdict)
+            found.append(dataclasses.replace(verdict, origin=_origin(session, path.parent)))
     return sorted(found, key=lambda c: (c.created, c.session_id))
+
+
+def _origin(session: SessionFile, folder: Path) -> str:
+    if session.source is not Source.STATION:
+        return 'imported' if session.source is Source.IMPORT else session.origin or 'relayed'
+    return 'relayed' if (folder / RECEIPT_FILE).exists() else 'local'
 
 
 def _parse(data: Mapping[str, Any]) -> SessionFile:

@@ -181,3 +181,16 @@ def test_options_reach_the_method(tables, capsys):
                     '0', '--json', '--option', 'k=64', '--option', 'orders=3')
     told = json.loads(out)['diagnostics']
     assert (told['k'], told['orders']) == (64, 3)
+
+
+def test_the_origin_of_what_is_ranked_is_told(tmp_path, capsys):
+    rows = [(f's{n}', 1, 'AB'[n % 2], 'amber', 'blue', origin)
+            for n, origin in enumerate(['relayed', 'imported', 'relayed', 'local', ''])]
+    table = write(tmp_path / 's.csv',
+                  'session_uuid valid preference policy_a policy_b origin', rows)
+    assert main(['rank', '--sessions', table, '--intervals', '0']) == 0
+    assert 'comparisons: 1 imported, 1 local, 1 of unknown origin, 2 relayed' in \
+        capsys.readouterr().out
+    assert main(['rank', '--sessions', table, '--intervals', '0', '--json']) == 0
+    assert json.loads(capsys.readouterr().out)['origins'] == {
+        'imported': 1, 'local': 1, 'of unknown origin': 1, 'relayed': 2}

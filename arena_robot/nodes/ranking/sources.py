@@ -141,4 +141,5 @@ def _comparison(e: dict[str, Any]) -> Comparison:
     nan = float('nan')
     a, b = (nan if e[k] is None else float(e[k]) for k in ('progress_a', 'progress_b'))
     return Comparison(e['id'], e['policy_a'], e['policy_b'], Preference(e['preference']), a, b,
-                      '', e['institution'], e['prompt'], to_iso(e['created_ns']))
+                      '', e['institution'], e['prompt'], to_iso(e['created_ns']),
+                      e['mark'] or 'relayed')

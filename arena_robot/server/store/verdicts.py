@@ -90,7 +90,8 @@ def counted_verdicts(connection: Connection, open_source: bool = False) -> list[
     query = sa.select(
         sessions.c.id, a.c.name.label('a'), b.c.name.label('b'), sessions.c.preference,
         sessions.c.progress_a, sessions.c.progress_b, accounts.c.name.label('evaluator'),
-        sessions.c.institution, sessions.c.prompt, sessions.c.created_ns).select_from(
+        sessions.c.institution, sessions.c.prompt, sessions.c.created_ns,
+        sessions.c.imported).select_from(
         sessions.join(a, sessions.c.policy_a_id == a.c.id)
         .join(b, sessions.c.policy_b_id == b.c.id)
         .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(that_counts())
@@ -103,7 +104,8 @@ def counted_verdicts(connection: Connection, open_source: bool = False) -> list[
     return [Comparison(r.id, r.a, r.b, Preference(r.preference),
                        nan if r.progress_a is None else r.progress_a,
                        nan if r.progress_b is None else r.progress_b, r.evaluator,
-                       r.institution, r.prompt, to_iso(r.created_ns)) for r in rows]
+                       r.institution, r.prompt, to_iso(r.created_ns),
+                       'imported' if r.imported else 'relayed') for r in rows]
 
 
 def tally_of_verdicts(connection: Connection) -> dict[tuple[int, int, str], int]:

@@ -168,7 +168,7 @@ def _comparison(entry: Mapping[str, Any], names: tuple[str, str]) -> Comparison 
     scores = [nan if one is None else one for one in (verdict.progress_a, verdict.progress_b)]
     return Comparison(entry['session'], *names, verdict.preference, scores[0], scores[1],
                       entry.get('evaluator', ''), entry.get('institution', ''),
-                      entry.get('prompt', ''), to_iso(entry['created_ns']))
+                      entry.get('prompt', ''), to_iso(entry['created_ns']), entry['origin'])
 
 
 def _check_standings(told: Mapping[str, Any], comparisons: list[Comparison]) -> str:
