@@ -9,6 +9,7 @@ from arena_robot.nodes.convert import header
 
 OK, WARN, ERROR, STALE = (DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR,
                           DiagnosticStatus.STALE)
+LIFECYCLE = 'lifecycle'
 _TOLERANCE = 0.1
 
 

@@ -29,8 +29,7 @@ from arena_robot.nodes.parameters import declare, refuse_unknown
 from arena_robot.nodes.part_params import PartParams
 from arena_robot.nodes.timeline import STEADY, RosClock, SameTime, Timeline
 
-RETRY_S = 5.0
-JOIN_S = 1.0
+RETRY_S, JOIN_S = 5.0, 1.0
 PATIENCE_NS = 400_000_000
 OK = TransitionCallbackReturn.SUCCESS
 FAILED = TransitionCallbackReturn.FAILURE
@@ -63,7 +62,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         self.extra_params()
         refuse_unknown(self)
         self.part: Part | None = None
-        self._opened = False
+        self._opened, self._reason = False, ''
         self._made: list[Any] = []
         self.played = PlayedInto(self, self._made)
         self._make_part = make_part
@@ -116,8 +115,9 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
                 self.timeline = self.part.timeline
             self.part.open()
             self.on_open()
-            self._opened = True
+            self._opened, self._reason = True, ''
         except ArenaError as error:
+            self._reason = f': {error}'
             self.get_logger().error(f'cannot configure: {error}')
             self._release()
             return FAILED
@@ -276,9 +276,9 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
     def _statuses(self) -> Sequence[DiagnosticStatus]:
         if self.active and self.part is not None:
             return [*self.report(), *self.played.report()]
-        label = self._state_machine.current_state[1]
-        return [diagnostics.status(diagnostics.task_name(self, 'lifecycle'), '', diagnostics.STALE,
-                                   f'not active ({label})', {})]
+        label, task = self._state_machine.current_state[1], diagnostics.LIFECYCLE
+        return [diagnostics.status(diagnostics.task_name(self, task), '', diagnostics.STALE,
+                                   f'not active ({label}){self._reason}', {})]
 
     def stream_status(self, task: str, hardware_id: str, rate: diagnostics.Rate,
                       values: Mapping[str, object]) -> DiagnosticStatus:

@@ -124,3 +124,10 @@ def test_a_file_is_not_replaced_without_a_yes(tmp_path, monkeypatch):
     monkeypatch.setattr('builtins.input', lambda _: 'y')
     adoption.refuse_or_ask(path)
     assert path.read_text() == 'mine'
+
+
+def test_a_droid_station_has_cameras_and_no_arm_in_its_graph():
+    made = propose(graph(*eyes('zed_left'), *eyes('zed_right'), *eyes('zed_wrist')))
+    assert set(made.sections) == {'session_node', 'recorder_node'}
+    assert made.sections['session_node']['roles'] == ['left', 'right', 'wrist']
+    assert [one.partition(' has')[0] for one in made.missing] == ['no JointState topic'] * 2

@@ -11,7 +11,7 @@ from std_msgs.msg import String
 
 from arena_msgs.msg import ArmState, GripperTarget
 from arena_robot.core.errors import NotConnected
-from arena_robot.nodes import qos
+from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.endpoints import problems
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.remote.robot import RemoteArm, RemoteCamera
@@ -127,3 +127,21 @@ def test_an_arm_that_was_never_found_is_said_to_be_missing(lab):
         arm.open()
     with pytest.raises(NotConnected, match=r'there is no node .*/arm_node; start it'):
         arm.state()
+
+
+def test_a_part_that_cannot_be_configured_says_why_in_the_check(lab):
+    session = lab('session')
+    lab('arm_node')
+    connections = Connections(session, SessionParams(cameras=(), roles=()), {})
+    name = f"{session.get_namespace().strip('/')}/arm_node: "
+
+    def tell(task, level, words):
+        connections._reports.take(diagnostics.report(0, diagnostics.status(
+            name + task, '', level, words, {})))
+    tell(diagnostics.LIFECYCLE, diagnostics.STALE,
+         'not active (unconfigured): nothing arrives on /joint_states')
+    eventually(lambda: 'nothing arrives on /joint_states' in connections.checks()[0].detail,
+               'the reason')
+    assert 'arm_node is not active (unconfigured): nothing' in connections.checks()[0].detail
+    tell('robot mode', diagnostics.OK, 'IDLE')
+    assert 'does not publish arm_node/arm_state' in connections.checks()[0].detail

@@ -14,9 +14,10 @@ from arena_robot.core.observation import view
 from arena_robot.drivers.base import Camera
 from arena_robot.nodes import qos
 from arena_robot.nodes.camera.params import STYLES
-from arena_robot.nodes.endpoints import NodeEndpoint, Way, problems, strangers, type_name
+from arena_robot.nodes.endpoints import NodeEndpoint, Way, problems, runs, strangers, type_name
 from arena_robot.nodes.remote.transports import RAW, TRANSPORTS, message_kind
 from arena_robot.nodes.session.params import SessionParams
+from arena_robot.nodes.session.part_reports import PartReports
 from arena_robot.session.ports import Check
 
 RIGHT_IS_OFF = ('switch it on: video.publish_left_right of the ZED wrapper is off by default; or '
@@ -66,6 +67,7 @@ class Connections:
 
     def __init__(self, node: Node, params: SessionParams, cameras: Mapping[str, Camera]) -> None:
         self._node, self._params, self._cameras = node, params, cameras
+        self._reports = PartReports(node)
 
     def checks(self) -> list[Check]:
         """Return a check of each node: every endpoint by its type and its owner."""
@@ -101,6 +103,9 @@ class Connections:
 
     def _check(self, name: str, other: str, wanted: Sequence[NodeEndpoint]) -> Check:
         said = problems(self._node, other, wanted)
+        if said and runs(self._node, other) and (why := self._reports.words(other)):
+            return Check(name, False, f'{name}: {other} is {why}' if why.startswith('not ')
+                         else f'{name}: {why}')
         if said:
             return Check(name, False, f"{name}: {'; '.join(said)}")
         also = sorted({who for one in wanted if one.way is Way.SUBSCRIBES for who in strangers(
