@@ -10,7 +10,7 @@ WIDTH = 98
 COLUMN = 20
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ('First steps', ('demo', 'doctor', 'help', 'completion')),
-    ('At a station: evaluators and lab engineers', ('station', 'session', 'console')),
+    ('At a station: evaluators and lab engineers', ('station', 'session', 'console', 'calibrate')),
     ('Recorded episodes', ('episode', 'replay', 'export', 'import')),
     ('Drivers and policies: their authors', ('driver', 'emulate', 'policy')),
     ('The arena: its maintainers', ('server', 'admin', 'results')),
