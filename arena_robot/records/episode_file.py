@@ -2,8 +2,8 @@
 ``episode.json``: an episode in numbers, derived from its bag; see `arena episode derive`.
 
 Times are seconds unless their name ends in ``_ns``. Version 1 had its number in ``format``
-instead of ``version``, and before version 3 a view had no role, eye and frame; both are still
-read.
+instead of ``version``, before version 3 a view had no role, eye and frame, and before version 4
+no extrinsics; all are still read.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import write_json
 
 EPISODE_FILE = 'episode.json'
-VERSION = 3
+VERSION = 4
 
 
 def earlier_home(folder: Path) -> Path | None:
@@ -76,7 +76,8 @@ class ViewReport:
     Frames of one view; ``missing`` counts those that gaps stand for.
 
     ``role`` and ``eye`` name the camera, ``frame_id`` its optical frame. ``file`` is its video
-    with ``video_frames``, the first of them at ``start_ns``.
+    with ``video_frames``, the first of them at ``start_ns``. ``extrinsics`` is the pose of the
+    optical frame in ``extrinsics_frame``, x y z (m) roll pitch yaw (rad); empty where unknown.
     """
 
     topic: str
@@ -91,6 +92,8 @@ class ViewReport:
     role: str = ''
     eye: str = ''
     frame_id: str = ''
+    extrinsics_frame: str = ''
+    extrinsics: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ def parse_episode(text: bytes, where: str) -> EpisodeFile:
         if not isinstance(data, dict):
             raise TypeError(f'expected a mapping, found a {type(data).__name__}')
         version = data.pop('version', data.pop('format', None))
-        if version not in (1, 2, VERSION):
+        if version not in (1, 2, 3, VERSION):
             raise ValueError(f'its version is {version} and this program reads up to {VERSION}')
         return build(EpisodeFile, data, EPISODE_FILE)
     except (ValueError, TypeError, RecursionError, ConfigError) as error:

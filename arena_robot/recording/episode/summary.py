@@ -24,6 +24,7 @@ from arena_robot.records.episode_file import (
     TopicNumbers,
     ViewReport,
 )
+from arena_robot.safety.camera_frames import CameraMount
 
 
 def summarise(bag: BagReader, tracks: EpisodeTracks) -> EpisodeFile:
@@ -37,7 +38,8 @@ def summarise(bag: BagReader, tracks: EpisodeTracks) -> EpisodeFile:
         'observation_age_s': spread(tracks.steps.observation_age_s),
         'skew_s': spread(tracks.steps.skew_s), 'inference': inference(tracks),
         'clamps': clamps(tracks), 'topics': topic_numbers(bag),
-        'views': {name: view_report(v) for name, v in tracks.views.items()},
+        'views': {name: view_report(v, tracks.mounts.get(name))
+                  for name, v in tracks.views.items()},
         'bag': BagReport(tuple(f.path for f in metadata.files), metadata.message_count,
                          metadata.start_ns, metadata.duration_ns * 1e-9,
                          'recovered_from' in custom)})
@@ -80,15 +82,17 @@ def clamps(tracks: EpisodeTracks) -> ClampReport:
     return ClampReport(sum(map(bool, tracks.steps.clamps)), dict(sorted(reasons.items())))
 
 
-def view_report(track: ViewTrack) -> ViewReport:
-    """Return rate, gaps and latency of one view."""
+def view_report(track: ViewTrack, mount: CameraMount | None = None) -> ViewReport:
+    """Return rate, gaps and latency of one view, and where its camera was."""
     periods = np.diff(track.stamps) * 1e-9
     usual = float(np.median(periods)) if len(periods) else 0.0
     missing = int(np.maximum(0, np.round(periods / usual) - 1).sum()) if usual > 0 else 0
     return ViewReport(track.topic.name, len(track.stamps), mean_rate(track.stamps), missing,
                       rounded(periods.max()) if len(periods) else None,
                       spread((track.log - track.stamps) * 1e-9), role=track.view.role,
-                      eye=track.view.eye, frame_id=track.view.frame_id)
+                      eye=track.view.eye, frame_id=track.view.frame_id,
+                      extrinsics_frame=mount.parent if mount else '',
+                      extrinsics=tuple(round(v, 6) for v in mount.pose) if mount else ())
 
 
 def mean_rate(stamps: Stamps) -> float | None:

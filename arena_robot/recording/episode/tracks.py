@@ -16,7 +16,9 @@ from arena_robot.core.observation import Floats
 from arena_robot.recording.bag.base import Decoder, Topic
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.topic_stats import header_stamp_ns
+from arena_robot.recording.episode.mounts import fixed_frames, mount_of
 from arena_robot.recording.episode.views import STEP, EpisodeView, episode_views
+from arena_robot.safety.camera_frames import CameraMount
 
 Stamps = NDArray[np.int64]
 
@@ -104,7 +106,11 @@ class Steps:
 
 @dataclass(frozen=True)
 class EpisodeTracks:
-    """All data of an episode except the images; ``info`` the fields of its last EpisodeInfo."""
+    """
+    All data of an episode except the images; ``info`` the fields of its last EpisodeInfo.
+
+    ``mounts`` says where the cameras of the views were, as far as tf_static does.
+    """
 
     info: Mapping[str, Any]
     steps: Steps
@@ -112,6 +118,7 @@ class EpisodeTracks:
     gripper: GripperTrack
     chunks: tuple[ChunkRecord, ...]
     views: Mapping[str, ViewTrack] = field(default_factory=dict)
+    mounts: Mapping[str, CameraMount] = field(default_factory=dict)
 
 
 def load_tracks(bag: BagReader, decoder: Decoder) -> EpisodeTracks:
@@ -120,10 +127,14 @@ def load_tracks(bag: BagReader, decoder: Decoder) -> EpisodeTracks:
     names = [t.name for t in bag.of_type(*rows)]
     for message, value in bag.decoded(decoder, names):
         rows[bag.topics[message.topic].type].append(value)
+    views = _views(bag, _told_views(rows[INFO]))
+    frames = fixed_frames(bag, decoder)
+    mounts = {name: mount for name, one in views.items()
+              if (mount := mount_of(frames, one.view.frame_id))}
     return EpisodeTracks(
         info=_info(rows[INFO]), steps=_steps(rows[STEP]), arm=_arm(rows[ARM]),
         gripper=_gripper(rows[GRIPPER]), chunks=tuple(_chunk(c) for c in rows[CHUNK]),
-        views=_views(bag, _told_views(rows[INFO])))
+        views=views, mounts=mounts)
 
 
 def time_ns(stamp: Any) -> int:

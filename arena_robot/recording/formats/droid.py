@@ -3,7 +3,8 @@ Export to DROID's raw layout: ``trajectory.h5``, ``metadata_<id>.json``, ``recor
 
 One row per step, with DROID's own names; stamps are milliseconds. Values that were not recorded
 are left out: only the requested action space is included, and the joint target that was really
-sent. Cameras are named by view instead of serial number.
+sent. Cameras are named by view instead of serial number. ``camera_extrinsics`` are poses of the
+optical frames in the arm's base, where the recording says where a camera was.
 """
 
 import json
@@ -15,7 +16,9 @@ import numpy as np
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
+from arena_robot.core.observation import Floats
 from arena_robot.recording.formats.exporting import EpisodeExport, ExportSource, new_folder
+from arena_robot.safety.camera_frames import CameraMount, matrix_of, pose_of_matrix
 
 _MS = 1_000_000
 _KINDS = {'left': 1, 'right': 1, 'wrist': 0}
@@ -62,6 +65,8 @@ def _write(file: h5py.File, episode: EpisodeExport, views: list[str]) -> None:
     if rows.space != ActionSpace.JOINT_POSITION:
         action['joint_position'] = steps.q_sent
     action['target_joint_position'] = steps.q_sent
+    for view in views:
+        _extrinsics(file, view, episode.tracks.mounts.get(view), rows.pose)
     stamps = file.create_group('observation/timestamp')
     stamps['control/step_start'] = steps.stamps // _MS
     stamps['robot_state/read_end'] = steps.arm_stamps // _MS
@@ -75,3 +80,16 @@ def _write(file: h5py.File, episode: EpisodeExport, views: list[str]) -> None:
     file.attrs['current_task'] = episode.prompt
     file.attrs['action_space'] = rows.space
     file.attrs['cartesian_frame'] = 'base to link8 (flange), x y z roll pitch yaw, fixed axes'
+
+
+def _extrinsics(file: h5py.File, view: str, mount: CameraMount | None, flange: Floats) -> None:
+    """Write the camera's pose in the base at each step; of one on the flange its offset too."""
+    if mount is None:
+        return
+    poses = np.tile(np.asarray(mount.pose), (len(flange), 1))
+    group = file.require_group('observation/camera_extrinsics')
+    if mount.parent.endswith('_link8'):
+        group[f'{view}_gripper_offset'] = poses
+        on_flange = matrix_of(mount.pose)
+        poses = np.array([pose_of_matrix(matrix_of(one) @ on_flange) for one in flange])
+    group[view] = poses
