@@ -215,8 +215,8 @@ TOOL_HOMES = {
               'session/arena/seal.py', 'session/protocol/journal.py'],
     'start a process': ['core/process.py'],
     # Those after the first read and write PNG as well.
-    'JPEG': ['core/jpeg.py', 'drivers/recorded.py', 'drivers/sim/contact_sheet.py',
-             'drivers/sim/textures.py'],
+    'JPEG': ['core/jpeg.py', 'drivers/calibration/board.py', 'drivers/recorded.py',
+             'drivers/sim/contact_sheet.py', 'drivers/sim/textures.py'],
     # The store asks which day it is at the station, and writes no time.
     'ISO time': ['core/iso_time.py', 'session/protocol/store.py'],
     'wait for a ROS service or action': ['nodes/calls.py'],

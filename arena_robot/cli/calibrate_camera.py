@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import yaml
 
-from arena_robot.core.errors import ConfigError, DataError, DriverError
+from arena_robot.core.errors import ConfigError, DriverError
 
 if TYPE_CHECKING:
     from arena_robot.core.observation import Floats, Pixels
@@ -220,9 +220,7 @@ def report(args: argparse.Namespace, result: 'Extrinsics', values: dict[str, Any
 
 def draw(board: 'CharucoBoard', path: Path) -> int:
     """Write the board as a picture."""
-    import cv2
-    if not cv2.imwrite(str(path), board.picture()):
-        raise DataError(f'cannot write {path}; give a name that ends in .png')
+    board.save(path)
     print(f'{path}: print it {board.columns * board.square_m * 1e3:g} mm wide and '
           f'{board.rows * board.square_m * 1e3:g} mm high, and glue it to something flat')
     return 0

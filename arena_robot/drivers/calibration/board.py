@@ -1,12 +1,13 @@
 """A ChArUco board and its corners in a picture."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import cv2
 import numpy as np
 
 from arena_robot.core.config import nearest
-from arena_robot.core.errors import ConfigError
+from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.observation import Floats, Pixels
 
 MIN_CORNERS = 6
@@ -44,6 +45,11 @@ class CharucoBoard:
         """Return the board as (H, W) gray, to be printed at exactly its size."""
         size = (self.columns * pixels_per_square, self.rows * pixels_per_square)
         return np.asarray(self._board().generateImage(size), np.uint8)
+
+    def save(self, path: Path) -> None:
+        """Write the picture to print. Raises DataError."""
+        if path.suffix.lower() != '.png' or not cv2.imwrite(str(path), self.picture()):
+            raise DataError(f'cannot write {path}; give a name that ends in .png')
 
     def find(self, picture: Pixels) -> tuple[Floats, Floats] | None:
         """
