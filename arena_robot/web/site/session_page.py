@@ -16,7 +16,7 @@ from arena_robot.web.site.files import file_response
 from arena_robot.web.site.recorded import Curve, RecordedFiles, RecordedSession
 
 WIDTH, HEIGHT = 640, 96
-LEFT, RIGHT, TOP, BOTTOM = 44, 8, 16, 16    # px around a panel's plot
+LEFT, RIGHT, TOP, BOTTOM = 58, 8, 16, 16    # px around a panel's plot
 
 
 @dataclass(frozen=True)

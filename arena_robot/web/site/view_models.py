@@ -87,6 +87,8 @@ def board(results: Results, method: str, open_source: bool) -> Board:
     look = shown(found)
     rows = [Row(found.items[k], int(found.ranks[k]), float(found.scores[k]), look[k],
                 float(found.solve[k]), int(found.counts[k])) for k in found.order]
+    # Where nothing can be told, a place among the others would tell something.
+    rows.sort(key=lambda one: one.shown.left is None)
     return Board(tuple(rows), row.unit, tuple(others), found.diagnostics.warnings, '',
                  f'{row.description}.', basis_words(found), method, '', axis_ends(found))
 

@@ -1,0 +1,245 @@
+"""Past standings, plots, cards, badges, the session page's curves and its commitment."""
+
+import hashlib
+import io
+import json
+import re
+import xml.etree.ElementTree as ET
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image
+from test_site import NASTY, Place, finished
+from test_site_results import film
+
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.episode import Comparison, Preference
+from arena_robot.core.errors import DataError
+from arena_robot.core.verdict import Verdict
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.methods import RECOMMENDED, rank_comparable
+from arena_robot.records.roboarena import RoboArenaSession
+from arena_robot.reports.ranking_plots import plot_standings
+from arena_robot.server.store.evaluations import insert_evaluations
+from arena_robot.web.site.history import History, chosen_days, curves
+from arena_robot.web.site.method_changes import FILE, MethodChanges
+from arena_robot.web.site.recorded import arrays_of, rollout_of
+
+MATHS = 'cost $x_{y$'
+
+
+def steps(count=60, speed=0.5):
+    moving = np.arange(count) < count // 2
+    data = io.BytesIO()
+    np.savez_compressed(data, stamp_ns=np.arange(count) * 10**9 // 15,
+                        gripper_position=np.linspace(0, 1, count),
+                        joint_velocity=np.outer(moving * speed, np.ones(7)))
+    return data.getvalue()
+
+
+@pytest.fixture(scope='module')
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('site')
+    made = Place(folder)
+    for number in range(12):
+        made.sessions.append(finished(made.server, made.caller, 'lift the cup', Verdict(
+            progress_a=0.2, progress_b=0.8, preference=list(Preference)[number % 3],
+            explanation='B was quicker'), 100 + number))
+    insert_evaluations(made.server.database, made.server.sessions._clock, [RoboArenaSession(
+        f'import-{k}', MATHS, 'crimson-7b', True, Preference.A, 'penn', 'eve',
+        f'2025-03-{21 + k}T11:02:24', f'2025-03-{21 + k}T11:12:24', 'fine', rollouts=())
+        for k in range(2)])
+    made.server.results.forget()
+    blobs = made.server.blobs
+    for slot, count in (('A', 60), ('B', 45)):
+        home = blobs.local_path(f'{made.sessions[0]}/{slot}/left.mp4')
+        home.write_bytes(film(folder / f'{slot}.mp4', count))
+        home.with_name('steps.npz').write_bytes(steps(count))
+    yield made
+    made.close()
+
+
+def words_of(page):
+    return re.sub(r'\s+', ' ', re.sub('<[^>]+>', ' ', page))
+
+
+def test_a_policy_has_one_interval_on_all_pages_plots_and_in_the_report(place, tmp_path):
+    row = next(r for r in place.get('/api/standings').json()['standings']
+               if r['policy'] == 'crimson-7b')
+    words = f"{row['low']:.2f} to {row['high']:.2f}"
+    ranks = f"{row['rank_low']}–{row['rank_high']} tied"
+    for path in ('/', '/policies/crimson-7b', '/plots/standings.svg', '/history'):
+        assert words in place.get(path).text, path
+        assert ranks in place.get(path).text, path
+    assert ranks in place.get('/badge/crimson-7b.svg').text
+    assert ranks in words_of(place.get('/policies').text)
+    last = place.get('/api/history').json()['days'][-1]['standings']
+    assert {one['policy']: (one['low'], one['high']) for one in last}['crimson-7b'] == (
+        row['low'], row['high'])
+    # The report ranks the same sessions by the same method.
+    found, _ = rank_comparable(Comparisons.from_words(place.server.results.comparisons()),
+                               RECOMMENDED, intervals=1000)
+    plot_standings(found, tmp_path / 'report.svg')
+    k = found.items.index('crimson-7b')
+    assert (found.low[k], found.high[k]) == (row['low'], row['high'])
+
+
+def test_of_too_few_no_page_states_a_rank(place):
+    board = place.get('/').text
+    assert board.index('crimson-7b</a>') < board.index(f'{MATHS}</a>'), 'it is listed last'
+    name = 'cost%20%24x_%7By%24'
+    assert 'too few to tell' in place.get(f'/badge/{name}.svg').text
+    page = words_of(place.get(f'/policies/{name}').text)
+    assert 'Rank, score too few to tell' in page
+    rows = {r['policy']: r for r in place.get('/api/standings').json()['standings']}
+    assert (rows[MATHS]['too_few'], rows[MATHS]['low']) == (True, None)
+
+
+@pytest.mark.parametrize('path', ['standings', 'matrix', 'history', 'standings.svg?method=elo'])
+def test_plots_are_svg_and_names_are_no_formulas(place, path):
+    answer = place.get(f'/plots/{path}' if 'svg' in path else f'/plots/{path}.svg')
+    assert answer.headers['content-type'] == 'image/svg+xml'
+    ET.fromstring(answer.text)
+    if path != 'history':    # two sessions are too few to be drawn
+        assert MATHS in answer.text
+
+
+@pytest.mark.parametrize('path', ['/card.png', '/card/crimson-7b.png'])
+def test_links_have_a_card(place, path):
+    with Image.open(io.BytesIO(place.get(path).content)) as picture:
+        assert picture.size == (1200, 630)
+    page = place.get('/policies/crimson-7b' if 'crimson' in path else '/').text
+    assert f'property="og:image" content="{place.web.address}{path}"' in page
+    place.get('/card/nobody.png', 400)
+    place.get('/badge/nobody.svg', 400)
+
+
+def test_past_standings_are_those_of_the_sessions_of_then(place):
+    days = place.get('/api/history').json()['days']
+    assert [one['sessions'] for one in days] == [1, 2, len(place.sessions) + 2]
+    assert all(row['too_few'] for row in days[0]['standings'])
+    assert chosen_days([str(k) for k in range(100)])[::23] == ['0', '99']
+    assert chosen_days([]) == []
+
+
+class Few:
+    def version(self):
+        return (3, 3)
+
+    def comparisons(self):
+        return [Comparison(str(k), 'p', 'q', Preference.A, created=f'2026-01-0{k + 1}T00:00')
+                for k in range(3)]
+
+
+def test_where_it_is_too_early_nothing_is_drawn():
+    past = History(Few()).past()
+    assert [one.sessions for one in past] == [1, 2, 3]
+    assert curves(past) == {}
+
+
+def test_a_session_shows_what_was_recorded(place):
+    session_id = place.sessions[0]
+    told = place.get(f'/api/evaluations/{session_id}/curves').json()
+    assert told['rollouts']['A']['gripper'][-1] == pytest.approx([59 / 15, 1.0], abs=1e-3)
+    assert told['rollouts']['B']['still'] == pytest.approx(0.5, abs=0.03)
+    assert told['matches']['left'] == pytest.approx(1.0)
+    page = words_of(place.get(f'/evaluations/{session_id}').text)
+    for words in ('Gripper', 'Fastest joint', 'Scene match', 'Stood still', 'task done',
+                  'Run again never', 'SHA-256', 'A was preferred'):
+        assert words in page, words
+    ET.fromstring(place.get(f'/plots/evaluations/{session_id}.svg').text)
+    place.get(f'/plots/evaluations/{place.sessions[5]}.svg', 404)
+    bare = words_of(place.get('/evaluations/import-1').text)
+    assert 'Run again' not in bare
+    assert 'nobody committed' in bare
+
+
+@pytest.mark.parametrize('content', [b'', b'PK', b'PK\x05\x06' + bytes(18), 'bomb', 'lengths'])
+def test_a_broken_file_of_steps_is_refused(content):
+    if content == 'bomb':
+        data = io.BytesIO()
+        with zipfile.ZipFile(data, 'w', zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr('stamp_ns.npy', bytes(20 << 20))
+        content = data.getvalue()
+    if content == 'lengths':
+        data = io.BytesIO()
+        np.savez(data, stamp_ns=np.arange(5), gripper_position=np.ones(4),
+                 joint_velocity=np.ones((5, 7)))
+        content = data.getvalue()
+    with pytest.raises(DataError, match=r'steps\.npz'):
+        rollout_of(arrays_of(content))
+
+
+def test_downloads_say_how_often_a_slot_was_run_again(place):
+    lines = place.get('/data/sessions.csv').text.splitlines()
+    columns = lines[0].split(',')
+    assert columns[-3:] == ['reruns_a', 'reruns_b', 'mark']
+    rows = [json.loads(one) for one in place.get('/data/evaluations.jsonl').text.splitlines()]
+    reruns = {row['id']: row['reruns'] for row in rows}
+    assert reruns[place.sessions[0]] == {'A': 0, 'B': 0}
+    assert reruns['import-1'] is None
+
+
+def test_every_address_for_programs_is_described(place):
+    page = place.get('/api').text
+    paths = place.get('/openapi.json').json()['paths']
+    assert {'/api/standings', '/plots/history.svg', '/data/sessions.csv'} <= set(paths)
+    assert '/policies' not in paths, 'pages are not for programs'
+    for path, call in paths.items():
+        assert path in page
+        assert call['get'].get('description'), path
+
+
+def test_a_change_of_the_method_is_announced(place, tmp_path):
+    first = MethodChanges(tmp_path, SystemClock())
+    first.open()
+    assert (first.methods[0].method, first.announcement()) == (RECOMMENDED, '')
+    (tmp_path / FILE).write_text('{"methods": [{"method": "elo", "since": "2026-01-01"}]}')
+    for _ in range(2):    # and it stays, once
+        again = MethodChanges(tmp_path, SystemClock())
+        again.open()
+        assert [one.method for one in again.methods] == ['elo', RECOMMENDED]
+        assert f'from elo to {RECOMMENDED}' in again.announcement()
+    (tmp_path / FILE).write_text('[]')
+    with pytest.raises(DataError, match='restore it'):
+        MethodChanges(tmp_path, SystemClock()).open()
+    assert f'This is {"davidson"}' in place.get('/?method=davidson').text
+    assert place.get('/api/standings').json()['recommended'] == RECOMMENDED
+
+
+def test_the_browser_computes_the_commitment_and_the_cursor_follows(place, browser):
+    from selenium.webdriver.support.ui import WebDriverWait
+    browser.get(f'{place.web.address}/evaluations/{place.sessions[0]}')
+    browser.execute_script('document.querySelector(".commitment").open = true;'
+                           'document.querySelector(".check button").click()')
+
+    def said():
+        return browser.execute_script('return document.querySelector(".check output").textContent')
+    WebDriverWait(browser, 20).until(lambda _: said())
+    lines = browser.execute_script('return document.querySelector("[data-reveal]").textContent')
+    assert said() == f'It fits: {hashlib.sha256(lines.encode()).hexdigest()}'
+    browser.execute_script('document.querySelector("[data-reveal]").textContent += "x";'
+                           'document.querySelector(".check button").click()')
+    WebDriverWait(browser, 20).until(lambda _: 'does not fit' in said())
+    times = "return [...document.querySelectorAll('.films video')].map(%s)"
+    WebDriverWait(browser, 20).until(
+        lambda b: all(b.execute_script(times % 'v => v.readyState >= 1')))
+    x = browser.execute_script(
+        'const s = document.querySelector(".steer input"); s.value = 500;'
+        's.dispatchEvent(new Event("input"));'
+        'return Number(document.querySelector(".cursor").getAttribute("x1"))')
+    first, second = browser.execute_script(times % 'v => v.currentTime')
+    assert first == second == pytest.approx(2.0, abs=0.1)
+    assert x == pytest.approx((58 + 640 - 8) / 2, abs=15)
+    assert NASTY[:10] not in browser.title or browser.execute_script('return !window.x')
+
+
+def test_a_phone_shows_every_column_of_the_standings(place, browser):
+    browser.set_window_size(390, 800)
+    browser.get(place.web.address)
+    cells = browser.execute_script(
+        'return [...document.querySelectorAll(".board tbody tr:first-child td")].map('
+        '(one) => [one.offsetWidth > 0, one.getBoundingClientRect().right <= innerWidth])')
+    browser.set_window_size(1280, 900)
+    assert cells == [[True, True]] * 6
