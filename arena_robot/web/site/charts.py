@@ -30,7 +30,7 @@ NOTHING = 'nothing to compare yet'
 LETTER, PAD = 6.6, 12    # px of a badge
 
 
-class Pictures:
+class DrawnPictures:
     """Pictures kept until another verdict counts; those asked for at once are drawn once."""
 
     def __init__(self, results: Results) -> None:
@@ -112,12 +112,12 @@ def latest(results: Results, method: str = RECOMMENDED, open_source: bool = Fals
 def add_charts(app: FastAPI, pages: Jinja2Templates, results: Results, browse: Browse,
                history: History) -> None:
     """Add the pictures to the site."""
-    kept = Pictures(results)
+    kept = DrawnPictures(results)
     _add_plots(app, kept, results, history)
     _add_shares(app, pages, kept, results, browse)
 
 
-def _add_plots(app: FastAPI, kept: Pictures, results: Results, history: History) -> None:
+def _add_plots(app: FastAPI, kept: DrawnPictures, results: Results, history: History) -> None:
     @app.get('/plots/standings.svg')
     def standings(method: str = RECOMMENDED, open_source: bool = False) -> Response:
         """Return the standings as a picture."""
@@ -142,7 +142,7 @@ def _add_plots(app: FastAPI, kept: Pictures, results: Results, history: History)
             [one.day for one in past], curves(past), unit), 'svg')))
 
 
-def _add_shares(app: FastAPI, pages: Jinja2Templates, kept: Pictures, results: Results,
+def _add_shares(app: FastAPI, pages: Jinja2Templates, kept: DrawnPictures, results: Results,
                 browse: Browse) -> None:
     @app.get('/card.png')
     def card() -> Response:
