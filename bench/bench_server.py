@@ -1,5 +1,5 @@
 """
-The arena server under load: 50 stations, the relay, uploads, the site with 100 000 sessions.
+The arena server under load: 200 stations, the relay, uploads, the site with 100 000 sessions.
 
 Server, policies and stations are processes of their own on this machine. The relay is compared
 with calling the same policy directly, at the same rate, in the same run.
@@ -39,7 +39,7 @@ from arena_robot.server.store.policies import NewPolicy, Policies
 from arena_robot.server.store.schema import accounts, policies, sessions, stations
 from arena_robot.session.arena.contract import PROMPT, observation
 
-STATIONS = 50
+STATIONS = 200
 RATE_HZ = 2.0
 LIMITS = {'assignment p99': 100.0, 'relay overhead p50': 2.0, 'relay overhead p99': 10.0,
           'site p95': 100.0, 'snapshot to leaderboard': 5.0}
@@ -173,7 +173,9 @@ def fill(folder, count):
                 'revealed_ns': k, 'rollouts': 2, 'valid': True,
                 'preference': 'TIE' if k % 7 == 0 else 'A' if win else 'B',
                 'progress_a': 0.5, 'progress_b': 0.25, 'explanation': 'it was better',
-                'invalid_reason': '', 'notes': '', 'imported': True})
+                'invalid_reason': '', 'notes': '', 'notes_a': '', 'notes_b': '',
+                'lighting': '', 'clutter': '', 'incomplete': '', 'conflict': '',
+                'accepted_ns': k * 10**9, 'imported': True})
         for start_row in range(0, count, 5000):
             connection.execute(sa.insert(sessions), rows[start_row:start_row + 5000])
 
@@ -246,7 +248,8 @@ def main():
         tokens = prepared(folder, addresses)
         config = folder / 'server.yaml'
         config.write_text(f'data: {folder}\nport: 0\nsite_port: 0\nprobe_period_s: 3600.0\n'
-                          'limits: {calls_per_s: 1000.0, burst: 1000}\n')
+                          'evaluator_sign_in: false\nredraws_per_day: 1000000\n'
+                          'conflicts: []\nlimits: {calls_per_s: 1000.0, burst: 1000}\n')
         process, text = start('server', '--config', config, ready='arena server on')
         running.append(process)
         target, address = (word.rstrip(',') for word in text.split() if ':' in word)
