@@ -6,14 +6,12 @@ revealed are sealed when the server starts, because only the server has the key.
 """
 
 import hashlib
-from pathlib import Path
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = '0010'
-# 0009 is in another file where there is one.
-down_revision = '0009' if any(Path(__file__).parent.glob('0009_*.py')) else '0008'
+down_revision = '0009'
 
 sessions = sa.table('sessions', sa.column('id', sa.String), sa.column('token_a', sa.String),
                     sa.column('token_b', sa.String))
