@@ -44,7 +44,7 @@ def options(limits: ServerLimits) -> tuple[tuple[str, int], ...]:
     """Return the bounds on connections: messages, streams, handshakes, silence."""
     return (('grpc.max_receive_message_length', limits.message_bytes),
             ('grpc.max_send_message_length', limits.message_bytes),
-            ('grpc.max_concurrent_streams', 200),
+            ('grpc.max_concurrent_streams', 1000),
             ('grpc.server_handshake_timeout_ms', int(1e3 * limits.handshake_s)),
             ('grpc.max_allowed_incoming_connections', limits.connections),
             ('grpc.max_connection_idle_ms', int(1e3 * limits.idle_s)),
