@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         written = _roboarena(args, groups, output)
     else:
         from arena_robot.recording.formats.lerobot import export_lerobot
-        written = export_lerobot(found, output)
+        written = export_lerobot(found, output, workers(args))
     for folder in written:
         print(folder)
     print(f'{len(found)} episodes exported as {args.format}')

@@ -34,7 +34,7 @@ def test_derive_and_check_with_two_jobs(session, capsys):
     assert [r['folder'] for r in reports[0]] == [str(session / slot) for slot in 'AB']
 
 
-@pytest.mark.parametrize('layout', ['droid', 'roboarena'])
+@pytest.mark.parametrize('layout', ['droid', 'roboarena', 'lerobot'])
 def test_export_with_two_jobs(layout, pristine, tmp_path, capsys):
     places = []
     for n in range(2):

@@ -6,8 +6,10 @@ each step is in ``true_timestamp``. ``action`` is the policy's request, so a dat
 space only: episodes of several make a dataset each.
 """
 
+import functools
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from arena_robot.core.action import JOINT_NUMBERS, POSE_NUMBERS, ActionSpace
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
 from arena_robot.core.observation import Pixels
+from arena_robot.core.parallel import HERE, Workers
 from arena_robot.recording.episode.frames import read_video
 from arena_robot.recording.formats.exporting import (
     EpisodeExport,
@@ -33,7 +36,8 @@ DATA = 'data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet'
 VIDEO = 'videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4'
 
 
-def export_lerobot(sources: Sequence[ExportSource], output: Path) -> list[Path]:
+def export_lerobot(sources: Sequence[ExportSource], output: Path,
+                   at_work: Workers = HERE) -> list[Path]:
     """
     Write ``sources`` as one dataset in ``output``, or as one for each action space below it.
 
@@ -41,55 +45,80 @@ def export_lerobot(sources: Sequence[ExportSource], output: Path) -> list[Path]:
     views, or ``output`` is not empty.
     """
     by_space: dict[str, list[ExportSource]] = {}
+    keys: dict[str, set[str]] = {}
     for source in sources:
         with EpisodeExport(source) as episode:
-            by_space.setdefault(episode.tracks.steps.space, []).append(source)
-    if len(by_space) < 2:
-        return [_dataset(sources, output)]
-    new_folder(output)
-    return [_dataset(some, output / space) for space, some in by_space.items()]
-
-
-def _dataset(sources: Sequence[ExportSource], output: Path) -> Path:
-    root = new_folder(output)
-    tables: list[dict[str, Any]] = []
-    episodes: list[dict[str, Any]] = []
-    tasks: list[str] = []
-    shapes: dict[str, tuple[int, int]] = {}
-    samples: dict[str, list[Pixels]] = {}
-    space, total = '', 0
-    for number, source in enumerate(sources):
-        with EpisodeExport(source) as episode:
-            _agree(episode, shapes, number)
             space = episode.tracks.steps.space
-            if episode.prompt not in tasks:
-                tasks.append(episode.prompt)
-            table = _table(episode, number, total, tasks.index(episode.prompt))
-            shapes.update(_videos(episode, root, number, samples))
-            episodes.append(_episode(episode, number, total, list(shapes), source))
-        _write(root / DATA.format(chunk_index=0, file_index=number), pa.table(_columns(table)))
-        total += len(table['index'])
-        tables.append(table)
-    _write(root / 'meta/episodes/chunk-000/file-000.parquet', pa.Table.from_pylist(episodes))
+            found = {_key(view) for view in episode.views()}
+            _agree(source, found, keys.setdefault(space, found))
+            by_space.setdefault(space, []).append(source)
+    if len(by_space) < 2:
+        return [_dataset(sources, output, at_work)]
+    new_folder(output)
+    return [_dataset(some, output / space, at_work) for space, some in by_space.items()]
+
+
+@dataclass(frozen=True)
+class _EpisodePart:
+    """What one episode adds to a dataset; its videos are written already."""
+
+    prompt: str
+    space: str
+    table: dict[str, Any]
+    row: dict[str, Any]
+    shapes: dict[str, tuple[int, int]]
+    samples: dict[str, list[Pixels]]
+
+
+def _dataset(sources: Sequence[ExportSource], output: Path, at_work: Workers) -> Path:
+    root = new_folder(output)
+    parts = at_work.map(functools.partial(_part, root=root), list(enumerate(sources)))
+    tasks = list(dict.fromkeys(part.prompt for part in parts))
+    samples: dict[str, list[Pixels]] = {}
+    total = 0
+    for number, part in enumerate(parts):
+        count = len(part.table['index'])
+        part.table['index'] += total
+        part.table['task_index'][:] = tasks.index(part.prompt)
+        part.row.update({'dataset_from_index': total, 'dataset_to_index': total + count})
+        total += count
+        for key, frames in part.samples.items():
+            samples.setdefault(key, []).extend(frames)
+        _write(root / DATA.format(chunk_index=0, file_index=number),
+               pa.table(_columns(part.table)))
+    tables = [part.table for part in parts]
+    _write(root / 'meta/episodes/chunk-000/file-000.parquet',
+           pa.Table.from_pylist([part.row for part in parts]))
     _write(root / 'meta/tasks.parquet', _tasks(tasks))
     _json(root / 'meta/stats.json', {**_stats(tables), **_picture_stats(samples)})
-    _json(root / 'meta/info.json', _info(tables, shapes, space, len(tasks)))
+    shapes = {key: shape for part in parts for key, shape in part.shapes.items()}
+    _json(root / 'meta/info.json', _info(tables, shapes, parts[0].space, len(tasks)))
     return root
 
 
-def _agree(episode: EpisodeExport, shapes: dict[str, Any], number: int) -> None:
-    keys = {_key(v) for v in episode.views()}
-    if number and keys != set(shapes):
-        raise DataError(f"all episodes of a dataset show the same views; {episode.source.folder} "
+def _part(numbered: tuple[int, ExportSource], root: Path) -> _EpisodePart:
+    """Write the videos of an episode; return the rest, its frames counted from 0."""
+    number, source = numbered
+    samples: dict[str, list[Pixels]] = {}
+    with EpisodeExport(source) as episode:
+        shapes = _videos(episode, root, number, samples)
+        return _EpisodePart(
+            episode.prompt, episode.tracks.steps.space, _table(episode, number),
+            _episode(episode, number, list(shapes), source), shapes, samples)
+
+
+def _agree(source: ExportSource, keys: set[str], before: set[str]) -> None:
+    if keys != before:
+        raise DataError(f"all episodes of a dataset show the same views; {source.folder} "
                         f"has {', '.join(sorted(keys)) or 'none'}, the ones before "
-                        f"{', '.join(sorted(shapes)) or 'none'}")
+                        f"{', '.join(sorted(before)) or 'none'}")
 
 
 def _key(view: str) -> str:
     return f"observation.images.{view.removesuffix('_left')}"
 
 
-def _table(episode: EpisodeExport, number: int, first: int, task: int) -> dict[str, Any]:
+def _table(episode: EpisodeExport, number: int) -> dict[str, Any]:
     rows, steps = episode.rows(), episode.tracks.steps
     count = len(steps.index)
     frames = np.arange(count)
@@ -102,7 +131,7 @@ def _table(episode: EpisodeExport, number: int, first: int, task: int) -> dict[s
             'timestamp': (frames / FPS).astype(np.float32),
             'true_timestamp': (steps.stamps - steps.stamps[0]) * 1e-9,
             'frame_index': frames, 'episode_index': np.full(count, number),
-            'index': first + frames, 'task_index': np.full(count, task)}
+            'index': frames.copy(), 'task_index': np.zeros_like(frames)}
 
 
 def _columns(table: dict[str, Any]) -> dict[str, pa.Array]:
@@ -124,13 +153,13 @@ def _videos(episode: EpisodeExport, root: Path, number: int, samples: dict[str, 
     return shapes
 
 
-def _episode(episode: EpisodeExport, number: int, first: int, keys: list[str], source: ExportSource
+def _episode(episode: EpisodeExport, number: int, keys: list[str], source: ExportSource
              ) -> dict[str, Any]:
     count = len(episode.tracks.steps.index)
     row: dict[str, Any] = {
         'episode_index': number, 'tasks': [episode.prompt], 'length': count,
         'data/chunk_index': 0, 'data/file_index': number,
-        'dataset_from_index': first, 'dataset_to_index': first + count,
+        'dataset_from_index': 0, 'dataset_to_index': count,
         'meta/episodes/chunk_index': 0, 'meta/episodes/file_index': 0,
         'session_id': source.session.session_id, 'slot': source.slot,
         'policy': source.session.policy(source.slot),
