@@ -61,8 +61,7 @@ def write_evaluations(sessions: Sequence[RoboArenaSession], output: Path, origin
     # that is cut off is repeated, so names are brought to the disk together, at the end.
     folders = in_threads(functools.partial(_write, output=output, origin=origin), sessions,
                          WRITERS)
-    for folder in folders:
-        sync_folder(folder)
+    in_threads(sync_folder, folders, WRITERS)
     write_tables(output, sessions)
 
 
