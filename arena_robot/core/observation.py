@@ -8,7 +8,7 @@ angles, DROID's ``cartesian_position``. Gripper positions run from 0 (open) to 1
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,13 +48,6 @@ class ObjectStatus(IntEnum):
     GRIPPED_OPENING = 1
     GRIPPED_CLOSING = 2
     AT_REQUESTED = 3
-
-
-class Encoding(str, Enum):
-    """How the bytes of an image are to be read."""
-
-    RGB8 = 'rgb8'
-    JPEG = 'jpeg'
 
 
 @dataclass(frozen=True)

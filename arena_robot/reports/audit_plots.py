@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from arena_robot.audit.aggregate import FINGERPRINT, Fingerprint
 from arena_robot.records.audit_file import EpisodeAudit
-from arena_robot.reports.figures import COLOURS, INK, LINE, new_figure, save_figure
+from arena_robot.reports.figures import COLOURS, INK, new_figure, save_figure
 
 SHOWN = 12
 QUARTERS = (0.25, 0.5, 0.75, 1.0)
@@ -24,22 +24,6 @@ def plot_curves(audits: Sequence[EpisodeAudit], path: Path | str) -> None:
     _milestones(axes)
     if shown:
         axes.legend(fontsize=6, frameon=False, loc='center left', bbox_to_anchor=(1.0, 0.5))
-    save_figure(figure, path)
-
-
-def plot_episode(audit: EpisodeAudit, path: Path | str) -> None:
-    """Draw one episode: its progress, its best so far, and what it lost (shaded)."""
-    figure, axes = new_figure(7.0, 2.6)
-    phi, times = np.array(audit.phi), np.array(audit.times_s)
-    if len(phi):
-        best = np.maximum.accumulate(phi)
-        axes.fill_between(times, phi, best, color='#c1666b', alpha=0.25, lw=0)
-        axes.plot(times, best, color='#c1666b', lw=0.8, ls='--', label='best so far')
-        axes.plot(times, phi, color=LINE, lw=1.6, label='progress')
-        axes.legend(fontsize=7, frameon=False, loc='upper left')
-    _milestones(axes)
-    axes.set_title(', '.join(f'{m.upper()} {100 * v:.1f}' for m, v in audit.metrics.items()
-                             if v is not None), fontsize=8, color=INK)
     save_figure(figure, path)
 
 

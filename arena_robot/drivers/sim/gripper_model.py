@@ -12,7 +12,6 @@ STROKE_M = 0.085
 TCP_M = 0.152                    # flange to the middle of the pads, along the flange's z
 TIP_M = 0.167                    # flange to the fingertips
 PAD_SITE = 'tcp'
-PALM_M = 0.092                   # flange to the end of the palm
 BAR_PIVOT = (0.030, 0.082)       # outer bars: pivot's distance from the middle, and height
 BAR_END = (0.0135, 0.110)        # outer bars: end's distance from the pad's face, and height
 
