@@ -7,6 +7,7 @@ session node, the page with its pictures. Measured from the browser's time stamp
 the stamp of the arm's first reading at rest (every joint below 0.02 rad/s).
 """
 
+import argparse
 import os
 import shutil
 import tempfile
@@ -107,11 +108,11 @@ class Presser:
         return self.browser.execute_script('return window.pressed')
 
 
-def measure(desk, arm, presser):
-    """Return the times of PRESSES presses, in ms, with the motion that each one ended."""
+def measure(desk, arm, presser, presses):
+    """Return the times of so many presses, in ms, with the motion that each one ended."""
     found = []
     desk.take('bench')
-    while len(found) < PRESSES:
+    while len(found) < presses:
         desk.press('check')
         while not desk.state().ready:
             desk.press('check')
@@ -123,7 +124,7 @@ def measure(desk, arm, presser):
         desk.press('confirm_reset')
         found += in_a_rollout(desk, arm, presser, Slot.B)
         desk.press('abort', 'measured')
-    return found[:PRESSES]
+    return found[:presses]
 
 
 def on_the_way(desk, arm, presser, button):
@@ -159,6 +160,9 @@ def once(arm, presser):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--presses', type=int, default=PRESSES)
+    presses = parser.parse_args().presses
     os.environ.setdefault('MUJOCO_GL', 'egl')
     os.environ.setdefault('ROS_DOMAIN_ID', '83')
     load = os.getloadavg()[0]
@@ -173,7 +177,7 @@ def main():
                 time.sleep(3.0)
                 presser = Presser(console.url)
                 try:
-                    found = measure(desk, arm, presser)
+                    found = measure(desk, arm, presser, presses)
                 finally:
                     presser.browser.quit()
     print(f'{os.cpu_count()} cores, load average {load:.1f} before this bench')
