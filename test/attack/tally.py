@@ -14,7 +14,7 @@ COLUMNS = ('tried', 'crashes', 'wrong accepts', 'losses', 'stuck')
 
 @dataclass
 class Tally:
-    """Counters of one border, and the first few things that went wrong there."""
+    """Counters of one border, the first few things that went wrong there, and remarks."""
 
     border: str
     tried: int = 0
@@ -23,6 +23,7 @@ class Tally:
     losses: int = 0
     stuck: int = 0
     examples: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def bad(self) -> int:
@@ -94,7 +95,7 @@ def table(tallies: list[Tally]) -> str:
     lines = [f"{'':{width}}" + ''.join(f'{name:>15}' for name in COLUMNS)]
     for one in tallies:
         lines.append(f'{one.border:{width}}' + ''.join(f'{n:>15}' for n in one.numbers()))
-        lines += [f'    {example}' for example in one.examples]
+        lines += [f'    {words}' for words in (*one.examples, *one.remarks)]
     totals = [sum(column) for column in zip(*(t.numbers() for t in tallies), strict=True)]
     lines.append('attack: ' + ', '.join(f'{n} {name}' for n, name in zip(
         totals, COLUMNS, strict=True)) + f' at {len(tallies)} borders')

@@ -1,0 +1,39 @@
+"""
+Restore a backup into an empty place, and check what came back.
+
+    arena admin restore /backups/arena --config /etc/arena/server.yaml
+    arena admin restore /backups/arena --data arena-data
+
+Nothing is overwritten: the data folder and the database must be empty. The files of the backup
+are compared with its SHA-256 sums before, the ledger, the log and the uploaded files are checked
+afterwards. Then the server can be started. See docs/operations.md.
+"""
+
+import argparse
+from pathlib import Path
+
+VERB = 'admin restore'
+HELP = 'restore a backup of a server, and check it'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument('folder', type=Path, metavar='DIR', help='folder of the backup')
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument('--config', type=Path, metavar='FILE', help="the server's configuration")
+    where.add_argument('--data', type=Path, metavar='DIR', default=Path('arena-data'),
+                       help="the server's data folder (default %(default)s)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Restore, and print what is there."""
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.core.config import load
+    from arena_robot.server.config import ServerConfig
+    from arena_robot.server.restoring import restore
+
+    config = load(ServerConfig, args.config) if args.config else ServerConfig(data=args.data)
+    found = restore(config, args.folder, SystemClock())
+    print(f'{config.data}: {found.sessions} sessions, {found.files} files, '
+          f'{found.bytes / 1e6:.1f} MB, schema {found.schema}; ledger, log and files are whole')
+    return 0

@@ -1,0 +1,109 @@
+"""Restores a backup into an empty place, and checks what came back."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, make_url
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import Conflict, DataError
+from arena_robot.core.files import replacing
+from arena_robot.server.backup import DUMP, SNAPSHOT, Backup, run_tool
+from arena_robot.server.backup_files import FILES, check_files, key_files
+from arena_robot.server.blobs import Blobs
+from arena_robot.server.config import ServerConfig
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.ledger import Ledger
+from arena_robot.server.transparency.keys import LogKey
+from arena_robot.server.transparency.service import TransparencyLog
+from arena_robot.server.transparency.verify import counted_comparisons
+
+KEEPS = (SNAPSHOT, FILES, 'log.key')
+
+
+def restore(config: ServerConfig, folder: Path, clock: Clock) -> Backup:
+    """
+    Restore a backup to the place that a configuration names, and check it; return what is there.
+
+    Every file of the backup is checked first. The database comes last, so a server never starts
+    on half of a restore. Conflict when something is at that place already: nothing is overwritten.
+    """
+    found = check_files(folder)
+    url = make_url(config.database_url())
+    dump = folder / (SNAPSHOT if url.get_backend_name() == 'sqlite' else DUMP)
+    if not dump.is_file():
+        raise DataError(f'{folder} has no {dump.name}: the backup is of another kind of database '
+                        'than the configuration names')
+    _require_empty(config, url)
+    config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    config.data.chmod(0o700)
+    blobs = Blobs(config.blobs_url())
+    blobs.open()
+    names = [name for name in found['files'] if name.startswith(f'{FILES}/')]
+    for name in names:
+        _put(blobs, folder / name, name.removeprefix(f'{FILES}/'), config.data)
+    for key in key_files(folder):
+        _copy(key, config.data / key.name)
+    if dump.name == SNAPSHOT:
+        _copy(dump, Path(url.database or ''))
+    else:
+        run_tool('pg_restore', url, '--no-owner', '--no-privileges', '--single-transaction',
+                 '--exit-on-error', str(dump))
+    schema = check_restored(config, clock)
+    return Backup(schema, found['sessions'], len(names),
+                  sum((folder / name).stat().st_size for name in names))
+
+
+def check_restored(config: ServerConfig, clock: Clock) -> str:
+    """
+    Check a server's data, after bringing the database to this version's schema; return that.
+
+    Checked: the ledger adds up, the log has no gap and its reveals fit their commitments, and
+    every file that the database knows is in the store with its size. DataError otherwise.
+    """
+    blobs = Blobs(config.blobs_url())
+    blobs.open()
+    with Database(config.database_url()) as database:
+        Ledger(database, clock).check()
+        log = TransparencyLog(database, LogKey(config.data / 'log.key'), clock)
+        counted_comparisons(log.bundle())
+        with database.read() as connection:
+            rows = connection.execute(sa.text(
+                'SELECT session_id, slot, path, size FROM files WHERE complete')).all()
+        for session_id, slot, path, size in rows:
+            key = f"{session_id}/{'session' if slot == '-' else slot}/{path}"
+            if not blobs.exists(key) or blobs.size(key) != size:
+                raise DataError(f'{key} is in the database and not, or not whole, in the store')
+        return database.version() or ''
+
+
+def _require_empty(config: ServerConfig, url: URL) -> None:
+    there = [name for name in KEEPS if (config.data / name).exists()]
+    if url.get_backend_name() == 'sqlite' and Path(url.database or '').exists():
+        there.append(str(url.database))
+    if url.get_backend_name() != 'sqlite':
+        engine = sa.create_engine(url, hide_parameters=True)
+        try:
+            there += sa.inspect(engine).get_table_names()
+        finally:
+            engine.dispose()
+    if there:
+        raise Conflict(f'{config.data} or its database is not empty: {", ".join(there[:5])}; '
+                       'restore into an empty place')
+
+
+def _put(blobs: Blobs, source: Path, key: str, data: Path) -> None:
+    spool = data / 'spool'
+    spool.mkdir(exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(dir=spool) as near:
+        shutil.copyfile(source, Path(near) / 'file')
+        blobs.put(Path(near) / 'file', key)
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with replacing(target) as part:
+        shutil.copyfile(source, part)
+        part.chmod(0o600)

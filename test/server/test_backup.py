@@ -1,0 +1,155 @@
+"""A backup of a server that runs, and its restore into an empty place: nothing is missing."""
+
+import dataclasses
+import json
+import shutil
+import threading
+import time
+
+import pytest
+from arena_setting import Setting, run
+
+from arena_robot.cli.main import main
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.errors import Conflict, DataError
+from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.grpc.server import GrpcPolicyServer
+from arena_robot.server.app import ArenaServer
+from arena_robot.server.backup import back_up
+from arena_robot.server.config import ServerConfig
+from arena_robot.server.files import FileId
+from arena_robot.server.restoring import restore
+from arena_robot.session.arena.contract import VERDICT
+
+CLOCK = SystemClock()
+
+
+@pytest.fixture(scope='module')
+def filled(tmp_path_factory):
+    """Return the folder of a server with two sessions, stopped, and a backup of it."""
+    folder = tmp_path_factory.mktemp('filled')
+    with GrpcPolicyServer(Echo()) as one, GrpcPolicyServer(Echo()) as two:
+        setting = Setting(folder / 'server', '', {'crimson-7b': one.address,
+                                                  'azure-fast': two.address})
+        try:
+            ids = [run(setting.arena(), folder / 'station') for _ in range(2)]
+            setting.server.log.head()
+            back_up(setting.config, folder / 'backup', CLOCK)
+        finally:
+            setting.close()
+    return folder, ids
+
+
+def test_sessions_go_on_while_a_backup_is_taken_and_all_of_it_comes_back(
+        tmp_path, pool, database_url, request):
+    places = [database_url, f'sqlite:///{tmp_path}/restored/arena.db']
+    if database_url.startswith('postgresql'):
+        if not shutil.which('pg_dump'):
+            pytest.skip("PostgreSQL's pg_dump is missing: apt-get install postgresql-client")
+        places = databases(request.getfixturevalue('postgres_server'))
+    setting = Setting(tmp_path / 'server', places[0], pool)
+    try:
+        arena = setting.arena()
+        before = [run(arena, tmp_path / 'station') for _ in range(2)]
+        key = setting.server.log.head().key
+        over = threading.Event()
+        going = threading.Thread(target=lambda: [
+            run(arena, tmp_path / 'station') for _ in iter(over.is_set, True)])
+        going.start()
+        try:
+            found = back_up(setting.config, tmp_path / 'backup', CLOCK)
+            again = back_up(setting.config, tmp_path / 'backup', CLOCK)
+        finally:
+            over.set()
+            going.join()
+        assert again.sessions >= found.sessions >= 2
+    finally:
+        setting.close()
+    config = ServerConfig(data=tmp_path / 'restored', database=places[1])
+    back = restore(config, tmp_path / 'backup', CLOCK)
+    assert (back.sessions, back.files, back.bytes) == (again.sessions, again.files, again.bytes)
+    check(config, before, key)
+
+
+def check(config, ids, key):
+    """A server on the restored data has the verdicts, the log, the files and the tokens."""
+    config = dataclasses.replace(config, port=0, site_port=-1)
+    with ArenaServer(config, CLOCK, lambda _: '', lambda _: '') as server:
+        for session_id in ids:
+            assert server.sessions.get(session_id).verdict == VERDICT
+            data = b''.join(server.blobs.read(FileId(session_id, 'A', 'A_0.mcap').key))
+            assert data == f'{session_id} A '.encode() * 20_000
+        assert server.log.head().key == key
+        assert server.log.size() >= len(ids)
+        assert server.first_token() is None
+
+
+def databases(folder):
+    """Return the URLs of two new databases."""
+    import psycopg
+    names = [f'backup_{time.monotonic_ns()}_{k}' for k in range(2)]
+    with psycopg.connect(f'host={folder} user=arena dbname=postgres', autocommit=True) as one:
+        for name in names:
+            one.execute(f'CREATE DATABASE {name}')
+    return [f'postgresql+psycopg://arena@/{name}?host={folder}' for name in names]
+
+
+def test_the_verbs_restore_what_they_saved(filled, tmp_path, capsys):
+    folder, ids = filled
+    assert main(['admin', 'backup', str(tmp_path / 'b'), '--data', str(folder / 'server')]) == 0
+    assert f'{len(ids)} sessions, 12 files' in capsys.readouterr().out
+    assert main(['admin', 'restore', str(tmp_path / 'b'), '--data', str(tmp_path / 'new')]) == 0
+    assert 'ledger, log and files are whole' in capsys.readouterr().out
+    assert main(['admin', 'restore', str(tmp_path / 'b'), '--data', str(tmp_path / 'new')]) == 1
+    assert 'not empty' in capsys.readouterr().err
+    assert main(['admin', 'backup', str(tmp_path / 'c'), '--data', str(tmp_path / 'none')]) == 2
+
+
+def test_nobody_else_may_read_a_backup(filled):
+    backup = filled[0] / 'backup'
+    assert backup.stat().st_mode & 0o077 == 0
+    for name in ('arena.db', 'log.key'):
+        assert (backup / name).stat().st_mode & 0o077 == 0, name
+
+
+@pytest.mark.parametrize('damage', ['database', 'file', 'missing', 'no list', 'outside'])
+def test_a_damaged_backup_is_refused_and_nothing_is_restored(filled, tmp_path, damage):
+    backup = shutil.copytree(filled[0] / 'backup', tmp_path / 'backup')
+    bag = next(backup.rglob('A_0.mcap'))
+    if damage == 'database':
+        data = bytearray((backup / 'arena.db').read_bytes())
+        data[5000] ^= 1
+        (backup / 'arena.db').write_bytes(data)
+    elif damage == 'file':
+        bag.write_bytes(bag.read_bytes()[:-1])
+    elif damage == 'missing':
+        bag.unlink()
+    elif damage == 'no list':
+        (backup / 'backup.json').unlink()
+    else:
+        found = json.loads((backup / 'backup.json').read_text())
+        found['files']['blobs/../../outside'] = '0' * 64
+        (backup / 'backup.json').write_text(json.dumps(found))
+    with pytest.raises(DataError):
+        restore(ServerConfig(data=tmp_path / 'new'), backup, CLOCK)
+    assert not (tmp_path / 'new').exists()
+
+
+def test_an_interrupted_backup_is_none(filled, tmp_path, monkeypatch):
+    backup = shutil.copytree(filled[0] / 'backup', tmp_path / 'backup')
+
+    def fail(*_):
+        raise KeyboardInterrupt
+    monkeypatch.setattr('arena_robot.server.backup._copy_files', fail)
+    with pytest.raises(KeyboardInterrupt):
+        back_up(ServerConfig(data=filled[0] / 'server'), backup, CLOCK)
+    with pytest.raises(DataError, match='not a finished backup'):
+        restore(ServerConfig(data=tmp_path / 'new'), backup, CLOCK)
+
+
+def test_nothing_is_overwritten_not_even_a_key(filled, tmp_path):
+    (tmp_path / 'new').mkdir()
+    (tmp_path / 'new' / 'log.key').write_text('x')
+    with pytest.raises(Conflict, match='not empty'):
+        restore(ServerConfig(data=tmp_path / 'new'), filled[0] / 'backup', CLOCK)
+    assert [path.name for path in (tmp_path / 'new').iterdir()] == ['log.key']
