@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_conductor import Station, go_on
+from test_conductor import Station, go, go_on
 
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.session.protocol.states import State
+from arena_robot.session.protocol.store import KeptSession
 
 HERE = Path(__file__).parent
 STATES = [s for s in State if s not in (State.IDLE, State.DONE, State.ABORTED, State.TASK_ENTERED)]
@@ -59,3 +60,23 @@ def test_nothing_entered_is_lost(tmp_path, state):
     assert station.conductor.record.verified is True
     summary = json.loads(next((tmp_path / 'sessions').glob('*/session.json')).read_text())
     assert summary['state'] == 'done'
+
+
+@pytest.mark.parametrize('final', ['done', 'aborted'])
+def test_killed_between_the_last_line_of_the_journal_and_its_summary(tmp_path, monkeypatch,
+                                                                     final):
+    station = Station(tmp_path)
+    go(station.conductor, State.SUBMITTING if final == 'done' else State.ASSIGNED)
+
+    def killed(self):
+        raise KeyboardInterrupt
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(KeptSession, 'write_summary', killed)
+        station.conductor.deliver() if final == 'done' else station.conductor.abort('late')
+    path, = (tmp_path / 'sessions').glob('*/session.json')
+    assert json.loads(path.read_text())['state'] != final
+    station.store.release()
+    Station(tmp_path)
+    summary = json.loads(path.read_text())
+    assert summary['state'] == final
+    assert bool(summary['reveal']) == (final == 'done')

@@ -19,7 +19,13 @@ from arena_robot.core.files import move, sync_folder
 from arena_robot.core.iso_time import to_iso
 from arena_robot.records.episode_file import earlier_home
 from arena_robot.records.journal_file import JOURNAL
-from arena_robot.records.session_file import SessionFile, Source, write_session
+from arena_robot.records.session_file import (
+    SESSION_FILE,
+    SessionFile,
+    Source,
+    read_session,
+    write_session,
+)
 from arena_robot.session.protocol.journal import Journal
 from arena_robot.session.protocol.machine import Session
 from arena_robot.session.protocol.record import SessionRecord, replay
@@ -137,9 +143,17 @@ class SessionStore:
         """
         Return the folders of sessions that are neither done nor aborted, oldest first.
 
-        Journals that cannot be read are told.
+        Journals that cannot be read are told. Where a process was killed between the last line
+        of the journal and ``session.json``, that file is written now.
         """
-        found = [(record.created_ns, folder) for folder, record in self._records(tell)
+        records = self._records(tell)
+        for folder, record in records:
+            if record.state.is_final:
+                try:
+                    _finish_summary(folder, record)
+                except (ArenaError, OSError) as error:
+                    tell(f'{folder}: session.json could not be written: {error}')
+        found = [(record.created_ns, folder) for folder, record in records
                  if not record.state.is_final]
         return [folder for _, folder in sorted(found)]
 
@@ -169,6 +183,15 @@ def session_file(record: SessionRecord) -> SessionFile:
         {slot.value: one for slot, one in record.slots.items()}, record.verdict, record.checks,
         record.views, record.matches, record.match, record.reset_confirmed, record.draft,
         record.delivered, record.notice, record.clock_jumps_s, reruns=record.reruns)
+
+
+def _finish_summary(folder: Path, record: SessionRecord) -> None:
+    """Write the summary of a session that ended, if it still says that the session goes on."""
+    summary, journal = folder / SESSION_FILE, folder / JOURNAL
+    if summary.exists() and summary.stat().st_mtime_ns > journal.stat().st_mtime_ns:
+        return
+    if not summary.exists() or read_session(folder).state != record.state.value:
+        write_session(folder, session_file(record))
 
 
 def _move_into(folder: Path, home: Path) -> None:
