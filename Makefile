@@ -44,7 +44,7 @@ walks: setup  ## sessions as people do them: from the pages alone, and with part
 	@ARENA_TEST_WALKS=1 $(PY) -m pytest --timeout=600 $(ARGS) test/cli/test_walks.py \
 		test/web/test_console_faults.py
 
-attack: setup  ## odd inputs at every border, on this machine only; ARGS='--inputs 500': shorter
+attack: setup  ## odd inputs, damaged bags, kills, full disks, on this machine; 20 minutes
 	@$(PY) test/attack/campaign.py $(ARGS)
 
 lint: setup  ## check style, types, and that generated code matches its sources

@@ -1,34 +1,80 @@
 """
-The campaign of `make attack`: odd inputs at every border, on this machine only.
+The campaign of `make attack`, on this machine only: odd inputs, damaged bags, kills, full disks.
 
-    python test/attack/campaign.py                    10000 inputs per border
-    python test/attack/campaign.py --inputs 500       a short one
+    python test/attack/campaign.py                    all of it, up to 20 minutes
+    python test/attack/campaign.py --inputs 500 --bags 20 --kills 20 --node-kills 0
 
 The last line sums it up; the exit code is 1 when anything went wrong.
 """
 
 import argparse
+import json
 import logging
+import os
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
+from bags import damaged_bags, growing_bags, recovery_speed
 from borders import all_borders
 from server_calls import server_calls
-from tally import table
+from tally import Tally, table
+
+HERE = Path(__file__).resolve().parent
+# Of a part that runs in a process of its own.
+MOST_S = 900.0
+
+
+def alone(script: str, *words: str) -> Tally:
+    """Return the tally of a script that runs in a process of its own; its failure is a crash."""
+    try:
+        done = subprocess.run([sys.executable, '-W', 'ignore', HERE / script, '--json', *words],
+                              capture_output=True, text=True, timeout=MOST_S, check=False)
+        return Tally(**json.loads(done.stdout.splitlines()[-1]))
+    except (subprocess.TimeoutExpired, ValueError, IndexError, TypeError) as error:
+        tally = Tally(f'{script} {" ".join(words)}')
+        tally.note('crashes', error)
+        return tally
+
+
+def campaign(args: argparse.Namespace, folder: Path) -> list[Tally]:
+    """Return a tally of each part."""
+    seed = str(args.seed)
+    found = [*all_borders(args.inputs, args.seed),
+             *server_calls(folder / 'server', args.inputs, args.seed)]
+    bags = damaged_bags(folder / 'damaged', args.bags, args.seed)
+    if args.megabytes:
+        bags.remarks.append(recovery_speed(folder / 'large', args.megabytes))
+    found += [bags, growing_bags(folder / 'growing', args.bags // 2, args.seed)]
+    if args.kills:
+        found += [alone('kills.py', '--kills', str(args.kills), '--seed', seed),
+                  alone('kills.py', '--kills', str(args.kills // 4), '--seed', seed,
+                        '--full-disks')]
+    if args.node_kills:
+        found.append(alone('node_kills.py', '--kills', str(args.node_kills), '--seed', seed))
+    return found
 
 
 def main() -> int:
     """Run the campaign and print its table."""
     parser = argparse.ArgumentParser(description='attack every border on this machine')
     parser.add_argument('--inputs', type=int, default=10_000, help='inputs per border')
+    parser.add_argument('--bags', type=int, default=240, help='damaged bags')
+    parser.add_argument('--megabytes', type=int, default=300, help='size of a large damaged bag')
+    parser.add_argument('--kills', type=int, default=250,
+                        help='kills of server, policies and stations')
+    parser.add_argument('--node-kills', type=int, default=60,
+                        help="kills of a simulated station's nodes, in real time")
     parser.add_argument('--seed', type=int, default=1)
     args = parser.parse_args()
     logging.disable(logging.CRITICAL)
+    os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
+    begin_s = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        tallies = [*all_borders(args.inputs, args.seed),
-                   *server_calls(Path(folder), args.inputs, args.seed)]
-    sys.stdout.write(table(tallies) + '\n')
+        tallies = campaign(args, Path(folder))
+    sys.stdout.write(table(tallies) + f' in {time.monotonic() - begin_s:.0f} s\n')
     return 1 if any(t.bad for t in tallies) else 0
 
 

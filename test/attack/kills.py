@@ -8,6 +8,7 @@ there once, with its files, its credit and one entry in the log, and nothing may
 """
 
 import argparse
+import dataclasses
 import json
 import multiprocessing
 import os
@@ -27,7 +28,7 @@ PATHS = [str(HERE), str(HERE.parent / 'session'), str(ROOT)]
 sys.path[:0] = [path for path in PATHS if path not in sys.path]
 
 import sqlalchemy as sa  # noqa: E402
-from tally import Tally  # noqa: E402
+from tally import Tally, table  # noqa: E402
 from victims import fine, policy, server, server_config, station  # noqa: E402
 
 from arena_robot.core.clock import SystemClock  # noqa: E402
@@ -47,11 +48,11 @@ SERVER_BYTES, STATION_BYTES = (300_000, 900_000), (300, 6000)
 Told = list[tuple[str, str, Any]]
 
 
-def forks() -> multiprocessing.context.ForkServerContext:
-    """Return a fork server that has imported the victims."""
+def forks(*modules: str) -> multiprocessing.context.ForkServerContext:
+    """Return a fork server that has imported the victims and ``modules``."""
     os.environ['PYTHONPATH'] = os.pathsep.join(PATHS)
     context = multiprocessing.get_context('forkserver')
-    context.set_forkserver_preload(['victims'])
+    context.set_forkserver_preload(['victims', *modules])
     return context
 
 
@@ -283,11 +284,12 @@ def main() -> int:
     parser.add_argument('--kills', type=int, default=200)
     parser.add_argument('--full-disks', action='store_true')
     parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--json', action='store_true', help='the tally as JSON, on one line')
     args = parser.parse_args()
-    from tally import table
     with tempfile.TemporaryDirectory() as folder:
         tally = kills(Path(folder), args.kills, args.seed, args.full_disks)
-    sys.stdout.write(table([tally]) + '\n')
+    sys.stdout.write((json.dumps(dataclasses.asdict(tally)) if args.json else table([tally]))
+                     + '\n')
     return 1 if tally.bad else 0
 
 

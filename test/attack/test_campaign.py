@@ -20,6 +20,8 @@ def load(name):
 tally = load('tally')
 borders = load('borders')
 server_calls = load('server_calls')
+bags = load('bags')
+campaign = load('campaign')
 
 
 def test_nothing_goes_wrong_at_any_border():
@@ -31,6 +33,24 @@ def test_nothing_goes_wrong_at_any_border():
 def test_a_server_takes_odd_bytes_and_wrong_tokens(tmp_path):
     found = server_calls.server_calls(tmp_path / 'server', 120, seed=7)
     assert not any(one.bad for one in found), tally.table(found)
+
+
+def test_damaged_bags_and_copies_of_a_bag_that_is_written(tmp_path):
+    found = [bags.damaged_bags(tmp_path / 'damaged', 20, seed=7),
+             bags.growing_bags(tmp_path / 'growing', 10, seed=7)]
+    assert not any(one.bad for one in found), tally.table(found)
+    assert [one.tried for one in found] == [20, 10]
+
+
+def test_kills_of_server_policies_and_stations_and_full_disks_lose_nothing():
+    found = [campaign.alone('kills.py', '--kills', '6', '--seed', '7'),
+             campaign.alone('kills.py', '--kills', '3', '--seed', '7', '--full-disks')]
+    assert not any(one.bad for one in found), tally.table(found)
+    assert all(one.tried >= 3 for one in found)
+
+
+def test_a_part_that_fails_is_a_crash():
+    assert campaign.alone('no_such_part.py').crashes == 1
 
 
 @pytest.mark.parametrize(('read', 'column'), [
