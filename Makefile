@@ -14,7 +14,7 @@ ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-demo walks attack lint demo bench proto clean
+.PHONY: help setup test test-demo walks attack lint lock sbom demo bench proto clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile | expand -t 20
@@ -51,6 +51,13 @@ lint: setup  ## check style, types, and that generated code matches its sources
 	@.venv/bin/ruff check --output-format concise .
 	@.venv/bin/mypy
 	@$(PY) .ci/proto.py --check
+	@$(PY) .ci/supply_chain.py --check
+
+lock: setup  ## lock file with hashes of all run-time packages, after a change of requirements
+	@$(PY) .ci/supply_chain.py --lock --sbom --check
+
+sbom: setup  ## list of what is shipped (CycloneDX) and of its licences, from the lock file
+	@$(PY) .ci/supply_chain.py --sbom --check
 
 demo: setup  ## a tournament of policies on a simulated station; KEEP=1 keeps the site running
 	@$(ARENA) demo $(if $(KEEP),--keep) $(ARGS)
