@@ -41,13 +41,13 @@ SAID = {
     'Python Software Foundation License': 'PSF-2.0',
     'GNU Lesser General Public License v2 or later (LGPLv2+)': 'LGPL-2.1-or-later'}
 BY_NAME = {'empy': 'LGPL-2.1-or-later', 'docutils': 'BSD-2-Clause', 'h11': 'MIT',
-           'colcon-package-information': 'Apache-2.0'}
+           'colcon-package-information': 'Apache-2.0', 'setuptools': 'MIT'}
 # Packages of other platforms and Pythons, which are not installed here.
 ELSEWHERE = {
     'absl-py': 'Apache-2.0', 'async-timeout': 'Apache-2.0', 'colorama': 'BSD-3-Clause',
     'coloredlogs': 'MIT', 'etils': 'Apache-2.0', 'exceptiongroup': 'MIT',
     'greenlet': 'MIT AND PSF-2.0', 'humanfriendly': 'MIT', 'importlib-resources': 'Apache-2.0',
-    'pyreadline3': 'BSD-3-Clause', 'setuptools': 'MIT', 'tomli': 'MIT', 'tzdata': 'Apache-2.0',
+    'pyreadline3': 'BSD-3-Clause', 'tomli': 'MIT', 'tzdata': 'Apache-2.0',
     'zipp': 'MIT'}
 # The wheels of ROS 2 state none; its packages are under these.
 ROS = 'Apache-2.0 AND BSD-3-Clause'
