@@ -23,6 +23,8 @@ setup(
         (f'share/{NAME}/launch', glob('launch/*.launch.py')),
         (f'share/{NAME}/config', [path for path in glob('config/*') if Path(path).is_file()]),
         (f'share/{NAME}/config/stations', glob('config/stations/*.yaml')),
+        (f'share/{NAME}/config/deploy', [path for path in glob('config/deploy/*')
+                                         if Path(path).is_file()]),
     ],
     install_requires=['setuptools'],
     extras_require={'test': ['pytest']},

@@ -15,6 +15,7 @@ from pathlib import Path
 from launch.actions import (
     DeclareLaunchArgument,
     ExecuteProcess,
+    LogInfo,
     OpaqueFunction,
     SetLaunchConfiguration,
     TimerAction,
@@ -28,6 +29,7 @@ from launch_ros.actions import Node
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import ROLES
+from arena_robot.nodes.discovery import stay_local
 from arena_robot.nodes.session_processes import SessionOptions, session_processes
 from arena_robot.nodes.station_file import (
     CONFIGURATION_ERROR,
@@ -164,6 +166,12 @@ def _node(context: LaunchContext, executable: str, name: str, arguments: list[st
     return start()
 
 
+def _local(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    """Let the nodes hear this machine only, and say it, unless the environment chooses."""
+    said = stay_local()
+    return [LogInfo(msg=said)] if said else []
+
+
 def _checked(_: LaunchContext) -> list[LaunchDescriptionEntity]:
     refuse_unknown_arguments(__file__, sys.argv, [one.name for one in ARGUMENTS])
     return []
@@ -236,7 +244,7 @@ def _rviz(context: LaunchContext) -> list[LaunchDescriptionEntity]:
 def generate_launch_description() -> LaunchDescription:
     """Return the arguments, the station's nodes, the session's, and the page."""
     return LaunchDescription([
-        *ARGUMENTS, OpaqueFunction(function=_checked),
+        *ARGUMENTS, OpaqueFunction(function=_checked), OpaqueFunction(function=_local),
         SetLaunchConfiguration('use_fake_hardware', 'true',
                                condition=IfCondition(LaunchConfiguration('use_mock_hardware'))),
         OpaqueFunction(function=_nodes),

@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT, SIGTERM, or SIGHUP: the terminal was closed."""
     from arena_robot.core.process import end_signals
+    from arena_robot.nodes.discovery import stay_local
     from arena_robot.nodes.remote.desk import RemoteDesk
     from arena_robot.nodes.simulation.simulated_station import SimulatedStation
     from arena_robot.web.console.serve import ConsoleServer
@@ -52,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
             raise KeyboardInterrupt
     for number in end_signals():
         signal.signal(number, end)
+    stay_local()
     with ExitStack() as stack:
         if args.sim:
             stack.enter_context(SimulatedStation(

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from arena_robot.nodes.discovery import stay_local
     from arena_robot.nodes.remote.desk import RemoteDesk
 
 VERB = 'session'
@@ -58,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.nodes.remote.desk import RemoteDesk
     from arena_robot.nodes.simulation.simulated_station import SimulatedStation
     end_by_signals()
+    stay_local()
     with ExitStack() as stack:
         if args.sim:
             stack.enter_context(SimulatedStation(

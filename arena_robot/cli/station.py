@@ -93,6 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the station until it is interrupted."""
+    from arena_robot.nodes.discovery import stay_local
     from arena_robot.nodes.station_file import nodes_in
     if args.example:
         print(config_file(LAB_CONFIG).read_text(encoding='utf-8'), end='')
@@ -106,6 +107,8 @@ def run(args: argparse.Namespace) -> int:
     if args.rviz or args.foxglove:
         return print_view(args, path)
     nodes = nodes_in(path, parts_needed=not args.session, namespace=args.namespace)
+    if said := stay_local():
+        print(said, flush=True)
     simulated = [executable for executable, _ in nodes] == ['sim_station']
     check_options(args, path, simulated)
     if args.session:

@@ -5,11 +5,12 @@ A backup is a folder:
 
     backup.json     version, schema, time, and the SHA-256 of every other file
     arena.db        a snapshot of SQLite; arena.dump of PostgreSQL (pg_dump)
-    *.key           the keys in the data folder, such as the one that signs the log
+    log.key         the key that signs the log
     blobs/          every uploaded file that the snapshot knows
 
 The snapshot is taken first. An uploaded file is in the store before the database says that it is
-complete, and is never changed, so every file of the snapshot can be copied after it.
+complete, and is never changed, so every file of the snapshot can be copied after it. The key of the
+secrets in the database is not in the backup: who finds one cannot read them.
 """
 
 import os

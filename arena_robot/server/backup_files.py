@@ -12,8 +12,8 @@ BLOCK = 1 << 22
 
 
 def key_files(folder: Path) -> list[Path]:
-    """Return the keys in a folder."""
-    return sorted(folder.glob('*.key'))
+    """Return the keys in a folder that a backup has; the key of the secrets is not one."""
+    return [path for path in (folder / 'log.key',) if path.exists()]
 
 
 def digest_of(path: Path) -> str:

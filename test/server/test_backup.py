@@ -1,8 +1,10 @@
 """A backup of a server that runs, and its restore into an empty place: nothing is missing."""
 
+import contextlib
 import dataclasses
 import json
 import shutil
+import sqlite3
 import threading
 import time
 
@@ -11,7 +13,7 @@ from arena_setting import Setting, run
 
 from arena_robot.cli.main import main
 from arena_robot.core.clock import SystemClock
-from arena_robot.core.errors import Conflict, DataError
+from arena_robot.core.errors import ConfigError, Conflict, DataError
 from arena_robot.policy.examples.echo import Echo
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.server.app import ArenaServer
@@ -19,6 +21,7 @@ from arena_robot.server.backup import back_up
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.files import FileId
 from arena_robot.server.restoring import restore
+from arena_robot.server.store.database import Database
 from arena_robot.session.arena.contract import VERDICT
 
 CLOCK = SystemClock()
@@ -153,3 +156,12 @@ def test_nothing_is_overwritten_not_even_a_key(filled, tmp_path):
     with pytest.raises(Conflict, match='not empty'):
         restore(ServerConfig(data=tmp_path / 'new'), filled[0] / 'backup', CLOCK)
     assert [path.name for path in (tmp_path / 'new').iterdir()] == ['log.key']
+
+
+def test_an_older_version_refuses_the_database_of_a_newer_one(filled, tmp_path):
+    shutil.copy(filled[0] / 'backup' / 'arena.db', tmp_path / 'arena.db')
+    with contextlib.closing(sqlite3.connect(tmp_path / 'arena.db')) as opened:
+        opened.execute("UPDATE alembic_version SET version_num = '9999'")
+        opened.commit()
+    with pytest.raises(ConfigError, match='install the newer version'):
+        Database(f'sqlite:///{tmp_path}/arena.db').open()

@@ -21,6 +21,7 @@ from arena_robot.nodes.session.audience import RosAudience
 from arena_robot.nodes.session.connections import Connections
 from arena_robot.nodes.session.params import SessionParams, make_arena, session_config
 from arena_robot.nodes.session.services import SessionServices
+from arena_robot.nodes.session.twins import Twins
 from arena_robot.nodes.spin import Spin, run_with
 from arena_robot.nodes.timeline import RosClock
 from arena_robot.safety.filter import Safety
@@ -65,6 +66,7 @@ class SessionNode(Listening):
              for role, camera in zip(v.roles, v.cameras, strict=True)},
             Ages(image_s=v.max_image_age))
         self.connections = Connections(self, v, self.parts.cameras)
+        self._twins = Twins(self, (v.arm, v.gripper, *v.cameras, *filter(None, (v.recorder,))))
         self._recorder = RemoteRecorder(
             self, v.recorder, self.connections.streams()) if v.recorder else None
         self.arena = make_arena(v, clock)
@@ -92,7 +94,8 @@ class SessionNode(Listening):
         self.conductor.open()
         self._offer = SessionServices(self, self.access, self.audience)
         for name, period_s, work in (
-                ('connect', 2.0, self._connect_all), ('look', LOOK_S, self._look),
+                ('connect', 2.0, self._connect_all), ('twins', UPKEEP_S, self._twins.look),
+                ('look', LOOK_S, self._look),
                 ('deliver', DELIVER_S, self._deliver),
                 ('heartbeat', HEARTBEAT_S, self.conductor.heartbeat),
                 ('upkeep', UPKEEP_S, self.conductor.upkeep),
@@ -169,7 +172,7 @@ class SessionNode(Listening):
 
     def _more_checks(self) -> list[Check]:
         self._connect_all()
-        checks = self.connections.checks()
+        checks = [self._twins.check(), *self.connections.checks()]
         if self._recorder:
             checks.append(self._recorder.check_streams())
         if isinstance(self.arena, RemoteArena):

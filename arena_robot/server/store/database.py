@@ -13,6 +13,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy.engine import Connection, Engine, make_url
 
 from arena_robot.core.errors import ConfigError, ServerError
@@ -126,7 +127,12 @@ class Database:
             if MigrationContext.configure(connection).get_current_revision() == head:
                 return    # another server was first
             config.attributes['connection'] = connection
-            command.upgrade(config, 'head')
+            try:
+                command.upgrade(config, 'head')
+            except CommandError as error:
+                raise ConfigError(
+                    f'the database has the schema {self.version()}, this version knows up to '
+                    f'{head} ({error}); install the newer version, or restore a backup') from error
 
     def _opened(self) -> Engine:
         if self._engine is None:

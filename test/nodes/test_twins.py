@@ -1,0 +1,51 @@
+"""Two stations in one domain under the same names are noticed and refused, not mixed."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from session_rig import Rig, until
+
+from arena_robot.core.errors import SessionError
+from arena_robot.nodes.discovery import RANGE, SAID
+from arena_robot.nodes.session.twins import CHECK
+from arena_robot.session.evaluator.desk import Button
+
+
+def checked(desk, ok):
+    """Check the station until the check of its names says ``ok``."""
+    def found(state):
+        one = next((check for check in state.checks if check.name == CHECK), None)
+        if one is None or one.ok is not ok:
+            desk.press(Button.CHECK)
+            return False
+        return True
+    return next(c for c in until(desk, found, 'two stations', 60.0).checks if c.name == CHECK)
+
+
+def test_a_second_station_under_the_same_names_is_refused(processes, tmp_path):
+    with Rig(processes, tmp_path, record=False) as rig, rig.desk() as desk:
+        desk.take('tester')
+        checked(desk, True)
+        other = tmp_path / 'other.yaml'
+        other.write_text(f'/**/session_node:\n  ros__parameters:\n    data_dir: {tmp_path}/b\n')
+        second = processes(*rig.commands['session_node'], '--params-file', str(other), **rig.logs)
+        said = checked(desk, False)
+        assert f'runs as process {second.popen.pid}' in said.detail
+        with pytest.raises(SessionError, match='two stations would be mixed'):
+            desk.open_session('ada', 'put the cube in the bowl')
+        second.kill()
+        # A killed one is not taken for a second station for longer than its last word lasts.
+        checked(desk, True)
+
+
+@pytest.mark.parametrize(('given', 'heard'), [
+    ({}, 'LOCALHOST'), ({RANGE: 'SUBNET'}, 'SUBNET'), ({'ROS_STATIC_PEERS': '10.0.0.2'}, None)])
+def test_ros_hears_this_machine_only_unless_the_environment_says_otherwise(given, heard):
+    code = ('import os; from arena_robot.nodes.discovery import stay_local; '
+            f'print(repr(stay_local()), os.environ.get({RANGE!r}), repr(stay_local()))')
+    environment = {k: v for k, v in os.environ.items() if k != RANGE and k[:4] != 'ROS_'}
+    done = subprocess.run([sys.executable, '-c', code], env={**environment, **given},
+                          capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == f"{SAID if not given else ''!r} {heard} ''"
