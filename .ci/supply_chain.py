@@ -104,8 +104,8 @@ def licence_of(one: Distribution) -> str:
         return BY_NAME[name]
     classes = [text.split('::')[-1].strip() for text in about.get_all('Classifier') or []
                if text.startswith('License')]
-    words = (about.get('License-Expression') or '/'.join(classes)
-             or (about.get('License') or '').split('\n')[0])
+    said = {key: about[key] if key in about else '' for key in ('License-Expression', 'License')}
+    words = said['License-Expression'] or '/'.join(classes) or said['License'].split('\n')[0]
     return SAID.get(words, words) or (ROS if name.startswith('ros-') else '?')
 
 
