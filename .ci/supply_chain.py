@@ -13,7 +13,7 @@ import json
 import re
 import subprocess
 import sys
-from importlib.metadata import Distribution, distributions
+from importlib.metadata import Distribution, PackageMetadata, distributions
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -104,9 +104,13 @@ def licence_of(one: Distribution) -> str:
         return BY_NAME[name]
     classes = [text.split('::')[-1].strip() for text in about.get_all('Classifier') or []
                if text.startswith('License')]
-    said = {key: about[key] if key in about else '' for key in ('License-Expression', 'License')}
-    words = said['License-Expression'] or '/'.join(classes) or said['License'].split('\n')[0]
+    words = (_field(about, 'License-Expression') or '/'.join(classes)
+             or _field(about, 'License').split('\n')[0])
     return SAID.get(words, words) or (ROS if name.startswith('ros-') else '?')
+
+
+def _field(about: PackageMetadata, name: str) -> str:
+    return ''.join((about.get_all(name) or [''])[:1])
 
 
 def read_licences() -> dict[str, str]:
