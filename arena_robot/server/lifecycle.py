@@ -117,11 +117,13 @@ class SessionLifecycle:
             else:
                 self._given_up(connection, session)
         self._acceptance.consider(session_id)
+        self._record.forget(session_id)
 
     def abort(self, caller: Caller, session_id: str, reason: str) -> None:
         """Close a session without a verdict; again is accepted, after a verdict it is refused."""
         self.session_of(caller, session_id)
         self._close(session_id, SessionState.ABORTED, reason)
+        self._record.forget(session_id)
 
     def cancel_overdue(self, timeout_s: float) -> list[str]:
         """Cancel the sessions whose stations fell silent; their episodes are kept."""

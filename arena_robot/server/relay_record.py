@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from arena_robot.core.clock import Clock
+from arena_robot.core.episode import Slot
 from arena_robot.core.files import write_bytes
 from arena_robot.server.store import relayed
 from arena_robot.server.store.database import Database
@@ -186,6 +187,17 @@ class RelayRecord:
                 self._set_aside()
                 self._journal.truncate(0)
                 self._name, self._noted = '', {}
+
+    def forget(self, session_id: str) -> None:
+        """Drop from the memory what is written of a session that is over."""
+        with self._lock:
+            for key in [(session_id, slot.value) for slot in Slot]:
+                if key in self._rollouts and not self._rollouts[key].changed:
+                    del self._rollouts[key]
+
+    def held(self) -> int:
+        """Return how many rollouts are held in memory."""
+        return len(self._rollouts)
 
     def _begun(self, key: Key, step: int | None) -> _Rollout:
         """Return the rollout that a query at ``step`` belongs to; None: not a query."""

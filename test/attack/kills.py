@@ -65,6 +65,19 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def fill(made: ArenaServer, addresses: dict[str, str], stations: int) -> list[str]:
+    """Add people, policies and stations; return the tokens of the evaluator and the stations."""
+    owner = made.accounts.add_account('olga', 'upenn', [Role.OWNER])
+    tokens = [made.accounts.issue(made.accounts.add_account('ada', 'nyu', [Role.EVALUATOR]))]
+    for k in range(stations):
+        tokens.append(made.accounts.issue(made.accounts.add_station(
+            Station(0, f'bench-{k}', 'nyu', 'fr3'))))
+    for name, address in addresses.items():
+        record = made.policies.add(NewPolicy(name, address), owner.id, PolicyState.POOL)
+        made.policies.set_health(record.id, True)
+    return tokens
+
+
 class Victim:
     """A process that is started again after each kill."""
 
@@ -108,19 +121,11 @@ class Arena:
             *(Victim(f'station {k}', lambda k=k: self._station(k)) for k in range(STATIONS))]
 
     def _fill(self) -> list[str]:
+        addresses = {name: f'grpc://127.0.0.1:{port}'
+                     for name, port in zip(NAMES, self.policy_ports, strict=True)}
         config = server_config(self.folder / 'server', 0)
         with ArenaServer(config, SystemClock(), fine, fine) as made:
-            owner = made.accounts.add_account('olga', 'upenn', [Role.OWNER])
-            ada = made.accounts.add_account('ada', 'nyu', [Role.EVALUATOR])
-            tokens = [made.accounts.issue(ada)]
-            for k in range(STATIONS):
-                tokens.append(made.accounts.issue(made.accounts.add_station(
-                    Station(0, f'bench-{k}', 'nyu', 'fr3'))))
-            for name, port in zip(NAMES, self.policy_ports, strict=True):
-                record = made.policies.add(NewPolicy(name, f'grpc://127.0.0.1:{port}'), owner.id,
-                                           PolicyState.POOL)
-                made.policies.set_health(record.id, True)
-        return tokens
+            return fill(made, addresses, STATIONS)
 
     def _most(self, least: int, most: int) -> int:
         """Return the largest size of a file for a program that is started now; 0: any."""

@@ -3,13 +3,17 @@
 import os
 import subprocess
 import sys
+import time
+from contextlib import ExitStack
 
 import pytest
+from rclpy.node import Node
 from session_rig import Rig, until
 
 from arena_robot.core.errors import SessionError
 from arena_robot.nodes.discovery import RANGE, SAID
-from arena_robot.nodes.session.twins import CHECK
+from arena_robot.nodes.session.twins import CHECK, Twins
+from arena_robot.nodes.spin import Spin
 from arena_robot.session.evaluator.desk import Button
 
 
@@ -38,6 +42,25 @@ def test_a_second_station_under_the_same_names_is_refused(processes, tmp_path):
         second.kill()
         # A killed one is not taken for a second station for longer than its last word lasts.
         checked(desk, True)
+
+
+def test_session_nodes_of_one_name_hear_each_other_and_those_of_two_do_not():
+    with ExitStack() as stack:
+        found = []
+        for space in ('left', 'left', 'right'):
+            spin = stack.enter_context(Spin([]))
+            node = Node('session_node', namespace=space, context=spin.context)
+            found.append(Twins(node, ['arm_node']))
+            spin.add(node)
+
+        def seen():
+            for one in found:
+                one.look()
+            return [one.check().ok for one in found]
+        end_s = time.monotonic() + 20.0
+        while seen() != [False, False, True]:
+            assert time.monotonic() < end_s, [one.check() for one in found]
+            time.sleep(0.05)
 
 
 @pytest.mark.parametrize(('given', 'heard'), [

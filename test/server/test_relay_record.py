@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from arena_setting import STATION, Setting
+from arena_setting import STATION, Setting, query, run
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Slot
@@ -117,3 +117,15 @@ def test_a_journal_goes_on_after_a_kill_in_the_middle(lite, tmp_path):
     again.answered(key, 16, 0.1, 8)
     again.close()
     assert seen(lite, session_id) == 3
+
+
+def test_nothing_is_held_in_memory_of_sessions_that_are_over(lite, tmp_path):
+    arena = lite.arena()
+    for _ in range(2):
+        run(arena, tmp_path / 'station')
+    pair = arena.assign(STATION, 'ada', PROMPT)
+    query(arena, pair.session_id, Slot.A)
+    assert lite.server.record.held() == 1
+    arena.abort(pair.session_id, 'the cable broke')
+    assert lite.server.record.held() == 0
+    assert seen(lite, pair.session_id) == 2
