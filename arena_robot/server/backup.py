@@ -9,8 +9,8 @@ A backup is a folder:
     blobs/          every uploaded file that the snapshot knows
 
 The snapshot is taken first. An uploaded file is in the store before the database says that it is
-complete, and is never changed, so every file of the snapshot can be copied after it. The key of the
-secrets in the database is not in the backup: who finds one cannot read them.
+complete, and is never changed, so every file of the snapshot can be copied after it. The key of
+the secrets in the database is not in the backup: who finds one cannot read them.
 """
 
 import os

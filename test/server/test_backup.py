@@ -14,6 +14,7 @@ from arena_setting import Setting, run
 from arena_robot.cli.main import main
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ConfigError, Conflict, DataError
+from arena_robot.core.pair import commitment
 from arena_robot.policy.examples.echo import Echo
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.server.app import ArenaServer
@@ -69,12 +70,15 @@ def test_sessions_go_on_while_a_backup_is_taken_and_all_of_it_comes_back(
     finally:
         setting.close()
     config = ServerConfig(data=tmp_path / 'restored', database=places[1])
+    assert not (tmp_path / 'backup' / 'secrets.key').exists()
+    config.data.mkdir(mode=0o700)
+    shutil.copy(setting.config.key_path(), config.key_path())    # kept in another place
     back = restore(config, tmp_path / 'backup', CLOCK)
     assert (back.sessions, back.files, back.bytes) == (again.sessions, again.files, again.bytes)
-    check(config, before, key)
+    check(config, before, key, setting.tokens['station'])
 
 
-def check(config, ids, key):
+def check(config, ids, key, token):
     """A server on the restored data has the verdicts, the log, the files and the tokens."""
     config = dataclasses.replace(config, port=0, site_port=-1)
     with ArenaServer(config, CLOCK, lambda _: '', lambda _: '') as server:
@@ -83,6 +87,10 @@ def check(config, ids, key):
             data = b''.join(server.blobs.read(FileId(session_id, 'A', 'A_0.mcap').key))
             assert data == f'{session_id} A '.encode() * 20_000
         assert server.log.head().key == key
+        caller = server.accounts.caller(token)
+        reveal = server.verdicts.reveal(caller, ids[0])
+        assert commitment(reveal.nonce, reveal.policy_a, reveal.policy_b) == (
+            server.sessions.get(ids[0]).commitment)
         assert server.log.size() >= len(ids)
         assert server.first_token() is None
 
