@@ -4,18 +4,23 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import sqlalchemy as sa
-from sqlalchemy.engine import URL, make_url
-
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import Conflict, DataError
 from arena_robot.core.files import replacing
-from arena_robot.server.backup import DUMP, SNAPSHOT, Backup, run_tool
+from arena_robot.server.backup import Backup
 from arena_robot.server.backup_files import FILES, check_files, key_files
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import Ledger
+from arena_robot.server.store.snapshot import (
+    SNAPSHOT,
+    file_of,
+    put_back,
+    sqlite_file,
+    tables,
+    whole_files,
+)
 from arena_robot.server.transparency.keys import LogKey
 from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.server.transparency.verify import counted_comparisons
@@ -31,8 +36,8 @@ def restore(config: ServerConfig, folder: Path, clock: Clock) -> Backup:
     on half of a restore. Conflict when something is at that place already: nothing is overwritten.
     """
     found = check_files(folder)
-    url = make_url(config.database_url())
-    dump = folder / (SNAPSHOT if url.get_backend_name() == 'sqlite' else DUMP)
+    url = config.database_url()
+    dump = folder / file_of(url)
     if not dump.is_file():
         raise DataError(f'{folder} has no {dump.name}: the backup is of another kind of database '
                         'than the configuration names')
@@ -46,11 +51,10 @@ def restore(config: ServerConfig, folder: Path, clock: Clock) -> Backup:
         _put(blobs, folder / name, name.removeprefix(f'{FILES}/'), config.data)
     for key in key_files(folder):
         _copy(key, config.data / key.name)
-    if dump.name == SNAPSHOT:
-        _copy(dump, Path(url.database or ''))
+    if home := sqlite_file(url):
+        _copy(dump, home)
     else:
-        run_tool('pg_restore', url, '--no-owner', '--no-privileges', '--single-transaction',
-                 '--exit-on-error', str(dump))
+        put_back(url, dump)
     schema = check_restored(config, clock)
     return Backup(schema, found['sessions'], len(names),
                   sum((folder / name).stat().st_size for name in names))
@@ -70,25 +74,19 @@ def check_restored(config: ServerConfig, clock: Clock) -> str:
         log = TransparencyLog(database, LogKey(config.data / 'log.key'), clock)
         counted_comparisons(log.bundle())
         with database.read() as connection:
-            rows = connection.execute(sa.text(
-                'SELECT session_id, slot, path, size FROM files WHERE complete')).all()
-        for session_id, slot, path, size in rows:
-            key = f"{session_id}/{'session' if slot == '-' else slot}/{path}"
-            if not blobs.exists(key) or blobs.size(key) != size:
-                raise DataError(f'{key} is in the database and not, or not whole, in the store')
+            files = whole_files(connection)
+        for file, size, _ in files:
+            if not blobs.exists(file.key) or blobs.size(file.key) != size:
+                raise DataError(f'{file.key} is in the database and not whole in the store')
         return database.version() or ''
 
 
-def _require_empty(config: ServerConfig, url: URL) -> None:
+def _require_empty(config: ServerConfig, url: str) -> None:
     there = [name for name in KEEPS if (config.data / name).exists()]
-    if url.get_backend_name() == 'sqlite' and Path(url.database or '').exists():
-        there.append(str(url.database))
-    if url.get_backend_name() != 'sqlite':
-        engine = sa.create_engine(url, hide_parameters=True)
-        try:
-            there += sa.inspect(engine).get_table_names()
-        finally:
-            engine.dispose()
+    if home := sqlite_file(url):
+        there += [str(home)] if home.exists() else []
+    else:
+        there += tables(url)
     if there:
         raise Conflict(f'{config.data} or its database is not empty: {", ".join(there[:5])}; '
                        'restore into an empty place')

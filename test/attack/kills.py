@@ -45,7 +45,6 @@ STATIONS = 2
 END_S = 60.0
 # Around the sizes of the server's database and of a session's journal.
 SERVER_BYTES, STATION_BYTES = (300_000, 900_000), (300, 6000)
-Told = list[tuple[str, str, Any]]
 
 
 def forks(*modules: str) -> multiprocessing.context.ForkServerContext:
@@ -110,7 +109,7 @@ class Arena:
         self.full_disks, self._rng = full_disks, random.Random(seed)
         self.context = forks()
         self.port, *self.policy_ports = free_ports(1 + len(NAMES))
-        self.told: Told = []
+        self.told: list[tuple[str, str, Any]] = []
         self._pipes: list[Connection] = []
         self.tokens = self._fill()
         self.victims = [
@@ -123,8 +122,8 @@ class Arena:
     def _fill(self) -> list[str]:
         addresses = {name: f'grpc://127.0.0.1:{port}'
                      for name, port in zip(NAMES, self.policy_ports, strict=True)}
-        config = server_config(self.folder / 'server', 0)
-        with ArenaServer(config, SystemClock(), fine, fine) as made:
+        with ArenaServer(server_config(self.folder / 'server', 0), SystemClock(), fine,
+                         fine) as made:
             return fill(made, addresses, STATIONS)
 
     def _most(self, least: int, most: int) -> int:
@@ -225,8 +224,7 @@ def check(arena: Arena, tally: Tally) -> None:
     said: dict[str, dict[str, Any]] = {}
     for session_id, key, value in arena.told:
         said.setdefault(session_id, {})[key] = value
-    config = server_config(arena.folder / 'server', 0)
-    with ArenaServer(config, SystemClock(), fine, fine) as made:
+    with ArenaServer(server_config(arena.folder / 'server', 0), SystemClock(), fine, fine) as made:
         made.verdicts.cancel_overdue(-1.0)
         for session_id, words in said.items():
             if session_id not in kept:
@@ -235,8 +233,8 @@ def check(arena: Arena, tally: Tally) -> None:
             check_session(arena, made, tally, session_id, words, kept[session_id])
         made.ledger.check()
         check_once(made, tally)
-    sessions = [one for one in kept.values() if one.state == 'done']
-    tally.remarks.append(f'{len(sessions)} sessions done, {len(arena.told)} entries told; kills: '
+    done = sum(one.state == 'done' for one in kept.values())
+    tally.remarks.append(f'{done} sessions done, {len(arena.told)} entries told; kills: '
                          + ', '.join(f'{v.name} {v.kills}' for v in arena.victims))
 
 
@@ -245,8 +243,8 @@ def check_session(arena: Arena, made: ArenaServer, tally: Tally, session_id: str
     """Note what is lost of one session, at its station or at the server."""
     mine = {'prompt': kept.prompt, 'progress_a': kept.verdict.progress_a,
             'progress_b': kept.verdict.progress_b, 'explanation': kept.verdict.explanation}
-    lost = {k: v for k, v in words.items() if k in mine and mine[k] != v}
-    if lost and kept.state == 'done':
+    if (lost := {k: v for k, v in words.items() if k in mine and mine[k] != v}) and (
+            kept.state == 'done'):
         tally.note('losses', f'{session_id} at its station: {lost}, kept is {mine}')
     if 'submitted' not in words:
         return

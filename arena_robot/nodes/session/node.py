@@ -54,7 +54,6 @@ class SessionNode(Listening):
         config = session_config(v)
         clock = RosClock(self.get_clock(), self.context)
         robot = v.robot_type
-        data = Path(v.data_dir).expanduser()
         self.audience = RosAudience(self, clock, robot_of(robot).base_frame(v.arm_prefix), {
             'station': v.station, 'robot_type': robot, 'backend': v.backend,
             'control_rate_hz': v.control_rate, 'max_steps': v.max_steps},
@@ -72,7 +71,7 @@ class SessionNode(Listening):
         self.arena = make_arena(v, clock)
         motions = RobotMotions(self.parts, Safety(
             limits_for(robot), clock, max_state_age_s=v.max_state_age), clock, config)
-        store = SessionStore(data / 'sessions', clock)
+        store = SessionStore(Path(v.data_dir).expanduser() / 'sessions', clock)
         self.conductor = Conductor(
             motions, self.arena, store, self._recorder or NoRecorder(store.root),
             RemoteScene(self, v.scene) if v.scene else ScenePerson(),

@@ -1,0 +1,122 @@
+"""Snapshots of a database that is in use, into a file and out of it."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection, make_url
+
+from arena_robot.core.errors import ConfigError, ServerError
+from arena_robot.server.files import FileId
+
+SNAPSHOT, DUMP = 'arena.db', 'arena.dump'
+TOOL_S = 3600.0
+_FILES = sa.text('SELECT session_id, slot, path, size, sha256 FROM files WHERE complete '
+                 'ORDER BY session_id, slot, path')
+
+
+@dataclass(frozen=True)
+class DatabaseSnapshot:
+    """The schema's revision, the sessions, and each whole file with its size and SHA-256."""
+
+    schema: str
+    sessions: int
+    files: tuple[tuple[FileId, int, str], ...]
+
+
+def file_of(url: str) -> str:
+    """Return the name of a snapshot of a database."""
+    return SNAPSHOT if _is_sqlite(url) else DUMP
+
+
+def take(url: str, target: Path) -> DatabaseSnapshot:
+    """Write a consistent snapshot of a database that may be in use, and return what it has."""
+    return (_of_sqlite if _is_sqlite(url) else _of_postgresql)(make_url(url), target)
+
+
+def put_back(url: str, source: Path) -> None:
+    """Fill an empty PostgreSQL database from a dump."""
+    _run_tool('pg_restore', make_url(url), '--no-owner', '--no-privileges',
+              '--single-transaction', '--exit-on-error', str(source))
+
+
+def sqlite_file(url: str) -> Path | None:
+    """Return the file of an SQLite database, None for another."""
+    return Path(make_url(url).database or '') if _is_sqlite(url) else None
+
+
+def tables(url: str) -> list[str]:
+    """Return the names of the tables in a database."""
+    engine = sa.create_engine(url, hide_parameters=True)
+    try:
+        return list(sa.inspect(engine).get_table_names())
+    finally:
+        engine.dispose()
+
+
+def whole_files(connection: Connection) -> tuple[tuple[FileId, int, str], ...]:
+    """Return every file that is complete, with its size and SHA-256."""
+    return tuple((FileId(row[0], row[1], row[2]), int(row[3]), str(row[4]))
+                 for row in connection.execute(_FILES))
+
+
+def _is_sqlite(url: str) -> bool:
+    return make_url(url).get_backend_name() == 'sqlite'
+
+
+def _of_sqlite(url: URL, target: Path) -> DatabaseSnapshot:
+    source = Path(url.database or '')
+    if not source.is_file():
+        raise ConfigError(f'there is no database {source}; name the data folder or the '
+                          'configuration of the server')
+    with closing(sqlite3.connect(f'file:{source}?mode=ro', uri=True, timeout=30.0)) as live, \
+            closing(sqlite3.connect(target)) as copy:
+        live.backup(copy, pages=4096)
+        copy.execute('PRAGMA journal_mode=DELETE')
+    engine = sa.create_engine(f'sqlite:///{target}')
+    try:
+        with engine.connect() as connection:
+            return _known(connection)
+    finally:
+        engine.dispose()
+
+
+def _of_postgresql(url: URL, target: Path) -> DatabaseSnapshot:
+    engine = sa.create_engine(url, isolation_level='REPEATABLE READ', hide_parameters=True)
+    try:
+        with engine.connect() as connection:
+            name = connection.execute(sa.text('SELECT pg_export_snapshot()')).scalar_one()
+            _run_tool('pg_dump', url, '--format=custom', '--no-owner', '--no-privileges',
+                     f'--snapshot={name}', f'--file={target}')
+            return _known(connection)
+    finally:
+        engine.dispose()
+
+
+def _known(connection: Connection) -> DatabaseSnapshot:
+    schema = connection.execute(sa.text('SELECT version_num FROM alembic_version')).scalar_one()
+    sessions = connection.execute(sa.text('SELECT count(*) FROM sessions')).scalar_one()
+    return DatabaseSnapshot(str(schema), int(sessions), whole_files(connection))
+
+
+def _run_tool(name: str, url: URL, *arguments: str) -> None:
+    """Run a program of PostgreSQL on a database; the password is not on its command line."""
+    program = shutil.which(name)
+    if program is None:
+        raise ConfigError(f'{name} is missing; install the client programs of PostgreSQL')
+    place = URL.create('postgresql', url.username, None, url.host, url.port, url.database,
+                       url.query)
+    secret = {'PGPASSWORD': str(url.password)} if url.password else {}
+    try:
+        done = subprocess.run([program, f'--dbname={place.render_as_string()}', *arguments],
+                              env={**os.environ, **secret}, capture_output=True, text=True,
+                              timeout=TOOL_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise ServerError(f'{name} did not end within {TOOL_S:g} s') from error
+    if done.returncode:
+        raise ServerError(f'{name} failed: {done.stderr.strip()[-500:]}')
