@@ -1,8 +1,7 @@
 """
 The arena server under load: 200 stations, the relay, uploads, the site with 100 000 sessions.
 
-Server, policies and stations are processes of their own on this machine. The relay is compared
-with calling the same policy directly, at the same rate, in the same run.
+Each is a process of its own on this machine. The relay is compared with direct calls, same rate.
 """
 
 import argparse

@@ -106,8 +106,7 @@ def run(args: argparse.Namespace) -> int:
                                           warnings=(*result.diagnostics.warnings, told))
         result = dataclasses.replace(result, diagnostics=diagnostics)
     _draw(args, comparisons, result, METHODS.find(args.method).unit)
-    report = {**as_json(result), 'refused': list(data.refused),
-              'origins': found_origins,
+    report = {**as_json(result), 'refused': list(data.refused), 'origins': found_origins,
               **_extras(args, comparisons, method(args.method, **options))}
     print(json.dumps(report, indent=2, allow_nan=False) if args.json else
           '\n'.join([table(result), *_origin_lines(found_origins), *_extra_lines(report)]))

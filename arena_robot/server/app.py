@@ -87,6 +87,19 @@ class ArenaServer:
         self._seal = seal_of(config.key_path())
         self.database = Database(config.database_url(), self._seal)
         self.blobs = Blobs(config.blobs_url())
+        self._make_parts(config, clock)
+        self.pool = Pool(self.policies, conformance, probe, config.allowed_networks,
+                         [(config.host, config.port), (config.host, config.site_port)],
+                         probation=config.probation_sessions > 0,
+                         failures=config.failures_to_suspend)
+        self._turn = Turn(self.database, 'housekeeper')
+        self._housekeeping = Housekeeping(
+            self._chores(), lambda chore: self.counters.add('chore_failures', chore))
+        self.metrics_port = -1
+        self._metrics: Callable[[], None] | None = None
+
+    def _make_parts(self, config: ServerConfig, clock: Clock) -> None:
+        """Make what works on the database and the files."""
         self.accounts = Accounts(self.database, clock)
         self.policies = Policies(self.database, clock)
         self.sessions = Sessions(self.database, clock)
@@ -110,15 +123,6 @@ class ArenaServer:
             self.database, clock, config.weights, np.random.default_rng(config.seed),
             self.results.posterior if config.informative else lambda _: None,
             DrawRules(config.conflicts, config.redraws_per_day), self._seal)
-        self.pool = Pool(self.policies, conformance, probe, config.allowed_networks,
-                         [(config.host, config.port), (config.host, config.site_port)],
-                         probation=config.probation_sessions > 0,
-                         failures=config.failures_to_suspend)
-        self._turn = Turn(self.database, 'housekeeper')
-        self._housekeeping = Housekeeping(
-            self._chores(), lambda chore: self.counters.add('chore_failures', chore))
-        self.metrics_port = -1
-        self._metrics: Callable[[], None] | None = None
 
     def open(self) -> None:
         """Migrate the database, listen, start the chores; ConfigError when that fails."""

@@ -152,15 +152,30 @@ def pages(url):
     return kept
 
 
+class Pace:
+    """What topics tell of chunks and of inference."""
+
+    def __init__(self, observer, namespace):
+        self.steps, self.chunks = [], []
+        node = f'/{namespace}/session_node'
+        observer.create_subscription(StepRecord, f'{node}/step', self.steps.append, 100)
+        observer.create_subscription(ActionChunk, f'{node}/action_chunk', self.chunks.append, 100)
+
+    def looks_the_same(self):
+        """Chunks of 13 and of 9 actions look the same, and so does the time of an inference."""
+        assert {(s.chunk_index - s.index, s.chunk_step, s.inference_s) for s in self.steps} == {
+            (0, 0, 0.0)}
+        assert {(c.chunk_index - c.step, len(c.actions) // c.width) for c in self.chunks} == {
+            (0, 1)}
+        assert {c.slot for c in self.chunks} == {'A', 'B'}
+
+
 def test_nothing_names_a_policy(processes, observer, servers, tmp_path):
     addresses = {name: server.address for name, server in servers.items()}
     rig = Rig(processes, tmp_path, addresses, max_steps=40)
     secrets = (*NAMES, *(address.removeprefix('grpc://') for address in addresses.values()),
                *MARKS)
-    spy, steps, chunks = Spy(observer, rig.namespace), [], []
-    node = f'/{rig.namespace}/session_node'
-    observer.create_subscription(StepRecord, f'{node}/step', steps.append, 100)
-    observer.create_subscription(ActionChunk, f'{node}/action_chunk', chunks.append, 100)
+    spy, pace = Spy(observer, rig.namespace), Pace(observer, rig.namespace)
 
     def kept():
         with ConsoleServer(desk, port=0) as console:
@@ -177,11 +192,7 @@ def test_nothing_names_a_policy(processes, observer, servers, tmp_path):
         spy.listen()
         assert sorted(s.end for s in desk.state().slots) == ['policy_error', 'timeout']
         clean = kept()
-        # Chunks of 13 and of 9 actions look the same, and so does the time of an inference.
-        assert {(s.chunk_index - s.index, s.chunk_step, s.inference_s) for s in steps} == {
-            (0, 0, 0.0)}
-        assert {(c.chunk_index - c.step, len(c.actions) // c.width) for c in chunks} == {(0, 1)}
-        assert {c.slot for c in chunks} == {'A', 'B'}
+        pace.looks_the_same()
         assert f'/{rig.namespace}/session_node/step' in clean
         assert any('.mcap' in where for where in clean)
         assert json.loads(clean['page api/state'])['state'] == 'review'

@@ -19,9 +19,9 @@ import yaml
 pytest.importorskip('arena_msgs', reason='arena_msgs is not built: make setup')
 sys.path.insert(0, str(Path(__file__).parents[1] / 'nodes'))
 
+from evaluator_rig import TASK, WHY, Arm, begun
+from evaluator_rig import Page as Evaluator
 from station_programs import Process
-from test_console_page import TASK, WHY, Arm, begun
-from test_console_page import Page as Evaluator
 
 from arena_robot.core.config import read_yaml
 from arena_robot.nodes.remote.desk import RemoteDesk

@@ -8,35 +8,19 @@ came to rest. The bound is generous, for a busy machine; bench/bench_stop.py mea
 import os
 import signal
 import subprocess
-import threading
 import time
-from collections import deque
 
 import pytest
-from console_rig import Page as Pressing
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 pytest.importorskip('arena_msgs', reason='arena_msgs is not built: make setup')
 
-from arena_msgs.msg import ArmState
-from arena_robot.nodes import qos
-from arena_robot.nodes.convert import stamp_of
+from evaluator_rig import AT_REST_S, TASK, WHY, Arm, Page, begun
+
 from arena_robot.records.session_file import read_session
 
 pytestmark = pytest.mark.filterwarnings('ignore:module .sre_:DeprecationWarning')
-
-TASK = 'put the yellow cube in the bowl'
-WHY = 'A moved towards the cube, B stood still'
-WAIT_S = 30.0
-STILL = 0.02        # rad/s of the fastest joint
-AT_REST_S = 1.5
-# Before the page's own listeners, which let no other see the space bar.
-WATCH = """
-window.pressed = 0;
-for (const kind of ['pointerdown', 'keydown']) window.addEventListener(kind, (event) => {
-  window.pressed ||= performance.timeOrigin + event.timeStamp; }, true);"""
-
 
 @pytest.fixture
 def desk(tmp_path):
@@ -49,94 +33,6 @@ def desk(tmp_path):
         desk.watch_views()
         desk.data = data
         yield desk
-
-
-class Page:
-    def __init__(self, browser, url):
-        self.browser = browser
-        self.watch = browser.execute_cdp_cmd('Page.addScriptToEvaluateOnNewDocument',
-                                             {'source': WATCH})
-        browser.get(url)
-
-    def leave(self):
-        self.browser.execute_cdp_cmd('Page.removeScriptToEvaluateOnNewDocument', self.watch)
-
-    def find(self, css):
-        return self.browser.find_element('css selector', css)
-
-    def until(self, look, what):
-        def tried(_):
-            try:
-                return look()
-            except Exception as error:    # stale elements while the panel is being replaced
-                if 'element' not in str(error).lower():
-                    raise
-                return False
-        from selenium.webdriver.support.ui import WebDriverWait
-        try:
-            return WebDriverWait(self.browser, WAIT_S, 0.1).until(tried)
-        except Exception as error:
-            raise AssertionError(f'{what}; {self.find("#state").text}: '
-                                 f'{self.find("#problem").text} {self.find("#question").text}; '
-                                 f'{self.find("#panel").text[:300]}') from error
-
-    def state(self, label):
-        self.until(lambda: self.find('#state').text == label.upper(), f'no state {label}')
-
-    def press(self, css='#primary'):
-        self.until(lambda: self.find(css).is_enabled() and (self.find(css).click() or True),
-                   f'cannot press {css}')
-
-    def type(self, css, words):
-        box = self.until(lambda: self.find(css), f'no {css}')
-        box.clear()
-        box.send_keys(words)
-
-    touch = Pressing.touch
-
-    def stop(self, way):
-        """Press STOP; return the seconds until the arm's own reading showed rest."""
-        self.browser.execute_script(
-            'window.pressed = 0; document.getElementById("stopped").textContent = ""')
-        stop = self.find('#stop')
-        if way == 'mouse':
-            stop.click()
-        elif way == 'touch':
-            self.touch(stop)
-        else:
-            self.browser.execute_script('document.activeElement.blur()')
-            ActionChains(self.browser).send_keys(' ').perform()
-        self.until(lambda: 'at rest: confirmed' in self.find('#stopped').text, f'{way}: no rest')
-        return self.arm.rest_s(self.browser.execute_script('return pressed'))
-
-    def every_way(self):
-        """Press STOP by mouse, touch and key, where no policy runs."""
-        for way in ('mouse', 'touch', 'key'):
-            took_s = self.stop(way)
-            assert took_s < AT_REST_S, (self.find('#state').text, way, took_s)
-
-
-class Arm:
-    """The arm's own readings."""
-
-    def __init__(self, desk):
-        self.readings, self.new = deque(maxlen=4000), threading.Condition()
-        desk.hear(ArmState, 'arm_node/arm_state', self.hear, qos.STATE)
-
-    def hear(self, message):
-        with self.new:
-            self.readings.append((stamp_of(message.header.stamp) * 1e-6,
-                                  max(abs(speed) for speed in message.dq)))
-            self.new.notify_all()
-
-    def rest_s(self, pressed_ms):
-        """Return how long after a press the first reading at rest was made."""
-        def first():
-            return min(((at - pressed_ms) * 1e-3 for at, speed in self.readings
-                        if at >= pressed_ms and speed < STILL), default=None)
-        with self.new:
-            assert self.new.wait_for(lambda: first() is not None, WAIT_S)
-            return first()
 
 
 @pytest.fixture
@@ -297,18 +193,6 @@ def run_b_again(page, desk):
     page.until(lambda: begun(page, 'B'), 'B does not run again')
     page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
     assert [one.reruns for one in desk.state().slots] == [1, 1]
-
-
-def begun(page, slot):
-    """Press the main button, also again: a part that was started just now is not there yet."""
-    if page.find('#state').text == f'{slot} RUNS':
-        return True
-    for css in ('#yes', '#primary'):
-        button = page.find(css)
-        if button.is_displayed() and button.is_enabled():
-            button.click()
-            break
-    return False
 
 
 def give_the_verdict(page):

@@ -269,10 +269,8 @@ def _cards() -> sa.Select[Any]:
 
 def _card(row: sa.RowMapping) -> PolicyCard:
     known = PolicyCard(**{str(name): value for name, value in row.items() if name != 'address'})
-    if row['address']:
-        return known
-    return replace(known, owner=None, open_source=None, robot=None, action_space=None,
-                   imported=True)
+    return known if row['address'] else replace(
+        known, owner=None, open_source=None, robot=None, action_space=None, imported=True)
 
 
 def _outcome(outcome: str) -> sa.ColumnElement[bool]:
