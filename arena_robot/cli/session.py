@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from arena_robot.nodes.discovery import stay_local
     from arena_robot.nodes.remote.desk import RemoteDesk
 
 VERB = 'session'
@@ -56,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run one session, or several with ``--auto``."""
     from arena_robot.cli.station_watch import StationWatch, end_by_signals
+    from arena_robot.nodes.discovery import stay_local
     from arena_robot.nodes.remote.desk import RemoteDesk
     from arena_robot.nodes.simulation.simulated_station import SimulatedStation
     end_by_signals()

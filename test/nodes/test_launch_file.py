@@ -11,7 +11,7 @@ from station_programs import ROOT, SIM
 
 NAMES = {
     'launch': ('LaunchContext', 'LaunchDescription', 'LaunchDescriptionEntity'),
-    'launch.actions': ('DeclareLaunchArgument', 'ExecuteProcess', 'OpaqueFunction',
+    'launch.actions': ('DeclareLaunchArgument', 'ExecuteProcess', 'LogInfo', 'OpaqueFunction',
                        'SetLaunchConfiguration', 'TimerAction'),
     'launch.conditions': ('IfCondition',), 'launch.event_handlers': ('OnShutdown',),
     'launch.events': (), 'launch.events.process': ('ProcessExited',),

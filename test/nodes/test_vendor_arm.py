@@ -70,8 +70,9 @@ class TestRosControlArm(ArmConformance):
     def rig(self, lab):
         node = lab.client
         yield ArmRig(arm_of(lab), RosClock(node.get_clock(), node.context), harmless=True,
-                     silence=lambda: setattr(lab, 'silent', True),
-                     mend=lambda: setattr(lab, 'silent', False), latency_s=0.3)
+                     max_age_s=1.0,
+                     silence=lambda: setattr(lab, 'silent', True), latency_s=0.3,
+                     mend=lambda: setattr(lab, 'silent', False))
         lab.silent = False
 
 

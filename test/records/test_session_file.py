@@ -38,6 +38,7 @@ from arena_robot.session.protocol.store import session_file as from_station
 
 OLD = Path(__file__).parents[1] / 'data' / 'session_json_1'
 WRITERS = ('station', 'server', 'import')
+ORIGINS = {Source.STATION: 'local', Source.SERVER: 'relayed', Source.IMPORT: 'imported'}
 NONCE, PAIR = 'ab' * 16, ('pi0', 'azure')
 VERDICT = Verdict(0.75, 0.25, 'slow', '', Preference.A, 'A was surer', 'a cable hung loose')
 SLOTS = {'A': SessionSlot(10**18, 10**18 + 10**10, 150, EndReason.TIMEOUT, '150 steps'),
@@ -82,7 +83,8 @@ def test_every_reader_reads_every_writer(folder, tmp_path):
     verdict = session.comparison()
     assert verdict is not None
     assert {verdict.a, verdict.b} == {session.policy('A'), session.policy('B')}
-    assert comparisons_below(folder.parent) == [verdict]
+    origin = ORIGINS[session.source]
+    assert comparisons_below(folder.parent) == [dataclasses.replace(verdict, origin=origin)]
     assert [(s.slot, s.session) for s in sources(folder)] == [('A', session), ('B', session)]
     record = read_record(folder)
     assert record.comparison() == verdict

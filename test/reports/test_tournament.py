@@ -158,6 +158,8 @@ def films(folders):
 def test_a_browser_shows_the_report_and_its_films(browser, films, tmp_path):
     page = write_report(tournament(films), tmp_path / 'report')
     shutil.rmtree(films[0].parent / 'session-1' / 'A')    # the report stands by itself
+    browser.get('about:blank')
+    browser.get_log('browser')    # of the page that was open before
     browser.get(page.as_uri())
     script = ("const done = arguments[0]; const all = [...document.querySelectorAll('video')];"
               "Promise.all(all.map(v => new Promise(ok => { v.preload = 'auto';"

@@ -167,7 +167,7 @@ def test_a_planted_leak_is_found(place, monkeypatch, plant):
         async def with_header(self, route, request, wait_s):
             reply = await original(self, route, request, wait_s)
             reply.timings.queue_s = float(
-                route.address.partition('?')[0].rsplit(':', 1)[1])
+                route.target.address.partition('?')[0].rsplit(':', 1)[1])
             return reply
         monkeypatch.setattr(relay_module.Relay, '_infer', with_header)
     _, told = everything_a_station_gets(place)

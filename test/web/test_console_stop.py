@@ -196,7 +196,8 @@ def test_many_long_waits_do_not_delay_stop(page, station):
     try:
         begin_s = time.monotonic()
         assert httpx.post(f'{url}api/stop', timeout=5.0).json() == {'at_rest': True}
-        assert time.monotonic() - begin_s <= 0.5
+        # It took 15 s on one path with the waits; the bound is for a machine that is busy.
+        assert time.monotonic() - begin_s <= 3.0
     finally:
         over.set()
         for thread in threads:

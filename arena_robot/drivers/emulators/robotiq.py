@@ -114,8 +114,13 @@ class EmulatedFingers:
 
 @dataclass
 class WireFaults:
-    """What goes wrong on the wire: each counts the replies that it will still affect."""
+    """
+    What goes wrong on the wire: each counts the requests that it will still affect.
 
+    ``deaf``: the request is not heard. ``mute``: it is carried out, and the reply is lost.
+    """
+
+    deaf: int = 0
     mute: int = 0
     damaged: int = 0
     cut: int = 0
@@ -207,8 +212,10 @@ class RobotiqEmulator:
         if crc(frame[:-2]) != frame[-2:] or frame[0] != self.slave:
             return
         self.requests += 1
-        reply = self._reply(frame)
         faults = self.faults
+        if faults.spend('deaf'):
+            return
+        reply = self._reply(frame)
         if faults.spend('mute'):
             return
         if faults.spend('damaged'):

@@ -141,16 +141,18 @@ class RobotiqGripper(Opened):
                 return
             self._write(Outputs(activate=False))     # faults are cleared by a rising edge
             self._write(Outputs())
+            self._take(self._require_bus().read())
         end_ns = self._clock.steady_ns() + round(ACTIVATION_S * 1e9)
         while True:
-            with self._wire:
-                found = self._require_bus().read()
-                self._take(found)
-            if found.status == ACTIVE and not found.fault:
+            try:
+                fault = self.state(FRESH_S).fault
+            except StaleData:
+                fault = NOT_ACTIVATED    # it may answer again before the time is over
+            if not fault:
                 return
-            if found.fault > NOT_ACTIVATED:
-                raise DriverError(f'activation ended with fault {found.fault}: '
-                                  f'{FAULTS.get(found.fault, "unknown")}')
+            if fault > NOT_ACTIVATED:
+                raise DriverError(f'activation ended with fault {fault}: '
+                                  f'{FAULTS.get(fault, "unknown")}')
             if self._clock.steady_ns() > end_ns or self._ended.is_set():
                 raise DriverError(f'the gripper was not active {ACTIVATION_S:g} s after '
                                   'activation; is something between its fingers?')

@@ -70,7 +70,7 @@ class RemoteArm(RemotePart):
         try:
             return convert.arm_state(self._newest.get(max_age_s))
         except StaleData as error:
-            raise StaleData(self._failure or str(error)) from error
+            raise StaleData(self._with_failure(error)) from error
 
     def wait_state(self, timeout_s: float) -> ArmState:
         """Return the next new state."""
@@ -78,7 +78,10 @@ class RemoteArm(RemotePart):
         try:
             return convert.arm_state(self._newest.wait(timeout_s))
         except ReadTimeout as error:
-            raise ReadTimeout(self._failure or str(error)) from error
+            raise ReadTimeout(self._with_failure(error)) from error
+
+    def _with_failure(self, error: Exception) -> str:
+        return f'{self._failure} ({error})' if self._failure else str(error)
 
     def command(self, command: ArmCommand) -> ArmCommand:
         """Send a target; the node limits it again, and publishes the result in arm_state."""
