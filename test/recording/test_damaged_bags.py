@@ -125,3 +125,19 @@ def test_a_lost_channel_of_a_killed_recording_takes_nothing_else_with_it(tmp_pat
     lost = [item.reason for item in items if isinstance(item, Damage)]
     assert len(lost) == 2, lost
     assert 'channel 3 is lost' in lost[1]
+
+
+@pytest.mark.parametrize('kind', ['inserted', 'removed'])
+def test_bytes_that_shift_the_file_do_not_cost_the_descriptions_at_its_end(intact, tmp_path,
+                                                                           kind):
+    folder, messages, _, table = intact
+    data = (folder / 'A_0.mcap').read_bytes()
+    place = data.index(b'CompressedImage')    # in the description before the messages
+    changed = (data[:place] + b'x' + data[place:] if kind == 'inserted'
+               else data[:place] + data[table[0][0] - 5:])
+    path = tmp_path / 'A_0.mcap'
+    path.write_bytes(changed)
+    items = list(salvage(path))
+    assert any(isinstance(item, Damage) for item in items)
+    got = {name_of(m): m for m in items if isinstance(m, Message)}
+    assert got == messages

@@ -278,3 +278,9 @@ def test_a_lost_assignment_accuses_nobody(tmp_path, summary):
     assert record.verified is (True if summary else None)
     assert ('cannot be checked' in record.notice) is not summary
     assert 'changed' not in record.notice
+
+
+def test_an_unknown_word_does_not_take_the_place_of_a_line_with_its_number(tmp_path, lines):
+    stray = b'{"n": 1, "t": 2, "move": "tisk", "data": {}}\n'
+    folder = folder_with(tmp_path, [*lines[:2], stray, *lines[3:]])
+    assert read_record(folder / 'journal.jsonl').prompt == TASK

@@ -38,6 +38,7 @@ _SIZE = struct.Struct('<I')
 _MESSAGE = struct.Struct('<HIQQ')
 _CHUNK = struct.Struct('<QQQII')
 _FOOTER = struct.Struct('<QQI')
+_OFFSET_BYTES, _MOST_OFFSETS = 26, 10    # a summary offset record, and how many there may be
 # Records by opcode: bytes of fixed size, then blocks that begin with their own size.
 _LAYOUTS = {Opcode.HEADER: (0, 2), Opcode.SCHEMA: (2, 3), Opcode.CHANNEL: (4, 3),
             Opcode.MESSAGE_INDEX: (2, 1), Opcode.METADATA: (0, 2), Opcode.DATA_END: (4, 0)}
@@ -255,10 +256,15 @@ class _Salvage:
         footer = len(data) - len(MAGIC) - _FOOTER.size
         if footer < HEAD or data[-len(MAGIC):] != MAGIC:
             return
-        start, _, crc = _FOOTER.unpack_from(data, footer)
-        if not 0 < start < footer or not crc or zlib.crc32(data[start:footer + 16]) != crc:
+        start, offsets, crc = _FOOTER.unpack_from(data, footer)
+        # Where bytes were lost or added before it, the summary is not where the footer says. Its
+        # last part, whose place the footer names too, has records of one size and ends here.
+        moved = [0, *(footer - HEAD - records * _OFFSET_BYTES - offsets
+                      for records in range(1, _MOST_OFFSETS) if offsets)]
+        place = next((start + by for by in moved if crc and 0 < start + by < footer
+                      and zlib.crc32(data[start + by:footer + 16]) == crc), 0)
+        if not place:
             return
-        place = start
         while (record := self._record(place)) and record.opcode in _LAYOUTS:
             try:
                 self._define(record.opcode, data[record.begin:record.end])

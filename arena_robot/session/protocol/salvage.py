@@ -87,8 +87,10 @@ def mended(path: Path) -> list[Entry]:
     entries, lost = [], []
     for number, line in enumerate(lines, 1):
         try:
-            entries.append((number, parse_entry(line)))
-        except DataError:
+            entry = parse_entry(line)
+            Move(entry.move)    # an unknown one must not displace a known one of its number
+            entries.append((number, entry))
+        except (DataError, ValueError):
             lost.append(number)
     in_order = _increasing([entry.n for _, entry in entries])
     lost += [number for k, (number, _) in enumerate(entries) if k not in in_order]
