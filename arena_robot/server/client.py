@@ -221,7 +221,7 @@ class RemoteArena:
     def abort(self, session_id: str, reason: str) -> None:
         """Close a session without a verdict."""
         self._calls('Abort', pb.AbortRequest(session_id=session_id, reason=reason))
-        self._tokens.forget(session_id)
+        self._forget(session_id)
 
     def standing(self, session_id: str) -> tuple[bool, str]:
         """Return whether a judged session counts, and what is missing until it does."""
@@ -233,10 +233,17 @@ class RemoteArena:
         try:
             reply = self._calls('Reveal', pb.SessionRequest(session_id=session_id))
         except NotRevealed:
-            self._tokens.forget(session_id)
+            self._forget(session_id)
             raise
-        self._tokens.forget(session_id)
+        self._forget(session_id)
         return Reveal(reply.nonce, reply.policy_a, reply.policy_b, reply.receipt, reply.relayed)
+
+    def _forget(self, session_id: str) -> None:
+        """Close the connections of a session that is over, and forget its tokens."""
+        self._tokens.forget(session_id)
+        for key in [(session_id, slot) for slot in Slot]:
+            if (policy := self._policies.pop(key, None)) is not None:
+                policy.close()
 
 
 def manifest_of(folder: Path) -> list[ManifestEntry]:

@@ -121,11 +121,13 @@ def test_a_journal_goes_on_after_a_kill_in_the_middle(lite, tmp_path):
 
 def test_nothing_is_held_in_memory_of_sessions_that_are_over(lite, tmp_path):
     arena = lite.arena()
-    for _ in range(2):
-        run(arena, tmp_path / 'station')
+    for session_id in [run(arena, tmp_path / 'station') for _ in range(2)]:
+        arena.reveal(session_id)
+    assert not arena._policies, 'a station keeps the connections of sessions that are over'
     pair = arena.assign(STATION, 'ada', PROMPT)
     query(arena, pair.session_id, Slot.A)
     assert lite.server.record.held() == 1
     arena.abort(pair.session_id, 'the cable broke')
+    assert not arena._policies
     assert lite.server.record.held() == 0
     assert seen(lite, pair.session_id) == 2
