@@ -60,7 +60,7 @@ def test_buttons_that_move_the_arm_are_enabled_after_a_while(page, station, brow
         station.set(state)
         took_ms = page.until(
             lambda: browser.execute_script('return window.enabledAfter'), 'never enabled')
-        assert took_ms >= STILL_MS - 5.0, (state, css)
+        assert took_ms >= STILL_MS - 50.0, (state, css)
     assert not station.asked(*MOVES)
 
 
