@@ -107,8 +107,9 @@ def test_every_other_import_is_pinned():
         'grpc': 'grpcio', 'grpc_health': 'grpcio-health-checking',
         'grpc_reflection': 'grpcio-reflection', 'starlette': 'fastapi', 'pydantic': 'fastapi',
         'openssl': 'mujoco', 'opengl': 'mujoco', 'ruamel': 'rosbags', 'glfw': 'mujoco',
-        'typing_extensions': 'fastapi', 'anyio': 'fastapi'}
-    vendors = {'pyzed', 'pylibfranka', 'franka_msgs', 'serial', 'zerorpc', 'evalica', 'choix',
+        'typing_extensions': 'fastapi', 'anyio': 'fastapi', 'serial': 'pyserial',
+        'prometheus_client': 'prometheus_client'}
+    vendors = {'pyzed', 'pylibfranka', 'franka_msgs', 'zerorpc', 'evalica', 'choix',
                'pyspiel', 'pytest'}
     own = {'arena_robot', *ROS_PACKAGES, *vendors}
     missing = {name for name in imported() - set(sys.stdlib_module_names) - own

@@ -22,7 +22,7 @@ JAZZY = {
     'rclpy', 'ros2launch', 'rosgraph_msgs', 'rosidl_default_generators',
     'rosidl_default_runtime', 'sensor_msgs', 'std_msgs', 'std_srvs', 'tf2_msgs',
     'trajectory_msgs'}
-ROSDEP = {'python3-numpy', 'python3-opencv', 'python3-pytest', 'python3-scipy',
+ROSDEP = {'python3-numpy', 'python3-opencv', 'python3-pytest', 'python3-scipy', 'python3-serial',
           'python3-typing-extensions', 'python3-yaml'}
 
 

@@ -93,7 +93,8 @@ def test_the_summary_holds_the_reveal_only_after_it(store):
     session.write_summary()
     data = json.loads((session.folder / 'session.json').read_text())
     assert data['reveal'] == {
-        'nonce': '00', 'policy_a': 'crimson-7b', 'policy_b': 'azure', 'receipt': ''}
+        'nonce': '00', 'policy_a': 'crimson-7b', 'policy_b': 'azure', 'receipt': '',
+        'relayed': ''}
     assert data['verified'] is True
     assert (data['verdict']['valid'], data['verdict']['preference']) == (False, None)
     session.close()
