@@ -15,6 +15,7 @@ from types import FrameType, TracebackType
 
 import rclpy
 from rclpy.context import Context
+from rclpy.exceptions import InvalidHandle
 from rclpy.executors import (
     Executor,
     ExternalShutdownException,
@@ -126,6 +127,8 @@ def _spin(executor: Executor) -> None:
             return
         except (ExternalShutdownException, ShutdownException):
             return
+        except InvalidHandle:
+            log.debug('a part of the node was closed while it was looked at')
         except Exception:
             log.exception('a callback failed')
 

@@ -92,6 +92,7 @@ def watcher(spin):
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ctrl_c_ends_the_station_cleanly(processes, watcher, number):
     name = f'end_{uuid.uuid4().hex[:6]}'
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)    # a station keeps nohup's, and goes on
     station = processes('-m', 'arena_robot.cli.main', 'station', '--sim', '--namespace', name,
                         '--log-level', 'warn')
     wait_for(station, lambda: seen(watcher, f'/{name}/joint_states'))
