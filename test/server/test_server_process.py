@@ -200,7 +200,7 @@ def test_nothing_is_lost_or_doubled_when_the_server_is_killed(process, tmp_path,
 
     def relay():
         for slot in Slot:
-            policy = arena.policy(session_id, slot)
+            policy = patiently(lambda s=slot: arena.policy(session_id, s))
             for step in range(20):
                 seen = dataclasses.replace(observation(), step=step)
                 assert len(patiently(lambda s=seen, p=policy: p.infer(s, session_id)).actions)
