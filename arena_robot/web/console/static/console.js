@@ -74,7 +74,9 @@ const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 function lost(is, error) {
   isLost = is;
   if (!is && byId('problem').dataset.lost) tell('');
-  if (is) { tell(`The station does not answer (${error.message}). Trying again.`, true); }
+  if (!is) return;
+  tell(`The station does not answer (${error.message}). Trying again.`, true);
+  lock();    // in the same instant, not with the next beat
 }
 
 function tell(text, ofLost = false) {
