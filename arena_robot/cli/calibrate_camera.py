@@ -82,7 +82,6 @@ def run(args: argparse.Namespace) -> int:
 
 def station_camera(args: argparse.Namespace) -> 'tuple[StationCamera, str, bool]':
     """Return which camera, the frame that it is fixed to, and whether that is the flange."""
-    from arena_robot.core.observation import DOF
     from arena_robot.nodes.camera.params import STYLES
     from arena_robot.nodes.remote.calibration import StationCamera
     from arena_robot.nodes.session_processes import section
@@ -100,8 +99,8 @@ def station_camera(args: argparse.Namespace) -> 'tuple[StationCamera, str, bool]
         raise ConfigError(f"topic_style of {args.camera} is '{style}', known are "
                           f"{', '.join(STYLES)}")
     on_flange = str(camera.get('role', args.camera.removesuffix('_camera'))) == 'wrist'
-    name = robot_of(str(arm.get('robot_type', 'panda'))).arm_name(str(arm.get('arm_prefix', '')))
-    parent = f'{name}_link{DOF + 1 if on_flange else 0}'
+    robot, prefix = robot_of(str(arm.get('robot_type', 'panda'))), str(arm.get('arm_prefix', ''))
+    parent = robot.flange_frame(prefix) if on_flange else robot.base_frame(prefix)
     return StationCamera(args.namespace, args.camera, style), parent, on_flange
 
 

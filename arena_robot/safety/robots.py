@@ -19,6 +19,9 @@ from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import DOF, Floats
 from arena_robot.safety.limits import ArmLimits
 
+# What the names of the base and flange frames end with.
+BASE_LINK, FLANGE_LINK = '_link0', f'_link{DOF + 1}'
+
 # DROID's reset pose, rad.
 RESET_JOINTS = (0.0, -math.pi / 5, 0.0, -4 * math.pi / 5, 0.0, 3 * math.pi / 5, 0.0)
 
@@ -69,7 +72,11 @@ class Robot:
 
     def base_frame(self, prefix: str = '') -> str:
         """Return the name of the base frame, such as ``panda_link0``: poses are in it."""
-        return f'{self.arm_name(prefix)}_link0'
+        return f'{self.arm_name(prefix)}{BASE_LINK}'
+
+    def flange_frame(self, prefix: str = '') -> str:
+        """Return the name of the flange's frame, such as ``panda_link8``."""
+        return f'{self.arm_name(prefix)}{FLANGE_LINK}'
 
 
 PANDA = Robot(

@@ -35,7 +35,8 @@ def test_a_second_station_under_the_same_names_is_refused(processes, tmp_path):
         checked(desk, True)
         other = tmp_path / 'other.yaml'
         other.write_text(f'/**/session_node:\n  ros__parameters:\n    data_dir: {tmp_path}/b\n')
-        second = processes(*rig.commands['session_node'], '--params-file', str(other), **rig.logs)
+        second = processes(*rig.commands['session_node'], '--params-file', str(other),
+                           **rig.environment)
         said = checked(desk, False)
         # Which of the two says it of the other is left to chance: both have one name.
         assert re.search(r'session_node runs as process \d+ on', said.detail)

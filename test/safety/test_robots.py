@@ -34,10 +34,9 @@ HOMES = {
     "DROID's joint velocities": (r'2\.075|2\.51\b', {'arena_robot/safety/limits.py'}),
     'geometry': (r'0\.333\b|0\.316\b|0\.384\b', ROBOT_TABLE),
     "DROID's stiffness": (r'\b40(\.0)?, 30(\.0)?, 50(\.0)?, 25', {'arena_robot/safety/limits.py'}),
-    'joint names': (r'_joint\{|panda_joint\d,|fr3_joint\d,', ROBOT_TABLE),
+    'joint names': (r'_joint\{|panda_joint|fr3_joint', ROBOT_TABLE),
     'frame names': (r'_link0\b', {
-        *ROBOT_TABLE, 'arena_robot/nodes/arm/params.py', 'arena_robot/nodes/camera/params.py',
-        'arena_robot/recording/episode/mounts.py'}),
+        *ROBOT_TABLE, 'arena_robot/nodes/arm/params.py'}),
     'the longest rollout': (r'(?i)steps?\b[^,\n]{0,24}\b400\b|\b400 steps',
                             {'arena_robot/core/episode.py', 'config/session.yaml'}),
 }

@@ -8,11 +8,18 @@ from arena_robot.web.console.serve import ConsoleServer
 
 @pytest.fixture
 def station():
-    return Station()
+    station = Station()
+    yield station
+    station.end()
 
 
 @pytest.fixture
-def page(browser, station):
+def url(station):
     with ConsoleServer(station, port=0) as server:
-        yield Page(browser, station, server.url)
+        yield server.url
         station.end()
+
+
+@pytest.fixture
+def page(browser, station, url):
+    return Page(browser, station, url)

@@ -8,27 +8,13 @@ import time
 
 import httpx
 import pytest
-from console_rig import WAIT_S, Station
+from console_rig import WAIT_S
 from websockets.sync.client import connect
 
 from arena_robot.web.bounds import BodyLimit
-from arena_robot.web.console.serve import ConsoleServer
 
 WATCHERS = 60
 STOP_S = 0.5
-
-
-@pytest.fixture
-def station():
-    station = Station()
-    yield station
-    station.rest.set()
-
-
-@pytest.fixture
-def url(station):
-    with ConsoleServer(station, port=0) as server:
-        yield server.url
 
 
 @pytest.fixture

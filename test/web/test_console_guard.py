@@ -5,25 +5,12 @@ import threading
 
 import httpx
 import pytest
-from console_rig import WAIT_S, Station
+from console_rig import WAIT_S
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from arena_robot.core.errors import SessionError
 from arena_robot.web.console.serve import ConsoleServer
-
-
-@pytest.fixture
-def station():
-    station = Station()
-    yield station
-    station.rest.set()
-
-
-@pytest.fixture
-def url(station):
-    with ConsoleServer(station, port=0) as server:
-        yield server.url
 
 
 def line(url, **more):

@@ -12,6 +12,8 @@ from arena_robot.nodes.vendor.params import COMMAND_TOPICS, CRISP, JTC, PARALLEL
 from arena_robot.safety.robots import ROBOTS
 
 JOINT = re.compile(rf"(?:(.+)_)?({'|'.join(ROBOTS)})_joint([1-{DOF}])")
+JOINT_NAMES = ' or '.join(f'{names[0]} to {DOF}' for names in (
+    ROBOTS[one].joint_names() for one in sorted(ROBOTS)))
 TRAJECTORY, TRIGGER = 'trajectory_msgs/msg/JointTrajectory', 'std_srvs/srv/Trigger'
 BROADCASTER = 'franka_robot_state_broadcaster'
 KNUCKLE, FINGER = 'robotiq_85_left_knuckle_joint', 'finger_joint1'
@@ -35,8 +37,8 @@ def find_arm(graph: FoundGraph) -> FoundPart:
     states = [(topic, names) for topic in graph.of(JOINTS) if (names := _arm_of(topic))]
     if not states:
         out.missing.append(
-            'no JointState topic has the joints fr3_joint1 to 7 or panda_joint1 to 7; activate '
-            'the joint_state_broadcaster, and look in the right ROS domain and --namespace')
+            f'no JointState topic has the joints {JOINT_NAMES}; activate the '
+            'joint_state_broadcaster, and look in the right ROS domain and --namespace')
         return out
     topic, (robot, prefix) = min(states, key=lambda one: _preferred(one[0].name))
     options: dict[str, Any] = {'joint_states': graph.relative(topic.name)}

@@ -14,7 +14,7 @@ from sensor_msgs.msg import JointState
 from arena_msgs.msg import ArmState as ArmStateMessage
 from arena_msgs.srv import SetCollisionBehavior
 from arena_robot.core.errors import ArenaError, DriverError, NotConnected
-from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
+from arena_robot.core.observation import ArmState, Floats, RobotMode
 from arena_robot.drivers.base import Arm, Part
 from arena_robot.drivers.guarded import GuardedArm
 from arena_robot.nodes import backends, convert, diagnostics, qos
@@ -51,7 +51,7 @@ class ArmNode(PartNode[ArmParams]):
         reset_joints_within(v.reset_joints, self.limits)
         self.joint_names = robot.joint_names(v.arm_prefix)
         self.link0 = robot.base_frame(v.arm_prefix)
-        self.flange_frame = f'{robot.arm_name(v.arm_prefix)}_link{DOF + 1}'
+        self.flange_frame = robot.flange_frame(v.arm_prefix)
         self.base_frame = v.base_frame or self.link0
         self.ee_frame = ee_frame_of(v)
         self.backend = v.chosen_backend

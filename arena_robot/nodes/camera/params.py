@@ -10,6 +10,7 @@ from arena_robot.core.observation import EYES, ROLES
 from arena_robot.nodes.parameters import param
 from arena_robot.nodes.part_params import PartParams
 from arena_robot.safety.camera_frames import CameraMount
+from arena_robot.safety.robots import PANDA
 
 # Position of red, green and blue in a pixel of an Image message.
 ENCODINGS = {'rgb8': (0, 1, 2), 'bgr8': (2, 1, 0), 'bgra8': (2, 1, 0)}
@@ -42,7 +43,8 @@ class CameraParams(PartParams):
         (), "pose of the left eye's optical frame in extrinsics_frame: x y z (m) roll pitch yaw "
         "(rad); empty: unknown, or the simulation's")
     extrinsics_frame: str = param(
-        '', 'frame that the camera is fixed to, such as panda_link0, or panda_link8 on the wrist')
+        '', f'frame that the camera is fixed to, such as {PANDA.base_frame()}, or '
+        f'{PANDA.flange_frame()} on the wrist')
     publish_tf: bool = param(
         True, "publish the camera's frames on tf_static; false where another node does")
     pub_frame_rate: float = param(15.0, 'frames published', 0.1, 120.0, unit='Hz')
@@ -74,5 +76,5 @@ class CameraParams(PartParams):
                               f'yaw; found {list(self.extrinsics)}')
         if not self.extrinsics_frame:
             raise ConfigError('extrinsics needs extrinsics_frame: the frame that the camera is '
-                              'fixed to, such as panda_link0')
+                              f'fixed to, such as {PANDA.base_frame()}')
         return CameraMount(self.extrinsics_frame, self.extrinsics)

@@ -10,6 +10,7 @@ from arena_robot.core.observation import Floats
 from arena_robot.recording.bag.base import Decoder
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.safety.camera_frames import CameraMount, pose_of_matrix
+from arena_robot.safety.robots import BASE_LINK, FLANGE_LINK
 
 TF = 'tf2_msgs/msg/TFMessage'
 LONGEST = 20
@@ -32,11 +33,11 @@ def mount_of(frames: Mapping[str, tuple[str, Floats]], frame_id: str) -> CameraM
     """
     Return where an optical frame is on the arm: in its base or its flange.
 
-    None where no fixed frames lead from it to a link of an arm (``…_link0``, ``…_link8``).
+    None where no fixed frames lead from it to an arm's base or flange.
     """
     pose, frame = np.eye(4), frame_id
     for _ in range(LONGEST):
-        if frame.endswith(('_link0', '_link8')):
+        if frame.endswith((BASE_LINK, FLANGE_LINK)):
             return CameraMount(frame, pose_of_matrix(pose)) if frame != frame_id else None
         if frame not in frames:
             return None

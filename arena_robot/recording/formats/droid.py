@@ -19,6 +19,7 @@ from arena_robot.core.files import write_text
 from arena_robot.core.observation import Floats
 from arena_robot.recording.formats.exporting import EpisodeExport, ExportSource, new_folder
 from arena_robot.safety.camera_frames import CameraMount, matrix_of, pose_of_matrix
+from arena_robot.safety.robots import FLANGE_LINK
 
 _MS = 1_000_000
 _KINDS = {'left': 1, 'right': 1, 'wrist': 0}
@@ -88,7 +89,7 @@ def _extrinsics(file: h5py.File, view: str, mount: CameraMount | None, flange: F
         return
     poses = np.tile(np.asarray(mount.pose), (len(flange), 1))
     group = file.require_group('observation/camera_extrinsics')
-    if mount.parent.endswith('_link8'):
+    if mount.parent.endswith(FLANGE_LINK):
         group[f'{view}_gripper_offset'] = poses
         on_flange = matrix_of(mount.pose)
         poses = np.array([pose_of_matrix(matrix_of(one) @ on_flange) for one in flange])
