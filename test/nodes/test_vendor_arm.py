@@ -99,7 +99,7 @@ def test_it_moves_rests_and_reads_joints_in_any_order(arm, lab):
 def test_a_frozen_stamp_and_silence_are_different_words(arm, lab):
     lab.frozen = True
     with pytest.raises(StaleData, match=r'its stamp has stood still for'):
-        eventually(lambda: not arm.state(0.1), 'stale')
+        eventually(lambda: until_words(arm, 'its stamp has stood still'), 'stale')
     arm.stop()
     lab.frozen, lab.silent = False, True
     with pytest.raises(StaleData, match=r'nothing has arrived on .*/joint_states for'):

@@ -76,6 +76,18 @@ def test_a_failed_transaction_leaves_nothing(database, clock):
     assert [line.actor for line in Audit(database, clock).lines()] == ['a']
 
 
+def test_the_queries_of_one_reading_see_one_state(database, clock):
+    log = Audit(database, clock)
+    log.write('a', 'b', 'c', 'ok')
+    count = sa.select(sa.func.count()).select_from(audit)
+    with database.read() as connection:
+        before = connection.execute(count).scalar()
+        log.write('d', 'e', 'f', 'ok')
+        assert connection.execute(count).scalar() == before == 1
+    with database.read() as connection:
+        assert connection.execute(count).scalar() == 2
+
+
 def test_the_audit_log_only_grows(database, clock):
     Audit(database, clock).write('station:bench', 'assign', 'r1', 'ok', 'x' * 5000)
     for statement in (sa.update(audit).values(actor='nobody'), sa.delete(audit)):

@@ -74,6 +74,20 @@ class Station(FakeDesk):
         return [one for one in self.log if one[0] in names]
 
 
+# The page withholds the click on a button that has just moved, or been locked.
+HEAR_CLICK = """
+window.heardClick = false;
+if (!window.hearsClicks) document.addEventListener('click', () => { heardClick = true; }, true);
+window.hearsClicks = true;"""
+
+
+def clicked(browser, element):
+    """Click an element; return whether the page took the click."""
+    browser.execute_script(HEAR_CLICK)
+    element.click()
+    return browser.execute_script('return window.heardClick !== false')
+
+
 class Page:
     """The page in a browser, in control of the station."""
 
@@ -103,7 +117,8 @@ class Page:
                                                     and not state.running else ''), state)
 
     def press(self, css):
-        self.until(lambda: self.find(css).is_enabled() and (self.find(css).click() or True), css)
+        self.until(lambda: self.find(css).is_enabled() and clicked(self.browser, self.find(css)),
+                   css)
 
     def touch(self, element):
         finger = PointerInput(POINTER_TOUCH, 'finger')

@@ -4,6 +4,7 @@ import threading
 from collections import deque
 
 from console_rig import Page as Pressing
+from console_rig import clicked
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -55,7 +56,7 @@ class Page:
         self.until(lambda: self.find('#state').text == label.upper(), f'no state {label}')
 
     def press(self, css='#primary'):
-        self.until(lambda: self.find(css).is_enabled() and (self.find(css).click() or True),
+        self.until(lambda: self.find(css).is_enabled() and clicked(self.browser, self.find(css)),
                    f'cannot press {css}')
 
     def type(self, css, words):

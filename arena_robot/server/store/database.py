@@ -79,8 +79,12 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Yield a connection for queries; nothing is written."""
+        """Yield a connection for queries, which all see the same state; nothing is written."""
         with self._opened().connect() as connection:
+            if self.is_sqlite:
+                connection.exec_driver_sql('BEGIN')
+            else:
+                connection = connection.execution_options(isolation_level='REPEATABLE READ')
             yield connection
 
     @contextmanager
