@@ -13,14 +13,12 @@ intervals; --intervals 0 omits them.
 import argparse
 import json
 import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from arena_robot.cli.worker_arguments import add_worker_arguments, workers
 
 if TYPE_CHECKING:
-    from arena_robot.core.episode import Comparison
     from arena_robot.records.roboarena import RoboArenaData
 
 from arena_robot.cli.list_rows import ListRows
@@ -81,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.core.errors import ConfigError
     from arena_robot.ranking.as_json import as_json
     from arena_robot.ranking.methods import METHODS, method, placeable, rank, rank_comparable
+    from arena_robot.ranking.origins import origins
     from arena_robot.ranking.rollouts import arena_tables
 
     if not 0 < args.level < 1 or args.intervals < 0:
@@ -113,11 +112,6 @@ def run(args: argparse.Namespace) -> int:
     for warning in () if args.json else result.diagnostics.warnings:
         print(f'arena: {warning}', file=sys.stderr)
     return 0
-
-
-def origins(comparisons: 'Iterable[Comparison]') -> dict[str, int]:
-    """Return how many comparisons a server saw, and how many are local or imported."""
-    return dict(sorted(Counter(one.origin or 'of unknown origin' for one in comparisons).items()))
 
 
 def _origin_lines(found: Mapping[str, int]) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from arena_robot.ranking.base import Standings
+from arena_robot.ranking.origins import not_relayed
 
 TOO_FEW = 'too few to tell'
 
@@ -79,6 +80,8 @@ def basis_words(found: Standings) -> str:
     told = found.diagnostics.details
     sessions = int(found.counts.sum()) // 2
     text = f'{sessions} session{"" if sessions == 1 else "s"}'
+    if elsewhere := not_relayed(told.get('origins', {})):
+        text += f' ({elsewhere})'
     if told.get('institutions'):
         text += f' at {told["institutions"]} institution{"" if told["institutions"] == 1 else "s"}'
     if told.get('newest'):

@@ -196,11 +196,12 @@ def comparisons_below(root: Path) -> list[Comparison]:
             log.warning('left out: %s', error)
             continue
         if verdict is not None:
-            found.append(dataclasses.replace(verdict, origin=_origin(session, path.parent)))
+            found.append(dataclasses.replace(verdict, origin=session_origin(session, path.parent)))
     return sorted(found, key=lambda c: (c.created, c.session_id))
 
 
-def _origin(session: SessionFile, folder: Path) -> str:
+def session_origin(session: SessionFile, folder: Path) -> str:
+    """Return where the session in ``folder`` comes from: 'relayed', 'imported' or 'local'."""
     if session.source is not Source.STATION:
         return 'imported' if session.source is Source.IMPORT else session.origin or 'relayed'
     return 'relayed' if (folder / RECEIPT_FILE).exists() else 'local'

@@ -16,6 +16,7 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.counts import count_pairs
+from arena_robot.ranking.origins import RELAYED, not_relayed, not_relayed_of, origins
 from arena_robot.ranking.wording import interval_words, shown
 from arena_robot.reports.ranking_plots import plot_standings, plot_win_matrix
 from arena_robot.reports.tournament_audit import audit_lines, judged
@@ -81,7 +82,7 @@ def write_report(tournament: TournamentReport, folder: Path) -> Path:
                     for number, record in enumerate(tournament.records, 1)]
         page = _environment().get_template('tournament.html').render(
             t=tournament, rows=_rows(tournament), matrix=_matrix(tournament), sessions=sessions,
-            judged=judged(tournament.records), pad=PAD,
+            judged=judged(tournament.records), pad=PAD, elsewhere=_elsewhere(tournament),
             version=arena_robot.__version__)
         path = folder / 'index.html'
         write_text(path, page)
@@ -110,10 +111,20 @@ def _mean(mean: Mean | None) -> str:
 def _rows(tournament: TournamentReport) -> list[dict[str, Any]]:
     found = tournament.standings
     look, means = shown(found, '+.2f'), mean_progress(tournament.comparisons)
+    elsewhere = not_relayed_of(one.verdict for one in tournament.records)
     return [{'rank': int(found.ranks[k]), 'policy': found.items[k],
              'score': float(found.scores[k]), 'shown': look[k],
-             'count': int(found.counts[k]), 'mean': means.get(found.items[k]),
+             'count': int(found.counts[k]), 'elsewhere': elsewhere.get(found.items[k], ''),
+             'mean': means.get(found.items[k]),
              'about': (tournament.about or {}).get(found.items[k], '')} for k in found.order]
+
+
+def _elsewhere(tournament: TournamentReport) -> dict[str, Any]:
+    """Return how many sessions did not pass a server's relay, in words, and their numbers."""
+    found = origins(one.verdict for one in tournament.records)
+    return {'words': not_relayed(found), 'all': len(tournament.records), 'numbers': [
+        number for number, one in enumerate(tournament.records, 1)
+        if one.verdict.origin != RELAYED]}
 
 
 def mean_progress(comparisons: Comparisons) -> dict[str, float]:

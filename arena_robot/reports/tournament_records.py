@@ -10,7 +10,7 @@ from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.records.episode_file import EpisodeFile, has_episode, read_episode
-from arena_robot.records.session_file import SessionFile, read_session
+from arena_robot.records.session_file import SessionFile, read_session, session_origin
 
 PROGRESS = '/progress'
 VIEWS = ('left', 'right', 'wrist')
@@ -65,6 +65,7 @@ def read_record(folder: Path) -> Record:
     if verdict is None:
         raise DataError(f"{folder}: the session is '{session.state}' and not a finished, valid, "
                         'judged and revealed one; leave it out')
+    verdict = dataclasses.replace(verdict, origin=session_origin(session, folder))
     return Record(session, folder, verdict, session.fits(),
                   tuple(_rollout(folder / slot.value, slot, session) for slot in Slot))
 

@@ -16,12 +16,14 @@ from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.bradley_terry import fit_counts
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.methods import METHODS, RECOMMENDED, rank_comparable
+from arena_robot.ranking.origins import not_relayed_of, origins
 from arena_robot.server.assignment import Posterior
 from arena_robot.server.base import PolicyRecord
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.policies import policy_names
 from arena_robot.server.store.verdicts import (
     counted_verdicts,
+    origins_of_verdicts,
     tally_of_verdicts,
     verdicts_version,
 )
@@ -52,6 +54,11 @@ class Results:
         """Return every verdict that counts: accepted and not withdrawn; oldest first."""
         with self._database.read() as connection:
             return counted_verdicts(connection, open_source)
+
+    def origins(self) -> dict[str, int]:
+        """Return how many verdicts that count passed the relay, and how many are imported."""
+        with self._database.read() as connection:
+            return origins_of_verdicts(connection)
 
     def posterior(self, candidates: Sequence[PolicyRecord]) -> Posterior | None:
         """Return what Bradley–Terry knows of the candidates; None while it cannot tell."""
@@ -167,8 +174,9 @@ class Results:
 
 def _with_basis(found: Standings, others: list[str],
                 words: Sequence[Comparison]) -> tuple[Standings, list[str]]:
-    """Return the standings with the number of institutions and the time of the newest session."""
+    """Return the standings with institutions, newest session, and where sessions came from."""
     told = found.diagnostics
     details = {**told.details, 'institutions': len({w.institution for w in words} - {''}),
-               'newest': max((w.created for w in words), default='')}
+               'newest': max((w.created for w in words), default=''),
+               'origins': origins(words), 'not_relayed': not_relayed_of(words)}
     return replace(found, diagnostics=replace(told, details=details)), others

@@ -87,7 +87,7 @@ def test_every_reader_reads_every_writer(folder, tmp_path):
     assert comparisons_below(folder.parent) == [dataclasses.replace(verdict, origin=origin)]
     assert [(s.slot, s.session) for s in sources(folder)] == [('A', session), ('B', session)]
     record = read_record(folder)
-    assert record.comparison() == verdict
+    assert record.comparison() == dataclasses.replace(verdict, origin=origin)
     assert record.verified is (None if session.source is Source.IMPORT else True)
     assert [r.progress for r in record.rollouts] == [verdict.progress_a, verdict.progress_b]
 
@@ -104,6 +104,7 @@ def test_the_report_shows_every_writer(folder, tmp_path):
     assert record.session.prompt in page
     assert ('✓ verified' in page) == (record.verified is True)
     assert '✗' not in page
+    assert ('class="tag other"' in page) == (ORIGINS[record.session.source] != 'relayed')
 
 
 @pytest.fixture

@@ -126,6 +126,27 @@ def test_the_page_says_everything_and_escapes_what_people_typed(folders, tmp_pat
     assert hashlib.sha256('\n'.join([NONCE, *NAMES[:2]]).encode()).hexdigest() in text
 
 
+def test_local_and_imported_sessions_are_marked(folders, tmp_path):
+    for folder, more in zip(folders, ({}, {}, {'imported_from': 'a table'}, {}), strict=True):
+        data = json.loads((folder / 'session.json').read_text())
+        (folder / 'session.json').write_text(json.dumps({**data, 'checks': [], **more}))
+    (folders[0] / 'receipt.json').write_text('{}')
+    page = write_report(tournament(folders), tmp_path / 'r').read_text()
+    assert 'Of 4 counted sessions: <b>1 imported, 2 local</b>' in page
+    marks = [section.split('</h3>')[0].partition('tag other">')[2].partition('<')[0]
+             for section in page.split('<section class="session"')[1:]]
+    assert marks == ['', 'local', 'imported', 'local']
+    listed = page.split('vouches for them')[1].split('</p>')[0]
+    assert [f'#session-{k}' in listed for k in (1, 2, 3, 4)] == [False, True, True, True]
+    assert '2 <small>(1 imported)</small>' in page
+    for folder in folders:
+        (folder / 'receipt.json').write_text('{}')
+    shutil.rmtree(folders[2])
+    page = write_report(tournament([*folders[:2], folders[3]]), tmp_path / 'r').read_text()
+    assert 'All 3 counted sessions passed the relay of a server' in page
+    assert 'tag other"' not in page
+
+
 def test_a_doubtful_reveal_and_an_open_gap_are_shown(folders, tmp_path):
     data = json.loads((folders[0] / 'session.json').read_text())
     data['commitment'] = '00' * 32

@@ -66,6 +66,24 @@ def test_the_index_has_every_policy_and_says_what_is_imported(place):
     assert page.count('imported; not known') == 2
 
 
+def test_imported_sessions_are_counted_and_marked(place):
+    page = place.get('/').text
+    assert '21 sessions (3 imported)' in place.get('/plots/standings.svg').text.replace('\n', ' ')
+    for path in ('/', '/matrix', '/policies', '/by/category', '/history'):
+        assert 'Of 21 counted sessions 3 are' in place.get(path).text, path
+    assert '18</td>' in page
+    assert 'counted sessions' not in place.get('/?open_source=true').text
+    assert 'Of the sessions of these two 3 imported' in place.get(
+        '/versus?a=elsewhere&b=nowhere').text
+    assert 'Of the sessions' not in place.get('/versus?a=crimson-7b&b=azure-fast').text
+    listed = place.get('/api/evaluations?origin=imported').json()['evaluations']
+    assert {one['id'] for one in listed} == {'import-0', 'import-1', 'import-2'}
+    assert len(place.get('/api/evaluations?origin=relayed&limit=99').json()['evaluations']) == 18
+    assert 'an origin is one of relayed, imported' in place.get('/evaluations?origin=x', 400).text
+    told = place.get('/api/standings').json()['diagnostics']
+    assert told['origins'] == {'imported': 3, 'relayed': 18}
+
+
 def test_two_policies_meet_on_a_page_with_their_videos_in_step(place):
     page = place.get('/versus?a=crimson-7b&b=azure-fast').text
     matrix = place.get('/api/matrix').json()

@@ -32,6 +32,7 @@ MARKS = {
 }
 COUNTED_MARKS = ('', 'imported')
 OUTCOMES = ('A', 'B', 'TIE', 'invalid')
+ORIGINS = ('relayed', 'imported')
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Filter:
     against: str = ''
     category: str = ''
     outcome: str = ''
+    origin: str = ''
     before: str = ''
     limit: int = PAGE
 
@@ -200,6 +202,8 @@ class Browse:
             clauses.append(sessions.c.category == wanted.category)
         if wanted.outcome:
             clauses.append(_outcome(wanted.outcome))
+        if wanted.origin:
+            clauses.append(_origin(wanted.origin))
         for name in (wanted.policy, wanted.against):
             if name:
                 number = self._policy_id(name)
@@ -279,6 +283,12 @@ def _outcome(outcome: str) -> sa.ColumnElement[bool]:
     if outcome == 'invalid':
         return sa.not_(sessions.c.valid)
     return sa.and_(sessions.c.valid, sessions.c.preference == outcome)
+
+
+def _origin(origin: str) -> sa.ColumnElement[bool]:
+    if origin not in ORIGINS:
+        raise DataError(f"an origin is one of {', '.join(ORIGINS)}, found {origin!r:.40}")
+    return sessions.c.imported if origin == 'imported' else sa.not_(sessions.c.imported)
 
 
 def _older(key: str) -> sa.ColumnElement[bool]:

@@ -105,7 +105,7 @@ def counted_verdicts(connection: Connection, open_source: bool = False) -> list[
                        nan if r.progress_a is None else r.progress_a,
                        nan if r.progress_b is None else r.progress_b, r.evaluator,
                        r.institution, r.prompt, to_iso(r.created_ns),
-                       'imported' if r.imported else 'relayed') for r in rows]
+                       _origin(r.imported)) for r in rows]
 
 
 def tally_of_verdicts(connection: Connection) -> dict[tuple[int, int, str], int]:
@@ -114,6 +114,17 @@ def tally_of_verdicts(connection: Connection) -> dict[tuple[int, int, str], int]
     rows = connection.execute(sa.select(*columns, sa.func.count()).where(
         that_counts()).group_by(*columns)).all()
     return {(int(r[0]), int(r[1]), str(r[2])): int(r[3]) for r in rows}
+
+
+def origins_of_verdicts(connection: Connection) -> dict[str, int]:
+    """Return how many verdicts that count passed the relay, and how many are imported."""
+    rows = connection.execute(sa.select(sessions.c.imported, sa.func.count()).where(
+        that_counts()).group_by(sessions.c.imported))
+    return {_origin(imported): int(count) for imported, count in rows}
+
+
+def _origin(imported: bool) -> str:
+    return 'imported' if imported else 'relayed'
 
 
 def verdicts_version(connection: Connection) -> tuple[int, int]:

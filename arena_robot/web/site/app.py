@@ -24,7 +24,7 @@ from arena_robot.ranking.stated import LEAST_COMPARISONS, LEAST_SESSIONS
 from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.results import Results
-from arena_robot.server.store.browse import MARKS, OUTCOMES, Browse, Filter
+from arena_robot.server.store.browse import MARKS, ORIGINS, OUTCOMES, Browse, Filter
 from arena_robot.server.store.tallies import TallyBy, against
 from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.web.site import view_models
@@ -74,6 +74,7 @@ def site(parts: SiteParts) -> FastAPI:
     pages.env.filters.update(view_models.FILTERS)
     pages.env.globals.update(
         version=arena_robot.__version__, outcomes=OUTCOMES, fields=FIELDS, marks=MARKS,
+        origins=ORIGINS, counted_origins=parts.results.origins,
         ends=view_models.ENDS, recommended=RECOMMENDED,
         least={'comparisons': LEAST_COMPARISONS, 'sessions': LEAST_SESSIONS})
     _protect(app, pages)

@@ -11,6 +11,7 @@ from arena_robot.core.wilson import wilson
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.interval_kind import difference
 from arena_robot.ranking.methods import RECOMMENDED
+from arena_robot.ranking.origins import not_relayed, origins
 from arena_robot.ranking.stated import LEAST_SESSIONS
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Browse, Filter, PolicyCard
@@ -82,6 +83,12 @@ def win_chance(results: Results, first: str, second: str) -> WinChance | None:
     return WinChance(share, low, high)
 
 
+def elsewhere(results: Results, first: str, second: str) -> str:
+    """Return how many sessions of two policies did not pass a relay: '3 imported'."""
+    return not_relayed(origins(one for one in results.comparisons()
+                               if {one.a, one.b} == {first, second}))
+
+
 def film_pairs(browse: Browse, first: str, second: str) -> list[FilmPair]:
     """Return the newest sessions of two policies that have a video of both."""
     found: list[FilmPair] = []
@@ -112,6 +119,7 @@ def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
             total = Score(sum(s.wins for s in met.values()), sum(s.ties for s in met.values()),
                           sum(s.losses for s in met.values()))
             shown |= {'total': score_view(a, total), 'chance': win_chance(results, a, b),
+                      'elsewhere': elsewhere(results, a, b),
                       'films': film_pairs(browse, a, b),
                       'by_category': [score_view(name, score) for name, score in met.items()],
                       'page': browse.page(Filter(policy=a, against=b, limit=10))}

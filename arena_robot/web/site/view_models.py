@@ -23,7 +23,11 @@ ENDS = {
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the leaderboard; ``shown`` are interval and ranks in words, and its bar."""
+    """
+    A line of the leaderboard; ``shown`` are interval and ranks in words, and its bar.
+
+    ``elsewhere`` says how many comparisons did not pass a relay: '3 imported', '' for none.
+    """
 
     policy: str
     rank: int
@@ -31,6 +35,7 @@ class Row:
     shown: Shown
     solve: float
     n: int
+    elsewhere: str = ''
 
 
 @dataclass(frozen=True)
@@ -84,9 +89,10 @@ def board(results: Results, method: str, open_source: bool) -> Board:
         return replace(board(results, RECOMMENDED, open_source), instead=(
             f'{method} needs progress scores, and these sessions have too few: this is '
             f'{RECOMMENDED}.'))
-    look = shown(found)
+    look, elsewhere = shown(found), found.diagnostics.details.get('not_relayed', {})
     rows = [Row(found.items[k], int(found.ranks[k]), float(found.scores[k]), look[k],
-                float(found.solve[k]), int(found.counts[k])) for k in found.order]
+                float(found.solve[k]), int(found.counts[k]), elsewhere.get(found.items[k], ''))
+            for k in found.order]
     # Where nothing can be told, a place among the others would tell something.
     rows.sort(key=lambda one: one.shown.left is None)
     return Board(tuple(rows), row.unit, tuple(others), found.diagnostics.warnings, '',
