@@ -20,7 +20,7 @@ HOMES = {
     'websockets': ('policy/openpi/',), 'msgpack': ('policy/openpi/',), 'mcap': ('recording/',),
     'sqlalchemy': ('server/store/',), 'alembic': ('server/store/',), 'fastapi': ('web/',),
     'uvicorn': ('web/',), 'starlette': ('web/',), 'matplotlib': ('reports/',),
-    'pyzed': ('drivers/zed.py',), 'pylibfranka': ('drivers/libfranka.py',),
+    'pyzed': ('drivers/zed/',), 'pylibfranka': ('drivers/libfranka.py',),
     'rosbags': ('recording/',), 'zstandard': ('recording/',), 'av': ('recording/',),
     'h5py': ('recording/',), 'pyarrow': ('recording/',),
     'cryptography': ('server/',), 'prometheus_client': ('server/',),

@@ -46,7 +46,7 @@ def check_names(found: type[Any], given: Mapping[str, Any]) -> None:
 
 def fitted(found: type[Any], argument: Argument, value: Any) -> Any:
     """
-    Return ``value`` as a node would pass it on: 1 as 1.0 and a list as a tuple where meant.
+    Return ``value`` as a driver takes it: 1 as 1.0 or '1' and a list as a tuple where meant.
 
     Raises ConfigError when it has another type than the argument's default.
     """
@@ -79,6 +79,8 @@ def _argument(found: type[Any], one: inspect.Parameter) -> Argument:
 def _scalar(found: type[Any], name: str, kind: type, value: Any) -> Any:
     if kind is float and type(value) is int:
         return float(value)
+    if kind is str and type(value) is int:
+        return str(value)       # a serial number
     if type(value) is not kind:
         raise ConfigError(f'{found.__name__}: {name} must be a {kind.__name__}, found '
                           f'{type(value).__name__} {value!r:.60}')

@@ -43,6 +43,7 @@ DRIVERS: dict[str, Table[DriverClass]] = {
     'camera': _table('camera', {
         'sim': 'arena_robot.drivers.sim.camera:SimCamera',
         'replay': 'arena_robot.drivers.replay:ReplayCamera',
+        'zed': 'arena_robot.drivers.zed.camera:ZedCamera',
     }),
 }
 

@@ -153,7 +153,9 @@ def image_message(pixels: Pixels, stamp_ns: int, frame_id: str, encoding: str) -
         pixels = np.dstack([pixels, np.full((height, width), 255, np.uint8)])
     out = ImageMessage(header=convert.header(stamp_ns, frame_id), height=height, width=width,
                        encoding=encoding, step=width * pixels.shape[2])
-    out.data = array('B', pixels.tobytes())
+    data = array('B')
+    data.frombytes(memoryview(np.ascontiguousarray(pixels)).cast('B'))   # one copy, not two
+    out.data = data
     return out
 
 

@@ -1,0 +1,1 @@
+"""A stand-in for Stereolabs' package ``pyzed``; :mod:`arena_robot.drivers.emulators.zed`."""

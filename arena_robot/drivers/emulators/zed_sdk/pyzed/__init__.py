@@ -1,0 +1,1 @@
+"""A stand-in for Stereolabs' package of this name, without the ZED SDK."""

@@ -1,0 +1,1 @@
+"""ZED cameras through Stereolabs' SDK."""

@@ -1,0 +1,244 @@
+"""A ZED camera through Stereolabs' SDK, the library ``pyzed.sl``."""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from arena_robot.core.camera import CameraInfo
+from arena_robot.core.clock import Clock
+from arena_robot.core.config import nearest
+from arena_robot.core.errors import ConfigError, DriverError, NotConnected
+from arena_robot.core.observation import EYES, Pixels
+from arena_robot.drivers.grabbing import Grab, GrabbingCamera
+from arena_robot.drivers.zed.sdk import failed, load_sl, words
+
+log = logging.getLogger(__name__)
+
+# Frame rates by resolution, of ZED, ZED Mini, ZED 2 and ZED 2i.
+RATES = {'HD2K': (15,), 'HD1080': (15, 30), 'HD720': (15, 30, 60), 'VGA': (15, 30, 60, 100)}
+AUTO = -1
+PERCENT = (0, 100)
+WHITE_K = (2800, 6500)
+RETRY_S = 0.02
+LOST_S = 0.5        # so long the SDK may connect a camera again by itself
+# The camera that this process has open, by serial number: the SDK refuses it with a riddle.
+_taken: set[str] = set()
+_taking = threading.Lock()
+
+
+@dataclass(frozen=True)
+class ZedSettings:
+    """How a ZED is opened; see :class:`ZedCamera`."""
+
+    resolution: str
+    fps: int
+    exposure: int
+    gain: int
+    white_balance: int
+    svo: str
+    open_timeout_s: float
+
+    def check(self) -> None:
+        """Raise ConfigError for what no ZED has."""
+        if self.resolution not in RATES:
+            raise ConfigError(f"a ZED has no resolution '{self.resolution}'."
+                              f'{nearest(self.resolution, list(RATES))}')
+        if self.fps not in RATES[self.resolution]:
+            raise ConfigError(f'a ZED in {self.resolution} has {RATES[self.resolution]} frames a '
+                              f'second, found fps {self.fps}')
+        for name, value, (low, high) in (('exposure', self.exposure, PERCENT),
+                                         ('gain', self.gain, PERCENT),
+                                         ('white_balance', self.white_balance, WHITE_K)):
+            if value != AUTO and not low <= value <= high:
+                raise ConfigError(f'{name} {value}: a ZED has {low} to {high}, or {AUTO} for '
+                                  'automatic')
+        if (self.exposure == AUTO) != (self.gain == AUTO):
+            raise ConfigError('exposure and gain are automatic together: set both, or none')
+        if self.white_balance != AUTO and self.white_balance % 100:
+            raise ConfigError(f'white_balance {self.white_balance}: in steps of 100 K')
+
+
+class ZedSource:
+    """One ZED in the SDK; a :class:`arena_robot.drivers.grabbing.FrameSource`."""
+
+    def __init__(self, serial: str, settings: ZedSettings) -> None:
+        self.serial, self._asked, self._settings = serial, serial, settings
+        self._sl: Any = None
+        self._camera: Any = None
+        self._mats: tuple[Any, Any] = (None, None)
+        self._size: Any = None
+        self._held = ''
+
+    def connect(self) -> Mapping[str, CameraInfo]:
+        """Open the camera with the serial number, or the only one; set its picture."""
+        self._settings.check()
+        self._sl = load_sl()
+        try:
+            return self._connect()
+        except DriverError:
+            self.disconnect()
+            raise
+
+    def disconnect(self) -> None:
+        """Close the camera."""
+        camera, self._camera = self._camera, None
+        if camera is not None:
+            camera.close()
+        with _taking:
+            _taken.discard(self._held)
+        self._held = ''
+
+    def grab(self) -> Grab:
+        """Return the next frame that is whole."""
+        sl, camera = self._sl, self._camera
+        end_s = time.monotonic() + LOST_S
+        while (code := camera.grab(sl.RuntimeParameters())) != sl.ERROR_CODE.SUCCESS:
+            if code.name == 'END_OF_SVOFILE_REACHED':
+                camera.set_svo_position(0)
+            elif failed(sl, code) or time.monotonic() > end_s:
+                raise DriverError(f'ZED {self.serial} has stopped: {words(code)}')
+            elif code.name not in ('CORRUPTED_FRAME', 'CAMERA_REBOOTING'):
+                break               # a warning about something else; the picture is good
+            else:
+                time.sleep(RETRY_S)
+        left, right = (self._picture(eye, mat)
+                       for eye, mat in zip(EYES, self._mats, strict=True))
+        age_ns = (0 if self._settings.svo else
+                  camera.get_timestamp(sl.TIME_REFERENCE.CURRENT).get_nanoseconds()
+                  - camera.get_timestamp(sl.TIME_REFERENCE.IMAGE).get_nanoseconds())
+        return Grab(left, right, age_ns * 1e-9, int(camera.get_frame_dropped_count()))
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _connect(self) -> Mapping[str, CameraInfo]:
+        sl, wanted = self._sl, self._settings
+        params = sl.InitParameters(
+            camera_resolution=getattr(sl.RESOLUTION, wanted.resolution), camera_fps=wanted.fps,
+            camera_image_flip=sl.FLIP_MODE.OFF, depth_mode=sl.DEPTH_MODE.NONE,
+            coordinate_units=sl.UNIT.METER, sdk_verbose=0,
+            open_timeout_sec=wanted.open_timeout_s, async_grab_camera_recovery=True)
+        if wanted.svo:
+            if not Path(wanted.svo).is_file():
+                raise NotConnected(f'svo: there is no file {wanted.svo}')
+            params.set_from_svo_file(wanted.svo)
+            params.svo_real_time_mode = True
+        else:
+            self._take(self._found())
+            params.set_from_serial_number(int(self._held))
+        self._camera = sl.Camera()
+        code = self._camera.open(params)
+        name = wanted.svo or f'ZED {self._held}'
+        if failed(sl, code):
+            raise NotConnected(f'{name} cannot be opened: {words(code)}')
+        if code != sl.ERROR_CODE.SUCCESS:
+            log.warning('%s: %s', name, words(code))
+        about = self._camera.get_camera_information()
+        self.serial = str(about.serial_number)
+        if self._asked and self.serial != self._asked:
+            raise NotConnected(f'{name} has serial number {self.serial}, asked for was '
+                               f'{self._asked}')
+        self._mats = (sl.Mat(), sl.Mat())
+        # Without a size newer SDKs may hand over smaller pictures.
+        self._size = about.camera_configuration.resolution
+        if not wanted.svo:
+            self._set_picture()
+        return _geometry(about)
+
+    def _found(self) -> str:
+        """Return the serial number of the camera to open. Raises NotConnected."""
+        sl = self._sl
+        cameras = {str(one.serial_number): one for one in sl.Camera.get_device_list()}
+        known = ', '.join(sorted(cameras)) or 'none'
+        if self._asked and not self._asked.isdigit():
+            raise NotConnected(f"serial_number '{self._asked}' is no ZED's; found: {known}")
+        if self._asked not in cameras and (self._asked or len(cameras) != 1):
+            raise NotConnected(
+                f'no ZED with serial number {self._asked} is plugged in; found: {known}'
+                if self._asked else f'ZEDs found: {known}; set serial_number to one of them'
+                if cameras else 'no ZED is plugged in, or not into a USB 3 port')
+        serial = self._asked or next(iter(cameras))
+        state = cameras[serial].camera_state
+        if serial not in _taken and state != sl.CAMERA_STATE.AVAILABLE:
+            raise NotConnected(f'ZED {serial} is already open in another program (ZED_Explorer, '
+                               'zed_wrapper, another station): end it')
+        return serial
+
+    def _take(self, serial: str) -> None:
+        with _taking:
+            if serial in _taken:
+                raise NotConnected(f'ZED {serial} is already open in this process: two cameras '
+                                   'of the station file have this serial number')
+            _taken.add(serial)
+            self._held = serial
+
+    def _set_picture(self) -> None:
+        """Set exposure, gain and white balance; the camera keeps those of other programs."""
+        settings, wanted = self._sl.VIDEO_SETTINGS, self._settings
+        if wanted.exposure == AUTO:
+            self._set(settings.AEC_AGC, 1)
+        else:
+            self._set(settings.EXPOSURE, wanted.exposure)
+            self._set(settings.GAIN, wanted.gain)
+        if wanted.white_balance == AUTO:
+            self._set(settings.WHITEBALANCE_AUTO, 1)
+        else:
+            self._set(settings.WHITEBALANCE_TEMPERATURE, wanted.white_balance)
+
+    def _set(self, setting: Any, value: int) -> None:
+        code = self._camera.set_camera_settings(setting, value)
+        if failed(self._sl, code):
+            raise NotConnected(f'ZED {self.serial} does not take {setting.name} {value}: '
+                               f'{words(code)}')
+        code, found = self._camera.get_camera_settings(setting)
+        if not failed(self._sl, code) and found != value:
+            log.warning('ZED %s: %s was set to %s and reads %s', self.serial, setting.name, value,
+                        found)
+
+    def _picture(self, eye: str, mat: Any) -> Pixels:
+        sl = self._sl
+        code = self._camera.retrieve_image(
+            mat, sl.VIEW.LEFT if eye == 'left' else sl.VIEW.RIGHT, sl.MEM.CPU, self._size)
+        if failed(sl, code):
+            raise DriverError(f'ZED {self.serial} gives no {eye} picture: {words(code)}')
+        # The data is a view of the SDK's memory; the conversion is the copy.
+        return np.asarray(cv2.cvtColor(mat.get_data(), cv2.COLOR_BGRA2RGB), np.uint8)
+
+
+def _geometry(about: Any) -> Mapping[str, CameraInfo]:
+    """Return the rectified eyes."""
+    found = about.camera_configuration
+    size, both = found.resolution, found.calibration_parameters
+    baseline_m = float(both.get_camera_baseline())
+    extras = {'model': about.camera_model.name, 'serial': str(about.serial_number),
+              'firmware': str(found.firmware_version)}
+    return {eye: CameraInfo(size.width, size.height, np.array(
+        [[one.fx, 0.0, one.cx], [0.0, one.fy, one.cy], [0.0, 0.0, 1.0]]), away_m, '', extras)
+        for eye, one, away_m in (('left', both.left_cam, 0.0),
+                                 ('right', both.right_cam, baseline_m))}
+
+
+class ZedCamera(GrabbingCamera):
+    """
+    A ZED, ZED Mini, ZED 2 or 2i on USB; both eyes rectified, with one stamp.
+
+    ``serial_number`` may be empty where only one ZED is plugged in. ``exposure`` and ``gain`` are
+    0 to 100, ``white_balance`` 2800 to 6500 K, each -1 for automatic. ``svo`` is a recording to
+    play in a loop instead of a camera; its frames get the present time. ``open_timeout_s`` is
+    the SDK's own limit for starting a camera that is plugged in and free.
+    """
+
+    def __init__(self, serial_number: str = '', clock: Clock | None = None,
+                 resolution: str = 'HD720', fps: int = 60, exposure: int = AUTO,
+                 gain: int = AUTO, white_balance: int = AUTO, svo: str = '',
+                 open_timeout_s: float = 5.0) -> None:
+        super().__init__(
+            ZedSource(serial_number, ZedSettings(resolution, fps, exposure, gain, white_balance,
+                                                 svo, open_timeout_s)),
+            clock, f'ZED {serial_number}' if serial_number else 'the ZED')

@@ -1,0 +1,138 @@
+"""
+Measure a camera frame's way from the library's hand-over to its publication.
+
+    python bench/bench_camera.py [--frames 150] [--fps 15]
+
+camera_node runs in this process, a subscriber of both eyes' raw images in another. The ZED's
+library is the stand-in, whose hand-over is the return of grab(); the frame is published when
+publish() of the second eye has returned. Prints a table; a figure above its limit says so, and the
+exit code stays 0: on a busy machine it proves nothing.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
+os.environ.setdefault('ROS_DOMAIN_ID', str(os.getpid() % 100 + 1))
+
+from arena_robot.drivers.emulators.zed import EmulatedZed, make_folder  # noqa: E402
+from arena_robot.nodes.camera.node import CameraNode  # noqa: E402
+from arena_robot.nodes.spin import Spin  # noqa: E402
+from arena_robot.nodes.supervisor import overrides_file  # noqa: E402
+
+SERIAL, LIMIT_MS, SKIPPED = '20000001', 5.0, 10
+LISTENER = """
+import sys, rclpy
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import Image
+rclpy.init()
+node = Node('listener')
+for eye in ('left', 'right'):
+    node.create_subscription(Image, f'/left_camera/{eye}/color/rect/image', lambda m: None,
+                             qos_profile_sensor_data)
+rclpy.spin(node)
+"""
+
+
+class TimedPublisher:
+    """A publisher that notes when a message has gone."""
+
+    def __init__(self, publisher, gone):
+        self._publisher, self._gone = publisher, gone
+
+    def publish(self, message):
+        """Publish, then note the message's stamp and the time."""
+        self._publisher.publish(message)
+        stamp = message.header.stamp
+        self._gone[stamp.sec * 10**9 + stamp.nanosec] = time.monotonic_ns()
+
+    def get_subscription_count(self):
+        """Return how many listen."""
+        return self._publisher.get_subscription_count()
+
+
+def measure(frames, fps, **params):
+    """Return (ms from hand-over to publication) of each frame."""
+    import pyzed.sl as sl
+    path = overrides_file({'left_camera': {
+        'backend': 'zed', 'serial_number': SERIAL, 'pub_frame_rate': float(fps), 'zed.fps': fps,
+        **params}})
+    handed, gone = {}, {}
+    plain = sl.Camera.grab
+
+    def grab(camera, runtime):
+        code = plain(camera, runtime)
+        handed[camera] = time.monotonic_ns()
+        return code
+
+    sl.Camera.grab = grab
+    args = ['bench', '--ros-args', '--params-file', str(path), '--log-level', 'error']
+    with Spin(args) as spin:
+        node = CameraNode('left_camera', context=spin.context)
+        spin.add(node, threads=2)
+        until(lambda: node.active)
+        part, taken = node.part, {}
+        take = part._take
+
+        def noted(found, ended):
+            at = handed[part._source._camera]
+            take(found, ended)
+            taken[part._frame.left.stamp_ns] = at
+
+        part._take = noted
+        last = node.eyes['right']
+        node.eyes['right'] = type(last)(last.frame_id, TimedPublisher(last.image, gone),
+                                        last.info, last.compressed, last.geometry)
+        until(lambda: last.image.get_subscription_count() > 0)
+        until(lambda: len(gone) >= frames + SKIPPED)
+    sl.Camera.grab = plain
+    path.unlink()
+    both = [stamp for stamp in sorted(gone) if stamp in taken]
+    return [(gone[stamp] - taken[stamp]) / 1e6 for stamp in both[SKIPPED:]]
+
+
+def until(condition, timeout_s=120.0):
+    """Wait."""
+    end_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > end_s:
+            raise SystemExit('bench_camera: nothing came')
+        time.sleep(0.01)
+
+
+def main():
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[1])
+    parser.add_argument('--frames', type=int, default=150)
+    parser.add_argument('--fps', type=int, default=15)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        make_folder(Path(name), {SERIAL: EmulatedZed()})
+        sys.path.insert(0, name)
+        listener = subprocess.Popen([sys.executable, '-c', LISTENER], cwd=ROOT)
+        try:
+            print('zed at 1280 x 720, both eyes, from the SDK to publish() returned, ms:')
+            for label, params in (('1280 x 720', {}),
+                                  ('512 x 288', {'width': 512, 'height': 288})):
+                spent = measure(args.frames, args.fps, **params)
+                p50, p99 = np.percentile(spent, (50, 99))
+                note = '' if p99 <= LIMIT_MS else f'   above the limit of {LIMIT_MS:g}'
+                print(f'  published {label:<11} p50 {p50:6.2f}   p99 {p99:6.2f}   '
+                      f'max {max(spent):6.2f}{note}')
+        finally:
+            listener.kill()
+            listener.wait()
+
+
+if __name__ == '__main__':
+    main()

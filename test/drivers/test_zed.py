@@ -1,0 +1,251 @@
+"""The ZED driver on the stand-in for the SDK: the contract, the picture, and what can go wrong."""
+
+import importlib
+import json
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.errors import ConfigError, DriverError, NotConnected, StaleData
+from arena_robot.drivers import grabbing
+from arena_robot.drivers.conformance.pytest_suite import CameraConformance
+from arena_robot.drivers.conformance.rig import CameraRig
+from arena_robot.drivers.emulators.zed import EmulatedZed, make_folder, picture, plug_in
+from arena_robot.drivers.sim.zed_models import camera_info
+from arena_robot.drivers.zed import camera as zed_camera
+from arena_robot.drivers.zed.camera import ZedCamera
+
+LEFT, WRIST = '20000001', '10000003'
+PLUGGED = {LEFT: EmulatedZed('left'), WRIST: EmulatedZed('wrist')}
+BUSY_S = 30.0
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    """Return the stand-in's folder, which is first on the path."""
+    made = tmp_path_factory.mktemp('zed')
+    make_folder(made, PLUGGED)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(made))
+        yield made
+    forget()
+
+
+@pytest.fixture(autouse=True)
+def plugged(folder, monkeypatch):
+    """Every test begins with both cameras; a lost one is looked for more often."""
+    plug_in(folder, PLUGGED)
+    monkeypatch.setattr(grabbing, 'AGAIN_S', 0.05)
+    monkeypatch.setattr(zed_camera, 'LOST_S', 0.15)
+
+
+def forget():
+    for name in [name for name in sys.modules if name.split('.')[0] == 'pyzed']:
+        del sys.modules[name]
+
+
+def zed(serial=LEFT, **options):
+    return ZedCamera(serial, **{'resolution': 'VGA', 'fps': 30, **options})
+
+
+def refusal(camera, kind=NotConnected):
+    """Return what open() says."""
+    with pytest.raises(kind) as caught:
+        camera.open()
+    return str(caught.value)
+
+
+def until_says(camera, text):
+    """Read until it says why there is nothing new."""
+    end_s = time.monotonic() + BUSY_S
+    said = ''
+    while time.monotonic() < end_s:
+        try:
+            camera.frame(0.2)
+        except StaleData as error:
+            said = str(error)
+            if text in said:
+                return
+        time.sleep(0.01)
+    raise AssertionError(said)
+
+
+class TestZed(CameraConformance):
+    @pytest.fixture
+    def rig(self, folder):
+        return CameraRig(zed(fps=100), SystemClock(), silence=lambda: plug_in(folder, {}),
+                         mend=lambda: plug_in(folder, PLUGGED), max_age_s=1.0, rate_hz=4.0,
+                         harmless=True, own_rate=True)
+
+
+def test_both_eyes_are_rectified_rgb_with_the_calibration_of_the_camera():
+    with zed(resolution='HD720', fps=15) as camera:
+        frame, info = camera.wait_frame(BUSY_S), camera.info()
+    for eye, image in (('left', frame.left), ('right', frame.right)):
+        shown = picture(PLUGGED[LEFT], eye, (1280, 720))[8:, :, 2::-1]     # BGRA; a mark above
+        np.testing.assert_array_equal(image.pixels[8:], shown)
+        assert not np.shares_memory(image.pixels, shown)
+    wanted = camera_info('left', 1280, 720)
+    np.testing.assert_allclose(info['right'].k, wanted['right'].k)
+    assert info['right'].baseline_m == pytest.approx(0.120)     # metres: the SDK's default is mm
+    assert info['left'].extras['serial'] == LEFT
+    assert info['left'].extras['model'] == 'ZED2'
+
+
+def test_a_frame_that_is_kept_is_not_overwritten_by_the_next():
+    with zed() as camera:
+        kept = camera.wait_frame(BUSY_S)
+        before = kept.left.pixels.copy()
+        camera.wait_frame(BUSY_S)
+        assert (camera.wait_frame(BUSY_S).left.pixels != before).any()
+        np.testing.assert_array_equal(kept.left.pixels, before)
+
+
+def test_frames_that_came_too_fast_are_counted():
+    sl = importlib.import_module('pyzed.sl')
+    with zed(fps=100) as camera:
+        device = camera._source._camera
+        device._start_ns -= 10 ** 9         # a second in which nobody grabbed
+        until = time.monotonic() + BUSY_S
+        while camera.wait_frame(BUSY_S).dropped < 90:
+            assert time.monotonic() < until
+    assert sl.Camera.get_sdk_version() == '5.1.0'
+
+
+def test_picture_settings_are_set_or_set_back_to_automatic():
+    sl = importlib.import_module('pyzed.sl')
+    with zed(exposure=30, gain=40, white_balance=4600) as camera:
+        read = camera._source._camera.get_camera_settings
+        found = [read(one)[1] for one in sl.VIDEO_SETTINGS]
+        assert found == [40, 30, 0, 4600, 0]
+    with zed() as camera:       # another program's settings would stay in the camera
+        read = camera._source._camera.get_camera_settings
+        assert read(sl.VIDEO_SETTINGS.AEC_AGC)[1] == 1
+        assert read(sl.VIDEO_SETTINGS.WHITEBALANCE_AUTO)[1] == 1
+
+
+@pytest.mark.parametrize(('options', 'said'), [
+    ({'resolution': 'HD270'}, "no resolution 'HD270'. Did you mean 'HD720'"),
+    ({'resolution': 'HD1080', 'fps': 60}, r'HD1080 has \(15, 30\) frames a second, found fps 60'),
+    ({'exposure': 101, 'gain': 3}, 'exposure 101: a ZED has 0 to 100, or -1'),
+    ({'exposure': 30}, 'exposure and gain are automatic together'),
+    ({'white_balance': 4650}, 'steps of 100'),
+])
+def test_settings_that_no_zed_has_are_refused(options, said):
+    with pytest.raises(ConfigError, match=said):
+        zed(**options).open()
+
+
+def test_a_recording_is_played_in_a_loop(tmp_path):
+    path = tmp_path / 'day.svo2'
+    path.write_text(json.dumps({'serial_number': 7, 'frames': 3}))
+    with zed('', svo=str(path), fps=100) as camera:
+        stamps = [camera.wait_frame(BUSY_S).left.stamp_ns for _ in range(7)]
+        assert camera.serial == '7'
+    assert np.all(np.diff(stamps) > 0)
+    assert 'there is no file' in refusal(zed('', svo=str(tmp_path / 'none.svo')))
+    assert f'serial number 7, asked for was {LEFT}' in refusal(zed(svo=str(path)))
+    path.write_text('no recording')
+    assert 'INVALID_SVO_FILE' in refusal(zed('', svo=str(path)))
+
+
+def test_a_wrong_serial_number_names_those_that_are_there():
+    said = refusal(zed('20000009'))
+    assert f'no ZED with serial number 20000009 is plugged in; found: {WRIST}, {LEFT}' in said
+    assert "'SN1' is no ZED's" in refusal(zed('SN1'))
+
+
+def test_without_a_serial_number_the_only_camera_is_taken(folder):
+    assert f'ZEDs found: {WRIST}, {LEFT}; set serial_number' in refusal(zed(''))
+    plug_in(folder, {WRIST: EmulatedZed('wrist')})
+    with zed('') as camera:
+        assert camera.serial == WRIST
+    plug_in(folder, {})
+    assert 'no ZED is plugged in' in refusal(zed(''))
+
+
+def test_a_camera_is_open_once(folder):
+    with zed() as first:
+        assert 'two cameras of the station file have this serial number' in refusal(zed())
+        first.wait_frame(BUSY_S)            # the first is not disturbed by it
+    with importlib.import_module('pyzed.sl').Cameras(folder).holding(LEFT):
+        assert 'already open in another program (ZED_Explorer' in refusal(zed())
+    with zed() as camera:
+        camera.wait_frame(BUSY_S)
+
+
+@pytest.mark.parametrize(('fault', 'said'), [
+    ('LOW_USB_BANDWIDTH', 'USB 3 controller of its own'),
+    ('NO_GPU_COMPATIBLE', 'backend: uvc'),
+    ('CANNOT_START_CAMERA_STREAM', 'another program may use the camera'),
+    ('CALIBRATION_FILE_NOT_AVAILABLE', 'download'),
+])
+def test_an_error_of_the_sdk_says_what_to_do(folder, fault, said):
+    plug_in(folder, {LEFT: EmulatedZed('left', fault=fault)})
+    message = refusal(zed())
+    assert said in message
+    assert fault in message
+    plug_in(folder, PLUGGED)
+    with zed() as camera:                   # nothing was left open
+        camera.wait_frame(BUSY_S)
+
+
+def test_a_warning_is_no_error_and_a_damaged_frame_no_picture(folder):
+    plug_in(folder, {LEFT: EmulatedZed('left', fault='POTENTIAL_CALIBRATION_ISSUE')})
+    with zed() as camera:
+        camera.wait_frame(BUSY_S)
+        plug_in(folder, {LEFT: EmulatedZed('left', fault='CORRUPTED_FRAME')})
+        until_says(camera, 'CORRUPTED_FRAME')
+        plug_in(folder, PLUGGED)
+        camera.wait_frame(BUSY_S)
+
+
+def test_a_cable_is_pulled_and_plugged_in_again(folder):
+    with zed() as camera:
+        before = camera.wait_frame(BUSY_S)
+        plug_in(folder, {WRIST: EmulatedZed('wrist')})
+        until_says(camera, f'no ZED with serial number {LEFT} is plugged in; found: {WRIST}')
+        plug_in(folder, PLUGGED)
+        after = camera.wait_frame(BUSY_S)
+        assert after.sequence > before.sequence
+        assert after.left.stamp_ns > before.left.stamp_ns
+
+
+def test_another_camera_on_the_cable_is_not_taken_for_the_first(folder):
+    plug_in(folder, {LEFT: EmulatedZed('left')})
+    with zed('') as camera:
+        plug_in(folder, {WRIST: EmulatedZed('wrist')})
+        until_says(camera, f'another camera ({WRIST}) is plugged in now')
+        assert camera.serial == LEFT
+        plug_in(folder, {LEFT: EmulatedZed('left')})
+        camera.wait_frame(BUSY_S)
+
+
+@pytest.mark.parametrize(('files', 'said'), [
+    ({'pyzed.py': ''}, "not Stereolabs' pyzed: `pip install pyzed` installs another author"),
+    ({'pyzed/__init__.py': '', 'pyzed/sl.py': 'raise ImportError("libsl_zed.so: cannot open")'},
+     'libsl_zed.so: cannot open'),
+    ({'pyzed/__init__.py': '', 'pyzed/sl.py': 'class Camera:\n    @staticmethod\n'
+      '    def get_sdk_version():\n        return "3.8.2"'}, 'SDK is 3.8.2, needed is 4.0'),
+], ids=['impostor', 'no library', 'old'])
+def test_what_is_not_the_sdk_is_named(tmp_path, monkeypatch, files, said):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    forget()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    message = refusal(zed())
+    forget()
+    assert said in message
+    assert 'get_python_api.py' in message
+
+
+def test_a_missing_sdk_is_named(monkeypatch):
+    forget()
+    monkeypatch.setattr(sys, 'path', [one for one in sys.path if 'zed' not in one])
+    message = refusal(zed(), DriverError)
+    assert 'there is no pyzed' in message
+    assert 'never pip install pyzed' in message
