@@ -2,9 +2,10 @@
 How often what is stated at 95 % holds, on simulated data sets whose truth is known.
 
 Prints a row of docs/ranking.md's table per kind of data, number of policies and of sessions: the
-coverage of the score's interval, the share of policies with an interval, the coverage of all rank
-ranges at once, and how often p_better of 0.90 to 0.95 was right. Takes minutes; --repeats 20 is
-quicker and coarser.
+coverage of the score's interval with its standard error, the share of policies with an interval,
+the coverage of all rank ranges at once, and how often p_better of 0.90 to 0.95 was right. Then it
+says which coverages are below 0.93 or above 0.97 by more than two standard errors, and fails if
+one is below. Takes 10 minutes; --scale 0.1 is quicker and coarser.
 """
 
 import argparse
@@ -20,37 +21,58 @@ from ranking_worlds import scored_tally, tally  # noqa: E402
 
 KINDS = (('bt', 'bt', 1), ('davidson', 'davidson', 1), ('tasks', 'davidson', 1),
          ('evaluators', 'davidson', 20))
+REPEATS = {3: 400, 7: 200, 20: 80}
+SCORED_REPEATS = {3: 50, 7: 30, 20: 12}
+LEAST, MOST = 0.93, 0.97
+FEW = 20
 
 
-def main(repeats):
-    """Print the table."""
+def main(scale):
+    """Print the table; return 1 if a coverage is outside."""
     print('| data | policies | sessions | interval | stated | all ranks | p .90-.95 right |')
     print('|---|---|---|---|---|---|---|')
+    low, high = [], []
     for kind, method, people in KINDS:
-        for policies in (3, 7, 20):
+        for policies, repeats in REPEATS.items():
             for sessions in (20, 50, 200, 600):
-                tell(kind, policies, sessions,
-                     tally(kind, policies, sessions, repeats, method, evaluators=people))
+                found = tally(kind, policies, sessions, times(repeats, scale), method,
+                              evaluators=people)
+                tell(f'{kind} | {policies} | {sessions}', found, low, high)
     for method in ('bt', 'task_partial'):
-        for policies in (3, 7):
-            for sessions in (20, 50, 150):
-                tell(f'scores, `{method}`', policies, sessions,
-                     scored_tally(policies, sessions, repeats, method))
+        for policies, repeats in SCORED_REPEATS.items():
+            for sessions in (50, 200, 600):
+                found = scored_tally(policies, sessions, times(repeats, scale), method)
+                tell(f'scores, `{method}` | {policies} | {sessions}', found, low, high)
+    print('below 0.93 by two standard errors: ' + ('; '.join(low) or 'none'))
+    print('above 0.97 by two standard errors: ' + ('; '.join(high) or 'none'))
+    return 1 if low else 0
 
 
-def tell(kind, policies, sessions, found):
-    """Print a row."""
-    cells = [share(found.held, found.stated), share(found.stated, found.policies),
-             share(found.joint_held, found.sets), share(found.confident_right, found.confident)]
-    print(f'| {kind} | {policies} | {sessions} | ' + ' | '.join(cells) + ' |', flush=True)
+def times(repeats, scale):
+    """Return a number of data sets."""
+    return max(2, round(repeats * scale))
+
+
+def tell(name, found, low, high):
+    """Print a row; note its name where the coverage is too low or too high."""
+    error = found.error()
+    shares = [share(found.stated, found.policies), share(found.joint_held, found.sets),
+              share(found.confident_right, found.confident)]
+    known = found.stated >= FEW
+    cover = found.held / found.stated if known else float('nan')
+    cells = [f'{cover:.3f} ± {error:.3f}' if known else '-', *shares]
+    print(f'| {name} | ' + ' | '.join(cells) + ' |', flush=True)
+    low += [name] if known and cover < LEAST - 2 * error else []
+    high += [name] if known and cover > MOST + 2 * error else []
 
 
 def share(part, whole):
     """Return a share as text; nothing where fewer than 20 cases are known."""
-    return f'{part / whole:.2f}' if whole >= 20 else '-'
+    return f'{part / whole:.2f}' if whole >= FEW else '-'
 
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--repeats', type=int, default=40, help='data sets per row (default 40)')
-    main(parser.parse_args().repeats)
+    parser.add_argument('--scale', type=float, default=1.0,
+                        help='data sets per row, as a multiple of the usual (default 1)')
+    sys.exit(main(parser.parse_args().scale))

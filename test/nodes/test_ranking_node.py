@@ -15,6 +15,7 @@ from rclpy.node import Node  # noqa: E402
 
 from arena_msgs.msg import Ranking  # noqa: E402
 from arena_msgs.srv import GetRanking, IngestEpisode  # noqa: E402
+from arena_robot.core.episode import Comparison, Preference  # noqa: E402
 from arena_robot.core.errors import ConfigError  # noqa: E402
 from arena_robot.nodes import qos  # noqa: E402
 from arena_robot.nodes.ranking.node import RankingNode  # noqa: E402
@@ -108,9 +109,14 @@ def test_standings_are_latched_and_renewed_when_results_arrive(make, results):
 
 
 def test_questions(make, results):
-    asker = make(results)
+    asker = make(results, '-p', 'cluster_by:=evaluator')
     asker.listen()
     asker.next()
+    verdicts = [Comparison(f's{k}', *('pq' if k % 2 else 'qp'), Preference('AB'[k % 3 == 0]),
+                           evaluator=f'e{k % people}') for people in (2, 8) for k in range(40)]
+    few, enough = (asker.node.message('bt', part) for part in (verdicts[:40], verdicts[40:]))
+    assert all(e.low != e.low for e in few.entries), 'two evaluators support no interval'
+    assert all(e.low == e.low for e in enough.entries)
     answer = asker.ask(GetRanking, 'get_ranking', method='davidson')
     assert answer.success
     assert answer.ranking.method == 'davidson'

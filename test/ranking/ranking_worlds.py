@@ -1,6 +1,6 @@
 """Simulated comparisons whose truth is known, and what was stated about them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -99,6 +99,7 @@ class Tally:
     confident_right: int = 0
     rank_width: float = 0.0
     joint_width: float = 0.0
+    by_set: list = field(default_factory=list)
 
     def add(self, found, truth, anchor):
         """Add the standings of one data set; ``truth`` (n,) are the true scores."""
@@ -107,6 +108,9 @@ class Tally:
         stated = ~found.too_few
         self.held += int(((found.low <= truth) & (truth <= found.high))[stated].sum())
         self.stated += int(stated.sum())
+        if stated.any():
+            inside = (found.low <= truth) & (truth <= found.high)
+            self.by_set.append((int(inside[stated].sum()), int(stated.sum())))
         self.policies += len(anchor)
         self.one_sided += int((np.isinf(found.low) | np.isinf(found.high)).sum())
         ranks = competition_ranks(truth)
@@ -124,6 +128,14 @@ class Tally:
         right = truth[:, None] > truth
         self.confident += int(sure.sum())
         self.confident_right += int((sure & right).sum())
+
+    def error(self):
+        """Return the standard error of the coverage, over data sets."""
+        held, stated = np.array(self.by_set, float).reshape(-1, 2).T
+        if len(held) < 2:
+            return float('nan')
+        apart = held - held.sum() / stated.sum() * stated
+        return float(np.sqrt((apart ** 2).sum()) / stated.sum())
 
     def line(self):
         """Return the shares as text."""

@@ -106,7 +106,8 @@ class RankingNode(Listening):
     def message(self, method: str, verdicts: list[Comparison]) -> Ranking:
         """Return the standings of ``verdicts``; RankingError when they give none."""
         found, others = rank_comparable(
-            Comparisons.from_words(verdicts), method, intervals=self.params.intervals)
+            Comparisons.from_words(verdicts), method, intervals=self.params.intervals,
+            cluster=self.params.cluster_by)
         warnings = list(found.diagnostics.warnings)
         if others:
             warnings.append(f"left out, not comparable with the others: {', '.join(others)}")

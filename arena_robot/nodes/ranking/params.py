@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from arena_robot.nodes.parameters import Parameters, param
+from arena_robot.ranking.interval_kind import CHOICES
 from arena_robot.ranking.methods import RECOMMENDED
 
 
@@ -15,6 +16,8 @@ class RankingParams(Parameters):
     method: str = param(RECOMMENDED, 'default method, by name or module:name')
     intervals: int = param(
         200, 'bootstrap replicates behind the intervals; 0: none', 0, 10_000)
+    cluster_by: str = param(
+        'auto', 'what counts as one observation in the intervals', choices=CHOICES)
     period: float = param(1.0, 'period of checks of the source', 0.05, 3600.0, unit='s')
     debounce: float = param(
         0.5, 'time without changes before standings are computed', 0.0, 60.0, unit='s')
