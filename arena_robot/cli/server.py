@@ -90,7 +90,7 @@ def _tell_token(token: str | None, path: Path | None) -> None:
 
 
 def _site(server: 'ArenaServer') -> 'contextlib.AbstractContextManager[SiteServer | None]':
-    from arena_robot.web.site.serve import SiteServer
     if server.config.site_port < 0:
         return contextlib.nullcontext()
+    from arena_robot.web.site.serve import SiteServer
     return SiteServer(server, server.config.host, server.config.site_port)

@@ -1,4 +1,4 @@
-"""kill -9 of session node, recorder or evaluator's page, at every state of a session."""
+"""kill -9 of the session node, and of recorder and page together, at every state of a session."""
 
 import json
 import socket
@@ -25,7 +25,6 @@ AT_REST = 0.05
 class SessionNode:
     """The session node as the victim; the evaluator's desk finds the new one."""
 
-    told = 'interrupted'
     kept_steps = 25
 
     def __init__(self, rig, reports):
@@ -40,7 +39,10 @@ class SessionNode:
     def start(self, slot):
         self.desk.start(slot)
 
-    def die(self):
+    def told_of(self, slot):
+        return 'interrupted'
+
+    def die(self, slot=None):
         self.rig.kill()
         self.rig.again()
         self.desk._token = ''
@@ -49,7 +51,7 @@ class SessionNode:
         self.desk = self.rig.desk()
         self.desk.open()
 
-    def come_back(self):
+    def come_back(self, slot=None):
         until(self.desk, lambda s: 'interrupted' in s.notice, 'nobody is told', 40.0)
         self.desk.take('tester')
         return self.desk.state()
@@ -80,46 +82,17 @@ class RecorderReports:
             assert self._new.wait_for(settled, timeout_s), self._reports
 
 
-class Recorder:
-    """The recorder as the victim; a rollout that nobody records ends."""
+class RecorderAndPage:
+    """
+    The recorder and the page as victims, together; in rollout A the recorder, in B the page.
 
-    told = 'recorder_node'
+    The evaluator's commands go through the page's own interface.
+    """
+
     kept_steps = 10
 
     def __init__(self, rig, reports):
-        self.rig, self.reports, self.began_ns = rig, reports, 0
-        self.desk = rig.desk()
-        self.desk.open()
-        self.desk.take('tester')
-
-    def close(self):
-        self.desk.close()
-
-    def die(self):
-        self.rig.kill('recorder_node')
-
-    def come_back(self):
-        if self.desk.state().state.running:
-            until(self.desk, lambda s: not s.state.running, 'the rollout goes on')
-        before = self.desk.state()
-        self.began_ns = time.time_ns()
-        self.rig.again('recorder_node')
-        return before
-
-    def start(self, slot):
-        """Start a rollout once the recorder has found its many topics."""
-        self.reports.wait_settled(self.began_ns)
-        self.desk.start(slot)
-
-
-class ConsolePage:
-    """The evaluator's page as the victim; its commands go through the page's own interface."""
-
-    told = 'nobody watched'
-    kept_steps = 25
-
-    def __init__(self, rig, reports):
-        self.rig = rig
+        self.rig, self.reports, self.recorder_ns = rig, reports, 0
         with socket.create_server(('127.0.0.1', 0)) as free:
             self.port = free.getsockname()[1]
         rig.commands['console'] = ('-m', 'arena_robot.cli.main', 'console', '--port',
@@ -127,18 +100,32 @@ class ConsolePage:
         self.watcher = rig.desk()
         self.watcher.open()
         self.desk = self
-        self.come_back()
+        self.open_page()
 
     def close(self):
         self.web.close()
         self.watcher.close()
 
-    def die(self):
-        self.rig.kill('console')
-        if self.watcher.state().state.running:
-            until(self.watcher, lambda s: not s.state.running, 'the arm moves on unwatched')
+    def told_of(self, slot):
+        return 'recorder_node' if slot is Slot.A else 'nobody watched'
 
-    def come_back(self):
+    def die(self, slot=None):
+        if slot is not Slot.B:
+            self.rig.kill('recorder_node')
+        if slot is not Slot.A:
+            self.rig.kill('console')
+        if self.watcher.state().state.running:
+            until(self.watcher, lambda s: not s.state.running, 'the arm moves on alone')
+
+    def come_back(self, slot=None):
+        if slot is not Slot.B:
+            self.recorder_ns = time.time_ns()
+            self.rig.again('recorder_node')
+        if slot is not Slot.A:
+            self.open_page()
+        return self.state()
+
+    def open_page(self):
         self.rig.again('console')
         self.web = httpx.Client(base_url=f'http://127.0.0.1:{self.port}/api/', timeout=60.0)
         end_s = time.monotonic() + 60.0
@@ -150,7 +137,6 @@ class ConsolePage:
                 assert time.monotonic() < end_s, 'the page does not come back'
                 time.sleep(0.2)
         self.take('tester')
-        return self.state()
 
     def _post(self, what, **words):
         answer = self.web.post(what, json=words)
@@ -186,6 +172,8 @@ class ConsolePage:
         self._post('open', evaluator=evaluator, instruction=instruction)
 
     def start(self, slot):
+        """Start a rollout once the recorder has found its many topics."""
+        self.reports.wait_settled(self.recorder_ns)
         self._post('start', slot=slot.value)
 
     def draft(self, words):
@@ -204,7 +192,7 @@ class ConsolePage:
         self._post('submit')
 
 
-@pytest.mark.parametrize('victim', [SessionNode, Recorder, ConsolePage])
+@pytest.mark.parametrize('victim', [SessionNode, RecorderAndPage])
 def test_killed_at_every_state(victim, processes, tmp_path, observer):
     reports = RecorderReports(observer)
     # Ended in order, so that no video is being made any more when the folder goes.
@@ -252,14 +240,14 @@ def through_a_rollout(rig, victim, arm, slot):
     victim.start(slot)
     until(victim.desk, lambda s: (r := victim.desk.running()) and r.steps > 25, 'no steps')
     died_ns = time.time_ns()
-    victim.die()
-    state = victim.come_back()
+    victim.die(slot)
+    state = victim.come_back(slot)
     assert state.state is (State.SCORING_A if slot is Slot.A else State.SCORING_B)
     assert max(abs(arm.wait_state(10.0).dq)) < AT_REST
     one = state.slots[0 if slot is Slot.A else 1]
     assert one.end == 'interrupted'
     assert one.steps > 1
-    assert victim.told in state.notice + one.detail
+    assert victim.told_of(slot) in state.notice + one.detail
     check_recording(rig, slot, victim, died_ns)
 
 
@@ -271,7 +259,7 @@ def to_the_end(rig, victim, promise):
     assert killed(victim, State.REVIEW).verdict.explanation == 'A was faster than B'
     victim.desk.submit()
     victim.die()
-    if isinstance(victim, Recorder):
+    if isinstance(victim, RecorderAndPage):
         rig.again('recorder_node')
     # It is sent once the videos are made; the next session may begin.
     with rig.desk() as desk:
