@@ -52,6 +52,14 @@ class Blobs:
         except FileNotFoundError as error:
             raise DataError(f'there is no file {key} in the store') from error
 
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder of the store; none when there is no such folder."""
+        try:
+            return sorted(one.rstrip('/').rsplit('/', 1)[-1]
+                          for one in self._fs.ls(self._path(folder), detail=False))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
     def local_path(self, key: str) -> Path | None:
         """Return the file's path when the store is a folder of this machine."""
         return Path(self._path(key)) if self._local else None

@@ -26,7 +26,8 @@ from arena_robot.records.session_file import (
     write_session,
 )
 from arena_robot.server.blobs import Blobs
-from arena_robot.server.store.browse import MOST, Browse, Evaluation, Filter, StoredRollout
+from arena_robot.server.store.browse import MOST, Browse, Evaluation, StoredRollout
+from arena_robot.server.store.filters import Filter
 from arena_robot.server.uploads import Uploads
 
 # What an imported table may bring as an id, so that no folder is outside of the output.

@@ -100,6 +100,22 @@ def test_deriving_again_gives_the_same(derived):
     assert not list(folder.glob('.*'))
 
 
+def test_the_simulators_progress_is_in_the_arrays(derived, message_folders, tmp_path):
+    with np.load(derived[0] / 'steps.npz') as arrays:
+        assert not [name for name in arrays.files if name.startswith('progress/')]
+    sample = SampleEpisode(steps=8, width=32, height=18, potential=True)
+    SampleMaker(sample, message_folders).write(tmp_path / 'A')
+    derive(tmp_path / 'A', videos=False)
+    with np.load(tmp_path / 'A' / 'steps.npz') as arrays:
+        stamps, values = arrays['progress/stamp_ns'], arrays['progress/value']
+        assert abs(stamps[0] - arrays['stamp_ns'][0]) < TICK_NS
+    assert len(stamps) == len(values) > 4
+    assert (np.diff(stamps) > 0).all()
+    assert values.min() >= 0.0
+    assert values.max() <= 1.0
+    assert values.argmax() > 0
+
+
 def test_without_an_arm_the_rows_say_so(pristine):
     with BagReader(pristine) as bag:
         bag.topics.pop('/arm_node/arm_state')

@@ -5,7 +5,9 @@ from conducted_station import Station, go
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import Conflict, DataError, NotRevealed, ServerUnavailable
+from arena_robot.records.episode_files import episode_files
 from arena_robot.records.journal_file import read_journal
+from arena_robot.records.scene_match import SCENE_MATCH_FILE, SceneMatch, parse_scene_match
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.submission import TRIES
 
@@ -34,6 +36,34 @@ def test_the_verdict_goes_before_the_files(tmp_path):
     conductor.deliver()
     assert conductor.record.state is State.DONE
     assert station.arena.calls.count('feedback') == 1
+
+
+def test_the_scene_match_is_sent_with_b(tmp_path):
+    station = Station(tmp_path)
+    conductor = go(station.conductor, State.SUBMITTING)
+    session_id, match = conductor.record.session_id, conductor.record.match
+    homes = {slot: tmp_path / 'sessions' / session_id / slot for slot in 'AB'}
+    sent = {}
+    real = station.arena.arena.upload
+
+    def upload(session_id, episode, folder):
+        sent[episode.slot.value] = [path.name for path in episode_files(folder)]
+        real(session_id, episode, folder)
+    station.arena.arena.upload = upload
+    conductor.deliver()
+    assert conductor.record.state is State.DONE
+    assert (SCENE_MATCH_FILE in sent['A'], SCENE_MATCH_FILE in sent['B']) == (False, True)
+    found = parse_scene_match((homes['B'] / SCENE_MATCH_FILE).read_bytes(), 'B')
+    assert found == SceneMatch(match, conductor.record.matches)
+
+
+@pytest.mark.parametrize('text', [
+    b'', b'[]', b'{"version": 1}', b'{"version": 2, "match": 0.5}', b'{"version": 1, "match": 7}',
+    b'{"version": 1, "match": "0.5"}', b'{"version": 1, "match": NaN}', b'[' * 100000,
+    b'{"version": 1, "match": 0.5, "views": {"left": -1}}', b'\xff'])
+def test_a_broken_scene_match_is_refused(text):
+    with pytest.raises(DataError, match='no scene match'):
+        parse_scene_match(text, 'B')
 
 
 def test_the_verdicts_of_all_sessions_go_before_the_files_of_any(tmp_path):

@@ -9,6 +9,7 @@ import zipfile
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from PIL import Image
 from test_site import NASTY, Place, finished
 from test_site_results import film
@@ -19,9 +20,12 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import Verdict
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import RECOMMENDED, rank_comparable
+from arena_robot.records.audit_file import EpisodeAudit, write_audit
 from arena_robot.records.roboarena import RoboArenaSession
+from arena_robot.records.scene_match import SceneMatch, write_scene_match
 from arena_robot.reports.ranking_plots import plot_standings
 from arena_robot.server.store.evaluations import insert_evaluations
+from arena_robot.server.store.schema import files
 from arena_robot.web.site.history import History, chosen_days, curves
 from arena_robot.web.site.method_changes import FILE, MethodChanges
 from arena_robot.web.site.recorded import arrays_of, rollout_of
@@ -29,12 +33,12 @@ from arena_robot.web.site.recorded import arrays_of, rollout_of
 MATHS = 'cost $x_{y$'
 
 
-def steps(count=60, speed=0.5):
+def steps(count=60, speed=0.5, **more):
     moving = np.arange(count) < count // 2
     data = io.BytesIO()
     np.savez_compressed(data, stamp_ns=np.arange(count) * 10**9 // 15,
                         gripper_position=np.linspace(0, 1, count),
-                        joint_velocity=np.outer(moving * speed, np.ones(7)))
+                        joint_velocity=np.outer(moving * speed, np.ones(7)), **more)
     return data.getvalue()
 
 
@@ -56,6 +60,20 @@ def place(tmp_path_factory):
         home = blobs.local_path(f'{made.sessions[0]}/{slot}/left.mp4')
         home.write_bytes(film(folder / f'{slot}.mp4', count))
         home.with_name('steps.npz').write_bytes(steps(count))
+        if slot == 'B':
+            write_scene_match(home.parent, SceneMatch(0.82, {'left_left': 0.82, 'wrist_left': 1}))
+    for number, judge in ((1, 'fine'), (2, 'sent')):
+        home = blobs.local_path(f'{made.sessions[number]}/A/steps.npz')
+        home.write_bytes(steps(30, **{
+            'progress/stamp_ns': np.arange(20) * 10**8, 'progress/value': np.linspace(0, .7, 20)}
+            if number == 1 else {}))
+        write_audit(home.parent, EpisodeAudit(
+            'x', judge, 'm', 'ok', 'paper', 0.1, 1e-8, times_s=(0.0, 1.0, 2.5),
+            phi=(0.0, 0.4, 2.0), calibrated=number == 1))
+    with made.server.database.write() as connection:
+        connection.execute(sa.insert(files).values(
+            session_id=made.sessions[2], slot='A', path='audit/sent.json', size=1, sha256='0' * 64,
+            received=1, complete=True, updated_ns=0))
     yield made
     made.close()
 
@@ -148,11 +166,33 @@ def test_a_session_shows_what_was_recorded(place):
     for words in ('Gripper', 'Fastest joint', 'Scene match', 'Stood still', 'task done',
                   'Run again never', 'SHA-256', 'A was preferred'):
         assert words in page, words
+    assert 'No curve of the progress' in page
+    assert 'station found it 82 % like the start photograph (left left 82 %, wrist' in page
+    assert told['station_match']['match'] == 0.82
+    assert 'station sent no measurement' in place.get(f'/evaluations/{place.sessions[1]}').text
     ET.fromstring(place.get(f'/plots/evaluations/{session_id}.svg').text)
     place.get(f'/plots/evaluations/{place.sessions[5]}.svg', 404)
     bare = words_of(place.get('/evaluations/import-1').text)
     assert 'Run again' not in bare
     assert 'nobody committed' in bare
+
+
+def test_progress_by_simulator_and_judge_is_drawn_over_the_gripper(place):
+    session_id = place.sessions[1]
+    told = place.get(f'/api/evaluations/{session_id}/curves').json()['rollouts']
+    assert told['A']['progress'][-1] == [1.9, 0.7]
+    assert told['A']['judges'] == {'fine': [[0.0, 0.0], [1.0, 0.4], [2.5, 1.0]]}
+    assert told['B']['judges'] == {}
+    page = words_of(place.get(f'/evaluations/{session_id}').text)
+    places = [page.index(words) for words in (
+        'Progress, by the simulator', 'Progress, by the judge fine', 'Gripper', 'Fastest joint')]
+    assert places == sorted(places)
+    assert 'No curve' not in page
+    # A station does not judge its own session: what it uploaded as an audit is not shown.
+    other = words_of(place.get(f'/evaluations/{place.sessions[2]}').text)
+    assert 'by the judge' not in other
+    assert 'No curve of the progress' in other
+    assert 'No curves: no' in words_of(place.get(f'/evaluations/{place.sessions[5]}').text)
 
 
 @pytest.mark.parametrize('content', [b'', b'PK', b'PK\x05\x06' + bytes(18), 'bomb', 'lengths'])

@@ -12,10 +12,9 @@ from arena_robot.recording.bag.base import Decoder, Topic
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.frames import pixels_of
+from arena_robot.recording.episode.potential import read_potential
 from arena_robot.recording.episode.tracks import EpisodeTracks, Stamps, load_tracks, nearest
 
-POTENTIAL = '/potential'
-_FLOAT = 'std_msgs/msg/Float64'
 _AFTER_NS = 500_000_000
 
 
@@ -70,10 +69,8 @@ def _frames(bag: BagReader, decoder: Decoder, topic: Topic, rows: Stamps) -> lis
 
 
 def _potential(bag: BagReader, decoder: Decoder, grid: Stamps) -> Floats | None:
-    topics = [t.name for t in bag.of_type(_FLOAT) if t.name.endswith(POTENTIAL)]
-    rows = [(message.log_ns, float(value.data))
-            for message, value in bag.decoded(decoder, topics[:1])] if topics else []
-    if not rows:
+    found = read_potential(bag, decoder)
+    if found is None:
         return None
-    times, values = np.array([r[0] for r in rows], np.float64), np.array([r[1] for r in rows])
-    return np.asarray(np.interp(grid.astype(np.float64), times, values), np.float64)
+    return np.asarray(np.interp(grid.astype(np.float64), found.stamps.astype(np.float64),
+                                found.values), np.float64)

@@ -18,6 +18,7 @@ from arena_robot.recording.bag.base import Decoder
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.frames import video_frames, write_video
+from arena_robot.recording.episode.potential import read_potential
 from arena_robot.recording.episode.summary import mean_rate, summarise
 from arena_robot.recording.episode.tracks import EpisodeTracks, Stamps, load_tracks, nearest
 from arena_robot.records.episode_file import EpisodeFile, write_episode
@@ -41,6 +42,7 @@ def derive(folder: Path, videos: bool = True, progress: Progress = nothing) -> E
     with BagReader(folder) as bag:
         tracks = load_tracks(bag, codec)
         summary = summarise(bag, tracks)
+        told = read_potential(bag, codec)
         views = dict(summary.views)
         frames: dict[str, Stamps] = {n: v.stamps for n, v in tracks.views.items()}
         if videos:
@@ -50,7 +52,9 @@ def derive(folder: Path, videos: bool = True, progress: Progress = nothing) -> E
             views[name] = replace(
                 views[name], file=video_name(name) if made else None, video_frames=len(stamps),
                 start_ns=int(stamps[0]) if len(stamps) else None)
-    write_arrays(folder / STEPS, step_arrays(tracks, frames))
+    progress_arrays = {} if told is None else {
+        'progress/stamp_ns': told.stamps, 'progress/value': told.values}
+    write_arrays(folder / STEPS, {**step_arrays(tracks, frames), **progress_arrays})
     summary = replace(summary, views=views)
     write_episode(folder, summary)
     return summary

@@ -18,10 +18,10 @@ from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
 from arena_robot.records.session_file import SessionSlot
 from arena_robot.server.base import PolicyState, SessionState, UnknownSession
 from arena_robot.server.store.database import Database
+from arena_robot.server.store.filters import Filter, older, origin, outcome
 from arena_robot.server.store.schema import accounts, episodes, files, policies, sessions
 from arena_robot.server.store.tallies import PairTally, TallyBy, tallies
 
-PAGE = 30
 MOST = 200
 MARKS = {
     'imported': 'from published tables; it did not pass the relay of this server',
@@ -31,23 +31,6 @@ MARKS = {
     'incomplete': 'it was never proven to have taken place; it does not count',
 }
 COUNTED_MARKS = ('', 'imported')
-OUTCOMES = ('A', 'B', 'TIE', 'invalid')
-ORIGINS = ('relayed', 'imported')
-
-
-@dataclass(frozen=True)
-class Filter:
-    """What to show; empty fields show everything. ``before`` is the last page's key."""
-
-    text: str = ''
-    institution: str = ''
-    policy: str = ''
-    against: str = ''
-    category: str = ''
-    outcome: str = ''
-    origin: str = ''
-    before: str = ''
-    limit: int = PAGE
 
 
 @dataclass(frozen=True)
@@ -172,6 +155,12 @@ class Browse:
                 found.setdefault(row.slot, []).append(row.path)
         return found
 
+    def sent(self, session_id: str, slot: str) -> set[str]:
+        """Return the paths of all files that the station sent for a slot."""
+        with self._database.read() as connection:
+            return set(connection.execute(sa.select(files.c.path).where(
+                files.c.session_id == session_id, files.c.slot == slot)).scalars())
+
     def cards(self) -> list[PolicyCard]:
         """Return every policy that was ever in the pool, by name."""
         query = _cards().where(policies.c.state.in_(
@@ -201,16 +190,16 @@ class Browse:
         if wanted.category:
             clauses.append(sessions.c.category == wanted.category)
         if wanted.outcome:
-            clauses.append(_outcome(wanted.outcome))
+            clauses.append(outcome(wanted.outcome))
         if wanted.origin:
-            clauses.append(_origin(wanted.origin))
+            clauses.append(origin(wanted.origin))
         for name in (wanted.policy, wanted.against):
             if name:
                 number = self._policy_id(name)
                 clauses.append(sa.or_(sessions.c.policy_a_id == number,
                                       sessions.c.policy_b_id == number))
         if wanted.before:
-            clauses.append(_older(wanted.before))
+            clauses.append(older(wanted.before))
         return clauses
 
     def _holds(self, text: str) -> sa.ColumnElement[bool]:
@@ -275,28 +264,6 @@ def _card(row: sa.RowMapping) -> PolicyCard:
     known = PolicyCard(**{str(name): value for name, value in row.items() if name != 'address'})
     return known if row['address'] else replace(
         known, owner=None, open_source=None, robot=None, action_space=None, imported=True)
-
-
-def _outcome(outcome: str) -> sa.ColumnElement[bool]:
-    if outcome not in OUTCOMES:
-        raise DataError(f"an outcome is one of {', '.join(OUTCOMES)}, found {outcome!r:.40}")
-    if outcome == 'invalid':
-        return sa.not_(sessions.c.valid)
-    return sa.and_(sessions.c.valid, sessions.c.preference == outcome)
-
-
-def _origin(origin: str) -> sa.ColumnElement[bool]:
-    if origin not in ORIGINS:
-        raise DataError(f"an origin is one of {', '.join(ORIGINS)}, found {origin!r:.40}")
-    return sessions.c.imported if origin == 'imported' else sa.not_(sessions.c.imported)
-
-
-def _older(key: str) -> sa.ColumnElement[bool]:
-    stamp, mark, session_id = key.partition('_')
-    if not mark or not stamp.lstrip('-').isdigit() or len(stamp) > 19:
-        raise DataError(f'{key!r:.60} is not the key of a page')
-    return sa.tuple_(sessions.c.created_ns, sessions.c.id) < sa.tuple_(
-        sa.literal(int(stamp), sa.BigInteger), sa.literal(session_id))
 
 
 def _distinct(connection: sa.Connection, column: sa.Column[str]) -> list[str]:

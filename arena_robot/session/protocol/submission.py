@@ -9,8 +9,10 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import ArenaError, Conflict, DataError, NotRevealed, SessionError
 from arena_robot.core.files import write_text
+from arena_robot.records.scene_match import SceneMatch, write_scene_match
 from arena_robot.records.session_file import INFERENCES_FILE, RECEIPT_FILE
 from arena_robot.session.base import Arena, Reveal
+from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import KeptSession
 
@@ -165,6 +167,8 @@ class Submissions:
         waited_s = (now_ns - self._since_ns.setdefault(episode.session_id, now_ns)) * 1e-9
         if not self._ready(folder) and waited_s < PATIENCE_S:
             raise NotReady(f'the videos of {episode.slot.value} are still being made')
+        if episode.slot is Slot.B:
+            _keep_match(session.record, folder)
         try:
             self._arena.upload(episode.session_id, episode, folder)
         except REFUSED as error:
@@ -175,3 +179,13 @@ class Submissions:
                               f'{episode.slot.value}, which stay in {folder}: {error}')
             return
         session.delivered(episode.slot.value)
+
+
+def _keep_match(record: SessionRecord, folder: Path) -> None:
+    """Write the scene match before B beside its episode; it is uploaded with the other files."""
+    if record.match is None or not folder.is_dir():
+        return
+    try:
+        write_scene_match(folder, SceneMatch(record.match, dict(record.matches)))
+    except (OSError, ValueError) as error:    # session.json has it as well
+        log.warning('%s: the scene match could not be written: %s', folder, error)

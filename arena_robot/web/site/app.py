@@ -24,7 +24,8 @@ from arena_robot.ranking.stated import LEAST_COMPARISONS, LEAST_SESSIONS
 from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.results import Results
-from arena_robot.server.store.browse import MARKS, ORIGINS, OUTCOMES, Browse, Filter
+from arena_robot.server.store.browse import MARKS, Browse
+from arena_robot.server.store.filters import ORIGINS, OUTCOMES, Filter
 from arena_robot.server.store.tallies import TallyBy, against
 from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.web.site import view_models

@@ -12,7 +12,8 @@ from fastapi.templating import Jinja2Templates
 
 from arena_robot.core.iso_time import to_iso, to_utc
 from arena_robot.records.roboarena_csv import SESSIONS_FILE, csv_line
-from arena_robot.server.store.browse import MOST, Browse, Evaluation, Filter
+from arena_robot.server.store.browse import MOST, Browse, Evaluation
+from arena_robot.server.store.filters import Filter
 
 # Columns of the table, as `arena rank --sessions` reads them, and what each one holds.
 COLUMNS = (

@@ -1,4 +1,4 @@
-"""What the uploaded files of a session say of its rollouts: curves, numbers, scene match."""
+"""What the files of a session say of its rollouts: curves, numbers, scene match, audits."""
 
 import io
 import threading
@@ -6,7 +6,7 @@ import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,11 @@ from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.recording.episode.derive import STEPS
 from arena_robot.recording.episode.frames import read_video
 from arena_robot.records.episode_file import EPISODE_FILE, EpisodeFile, parse_episode
+from arena_robot.records.scene_match import SCENE_MATCH_FILE, SceneMatch, parse_scene_match
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.files import FileId
 from arena_robot.session.loop.match import compare
+from arena_robot.web.site.audit_curves import AuditCurves
 
 FILE_BYTES = 8 << 20
 ARRAY_BYTES = 16 << 20
@@ -38,8 +40,9 @@ class RecordedRollout:
     One slot as it was recorded; what no file tells is empty or None.
 
     Curves are (seconds of the video, value): ``gripper`` 0 open to 1 closed, ``speed`` of the
-    fastest joint in rad/s, ``progress`` 0 to 1 as a simulator told it. ``still`` is the share of
-    the time that no joint moved, ``longest_still_s`` the longest time without a pause of it.
+    fastest joint in rad/s, ``progress`` 0 to 1 as a simulator told it, ``judges`` as judges did,
+    by name. ``still`` is the share of the time that no joint moved, ``longest_still_s`` the
+    longest time without a pause of it.
     """
 
     numbers: EpisodeFile | None = None
@@ -48,20 +51,26 @@ class RecordedRollout:
     progress: Curve = ()
     still: float | None = None
     longest_still_s: float = 0.0
+    judges: Mapping[str, Curve] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
         """Return the time of the last point, 0 without one."""
-        return max((curve[-1][0] for curve in (self.gripper, self.speed, self.progress)
-                    if curve), default=0.0)
+        return max((curve[-1][0] for curve in (
+            self.gripper, self.speed, self.progress, *self.judges.values()) if curve), default=0.0)
 
 
 @dataclass(frozen=True)
 class RecordedSession:
-    """Both slots, and how alike the first pictures of A and B are (0 to 1) by view."""
+    """
+    Both slots, and how alike the first pictures of A and B are (0 to 1) by view.
+
+    ``station_match`` is what the station measured before B, None where it did not tell.
+    """
 
     rollouts: Mapping[str, RecordedRollout]
     matches: Mapping[str, float]
+    station_match: SceneMatch | None = None
 
     @property
     def seconds(self) -> float:
@@ -70,21 +79,24 @@ class RecordedSession:
 
 
 class RecordedFiles:
-    """Reads uploaded files, which never change; the last 200 sessions are kept."""
+    """Reads uploaded files, which never change, and audits; the last 200 sessions are kept."""
 
-    def __init__(self, blobs: Blobs) -> None:
+    def __init__(self, blobs: Blobs, audits: AuditCurves) -> None:
         self._blobs = blobs
+        self._audits = audits
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, RecordedSession] = OrderedDict()
 
     def session(self, session_id: str, videos: Mapping[str, Sequence[str]]) -> RecordedSession:
         """Return what the files of a session say; ``videos`` are its video files by slot."""
-        key = f'{session_id} {videos}'
+        audits = {slot.value: self._audits.names(session_id, slot.value) for slot in Slot}
+        key = f'{session_id} {videos} {audits}'
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = RecordedSession(
-                    {slot.value: self._rollout(session_id, slot.value) for slot in Slot},
-                    self._matches(session_id, videos))
+                    {slot: self._judged(session_id, slot, names)
+                     for slot, names in audits.items()},
+                    self._matches(session_id, videos), self._station_match(session_id))
                 while len(self._kept) > KEPT:
                     self._kept.popitem(last=False)
             self._kept.move_to_end(key)
@@ -98,6 +110,19 @@ class RecordedFiles:
             return rollout_of(arrays_of(self._read(session_id, slot, STEPS)), numbers)
         except ArenaError:
             return RecordedRollout(numbers)
+
+    def _judged(self, session_id: str, slot: str, names: Sequence[str]) -> RecordedRollout:
+        found = self._rollout(session_id, slot)
+        first_s = found.speed[0][0] if found.speed else 0.0    # a judge counts from the first step
+        traces = [self._audits.trace(session_id, slot, name) for name in names]
+        return replace(found, judges={judge: curve(np.array(times_s) + first_s, np.array(phi))
+                                      for judge, times_s, phi in filter(None, traces)})
+
+    def _station_match(self, session_id: str) -> SceneMatch | None:
+        with suppress(ArenaError):    # not uploaded, or written by a broken station
+            return parse_scene_match(self._read(session_id, Slot.B.value, SCENE_MATCH_FILE),
+                                     SCENE_MATCH_FILE)
+        return None
 
     def _read(self, session_id: str, slot: str, name: str) -> bytes:
         key = FileId(session_id, slot, name).key

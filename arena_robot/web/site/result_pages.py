@@ -14,7 +14,8 @@ from arena_robot.ranking.methods import RECOMMENDED
 from arena_robot.ranking.origins import not_relayed, origins
 from arena_robot.ranking.stated import LEAST_SESSIONS
 from arena_robot.server.results import Results
-from arena_robot.server.store.browse import Browse, Filter, PolicyCard
+from arena_robot.server.store.browse import Browse, PolicyCard
+from arena_robot.server.store.filters import Filter
 from arena_robot.server.store.tallies import Score, TallyBy, between, scores_by_group
 from arena_robot.web.site import view_models
 

@@ -12,6 +12,7 @@ from arena_robot.ranking.as_json import plain
 from arena_robot.server.base import UnknownSession
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.store.browse import Browse
+from arena_robot.web.site.audit_curves import AuditCurves
 from arena_robot.web.site.files import file_response
 from arena_robot.web.site.recorded import Curve, RecordedFiles, RecordedSession
 
@@ -49,17 +50,32 @@ def curve_plot(recorded: RecordedSession) -> CurvePlot:
     fastest = max((value for one in recorded.rollouts.values() for _, value in one.speed),
                   default=0.0) or 1.0
     panels = []
-    for title, name, most, words in (
-            ('Progress, by the simulator', 'progress', 1.0, '100'),
-            ('Gripper', 'gripper', 1.0, 'closed'),
-            ('Fastest joint', 'speed', fastest, f'{fastest:.1f} rad/s')):
-        lines = tuple((slot, _points(getattr(one, name), seconds, most))
-                      for slot, one in recorded.rollouts.items() if getattr(one, name))
+    for title, curves, most, words in (
+            ('Progress, by the simulator', _curves(recorded, 'progress'), 1.0, '100'),
+            *_judges(recorded), ('Gripper', _curves(recorded, 'gripper'), 1.0, 'closed'),
+            ('Fastest joint', _curves(recorded, 'speed'), fastest, f'{fastest:.1f} rad/s')):
+        lines = tuple((slot, _points(one, seconds, most)) for slot, one in curves.items() if one)
         if lines:
-            panels.append(Panel(title, words, 'open' if name == 'gripper' else '0', lines))
+            panels.append(Panel(title, words, 'open' if title == 'Gripper' else '0', lines))
     step = next((s for s in (1, 2, 5, 10, 20, 60, 120) if seconds / s <= 10), 600)
     ticks = tuple((_x(t, seconds), t) for t in range(0, int(seconds) + 1, step))
     return CurvePlot(tuple(panels), seconds, ticks)
+
+
+def has_progress(recorded: RecordedSession) -> bool:
+    """Tell whether a curve says how far A or B got over time."""
+    return any(one.progress or one.judges for one in recorded.rollouts.values())
+
+
+def _curves(recorded: RecordedSession, name: str) -> dict[str, Curve]:
+    return {slot: getattr(one, name) for slot, one in recorded.rollouts.items()}
+
+
+def _judges(recorded: RecordedSession) -> list[tuple[str, dict[str, Curve], float, str]]:
+    names = dict.fromkeys(n for one in recorded.rollouts.values() for n in one.judges)
+    return [(f'Progress, by the judge {name}', {
+        slot: one.judges.get(name, ()) for slot, one in recorded.rollouts.items()}, 1.0, '100')
+        for name in names]
 
 
 def _x(t: float, seconds: float) -> float:
@@ -74,7 +90,7 @@ def _points(curve: Curve, seconds: float, most: float) -> str:
 
 def add_session_page(app: FastAPI, pages: Jinja2Templates, browse: Browse, blobs: Blobs) -> None:
     """Add the page, its curves as a picture and as JSON, and its videos."""
-    files = RecordedFiles(blobs)
+    files = RecordedFiles(blobs, AuditCurves(blobs, browse))
     pages.env.globals['panel'] = {'width': WIDTH, 'height': HEIGHT, 'left': LEFT, 'top': TOP,
                                   'right': WIDTH - RIGHT, 'bottom': HEIGHT - 8}
 
@@ -85,7 +101,8 @@ def add_session_page(app: FastAPI, pages: Jinja2Templates, browse: Browse, blobs
         views = [name for name in videos.get('A', []) if name in videos.get('B', [])]
         return {'e': found, 'rollouts': {r.slot: r for r in rollouts if r.slot},
                 'others': [r for r in rollouts if not r.slot], 'videos': videos,
-                'views': views, 'recorded': recorded, 'plot': curve_plot(recorded)}
+                'views': views, 'recorded': recorded, 'plot': curve_plot(recorded),
+                'has_progress': has_progress(recorded)}
 
     @app.get('/evaluations/{session_id}', response_class=HTMLResponse, include_in_schema=False)
     def evaluation(request: Request, session_id: str) -> Response:
@@ -102,7 +119,7 @@ def add_session_page(app: FastAPI, pages: Jinja2Templates, browse: Browse, blobs
 
     @app.get('/api/evaluations/{session_id}/curves')
     def curves(session_id: str) -> dict[str, Any]:
-        """Return what was recorded: gripper, joint speed, progress, latencies, scene match."""
+        """Return what was recorded: gripper, joint speed, progress, latencies, scene matches."""
         browse.evaluation(session_id)
         recorded = files.session(session_id, browse.videos(session_id))
         values: dict[str, Any] = plain(asdict(recorded))

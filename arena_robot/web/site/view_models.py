@@ -11,7 +11,7 @@ from arena_robot.core.iso_time import to_utc
 from arena_robot.ranking.methods import METHODS, RECOMMENDED
 from arena_robot.ranking.wording import Shown, axis_ends, basis_words, shown
 from arena_robot.server.results import Results
-from arena_robot.server.store.browse import Filter
+from arena_robot.server.store.filters import Filter
 
 ENDS = {
     EndReason.DONE.value: 'task done', EndReason.STOPPED.value: 'stopped by the evaluator',
