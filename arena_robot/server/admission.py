@@ -43,11 +43,12 @@ class Strangers:
     """
     Calls without a valid token.
 
-    ``wrong`` bounds the wrong tokens of an address that are written down by ``note`` (method and
-    error), ``open_calls`` its calls of ``open_methods``, which need no token. ``threads`` look up
-    tokens that are not known yet.
+    ``lookups`` bounds the tokens of an address that are looked up because nobody has shown them
+    before, ``wrong`` those that are wrong and are written down by ``note`` (method and error),
+    ``open_calls`` its calls of ``open_methods``, which need no token. ``threads`` look up tokens.
     """
 
+    lookups: RateLimit
     wrong: RateLimit
     open_calls: RateLimit
     open_methods: frozenset[str]
@@ -136,14 +137,17 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]
 
     async def _admitted(self, method: str, check: TokenCheck, context: Any) -> str:
         """
-        Return the digest of the token; wrong tokens share a bucket of their address.
+        Return the digest of the token; unknown tokens share buckets of their address.
 
-        A valid token is never refused for them: behind one address may be many callers.
+        A token that was valid before is never refused for them: behind one address may be many
+        callers.
         """
         token = bearer(context)
         name = digest(token)
         now_s = time.monotonic()
         looked_s = self._known.get(name)
+        if looked_s is None:
+            self._bound_lookups(address_of(context))
         if looked_s is None or now_s - looked_s > check.fresh_s:
             self._known.pop(name, None)
             await asyncio.get_running_loop().run_in_executor(
@@ -159,6 +163,13 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             self._counters.add('refused', 'rate')
             raise
         return name
+
+    def _bound_lookups(self, address: str) -> None:
+        try:
+            self._strangers.lookups.take(address)
+        except TooManyCalls:
+            self._counters.add('refused', 'unknown_token')
+            raise
 
     def _look_up(self, method: str, check: TokenCheck, token: str, address: str) -> None:
         try:

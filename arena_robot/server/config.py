@@ -29,10 +29,12 @@ class ServerLimits:
     """
     Bounds on what one caller can ask for.
 
-    ``wrong_tokens_*`` are the calls with a wrong token from one address that are looked up and
-    written to the audit log; further ones are refused and only counted. ``open_calls_per_s`` are
-    the calls of one address that need no token. ``audit_*`` are a caller's lines in the audit
-    log; a maintainer's successful calls are always written. ``calls_at_once`` and
+    ``unknown_tokens_per_s`` are the tokens of one address that are looked up because they were
+    not shown before; a call with another one is refused without a look at the database.
+    ``wrong_tokens_*`` are the calls with a wrong token from one address that are written to the
+    audit log; further ones are refused and only counted. ``open_calls_per_s`` are the calls of
+    one address that need no token. ``audit_*`` are a caller's lines in the audit log; a
+    maintainer's successful calls are always written. ``calls_at_once`` and
     ``slot_calls_at_once`` bound the running calls of one token. ``handshake_s`` is how long a new
     connection may take until its first request, ``idle_s`` how long one without calls is kept;
     ``connections`` bounds them all, ``connections_per_address`` those of one address to the site.
@@ -41,6 +43,7 @@ class ServerLimits:
     calls_per_s: float = 50.0
     burst: int = 200
     relay_calls_per_s: float = 30.0
+    unknown_tokens_per_s: float = 50.0
     wrong_tokens_per_s: float = 0.2
     wrong_tokens_burst: int = 20
     open_calls_per_s: float = 100.0

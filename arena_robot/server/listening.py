@@ -33,6 +33,7 @@ def admission(limits: ServerLimits, clock: Clock, stores: tuple[Accounts, Sessio
         # The relay itself bounds the rate of a slot, also on its streams.
         POLICY: TokenCheck(sessions.by_token, None, AtOnce(limits.slot_calls_at_once))}
     strangers = Strangers(
+        RateLimit(clock, limits.unknown_tokens_per_s, limits.burst),
         RateLimit(clock, limits.wrong_tokens_per_s, limits.wrong_tokens_burst),
         RateLimit(clock, limits.open_calls_per_s, limits.burst), OPEN_METHODS,
         lambda method, error: audit.write('unknown', method[1:], '', error.code, str(error)),

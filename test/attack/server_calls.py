@@ -19,8 +19,8 @@ FAILED = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
 
 def server_calls(folder: Path, count: int, seed: int = 1) -> list[Tally]:
     """Return a tally of odd bytes with a station's token, and one of wrong tokens."""
-    limits = ServerLimits(calls_per_s=1e6, burst=10**6, wrong_tokens_per_s=1e6,
-                          wrong_tokens_burst=10**6)
+    limits = ServerLimits(calls_per_s=1e6, burst=10**6, unknown_tokens_per_s=1e6,
+                          wrong_tokens_per_s=1e6, wrong_tokens_burst=10**6)
     config = ServerConfig(data=folder, port=0, site_port=-1, probe_period_s=3600.0, limits=limits)
     with ArenaServer(config, SystemClock(), lambda _: '', lambda _: '') as server:
         token = server.accounts.issue(server.accounts.add_station(

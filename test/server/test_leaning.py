@@ -20,6 +20,7 @@ from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.roboarena_csv import read_folder, write_tables
 from arena_robot.server import addresses
 from arena_robot.server.base import Role, Station, TooManyCalls
+from arena_robot.server.config import ServerLimits
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.rescue import rescue_token
@@ -58,6 +59,25 @@ def test_a_valid_token_that_was_never_seen_is_taken_beside_wrong_ones(lite):
     with pytest.raises(TooManyCalls):
         lite.calls('arena_guess')._once('ListPolicies', pb.Empty(), None)
     lite.calls('owner')._once('ListPolicies', pb.Empty(), None)
+
+
+def test_many_unknown_tokens_of_one_address_are_refused_without_a_look(tmp_path):
+    made = Setting(tmp_path / 'server', '', {}, limits=ServerLimits(
+        burst=8, unknown_tokens_per_s=1e-9))
+    try:
+        good = made.calls('owner')
+        good('ListPolicies', pb.Empty())
+        refused = []
+        for k in range(12):
+            with pytest.raises((Unauthorised, TooManyCalls)) as found:
+                made.calls(f'arena_guess_{k}')._once('ListPolicies', pb.Empty(), None)
+            refused.append(found.type)
+        assert refused == [Unauthorised] * 7 + [TooManyCalls] * 5    # the owner's was the first
+        assert made.server.counters.count('refused', 'wrong_token') == 7
+        assert made.server.counters.count('refused', 'unknown_token') == 5
+        good('ListPolicies', pb.Empty())
+    finally:
+        made.close()
 
 
 def test_a_bucket_counts():
