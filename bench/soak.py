@@ -7,12 +7,14 @@ A server and stations over many sessions in hurried time: does anything grow?
 Stations without a robot run one session after another as fast as they can: at 30 sessions a day
 and station, ten minutes are some days of operation. Every few seconds memory, descriptors,
 threads, tables and queues of the process are noted: server, policies and stations are all in it.
-The first third is left out: caches fill, the interpreter keeps freed memory. The slope of the rest
+Memory that is freed and that the C library keeps for later is given back before memory is noted
+(``--keep-free``: it is not). The first third is left out: caches fill. The slope of the rest
 is per 1000 sessions; the exit code is 1 when one is above its limit and the growth is more than
 chance. Tables must grow with the sessions, and with nothing else.
 """
 
 import argparse
+import ctypes
 import os
 import resource
 import sys
@@ -67,9 +69,12 @@ class Soak:
     folder: Path
     quiet: Quiet = field(default_factory=Quiet)
     rows: list[dict[str, float]] = field(default_factory=list)
+    keep_free: bool = False
 
     def look(self) -> None:
         """Note one row."""
+        if not self.keep_free:
+            ctypes.CDLL(None).malloc_trim(0)
         pages = int(Path('/proc/self/statm').read_text().split()[1])
         with self.server.database.read() as connection:
             counts = {name: float(connection.execute(sa.text(
@@ -155,6 +160,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description='does anything grow?')
     parser.add_argument('--minutes', type=float, default=10.0)
     parser.add_argument('--stations', type=int, default=4)
+    parser.add_argument('--keep-free', action='store_true', help='give no freed memory back')
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -163,7 +169,7 @@ def main() -> int:
                     server_config(folder / 'server', 0), SystemClock(), fine, fine) as server:
             addresses = [policy.address for policy in (one, two, three)]
             tokens = fill(server, dict(zip(NAMES, addresses, strict=True)), args.stations)
-            soak = Soak(server, folder / 'server')
+            soak = Soak(server, folder / 'server', keep_free=args.keep_free)
             run(soak, tokens, args.stations, args.minutes, folder)
             return report(soak, args.minutes, args.stations)
 

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ log = logging.getLogger(__name__)
 T = TypeVar('T')
 
 ROUTE_S = 2.0
+ROUTES, COUNTED = 1000, 10_000    # the most that are kept in memory
 MAX_CALL_S = 60.0
 # A station that waits shorter than this for an answer proves nothing about the policy.
 PATIENCE_S = 5.0
@@ -94,7 +96,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
         self._reachable = reachable
         self._routes: dict[str, Route] = {}
         self._upstreams: dict[PolicyTarget, Upstream] = {}
-        self._counted: set[tuple[str, str]] = set()
+        self._counted: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     async def GetSpec(self, request: pb.GetSpecRequest, context: Any) -> pb.Spec:
         """Return the spec of the slot's policy."""
@@ -207,8 +209,9 @@ class Relay(pb_grpc.PolicyServiceServicer):
         route = self._routes.get(token)
         if route is None or route.until_s < time.monotonic():
             route = await self._in_thread(self._find, token)
-            if len(self._routes) > 10_000:
-                self._routes.clear()
+            if len(self._routes) > ROUTES:
+                now_s = time.monotonic()
+                self._routes = {t: r for t, r in self._routes.items() if r.until_s > now_s}
             self._routes[token] = route
         self._limit.take(token[:16])
         return route
@@ -232,7 +235,9 @@ class Relay(pb_grpc.PolicyServiceServicer):
 
     async def _count(self, route: Route) -> None:
         if route.key not in self._counted:
-            self._counted.add(route.key)
+            self._counted[route.key] = None
+            if len(self._counted) > COUNTED:
+                self._counted.popitem(last=False)
             await self._in_thread(self._sessions.count_rollout, route.session_id)
 
     async def _in_thread(self, work: Callable[[str], T], argument: str) -> T:

@@ -22,6 +22,8 @@ from arena_robot.server.store.relayed import RelayedRollout
 log = logging.getLogger(__name__)
 
 ANSWERED, NAME = 'answered', 'journal'
+# A session that was cancelled may go on; after a day without a query its rollouts are dropped.
+IDLE_NS = 24 * 3600 * 10**9
 Key = tuple[str, str]
 
 
@@ -39,6 +41,7 @@ class _Rollout:
     last_actions: int = 0
     exact: list[str] = field(default_factory=list)
     changed: bool = False
+    touched_ns: int = 0
 
     def count(self, name: str, by: int = 1) -> None:
         self.unwritten[name] = self.unwritten.get(name, 0) + by
@@ -55,7 +58,8 @@ class RelayRecord:
     The journal has a name, and every note of a slot a number in it. The numbers that are written
     are stored in the same transaction, so a note that is read again after a kill counts once.
     Lines that cannot be written, damaged ones and those of sessions that the database lacks, are
-    moved to a file with the journal's name and ``.aside``.
+    moved to a file with the journal's name and ``.aside``. Memory holds the rollouts of sessions
+    that are not over, up to ``IDLE_NS`` after their last note.
     """
 
     def __init__(self, database: Database, clock: Clock, journal: Path) -> None:
@@ -144,7 +148,7 @@ class RelayRecord:
         if number > written.get(key, 0):
             self._apply(key, note)
         elif (step := note['step']) is not None:    # counted: only where the rollout stands
-            one = self._rollouts.setdefault(key, _Rollout())
+            one = self._rollouts.setdefault(key, _Rollout(touched_ns=self._clock.steady_ns()))
             one.highest_step = step if step < one.highest_step else max(one.highest_step, step)
 
     def _apply(self, key: Key, note: Mapping[str, Any]) -> None:
@@ -177,7 +181,15 @@ class RelayRecord:
                 except BaseException:
                     self._give_back(taken)
                     raise
+            self._drop_idle()
             self._empty()
+
+    def _drop_idle(self) -> None:
+        before_ns = self._clock.steady_ns() - IDLE_NS
+        with self._lock:
+            for key in [key for key, one in self._rollouts.items()
+                        if not one.changed and one.touched_ns < before_ns]:
+                del self._rollouts[key]
 
     def _empty(self) -> None:
         """Empty the journal when everything in it is written."""
@@ -208,6 +220,7 @@ class RelayRecord:
             self._rollouts[key] = one = _Rollout()
         if step is not None:
             one.highest_step = max(one.highest_step, step)
+        one.touched_ns = self._clock.steady_ns()
         return one
 
     def _write(self, taken: dict[Key, tuple[RelayedRollout, int]], noted: Mapping[Key, int],
@@ -244,7 +257,7 @@ class RelayRecord:
     def _give_back(self, taken: dict[Key, tuple[RelayedRollout, int]]) -> None:
         with self._lock:
             for key, (new, again) in taken.items():
-                one = self._rollouts.setdefault(key, _Rollout())
+                one = self._rollouts.setdefault(key, _Rollout(touched_ns=self._clock.steady_ns()))
                 begun, one.again = one.again, one.again + again
                 if begun:
                     continue     # begun anew meanwhile: what was before no longer matters

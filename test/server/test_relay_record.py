@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from arena_setting import STATION, Setting, query, run
 
-from arena_robot.core.clock import SystemClock
+from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.episode import Slot
-from arena_robot.server.relay_record import RelayRecord
+from arena_robot.server.relay_record import IDLE_NS, RelayRecord
 from arena_robot.server.store import relayed
 from arena_robot.session.arena.contract import PROMPT
 
@@ -131,3 +131,21 @@ def test_nothing_is_held_in_memory_of_sessions_that_are_over(lite, tmp_path):
     assert not arena._policies
     assert lite.server.record.held() == 0
     assert seen(lite, pair.session_id) == 2
+
+
+def test_a_session_that_fell_silent_is_held_for_a_day(lite, tmp_path):
+    clock = ManualClock(1_790_000_000 * 10**9)
+    session_id = lite.arena().assign(STATION, 'ada', PROMPT).session_id
+    record = RelayRecord(lite.server.database, clock, tmp_path / 'relayed.jsonl')
+    record.open()
+    record.answered((session_id, Slot.A.value), 0, 0.1, 8)
+    clock.advance_ns(IDLE_NS // 2)
+    record.answered((session_id, Slot.B.value), 0, 0.1, 8)
+    record.flush()
+    assert record.held() == 2
+    clock.advance_ns(IDLE_NS // 2 + 1)
+    record.flush()
+    assert record.held() == 1
+    record.answered((session_id, Slot.A.value), 8, 0.1, 8)
+    record.close()
+    assert seen(lite, session_id) == 2
