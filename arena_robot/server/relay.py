@@ -3,7 +3,8 @@ The only way from a station to a policy: ``arena.policy.v1``, with a slot token 
 
 A policy sees an episode token that is the relay's own, so it learns neither the session, nor the
 slot, nor who asks. A station sees actions and a handful of fixed sentences, so it learns nothing
-of the policy: no server name, no headers, no texts, no timings.
+of the policy: no server name, no headers, no texts, no timings, and replies of one size. When an
+answer was asked for and when it comes still shows (docs/security.md).
 """
 
 import asyncio
@@ -40,7 +41,7 @@ from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.target import PolicyTarget
-from arena_robot.server.upstreams import Upstream, checked, upstream
+from arena_robot.server.upstreams import Upstream, checked, padded, upstream
 
 log = logging.getLogger(__name__)
 T = TypeVar('T')
@@ -166,7 +167,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
         reply = await self._watched(route, step, wait_s, ask)
         self._record.answered(route.key, step, time.monotonic() - started_s, reply.rows,
                               packed(reply.actions))
-        return reply
+        return padded(reply)
 
     async def _watched(self, route: Route, step: int | None, wait_s: float,
                        ask: Callable[[], Awaitable[T]]) -> T:

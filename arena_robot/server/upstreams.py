@@ -26,6 +26,9 @@ from arena_robot.server.target import PolicyTarget
 T = TypeVar('T')
 
 MESSAGE_BYTES = 32 * MIB
+REPLY_BYTES = 4096
+# A padding of this many zeros or more has a head of three bytes.
+PADDING_LEAST, PADDING_HEAD = 128, 3
 
 
 class Upstream(Protocol):
@@ -160,3 +163,15 @@ def checked(reply: pb.InferReply) -> pb.InferReply:
         raise BadReply(f'{rows}x{columns} actions with {len(reply.actions)} numbers')
     return pb.InferReply(actions=reply.actions, rows=rows, columns=columns,
                          action_space=reply.action_space)
+
+
+def padded(reply: pb.InferReply) -> pb.InferReply:
+    """
+    Return a reply with zeros behind it, so that its size is a multiple of ``REPLY_BYTES``.
+
+    Up to 120 actions have the same size on the network.
+    """
+    size = reply.ByteSize()
+    whole = REPLY_BYTES * -(-(size + PADDING_HEAD + PADDING_LEAST) // REPLY_BYTES)
+    reply.padding = bytes(whole - size - PADDING_HEAD)
+    return reply

@@ -25,6 +25,7 @@ from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.slot_tokens import TokensInMemory
 from arena_robot.server.store.policies import NewPolicy
+from arena_robot.server.upstreams import REPLY_BYTES, padded
 from arena_robot.session.arena.contract import PROMPT, observation
 from arena_robot.session.base import StationInfo
 
@@ -109,7 +110,8 @@ def infer(stub, who, episode, step):
                               observation=wire.observation_to_bytes(seen))
     try:
         reply, call = stub.Infer.with_call(request, metadata=who, timeout=10.0)
-        return [str(reply), str(call.initial_metadata()), str(call.trailing_metadata())]
+        return [str(reply), str(call.initial_metadata()), str(call.trailing_metadata()),
+                f'{reply.ByteSize()} bytes']
     except grpc.RpcError as error:
         return [str(error.code()), str(error.details()), str(error.trailing_metadata())]
 
@@ -178,6 +180,17 @@ def test_a_planted_leak_is_found(place, monkeypatch, plant):
 def test_timings_never_reach_the_station(place):
     _, told = everything_a_station_gets(place)
     assert 'timings' not in json.dumps(told)
+
+
+def test_replies_have_one_size_whatever_the_number_of_actions(place):
+    _, told = everything_a_station_gets(place)
+    assert all(f'{REPLY_BYTES} bytes' in one for one in told.values())
+    for columns in (7, 8):
+        for rows in range(1, 1025):
+            size = padded(pb.InferReply(actions=[0.5] * (rows * columns), rows=rows,
+                                        columns=columns, action_space=1)).ByteSize()
+            assert size % REPLY_BYTES == 0
+            assert size == REPLY_BYTES or rows > 120
 
 
 def test_logs_of_the_server_are_not_the_stations(place, caplog):

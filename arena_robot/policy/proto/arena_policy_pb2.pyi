@@ -132,18 +132,20 @@ class InferRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., episode: _Optional[str] = ..., observation: _Optional[bytes] = ...) -> None: ...
 
 class InferReply(_message.Message):
-    __slots__ = ("actions", "rows", "columns", "action_space", "timings")
+    __slots__ = ("actions", "rows", "columns", "action_space", "timings", "padding")
     ACTIONS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     ACTION_SPACE_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
     actions: _containers.RepeatedScalarFieldContainer[float]
     rows: int
     columns: int
     action_space: ActionSpace
     timings: Timings
-    def __init__(self, actions: _Optional[_Iterable[float]] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ...) -> None: ...
+    padding: bytes
+    def __init__(self, actions: _Optional[_Iterable[float]] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
 class Timings(_message.Message):
     __slots__ = ("queue_s", "infer_s")
