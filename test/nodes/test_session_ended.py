@@ -94,12 +94,14 @@ def catches_hup(process):
     return bool(int(caught.split()[1], 16) & HUP)
 
 
-@pytest.mark.parametrize('number', [signal.SIGHUP, signal.SIGTERM])
-@pytest.mark.parametrize(('words', 'code'), [
-    (('session', '--wait', '60'), 130), (('console', '--wait', '60'), 130),
-    (('server', '--data', 'data', '--port', '0', '--site-port', '-1'), 0),
-    (('demo', '--data', 'data', '--no-console'), 130)], ids=lambda one: str(one[0]
-                                                        if isinstance(one, tuple) else one))
+@pytest.mark.parametrize(('words', 'code', 'number'), [
+    (('session', '--wait', '60'), 130, signal.SIGHUP),
+    (('session', '--wait', '60'), 130, signal.SIGTERM),
+    (('console', '--wait', '60'), 130, signal.SIGHUP),
+    (('server', '--data', 'data', '--port', '0', '--site-port', '-1'), 0, signal.SIGHUP),
+    (('server', '--data', 'data', '--port', '0', '--site-port', '-1'), 0, signal.SIGTERM),
+    (('demo', '--data', 'data', '--no-console'), 130, signal.SIGHUP)],
+    ids=lambda one: one[0] if isinstance(one, tuple) else str(int(one)))
 def test_a_closed_terminal_ends_a_program_as_sigterm_does(words, code, number, tmp_path,
                                                           monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -28,7 +28,8 @@ def desk(tmp_path):
     from arena_robot.nodes.simulation.simulated_station import SimulatedStation
     os.environ.setdefault('MUJOCO_GL', 'egl')
     data = tmp_path / 'station'
-    with SimulatedStation(data=data, seed=0, max_steps=400), \
+    with SimulatedStation(data=data, seed=0, max_steps=400,
+                          sim={'image_width': 192, 'image_height': 108}), \
             RemoteDesk(patience_s=60.0) as desk:
         desk.watch_views()
         desk.data = data
