@@ -25,7 +25,7 @@ _TURN = 2.0 * math.pi
 
 
 class ActionSpace(str, Enum):
-    """How the numbers of an action are meant; what is known of each is its row of SPACES."""
+    """Meaning of an action's numbers; everything known about a space is in its row of SPACES."""
 
     JOINT_POSITION = 'joint_position'
     JOINT_VELOCITY = 'joint_velocity'
@@ -69,8 +69,8 @@ def handled(table: Mapping[ActionSpace, Entry], where: str) -> Mapping[ActionSpa
     """
     Return ``table``, which must have an entry for every action space.
 
-    Called where a table is defined: what does not handle a space cannot be imported. Raises
-    NotImplementedError.
+    Called where a table is defined, so a module whose table lacks a space cannot be imported.
+    Raises NotImplementedError.
     """
     missing = ', '.join(space.value for space in ActionSpace if space not in table)
     if missing:
@@ -144,7 +144,6 @@ class ClampReason(str, Enum):
     TORQUE_LIMIT = 'torque_limit'
     WORKSPACE = 'workspace'
     SINGULARITY = 'singularity'
-    HELD = 'held'
 
 
 @dataclass(frozen=True)

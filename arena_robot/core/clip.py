@@ -1,4 +1,4 @@
-"""Pictures of an episode with their times, as judges look at them."""
+"""Pictures of an episode with their times: the input of a judge."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

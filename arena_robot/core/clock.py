@@ -51,7 +51,11 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that is advanced by its caller; for simulation and tests. Both times are one."""
+    """
+    A clock that its caller advances; for simulation and tests.
+
+    Stamps and steady time are the same.
+    """
 
     def __init__(self, start_ns: int = 0) -> None:
         self._now_ns = start_ns

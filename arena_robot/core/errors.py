@@ -31,7 +31,7 @@ A message says what was requested, what was found and what to do; the cause is k
     └── ServerError                  'server'             the arena server refused or failed
         ├── Unauthorised             'unauthorised'
         ├── Conflict                 'conflict'
-        │   └── NotRevealed          'not_revealed'       and it will not be, for now
+        │   └── NotRevealed          'not_revealed'       the session does not count
         └── ServerUnavailable        'server_unavailable'
 """
 

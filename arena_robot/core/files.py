@@ -1,10 +1,10 @@
 """
 Atomic writes of files.
 
-Everything is written under a temporary name of its own beside the target, brought to the disk, and
-renamed over the target; then the folder is brought to the disk. A reader sees the old content or
-the new. Several writers of one file, in one process or in many, never share a temporary file: the
-last one to finish wins. OSError is passed on as it is, and nothing is left behind then.
+Everything is written to a temporary file beside the target, synced to the disk, and renamed over
+the target; then the folder is synced too. A reader sees the old content or the new. Several
+writers of one file, in one process or in many, never share a temporary file: the last one to
+finish wins. After an OSError, which is passed on, no temporary file remains.
 """
 
 import json
@@ -84,7 +84,7 @@ def move(source: Path, target: Path) -> None:
 
 
 def replace(source: Path, target: Path) -> None:
-    """Put a finished file in the place of ``target``, on the same disk, once it is on the disk."""
+    """Sync a finished file, then rename it over ``target``, which is on the same disk."""
     _sync(source, os.O_RDONLY)
     source.replace(target)
     sync_folder(target.parent)

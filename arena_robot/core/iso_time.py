@@ -19,7 +19,7 @@ def to_iso(stamp_ns: int) -> str:
 
 
 def to_table_time(stamp_ns: int) -> str:
-    """Return ``2026-03-01 09:30:00.250000``, as RoboArena's tables have it: UTC, not said."""
+    """Return ``2026-03-01 09:30:00.250000``, as in RoboArena's tables: in UTC, without a zone."""
     return to_utc(stamp_ns).replace(tzinfo=None).isoformat(sep=' ', timespec='microseconds')
 
 

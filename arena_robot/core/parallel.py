@@ -1,8 +1,8 @@
 """
-The same work on many items: here, in processes of this machine, or on an existing cluster.
+Runs one function on many items: in this process, in processes of this machine, or on a cluster.
 
-The only place that knows joblib. What an item gives depends on the item alone (randomness comes
-from a seed in it), so results are the same for every number of jobs and every cluster.
+The only place that knows joblib. The result of an item depends on the item alone (random numbers
+come from a seed in it), so results are the same for every number of jobs and every cluster.
 """
 
 import contextlib
@@ -24,16 +24,16 @@ Done = Callable[[int, Result], None]
 
 
 def nothing(done: int, result: object) -> None:
-    """Tell nobody."""
+    """Do nothing with a result."""
 
 
 @dataclass(frozen=True)
 class Workers:
     """
-    Where many items are worked on: ``jobs`` processes, or the ``cluster`` at an address.
+    Where items are processed: in ``jobs`` processes, or on the ``cluster`` at an address.
 
-    ``cluster`` is ``dask://host:port`` (its scheduler) or ``ray://host:port``; its size is its
-    own, ``jobs`` is not used then. The package must be installed on it, in the same version.
+    ``cluster`` is ``dask://host:port`` (its scheduler) or ``ray://host:port``; it uses all of its
+    workers, and ``jobs`` has no effect. The package must be installed on it, in the same version.
     """
 
     jobs: int = 1
@@ -50,9 +50,9 @@ class Workers:
         """
         Return ``work`` of every item, in the order of the items.
 
-        ``done`` hears of each result as it comes in, with the number of results so far. ``work``
-        and items are sent to other processes: a function of a module, or a partial of one. Raises
-        what ``work`` raised first in time; ArenaError when a process of the workers died.
+        ``done`` is called with the number of results so far and each result as it arrives.
+        ``work`` and items are sent to other processes: a function of a module, or a partial of
+        one. Raises the first exception of ``work`` in time; ArenaError when a worker process died.
         """
         if not self.cluster and (self.jobs == 1 or len(items) < 2):
             return _here(work, items, done)

@@ -1,4 +1,4 @@
-"""Programs in the background: each with its log file, ended in time, no child left behind."""
+"""Background programs: each with its log file, ended within a time limit with all its children."""
 
 import contextlib
 import functools
@@ -86,14 +86,14 @@ class Process:
                 stderr=out if self._pipes or out is None else subprocess.STDOUT))
 
     def lower_priority(self, nice: int = 19) -> None:
-        """Let others go first."""
+        """Lower its scheduling priority."""
         try:
             os.setpriority(os.PRIO_PROCESS, self.pid, nice)
         except OSError as error:
             log.warning('the priority of %s cannot be lowered: %s', self.name, error)
 
     def said(self) -> str:
-        """Return what its log file got since it was started."""
+        """Return what was written to its log file since it was started."""
         if self.log_file is None:
             return ''
         with self.log_file.open('rb') as file:
@@ -140,7 +140,7 @@ class Process:
                         pipe.close()
 
     def terminate(self) -> None:
-        """Tell it, and what it started in its session, to end."""
+        """Send SIGTERM to it and to what it started in its session."""
         if self.code is None:
             self._signal_all(signal.SIGTERM)
 
@@ -227,7 +227,11 @@ def _setpriv() -> str:
 
 
 def _in_lasting_thread(start: 'Callable[[], subprocess.Popen[str]]') -> 'subprocess.Popen[str]':
-    """Start a process; the kernel tells it the end of the thread that did, not of the program."""
+    """
+    Start a process from a thread that lasts as long as the program.
+
+    The kernel sends the death signal when the thread that started the process ends.
+    """
     if threading.current_thread() is threading.main_thread():
         return start()
     return _starter().submit(start).result()

@@ -1,4 +1,4 @@
-"""Whether a class or an object keeps a Protocol, said member by member."""
+"""Which members of a Protocol a class or an object lacks."""
 
 import inspect
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def _shape(method: Callable[..., Any]) -> inspect.Signature:
 def _fits(made: Callable[..., Any], found: object, name: str, shape: inspect.Signature) -> bool:
     try:
         signature = inspect.signature(made)
-    except ValueError:      # a method written in C does not tell its arguments
+    except ValueError:      # a method written in C may have no signature
         return True
     static = inspect.getattr_static(found, name, None)
     unbound = isinstance(found, type) and not isinstance(static, staticmethod | classmethod)

@@ -1,4 +1,4 @@
-"""What may be written to a terminal: colours, and lines that are drawn again."""
+"""What a terminal supports: colours, and lines that are redrawn."""
 
 import os
 from typing import TextIO
@@ -15,6 +15,6 @@ def colours(out: TextIO) -> bool:
 
 
 def plain_children() -> None:
-    """Tell programs started from here, and ROS's log, when no colours are wanted."""
+    """Turn off the colours of ROS's log, here and in child programs, when none are wanted."""
     if os.environ.get('NO_COLOR') or os.environ.get('TERM', '') == 'dumb':
         os.environ.setdefault('RCUTILS_COLORIZED_OUTPUT', '0')

@@ -22,8 +22,8 @@ class EpisodeAudit:
 
     ``phi`` at ``times_s`` is empty when ``status`` is not ``ok``; ``detail`` says why.
     ``metrics`` are counted by ``convention`` with ``epsilon`` and ``delta``; those in ``refused``
-    are not supported by the judge, for the reason given, and None. ``model`` and ``mode`` name
-    the judge's model and way, ``clipped`` the values that were outside [0, 1].
+    are not supported by the judge, for the reason given, and None. ``model`` and ``mode`` name the
+    judge's model and mode, ``clipped`` the values that were outside [0, 1].
     """
 
     name: str
@@ -49,7 +49,7 @@ class EpisodeAudit:
 
     @property
     def valid(self) -> bool:
-        """Whether there is a trace."""
+        """Whether the judge gave a usable trace."""
         return self.status == 'ok'
 
 

@@ -73,7 +73,7 @@ class ClampReport:
 @dataclass(frozen=True)
 class ViewReport:
     """
-    Frames of one view; ``missing`` counts those that gaps stand for.
+    Frames of one view; ``missing`` is the number of frames that would fill its gaps.
 
     ``role`` and ``eye`` name the camera, ``frame_id`` its optical frame. ``file`` is its video
     with ``video_frames``, the first of them at ``start_ns``. ``extrinsics`` is the pose of the
@@ -122,7 +122,7 @@ class BagReport:
 
 @dataclass(frozen=True)
 class EpisodeFile:
-    """Everything in an ``episode.json``; what the bag does not tell is empty or None."""
+    """Everything in an ``episode.json``; what is not in the bag is empty or None."""
 
     session_id: str = ''
     slot: str = ''

@@ -1,4 +1,4 @@
-"""The files of an episode's folder that are sent to an arena; whatever else is there stays."""
+"""The files of an episode's folder that are sent to an arena; other files are not sent."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A clip with a known progress at every frame, in one ``.npz`` file: what judges learn from."""
+"""A clip with a known progress at every frame, in one ``.npz`` file: training data of judges."""
 
 import json
 from collections.abc import Mapping, Sequence

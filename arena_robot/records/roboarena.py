@@ -78,7 +78,7 @@ class RoboArenaSession:
         return dict(zip(SLOTS, (self.policy_a, self.policy_b), strict=True))
 
     def slots(self) -> dict[str, RoboArenaRollout]:
-        """Return the rollout of each slot; the last scored one where a policy ran often."""
+        """Return the rollout of each slot; the last scored one of several."""
         found: dict[str, RoboArenaRollout] = {}
         for rollout in self.rollouts:
             if rollout.letter in SLOTS and (rollout.progress is not None

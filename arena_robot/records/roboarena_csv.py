@@ -88,7 +88,7 @@ def write_tables(folder: Path, sessions: Iterable[RoboArenaSession]) -> tuple[Pa
 
 
 def harmless(value: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula: a quote stands before one."""
+    """Return the cell; one that a spreadsheet would read as a formula gets a quote in front."""
     if isinstance(value, str) and value.lstrip("'").startswith(FORMULA):
         return f"'{value}"
     return value

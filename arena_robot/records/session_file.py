@@ -4,8 +4,8 @@
 A station writes it from its journal, an arena server's download from the database, and an import
 from other people's evaluations. The evaluator's verdict is one mapping, ``verdict``.
 
-Version 1 had the verdict's fields beside the others and within the slots, and three shapes: one
-for each of the three writers. Version 2 had no ``reruns``. Both are still read.
+Version 1 had the verdict's fields beside the others and within the slots, and each of the three
+writers wrote different keys. Version 2 had no ``reruns``. Both are still read.
 """
 
 import dataclasses
@@ -45,7 +45,11 @@ class Source(str, Enum):
 
 @dataclass(frozen=True)
 class SessionSlot:
-    """One slot's rollout: how it went. Stamps and ``end`` are missing where nobody kept them."""
+    """
+    How one slot's rollout went.
+
+    Stamps and ``end`` are missing where they were not recorded.
+    """
 
     started_ns: int = 0
     ended_ns: int = 0

@@ -17,8 +17,8 @@ class CollisionThresholds:
     """
     Above ``upper_*`` is a collision, between ``lower_*`` and it a contact.
 
-    ``*_torque`` (7,) N m at the joints; ``*_force`` (6,) at the flange, N and N m. Empty: as it
-    was.
+    ``*_torque`` (7,) N m at the joints; ``*_force`` (6,) at the flange, N and N m. Empty:
+    unchanged.
     """
 
     lower_torque: tuple[float, ...] = ()

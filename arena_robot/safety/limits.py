@@ -2,7 +2,7 @@
 What a station allows: the limits of an arm, which a lab may change in its YAML.
 
 The joint limits are those of DROID's controller, a little inside the maker's own (``hardware_*``),
-which the differential IK keeps its distance from, as DROID's does. Each robot's are in robots.py.
+from which the differential IK keeps a distance, as DROID's does. Each robot's are in robots.py.
 """
 
 import dataclasses

@@ -23,7 +23,7 @@ def urdf(robot_type: str, prefix: str = '', gripper: bool = True,
     Return the URDF of an arm: links 0 to 8, seven revolute joints, a Robotiq 2F-85 at the flange.
 
     ``frames`` are further fixed frames, such as those of cameras; those that do not hang on the
-    arm are left out. Positions and speeds are limited as the maker does; the forward kinematics is
+    arm are left out. Limits of position and speed are the maker's; the forward kinematics is
     :func:`arena_robot.safety.kinematics.frames`. Raises ConfigError for an unknown robot.
     """
     robot = robot_of(robot_type)

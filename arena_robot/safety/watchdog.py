@@ -45,7 +45,7 @@ class CommandWatchdog:
         return self._accepted_ns is not None
 
     def follow(self, stamp_ns: int) -> None:
-        """Refuse commands older than ``stamp_ns``: when the path was made that is followed now."""
+        """Refuse commands older than ``stamp_ns``, when the path being followed was made."""
         with self._lock:
             self._follow_clock()
             if self._newest_ns is None or stamp_ns > self._newest_ns:

@@ -171,10 +171,6 @@ class ArenaServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def chores_now(self) -> None:
-        """Run the chores (review, probe, cancel, grant) now."""
-        self._housekeeping.soon()
-
     def first_token(self, name: str = 'maintainer', institution: str = 'local') -> str | None:
         """
         Return a maintainer's token on a server without a maintainer, None on any other.

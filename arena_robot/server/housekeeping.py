@@ -1,4 +1,4 @@
-"""What the server does on its own: cancel silent sessions, check policies, grant credits."""
+"""Periodic work of the server: cancel silent sessions, check policies, grant credits."""
 
 import logging
 import threading
@@ -8,14 +8,13 @@ log = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    """Runs each chore now and then in a thread of its own; a failing chore never stops others."""
+    """Runs each chore periodically in one thread; a failing chore never stops the others."""
 
     def __init__(self, chores: dict[str, tuple[float, Callable[[], object]]],
                  failed: Callable[[str], None] = lambda name: None) -> None:
         self._chores = chores
         self._failed = failed
         self._stop = threading.Event()
-        self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name='housekeeping', daemon=True)
 
     def open(self) -> None:
@@ -25,13 +24,8 @@ class Housekeeping:
     def close(self, timeout_s: float = 10.0) -> None:
         """Stop after the running chore."""
         self._stop.set()
-        self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
-
-    def soon(self) -> None:
-        """Do every chore at once, without waiting for it."""
-        self._wake.set()
 
     def _run(self) -> None:
         left = dict.fromkeys(self._chores, 0.0)
@@ -41,11 +35,8 @@ class Housekeeping:
                     left[name] = period_s
                     self._do(name, chore)
             nap = max(0.01, min(left.values(), default=1.0))
-            if self._wake.wait(nap):
-                self._wake.clear()
-                left = dict.fromkeys(self._chores, 0.0)
-            else:
-                left = {name: value - nap for name, value in left.items()}
+            self._stop.wait(nap)
+            left = {name: value - nap for name, value in left.items()}
 
     def _do(self, name: str, chore: Callable[[], object]) -> None:
         try:
