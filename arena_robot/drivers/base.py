@@ -70,7 +70,7 @@ class Arm(Part, Protocol):
 
 @runtime_checkable
 class StopsInCollision(Protocol):
-    """What an arm may have besides: thresholds of collision that can be set."""
+    """An optional interface of an arm: collision thresholds that can be set."""
 
     def set_collision_behavior(self, thresholds: CollisionThresholds) -> None:
         """Stop by reflex above these thresholds from now on. DriverError if it fails."""

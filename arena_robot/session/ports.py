@@ -90,7 +90,7 @@ class NoRecorder:
         """Nothing to do."""
 
     def ready(self, folder: Path) -> bool:
-        """Return True: nothing is made from nothing."""
+        """Return True: there are no files to wait for."""
         return True
 
 

@@ -25,7 +25,7 @@ class Rig(Generic[P]):
     One part, not yet open, and its surroundings.
 
     ``clock`` is the one of its stamps. ``silence`` makes the part give no new readings from now
-    on, ``trip`` brings its fault about, ``mend`` undoes both; None where that cannot be done by
+    on, ``trip`` causes its fault, ``mend`` undoes both; None where that cannot be done by
     a program. ``rate_hz`` is the rate that readings have at least, ``max_age_s`` the age that the
     newest may have, ``latency_s`` how long it takes at most until a reading shows a command.
     ``harmless`` says that nothing real moves. ``withheld`` are the names of checks that are not

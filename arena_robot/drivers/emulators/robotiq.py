@@ -172,7 +172,7 @@ class RobotiqEmulator:
         self._thread.start()
 
     def unplug(self) -> None:
-        """Take the cable away: the port is gone for whoever has it open."""
+        """Simulate a pulled cable: the port disappears, also for a program that has it open."""
         self._over.set()
         if self._thread is not None:
             self._thread.join(2.0)
@@ -202,7 +202,7 @@ class RobotiqEmulator:
                     return
                 came_s = self._clock()
             elif waiting and self._clock() - came_s > 10 * LOOK_S:
-                waiting = b''       # what has no end after a pause is no frame
+                waiting = b''       # an incomplete frame followed by a pause is discarded
             while (size := _size(waiting)) and len(waiting) >= size:
                 frame, waiting = waiting[:size], waiting[size:]
                 self._answer(frame)

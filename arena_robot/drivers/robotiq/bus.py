@@ -43,7 +43,7 @@ class SerialBus:
                                          write_timeout=WRITTEN_S)
         except self._errors as error:
             raise DriverError(f'{com_port} cannot be opened: {_why(com_port, error)}') from error
-        with contextlib.suppress(*self._errors, ValueError):     # only real USB adapters know it
+        with contextlib.suppress(*self._errors, ValueError):     # only real USB adapters have it
             self._serial.set_low_latency_mode(True)
 
     def close(self) -> None:

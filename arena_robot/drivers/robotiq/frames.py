@@ -37,7 +37,7 @@ _EXCEPTIONS = {1: 'it does not know the function', 2: 'it does not have the regi
 
 
 class FrameError(DriverError):
-    """A reply that is no frame of this gripper: too short, damaged, or from somebody else."""
+    """A reply that is no frame of this gripper: too short, damaged, or of another slave."""
 
 
 def crc(body: bytes) -> bytes:
@@ -57,7 +57,7 @@ def framed(body: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Outputs:
-    """What the gripper is told: activate, go to a position, with speed and force (0 to 255)."""
+    """The command registers: activate, go to a position, with speed and force (0 to 255)."""
 
     activate: bool = True
     go: bool = False
@@ -73,7 +73,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the gripper says: the six bytes of its status registers, by Robotiq's names."""
+    """The six bytes of the status registers, by Robotiq's names."""
 
     activated: bool      # gACT
     going: bool          # gGTO

@@ -194,7 +194,7 @@ class RobotiqGripper(Opened):
         self._take(found)
 
     def _lose(self, error: DriverError) -> None:
-        """Keep what went wrong for those who read; open the port again."""
+        """Store the error for readers, and open the port again."""
         if not self._problem:
             log.warning('%s', error)
         with self._new:

@@ -15,7 +15,7 @@ _FILTER = 0.3  # of the external torque, per 4 ms tick: about 10 ms
 
 
 class Phase(str, Enum):
-    """Source of the target: a command stream, a motion, none yet, or the held pose."""
+    """Source of the target: a command stream, a motion, none while braking, or the held pose."""
 
     TRACK = 'track'
     MOVE = 'move'

@@ -18,7 +18,7 @@ def text(value: Value) -> str:
 
 
 class Node:
-    """One MJCF element; ``add`` returns the child, so trees read like the file they make."""
+    """One MJCF element; ``add`` returns the child, so the code is nested like the MJCF."""
 
     def __init__(self, element: ET.Element) -> None:
         self.element = element

@@ -143,7 +143,7 @@ class SimStation:
             return self.task.done(self.truth)
 
     def potential(self) -> float:
-        """Return how far the present state is, 0 to 1; unlike progress it falls when undone."""
+        """Return the progress of the present state, 0 to 1; it falls when work is undone."""
         with self.world.ticked:
             return float(self.task.potential(self.truth))
 

@@ -1,4 +1,4 @@
-"""A clock of playback that can be paused, and let single messages pass."""
+"""A playback clock that can be paused, and stepped by one message."""
 
 import threading
 import time
@@ -53,7 +53,7 @@ class PausablePace:
             self._changed.notify_all()
 
     def resume(self) -> None:
-        """Let the time go on from where it was paused."""
+        """Continue from the time at which it was paused."""
         with self._changed:
             if self._paused_at_ns is not None:
                 self._lost_ns += time.monotonic_ns() - self._paused_at_ns
@@ -72,7 +72,7 @@ class PausablePace:
             return self.paused
 
     def end(self) -> None:
-        """Wait for nothing any more."""
+        """Let every wait return at once."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()

@@ -97,8 +97,8 @@ def play(bag: BagReader, playing: Playing, publish: Callable[[Message], None],
 
     Messages latched before the start are played first. ``wait`` is called before each message and
     may block; when it returns True, the timing continues from there. ``stop`` ends it early.
-    ``at`` is called whenever the relation of recorded time and ``pace`` changes: at which time of
-    the pace it is which recorded time.
+    ``at`` is called whenever the relation of recorded time and ``pace`` changes, with a time of
+    the pace and the recorded time that belongs to it.
     """
     pace, stop = pace or SteadyPace(), stop or threading.Event()
     names = [t.name for t in chosen_topics(bag, playing)]

@@ -21,7 +21,7 @@ class PacketDecoder:
             self._context: Any = av.CodecContext.create(codec, 'r')
         except (av.FFmpegError, ValueError) as error:
             raise DataError(f"no decoder for the video codec '{codec}': {error}") from error
-        self._context.thread_count = 1    # more threads answer later
+        self._context.thread_count = 1    # more threads add delay
         self._context.flags |= av.codec.context.Flags.low_delay
 
     def decode(self, data: bytes) -> Pixels | None:

@@ -36,7 +36,7 @@ class NotedPolicy:
         return self._policy.spec
 
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
-        """Pass on, and keep the answer; a step that goes back begins a new rollout."""
+        """Call the policy, store the answer; a step that goes back begins a new rollout."""
         began_s = time.monotonic()
         chunk = self._policy.infer(observation, episode)
         took_s = round(time.monotonic() - began_s, 6)
@@ -47,7 +47,7 @@ class NotedPolicy:
         return chunk
 
     def reset(self, episode: str = '') -> None:
-        """Write what is kept, then pass on."""
+        """Write the stored answers, then reset the inner policy."""
         if self._made:
             text = inferences_to_json({'': self._made})
             value = {'made': text, 'pad': ' ' * (-len(text) % BLOCK_CHARS)}

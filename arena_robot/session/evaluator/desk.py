@@ -128,7 +128,7 @@ class RunView:
 
 
 def always() -> bool:
-    """Return True: somebody looks on, as at a terminal, as long as this process runs."""
+    """Return True: a terminal counts as attended as long as its process runs."""
     return True
 
 

@@ -109,7 +109,7 @@ class Scripted:
             seen = self._desk.wait_change(seen, 1.0)
 
     def _stays(self, seen: DeskState) -> bool:
-        """Return whether a session with a task gets no policies by itself, as after a restart."""
+        """Return whether a session with a task stays without policies, as after a restart."""
         if seen.state is not State.TASK_ENTERED:
             return False
         for _ in range(ASSIGN_S):

@@ -1,10 +1,10 @@
 """
-One action at every step of a fixed cadence, whatever the policy's chunks and times are.
+One action at every step of a fixed cadence, for any chunk length and inference time.
 
-Chunk length and time of an inference name a policy. So a blind rollout never waits for one: every
-command goes out at the same moment of its control period. While the policy thinks, the arm is
-told to hold where it is, as it did before while the loop waited. Nothing that is published or
-recorded says which steps those were, except the motion itself.
+Chunk length and inference time could identify a policy. So a blind rollout never waits for an
+inference: every command is sent at the same moment of its control period. During an inference the
+command is to hold the position. Nothing that is published or recorded marks these steps, except
+the motion itself.
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ class CadencedActions:
         """
         Return the action of this step, ACT_AFTER of a period after the steady time ``begun_ns``.
 
-        Raises PolicyTimeout when the policy has thought for too long, and what it raised.
+        Raises PolicyTimeout when the inference takes too long, and what the policy raised.
         """
         if self._target is None:
             self._target, self._gripper = seen.arm.q.copy(), seen.gripper.position
@@ -63,12 +63,12 @@ class CadencedActions:
 
     def _shown(self, seen: Observation, action: Action, requested: Floats,
                space: ActionSpace) -> ChunkStep:
-        """Return an action as every policy's looks: the only one of an inference of its own."""
+        """Return the action in a form that is the same for all policies: a chunk of one action."""
         chunk = Chunk(requested[None].astype(np.float32), space)
         return ChunkStep(action, requested, chunk, seen.step, seen.step, 0, 0.0)
 
     def _request(self, seen: Observation, space: ActionSpace) -> Floats:
-        """Return what asks the arm to stay, in the policy's own space."""
+        """Return the request to hold the position, in the policy's own space."""
         if space.is_velocity:
             return np.append(np.zeros(space.size - 1), self._gripper)
         if space is ActionSpace.JOINT_POSITION:

@@ -85,7 +85,8 @@ class RobotMotions:
         Stop the arm now, without waiting; the future is done once the arm has answered.
 
         Calls share a request to the arm; one that comes ANSWER_S after an unanswered request
-        sends its own, so a lost answer holds nobody up. At most STOPS_IN_FLIGHT wait at a time.
+        sends its own, so a lost answer delays no later press. At most STOPS_IN_FLIGHT wait at a
+        time.
         """
         self._stops += 1
         self._stopped.set()

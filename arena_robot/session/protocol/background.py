@@ -1,4 +1,4 @@
-"""What a conductor does beside its work: tell of a motion, look at something once a second."""
+"""Background work of a conductor: report that a motion runs, call a function periodically."""
 
 import threading
 from collections.abc import Callable

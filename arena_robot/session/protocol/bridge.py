@@ -1,4 +1,4 @@
-"""What lost lines of a journal led to, from the moves before and behind them."""
+"""The state that lost lines of a journal led to, from the moves before and after them."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from arena_robot.core.episode import Slot
 from arena_robot.core.errors import DataError
 from arena_robot.session.protocol.states import TRANSITIONS, Move, State
 
-# The session left the protocol's order by these, which say more than a state.
+# These moves leave the protocol's order, so they are not assumed for lost lines.
 _ASIDE = (Move.INVALIDATED, Move.ABORTED, Move.RERUN)
 _STARTS = {Slot.A: Move.STARTED_A, Slot.B: Move.STARTED_B}
 _SCORES = {Slot.A: Move.SCORED_A, Slot.B: Move.SCORED_B}

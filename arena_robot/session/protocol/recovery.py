@@ -49,8 +49,8 @@ def pick_up(store: SessionStore, arena: Arena, submissions: Submissions,
     Return the session that was open when the station stopped, None when there was none.
 
     Submitted ones are added to ``submissions``; older unfinished ones are aborted. One that cannot
-    be read or continued is told and left as it is; it never keeps the station from starting.
-    Raises SessionError when another process runs sessions in the folder.
+    be read or continued is passed to ``tell`` and left as it is; the station starts anyway. Raises
+    SessionError when another process runs sessions in the folder.
     """
     try:
         store.hold()

@@ -3,8 +3,8 @@ When a slot may be run again, and what is kept of the rollout that does not coun
 
 A failure of the station (arm, gripper, camera, recorder, network, the programs themselves) says
 nothing of the policy: its slot is run again. So is a rollout that the evaluator spoiled, with a
-reason. Both are decided before the rollout is scored, are limited, and stay in the record: nobody
-can repeat a rollout until they like it.
+reason. Both are decided before the rollout is scored, are limited, and stay in the record, so a
+rollout cannot be repeated until its result pleases.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ def is_fault(rollout: SessionSlot) -> bool:
 
 
 def possible_cause(rollout: SessionSlot, earlier: Iterable[Rerun]) -> RerunCause | None:
-    """Return as what a rollout could be repeated after ``earlier`` ones; None when it cannot."""
+    """Return the cause for repeating a rollout after ``earlier`` reruns; None: not allowed."""
     causes = [one.cause for one in earlier]
     if rollout.end is None or len(causes) >= MAX_RERUNS:
         return None

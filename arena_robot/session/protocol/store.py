@@ -143,8 +143,8 @@ class SessionStore:
         """
         Return the folders of sessions that are neither done nor aborted, oldest first.
 
-        Journals that cannot be read are told. Where a process was killed between the last line
-        of the journal and ``session.json``, that file is written now.
+        Journals that cannot be read are passed to ``tell``. Where a process was killed between the
+        last line of the journal and ``session.json``, that file is written now.
         """
         records = self._records(tell)
         for folder, record in records:

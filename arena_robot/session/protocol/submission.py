@@ -40,7 +40,8 @@ class Submissions:
     station, the session's notice says so, and the delivery continues.
 
     While the arena answers that something is missing, the session stays here: verdict and both
-    episodes are sent again, at first at once, then after 30 s and ever longer, up to 30 minutes.
+    episodes are sent again, the first time at once, then after 30 s and ever longer waits of up to
+    30 minutes.
     """
 
     def __init__(self, arena: Arena, ready: Callable[[Path], bool], clock: Clock) -> None:

@@ -73,9 +73,9 @@ class Task(Protocol):
 
     def potential(self, truth: SceneTruth) -> float:
         """
-        Return how far the present state is: 0 at reset, 1 when done, without jumps in between.
+        Return the progress of the present state: 0 at reset, 1 when done, without jumps.
 
-        It falls when work is undone. First called at reset, then whenever somebody asks.
+        It falls when work is undone. The first call is at reset.
         """
 
     def done(self, truth: SceneTruth) -> bool:

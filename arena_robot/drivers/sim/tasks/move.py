@@ -75,7 +75,7 @@ class SlideBook:
 
 
 class KnockOver:
-    """Knock the bottle over; a cup must not be needed for it."""
+    """Knock the bottle over; a cup on the table is not part of the task."""
 
     name, category = 'knock_over', 'knock over'
 

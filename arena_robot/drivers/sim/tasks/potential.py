@@ -45,7 +45,7 @@ class Closer:
         return share(self.first_m - distance_m, self.first_m)
 
     def along(self, distance_m: float) -> float:
-        """Return 1 at the point and 0.14 at the first distance; it never ends falling."""
+        """Return 1 at the point and 0.14 at the first distance; it falls on without end."""
         self(distance_m)
         return float(np.exp(-2.0 * distance_m / self.first_m)) if self.first_m else 0.0
 

@@ -108,7 +108,7 @@ class SortCubes:
 
 
 class FindCube:
-    """Uncover the cube hidden under one of two cups; a towel lies about."""
+    """Uncover the cube hidden under one of two cups; a towel lies on the table."""
 
     name, category = 'find_cube', 'find'
 
