@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from arena_robot.cli.worker_arguments import add_worker_arguments, workers
+from arena_robot.ranking.recommended import RECOMMENDED
 
 if TYPE_CHECKING:
     from arena_robot.records.roboarena import RoboArenaData
@@ -30,8 +31,8 @@ HELP = 'rank policies from A/B sessions'
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_table_arguments(parser)
-    parser.add_argument('--method', default='bt', metavar='NAME',
-                        help='method by name, or module:name (default bt)')
+    parser.add_argument('--method', default=RECOMMENDED, metavar='NAME',
+                        help=f'method by name, or module:name (default {RECOMMENDED})')
     parser.add_argument('--option', action='append', default=[], metavar='KEY=VALUE',
                         help='option of the method, such as k=32 (elo), l2=0.1 (bt) or buckets=20')
     parser.add_argument('--intervals', type=int, default=200, metavar='N',

@@ -10,7 +10,8 @@ from arena_robot.demo.plan import Plan
 from arena_robot.demo.pool import PoolMember
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.interval_kind import difference
-from arena_robot.ranking.methods import METHODS, RECOMMENDED, rank_comparable
+from arena_robot.ranking.methods import METHODS, rank_comparable
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.wording import interval_words, is_few
 from arena_robot.reports.tournament import Gap, TournamentReport, mean_progress, write_report
 from arena_robot.reports.tournament_records import Record, read_record

@@ -16,6 +16,7 @@ from arena_robot.ranking.davidson import Davidson
 from arena_robot.ranking.elo import Elo
 from arena_robot.ranking.interval_kind import IntervalPlan, with_intervals
 from arena_robot.ranking.progress import Progress, ProgressGls
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.robust import RobustBradleyTerry
 from arena_robot.ranking.task_em import TaskModel
 from arena_robot.ranking.task_state import TaskOptions
@@ -62,9 +63,6 @@ def _checked(found: object, name: str) -> RankingMethod:
     return found
 
 
-# The method of the site, the report, the ranking node and `arena rank` where nobody chooses one;
-# docs/ranking.md says why.
-RECOMMENDED = 'bt'
 _ELO, _WINNING, _SOLVING = 'Elo points', 'log-odds of winning', 'log-odds of solving'
 METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_methods', {
     'elo': RankingMethod(

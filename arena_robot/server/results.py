@@ -15,8 +15,9 @@ from arena_robot.ranking.as_json import as_json
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.bradley_terry import fit_counts
 from arena_robot.ranking.counts import count_pairs
-from arena_robot.ranking.methods import METHODS, RECOMMENDED, rank_comparable
+from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.origins import not_relayed_of, origins
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.server.assignment import Posterior
 from arena_robot.server.base import PolicyRecord
 from arena_robot.server.store.database import Database

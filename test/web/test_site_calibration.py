@@ -1,5 +1,6 @@
 """What the site states as 95 % holds in at least 93 %; where it must it says too few."""
 
+import argparse
 import math
 import re
 import sys
@@ -9,11 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from arena_robot.cli import rank as rank_verb
 from arena_robot.core.episode import Comparison, Preference
+from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, competition_ranks
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.held import established
-from arena_robot.ranking.methods import METHODS, RECOMMENDED, rank_comparable
+from arena_robot.ranking.methods import METHODS, rank_comparable
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.stated import LEAST_COMPARISONS, LEAST_SESSIONS
 from arena_robot.ranking.wording import TOO_FEW
 from arena_robot.server.results import INTERVALS
@@ -138,3 +142,34 @@ def test_the_recommended_method_is_the_one_of_the_page_on_ranking():
     page = (Path(__file__).parents[2] / 'docs' / 'ranking.md').read_text(encoding='utf-8')
     assert f'For a public standing we use `{RECOMMENDED}`' in page
     assert METHODS.find(RECOMMENDED).on_site
+
+
+class Unscored:
+    """Results whose sessions have no progress scores; no method that needs them can rank."""
+
+    def latest(self, method, open_source):
+        if METHODS.find(method).needs_scores or open_source:
+            raise RankingError('no session to rank')
+        return rank_comparable(Comparisons.build([0, 1], [1, 2], [1.0, 0.5]), method)
+
+
+def test_where_scores_are_missing_the_recommended_method_is_shown(monkeypatch):
+    needy = [name for name, row in METHODS.rows().items() if row.needs_scores]
+    assert needy
+    for name in needy:
+        board = view_models.board(Unscored(), name, False)
+        assert (board.method, len(board.rows)) == (RECOMMENDED, 3)
+        assert board.instead.startswith(f'{name} needs progress scores')
+        assert board.about == f'{METHODS.find(RECOMMENDED).description}.'
+    board = view_models.board(Unscored(), needy[0], True)
+    assert (board.rows, board.empty) == ((), 'no session to rank')
+    assert view_models.board(Unscored(), 'davidson', False).instead == ''
+    monkeypatch.setattr(view_models, 'RECOMMENDED', needy[0])
+    assert view_models.board(Unscored(), needy[0], False).empty == 'no session to rank'
+
+
+def test_the_command_line_has_the_recommended_method(monkeypatch):
+    monkeypatch.setattr(rank_verb, 'RECOMMENDED', 'davidson')
+    parser = argparse.ArgumentParser()
+    rank_verb.add_arguments(parser)
+    assert parser.get_default('method') == 'davidson'

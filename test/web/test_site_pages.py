@@ -19,7 +19,8 @@ from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import Verdict
 from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.methods import RECOMMENDED, rank_comparable
+from arena_robot.ranking.methods import rank_comparable
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.records.audit_file import EpisodeAudit, write_audit
 from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.scene_match import SceneMatch, write_scene_match

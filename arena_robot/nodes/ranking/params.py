@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from arena_robot.nodes.parameters import Parameters, param
 from arena_robot.ranking.interval_kind import CHOICES
-from arena_robot.ranking.methods import RECOMMENDED
+from arena_robot.ranking.recommended import RECOMMENDED
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from arena_robot.core.pair import Reveal, commitment
 from arena_robot.core.verdict import from_plain
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import METHODS, rank_comparable
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.server.transparency.entries import CORRECTION, SESSION
 from arena_robot.server.transparency.keys import SignedHead, read_head
 from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash, root_of_inclusion
@@ -177,7 +178,7 @@ def _check_standings(told: Mapping[str, Any], comparisons: list[Comparison]) -> 
             if told else []
         theirs = {name: (math.nan if score is None else float(score), int(n))
                   for name, score, n in rows}
-        method = str(told['method']) if told else 'bt'
+        method = str(told['method']) if told else RECOMMENDED
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DataError(f'the standings cannot be read: {error!r}') from error
     if len(theirs) < len(rows):

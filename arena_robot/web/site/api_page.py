@@ -7,7 +7,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.templating import Jinja2Templates
 
-from arena_robot.ranking.methods import METHODS, RECOMMENDED
+from arena_robot.ranking.methods import METHODS
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.web.site.method_changes import MethodChanges
 
 

@@ -19,7 +19,8 @@ import arena_robot
 from arena_robot.core.errors import ArenaError, DataError, RankingError, Unauthorised
 from arena_robot.core.verdict import FIELDS
 from arena_robot.ranking.as_json import as_json, plain
-from arena_robot.ranking.methods import METHODS, RECOMMENDED
+from arena_robot.ranking.methods import METHODS
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.stated import LEAST_COMPARISONS, LEAST_SESSIONS
 from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
 from arena_robot.server.blobs import Blobs

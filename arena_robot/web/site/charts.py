@@ -10,7 +10,8 @@ from fastapi.templating import Jinja2Templates
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Standings
-from arena_robot.ranking.methods import METHODS, RECOMMENDED
+from arena_robot.ranking.methods import METHODS
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.wording import basis_words, interval_words, is_few, place_words
 from arena_robot.reports.figures import figure_bytes
 from arena_robot.reports.ranking_plots import (

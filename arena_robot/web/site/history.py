@@ -11,7 +11,8 @@ from fastapi.templating import Jinja2Templates
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.as_json import as_json
 from arena_robot.ranking.base import Comparisons, Standings
-from arena_robot.ranking.methods import METHODS, RECOMMENDED, rank_comparable
+from arena_robot.ranking.methods import METHODS, rank_comparable
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.wording import Shown, is_few, shown
 from arena_robot.server.results import INTERVALS, Results
 

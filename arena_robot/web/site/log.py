@@ -11,6 +11,7 @@ from arena_robot.core.errors import RankingError
 from arena_robot.ranking.as_json import plain
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import rank_comparable
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.server.transparency.verify import counted_comparisons
 
@@ -42,9 +43,10 @@ class LogBundle:
 
 
 def standings_of(bundle: dict[str, Any]) -> dict[str, Any]:
-    """Return scores and counts by Bradley–Terry, best first; {} when nothing can be compared."""
+    """Return scores and counts, best first; {} when nothing can be compared."""
     try:
-        found, _ = rank_comparable(Comparisons.from_words(counted_comparisons(bundle)), 'bt')
+        found, _ = rank_comparable(Comparisons.from_words(counted_comparisons(bundle)),
+                                   RECOMMENDED)
     except RankingError:
         return {}
     rows = [{'policy': found.items[k], 'score': found.scores[k], 'n': int(found.counts[k])}

@@ -8,7 +8,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_json
 from arena_robot.core.iso_time import to_utc
-from arena_robot.ranking.methods import RECOMMENDED
+from arena_robot.ranking.recommended import RECOMMENDED
 
 FILE = 'standings_method.json'
 

@@ -10,8 +10,8 @@ from fastapi.templating import Jinja2Templates
 from arena_robot.core.wilson import wilson
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.interval_kind import difference
-from arena_robot.ranking.methods import RECOMMENDED
 from arena_robot.ranking.origins import not_relayed, origins
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.stated import LEAST_SESSIONS
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Browse, PolicyCard

@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import RankingError
 from arena_robot.core.iso_time import to_utc
-from arena_robot.ranking.methods import METHODS, RECOMMENDED
+from arena_robot.ranking.methods import METHODS
+from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.wording import Shown, axis_ends, basis_words, shown
 from arena_robot.server.results import Results
 from arena_robot.server.store.filters import Filter
@@ -84,7 +85,7 @@ def board(results: Results, method: str, open_source: bool) -> Board:
     try:
         found, others = results.latest(method, open_source)
     except RankingError as error:
-        if not row.needs_scores:
+        if not row.needs_scores or method == RECOMMENDED:
             return Board((), '', (), (), str(error), method=method)
         return replace(board(results, RECOMMENDED, open_source), instead=(
             f'{method} needs progress scores, and these sessions have too few: this is '
