@@ -4,7 +4,7 @@ Preference against audit, per evaluator: honest, a coin, or inverted.
 Only sessions that are decisive for both count. An honest evaluator agrees with the audit at the
 ``rate`` of the others, an inverted one at 1 - rate, a coin-tosser half the time; the likelihood
 of the sessions decides. A low agreement of a coin-tosser is not taken for inversion. The audit
-changes no score: this says whom to ask.
+changes no score: it names evaluators to ask.
 """
 
 from collections.abc import Mapping, Sequence

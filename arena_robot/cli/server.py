@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _more_files() -> None:
-    """Allow as many connections as the system does; the usual bound is for other programs."""
+    """Raise the soft limit of open files to the hard one, for many connections."""
     import resource
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,4 +1,4 @@
-"""``--jobs`` and ``--cluster``: who does the work of verbs that do the same many times."""
+"""``--jobs`` and ``--cluster``: which processes work for verbs that repeat one task many times."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -17,6 +17,6 @@ def add_worker_arguments(parser: argparse.ArgumentParser, jobs: int = 1) -> None
 
 
 def workers(args: argparse.Namespace) -> 'Workers':
-    """Return who does the work; ConfigError when the arguments make no sense."""
+    """Return the workers; ConfigError when the arguments are invalid."""
     from arena_robot.core.parallel import Workers
     return Workers(args.jobs, args.cluster)

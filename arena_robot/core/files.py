@@ -70,11 +70,6 @@ def replacing(path: Path, sync_name: bool = True) -> Iterator[Path]:
         sync_folder(path.parent)
 
 
-def is_partial(path: Path) -> bool:
-    """Tell whether a file is one that :func:`replacing` has not finished, or never will."""
-    return path.name.startswith('.') and path.name.endswith(PARTIAL)
-
-
 def move(source: Path, target: Path) -> None:
     """Rename a file or folder so that the new name survives a power cut."""
     source.rename(target)

@@ -80,10 +80,10 @@ class Listening(Node):
         self._listener.start()
 
     def wind_down(self) -> None:
-        """Begin to end: start nothing new. :meth:`close` follows."""
+        """Stop starting new work; :meth:`close` follows."""
 
     def close(self) -> None:
-        """Let go of what is not rclpy's; the node is destroyed next."""
+        """Free what does not belong to rclpy; the node is destroyed next."""
 
     def destroy_node(self) -> None:
         """Stop the thread and destroy the node."""

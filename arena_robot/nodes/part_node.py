@@ -37,7 +37,7 @@ FAILED = TransitionCallbackReturn.FAILURE
 
 @runtime_checkable
 class KeepsTime(Protocol):
-    """A part that is in a time of its own, such as a simulation's."""
+    """A part with its own time, such as a simulation's."""
 
     timeline: Timeline
 

@@ -156,8 +156,8 @@ def run_with(build: Callable[[Spin], object], args: Sequence[str] | None = None)
 
     Returns 0, 2 for bad configuration, 1 for what else fails at the start.
     """
-    # Loops and image streams share the interpreter: 5 ms, Python's own, each time somebody else
-    # has it, are a frame's worth in a handful of threads.
+    # Control loops and image streams share the interpreter. At Python's default of 5 ms per
+    # switch, a few waiting threads add up to the period of a frame.
     sys.setswitchinterval(SWITCH_S)
     _keep_memory()
     logging.basicConfig(stream=sys.stderr, format='[%(levelname)s] [%(name)s]: %(message)s')
@@ -165,8 +165,8 @@ def run_with(build: Callable[[Spin], object], args: Sequence[str] | None = None)
         with Spin(args) as spin:
             spin.catch_signals()
             build(spin)
-            # What is there now stays: a collection that looks at all of it holds up a control
-            # loop by tens of milliseconds.
+            # Objects that exist now live until the end: a garbage collection that visits them all
+            # would delay a control loop by tens of milliseconds.
             gc.collect()
             gc.freeze()
             spin.wait()

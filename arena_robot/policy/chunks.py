@@ -158,7 +158,7 @@ class ChunkExecutor:
 
     def take(self, episode: str = '') -> ChunkStep | None:
         """
-        Return this control step's action, after :meth:`ask`; None while the policy thinks.
+        Return this control step's action, after :meth:`ask`; None while the query runs.
 
         Raises BadReply for a chunk that cannot be executed, and what the policy raised.
         """

@@ -1,4 +1,4 @@
-"""How to call and how to serve: addresses aside, everything has a safe default."""
+"""Options of clients and servers of policies; each has a safe default."""
 
 import hmac
 from collections.abc import Iterable
@@ -17,9 +17,9 @@ class CallOptions:
 
     ``token`` is sent as a bearer token. ``tls_ca`` is a PEM file to trust instead of the
     system's. Deadlines are in seconds and always apply. ``stream`` sends gRPC calls over one
-    long stream instead of one call each. ``action_space`` is what an openpi server answers in
-    when its metadata does not say. ``connect_to`` is an IP address to connect to instead of
-    looking up the host, which is still the name that is asked for.
+    long stream instead of one call each. ``action_space`` is that of an openpi server whose
+    metadata does not name one. ``connect_to`` is an IP address to connect to instead of looking up
+    the host, whose name is still sent and checked.
     """
 
     token: str = ''

@@ -1,4 +1,4 @@
-"""A policy that keeps every query to another one on disk, for the author's desk."""
+"""A policy that writes every query to another one, and its answer, to the disk."""
 
 import itertools
 import threading
@@ -35,7 +35,7 @@ class Recording:
         return self._policy.spec
 
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
-        """Ask, then write; raises RecordingError when the file cannot be written."""
+        """Query, then write; raises RecordingError when the file cannot be written."""
         chunk = self._policy.infer(observation, episode)
         with self._lock:
             path = self._folder / f'{next(self._numbers):06d}.npz'

@@ -1,5 +1,5 @@
 """
-Only the images a policy wants, at the size it wants.
+Selects the images that a policy requires, at the size that it requires.
 
 The reference client shrinks every camera frame to 512x288 with Pillow's LANCZOS and then
 stretches that to the policy's size with LANCZOS again. ``exact`` does just that. ``fast`` is one
@@ -72,9 +72,9 @@ def shown(observation: Observation, spec: PolicySpec, third_person: str = 'left'
     """
     Return ``observation`` with the images ``spec`` wants, under its keys and at its size.
 
-    With one external camera ``third_person`` (``'left'`` or ``'right'``) says which; the policy
-    finds it under ``left`` either way. Images that fit already are not touched. Raises
-    PolicyRefused when the station has no such camera.
+    With one external camera ``third_person`` (``'left'`` or ``'right'``) says which; its key is
+    ``left`` in both cases. Images that fit already are not touched. Raises PolicyRefused when the
+    station has no such camera.
     """
     images = {}
     for name in spec.views():
@@ -94,7 +94,7 @@ def _fitted(image: Image, spec: PolicySpec) -> Image:
 
 
 class Resizing:
-    """A policy that is shown whole camera frames and passes on what the inner one wants."""
+    """A policy that takes whole camera frames and passes on what the inner one requires."""
 
     def __init__(self, policy: Policy, third_person: str = 'left') -> None:
         self._policy = policy
@@ -106,7 +106,7 @@ class Resizing:
         return self._policy.spec
 
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
-        """Select, resize, ask."""
+        """Select, resize, query."""
         return self._policy.infer(
             shown(observation, self._policy.spec, self._third_person), episode)
 

@@ -1,4 +1,4 @@
-"""What every policy server does whatever its protocol: guard, queue, time, translate errors."""
+"""The part of a policy server that no protocol changes: checks, queue, timing, errors."""
 
 import contextlib
 import logging

@@ -1,4 +1,4 @@
-"""A policy that measures another one."""
+"""A policy that measures how long another one takes."""
 
 import collections
 import threading
@@ -48,7 +48,7 @@ class TimedPolicy:
         return self._policy.spec
 
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
-        """Ask, and keep the time it took."""
+        """Query, and keep the time it took."""
         started = time.perf_counter()
         try:
             return self._policy.infer(observation, episode)

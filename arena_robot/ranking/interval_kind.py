@@ -1,5 +1,5 @@
 """
-Which intervals standings get: what hangs together, and by which way.
+Which intervals standings get: what is one observation, and by which method.
 
 What hangs together (``cluster``): sessions, evaluators, or institutions. ``auto`` is evaluators
 where at least 10 are known, else sessions. With fewer than 200 clusters, intervals are symmetric

@@ -69,7 +69,7 @@ def fit_robust(votes: Comparisons, limit: float = 1.5, *, start: Floats | None =
     for rounds in range(1, ROUNDS + 1):
         new = verdict_weights(votes, fit.scores, limit)
         before, change = change, float(np.max(np.abs(new - weight), initial=0.0))
-        # Weights that swing to and fro are led to the middle.
+        # Weights that oscillate get smaller steps.
         step = step * 0.7 if change > 0.9 * before else step
         weight = weight + step * (new - weight)
         fit = plain(votes.reweighted(votes.weight * weight))

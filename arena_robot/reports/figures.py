@@ -28,7 +28,7 @@ def new_figure(width_in: float, height_in: float) -> tuple[Figure, Axes]:
 
 
 def plain_text(text: str) -> str:
-    """Return a text that Matplotlib draws as it is: a dollar sign begins no formula."""
+    """Return a text that Matplotlib draws as it is, without formulas between dollar signs."""
     return text.replace('$', r'\$')
 
 

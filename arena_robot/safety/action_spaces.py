@@ -2,8 +2,8 @@
 DROID's four action spaces as joint targets, by DROID's formulas.
 
 Velocities are fractions in [-1, 1] of the largest motion of one 15 Hz step: 0.2 rad per joint,
-0.075 m, 0.15 rad of rotation, 0.25 of the gripper's travel. A joint target is the measured
-position plus such a motion: an offset of the controller's spring, not a speed set point.
+0.075 m, 0.15 rad of rotation. A joint target is the measured position plus such a motion: an
+offset of the controller's spring, not a speed set point.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,6 @@ from arena_robot.safety.limits import ArmLimits
 MAX_JOINT_DELTA = 0.2
 MAX_LINEAR_DELTA = 0.075
 MAX_ROTATION_DELTA = 0.15
-MAX_GRIPPER_DELTA = 0.25
 
 # Joint target (7,) rad, then the flange motion (6,) asked for and found: empty where nothing had
 # to be solved.
@@ -71,11 +70,6 @@ def cartesian_target(velocity: Floats, q: Floats, limits: ArmLimits) -> Target:
     asked = cartesian_motion(velocity)
     step = joint_step(asked, q, jac, limits, MAX_JOINT_DELTA)
     return joint_velocity_target(step / MAX_JOINT_DELTA, q), asked, jac @ step
-
-
-def gripper_velocity_target(velocity: float, position: float) -> float:
-    """Return clip(g + 0.25 v, 0, 1) with |v| at most 1."""
-    return min(max(position + MAX_GRIPPER_DELTA * min(max(velocity, -1.0), 1.0), 0.0), 1.0)
 
 
 def binarised(position: float) -> float:

@@ -2,9 +2,9 @@
 Which judged sessions count.
 
 A session counts once it is proven (:mod:`arena_robot.server.evidence`) and the evaluator has no
-interest in its policies. Then it is accepted: an entry of the log, a credit for the evaluator.
-Until then it is incomplete; it is looked at again whenever something of it arrives, and for an
-hour by itself.
+interest in its policies. It is then accepted: it gets an entry in the log, and its evaluator a
+credit. Until then it is incomplete; it is checked again whenever a part of it arrives, and
+periodically for an hour.
 """
 
 import logging
@@ -35,8 +35,8 @@ from arena_robot.server.transparency.service import TransparencyLog
 
 log = logging.getLogger(__name__)
 
-# So long after its end a session that does not count is looked at without being asked to. What
-# the server was killed in the middle of, or another server process still holds, is there by then.
+# How long after its end a session that does not count is checked again periodically. Work that a
+# killed server left, or that another server process holds, is finished by then.
 LOOKED_AT_NS = 3600 * 10**9
 LOOK_BACK_NS = 30 * 24 * 3600 * 10**9
 
@@ -51,7 +51,7 @@ class CountingRules:
 
 
 class Acceptance:
-    """Decides which sessions count; ``changed`` is called when the results are others."""
+    """Decides which sessions count; ``changed`` is called when the results changed."""
 
     def __init__(self, database: Database, clock: Clock, blobs: Blobs, record: RelayRecord,
                  transparency: TransparencyLog, rules: CountingRules,
@@ -117,8 +117,8 @@ class Acceptance:
         Append a correction to an accepted session; ``withdraw`` makes it count no longer.
 
         For the session's evaluator and maintainers; only a maintainer withdraws. The site shows
-        the names of what counts, revealed at the station or not, and who knows who won must not
-        choose what counts. Raises Unauthorised, Conflict, DataError.
+        the names of what counts, revealed at the station or not, and nobody who knows the winner
+        may choose what counts. Raises Unauthorised, Conflict, DataError.
         """
         text = text.strip()
         if not text or len(text) > MAX_TEXT_CHARS:

@@ -1,4 +1,4 @@
-"""Which policy addresses a server may call: public ones, and the networks it was told of."""
+"""Which policy addresses a server may call: public ones, and those of ``allowed_networks``."""
 
 import dataclasses
 import ipaddress

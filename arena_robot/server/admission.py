@@ -1,4 +1,4 @@
-"""Which calls are let in, decided from their headers: before that, no message is read."""
+"""Admission of calls by their headers; the message of a refused call is not read."""
 
 import asyncio
 import math

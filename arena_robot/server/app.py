@@ -66,7 +66,7 @@ CREDITS_S = 600.0
 
 class ArenaServer:
     """
-    The central service: everything of it, in one process.
+    The central service, in one process.
 
     ``conformance`` and ``probe`` say what is wrong with the policy at an address ('' nothing).
     ``open`` migrates the database and listens; ``port`` is the one really taken.
@@ -77,7 +77,7 @@ class ArenaServer:
         self.config = config
         self.port = config.port
         self._clock = clock
-        # People, stations and waits for policies never take each other's threads.
+        # People, stations and waits for policies have separate threads.
         self._pools = {name: ThreadPoolExecutor(count, thread_name_prefix=name)
                        for name, count in POOLS.items()}
         self._loop = asyncio.new_event_loop()

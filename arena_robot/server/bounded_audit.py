@@ -26,7 +26,7 @@ class BoundedAudit:
 
     def write(self, actor: str, call: str, target: str, outcome: str, detail: str = '',
               always: bool = False) -> None:
-        """Append a line; ``always``: whatever the share is."""
+        """Append a line; ``always``: also beyond the share."""
         if not always and not self._has_share(actor):
             return
         with self._lock:

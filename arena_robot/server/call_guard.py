@@ -1,4 +1,4 @@
-"""What happens around every call: who calls, audit line, status of an error."""
+"""Around every call: the caller's roles, the audit line, the status of an error."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""How a server runs: one YAML file, every key with a default that suits a laptop."""
+"""Configuration of a server: one YAML file, every key with a default for a laptop."""
 
 import os
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""From a running session to its end: episodes, verdict, what it costs, reveal."""
+"""From a running session to its end: episodes, verdict, credits, reveal."""
 
 import logging
 from collections.abc import Iterable
@@ -96,8 +96,7 @@ class SessionLifecycle:
         """
         Store a verdict, once; it counts when the session is accepted.
 
-        It is never too late: a session that was cancelled because its station fell silent takes
-        it as well.
+        A session that was cancelled because its station was silent accepts it too, at any time.
         """
         self.session_of(caller, session_id)
         check_verdict(verdict)

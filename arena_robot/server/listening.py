@@ -25,7 +25,7 @@ OPEN_METHODS = frozenset({f'/{ARENA}/Hello', f'/{health.SERVICE_NAME}/Check'})
 
 def admission(limits: ServerLimits, clock: Clock, stores: tuple[Accounts, Sessions, BoundedAudit],
               threads: Executor, counters: Counters) -> Admission:
-    """Return who is let in: tokens of people and stations, tokens of slots, few calls of all."""
+    """Return who may call: tokens of people, stations and slots; a few methods need no token."""
     accounts, sessions, audit = stores
     checks = {
         ARENA: TokenCheck(accounts.caller, RateLimit(clock, limits.calls_per_s, limits.burst),

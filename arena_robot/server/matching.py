@@ -1,4 +1,4 @@
-"""From a station's request to a blind pair: who fits, who may judge, who is drawn, who pays."""
+"""From a station's request to a blind pair: which policies fit, conflicts, draw, credits."""
 
 import logging
 import secrets

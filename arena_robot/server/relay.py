@@ -1,8 +1,8 @@
 """
-The only way from a station to a policy: ``arena.policy.v1``, with a slot token for a name.
+The only way from a station to a policy: ``arena.policy.v1``, with a slot token instead of a name.
 
 A policy sees an episode token that is the relay's own, so it learns neither the session, nor the
-slot, nor who asks. A station sees actions and a handful of fixed sentences, so it learns nothing
+slot, nor who asks. A station sees actions and a few fixed sentences, so it learns nothing
 of the policy: no server name, no headers, no texts, no timings, and replies of one size. When an
 answer was asked for and when it comes still shows (docs/security.md).
 """
@@ -117,7 +117,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
         return await guarded(context, lambda: _blind(work))
 
     async def Reset(self, request: pb.ResetRequest, context: Any) -> pb.ResetReply:
-        """Tell the slot's policy that its rollout is over."""
+        """Reset the slot's policy after its rollout."""
         async def work() -> pb.ResetReply:
             route = await self._route(context)
             await self._reset(route, _left(context))

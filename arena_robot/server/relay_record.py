@@ -1,4 +1,4 @@
-"""Notes what passes through the relay, and writes it to the database now and then."""
+"""Counts what passes through the relay, and writes the counts to the database periodically."""
 
 import dataclasses
 import hashlib
@@ -94,7 +94,7 @@ class RelayRecord:
         self.flush()
 
     def close(self) -> None:
-        """Write everything and let the file go."""
+        """Write everything and close the file."""
         if self._journal is not None:
             self.flush()
             self._journal.close()

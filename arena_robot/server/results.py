@@ -1,4 +1,4 @@
-"""What the stored verdicts say: comparisons for the ranking room, and what it makes of them."""
+"""Comparisons from the stored verdicts, and the standings computed from them."""
 
 import json
 import logging
@@ -62,7 +62,7 @@ class Results:
             return origins_of_verdicts(connection)
 
     def posterior(self, candidates: Sequence[PolicyRecord]) -> Posterior | None:
-        """Return what Bradley–Terry knows of the candidates; None while it cannot tell."""
+        """Return Bradley–Terry's posterior of the candidates; None while it is not determined."""
         place = {record.id: k for k, record in enumerate(candidates)}
         rows = [(place[a], place[b], {'A': 1.0, 'TIE': 0.5, 'B': 0.0}[preference], count)
                 for (a, b, preference), count in self._counts().items()

@@ -1,4 +1,4 @@
-"""Secrets at rest: a key in a file of its own, and texts that only it opens."""
+"""Secrets at rest: texts encrypted with a key that is in a separate file."""
 
 import base64
 import functools

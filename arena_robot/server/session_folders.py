@@ -1,5 +1,5 @@
 """
-Sessions of a server back as folders, as a station keeps them.
+Sessions of a server as folders, in the form in which a station keeps them.
 
 ``<output>/<session>`` with a session file and the episodes ``A/`` and ``B/``: what `arena export`,
 `arena replay` and `arena episode check` take. With `arena export --format roboarena` they become

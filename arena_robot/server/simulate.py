@@ -85,7 +85,8 @@ def play(truths: Sequence[PoolTruth], way: str, comparisons: int, seed: int,
     """
     Play every pool once with one way of choosing and return the mean curve.
 
-    ``informative`` is the server's choice, with its ``weights``; ``uniform`` looks at nothing.
+    ``informative`` is the server's choice, with its ``weights``; ``uniform`` draws every pair
+    equally often.
     """
     chosen = Weights(evenness=0.0) if way == 'uniform' else weights or Weights()
     work = partial(_run, way, comparisons, seed, chosen)

@@ -1,9 +1,9 @@
 """
 Files from stations, in pieces that can be repeated.
 
-What has arrived of a file is what its spool file holds, so a station asks where to go on and a
-killed server loses nothing. A file is complete when its SHA-256 is the announced one; only then
-it enters the blob store, under ``<session>/<slot>/<path>``.
+The spool file of a file has all bytes that arrived, so a station can ask where to continue, and a
+killed server loses nothing. A file is complete when its SHA-256 is the announced one; only then it
+enters the blob store, under ``<session>/<slot>/<path>``.
 """
 
 import dataclasses

@@ -22,7 +22,7 @@ def run_all(trials: Sequence[Trial], workers: Workers,
     """
     Return the outcomes in the order of ``trials``; the same for all ``workers``.
 
-    ``done`` hears of each one as it comes in. Raises what a trial raised.
+    ``done`` is called with each one as it arrives. Raises what a trial raised.
     """
     try:
         return workers.map(run_here, trials, done)
@@ -59,7 +59,7 @@ def _course() -> Course:
 
 
 def _close() -> None:
-    """Let go of the policies of this process."""
+    """Close the policies of this process."""
     with _turn:
         _course().close()
         _course.cache_clear()

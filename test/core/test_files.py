@@ -89,8 +89,8 @@ with replacing(Path(sys.argv[1])) as partial:
     child.stdout.close()
     assert path.read_bytes() == b'old'
     left, = (p for p in tmp_path.iterdir() if p != path)
-    assert files.is_partial(left)
-    assert not files.is_partial(path)
+    assert left.name.startswith('.')
+    assert left.name.endswith(files.PARTIAL)
     files.write_bytes(path, b'new')
     assert path.read_bytes() == b'new'
 

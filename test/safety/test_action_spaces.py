@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
@@ -47,12 +46,6 @@ def test_cartesian_position_is_droids_velocity(p, angles):
     assert np.max(np.abs(v[:3] - (p - POSE[:3]) / 0.075)) < 1e-9
     assert np.max(np.abs(Rotation.from_euler('xyz', 0.15 * v[3:]).as_matrix()
                          - turn.as_matrix())) < 1e-9
-
-
-@pytest.mark.parametrize(('v', 'g', 'expected'), [
-    (0.4, 0.5, 0.6), (-0.4, 0.5, 0.4), (3.0, 0.5, 0.75), (1.0, 0.9, 1.0), (-5.0, 0.1, 0.0)])
-def test_gripper_velocity(v, g, expected):
-    assert spaces.gripper_velocity_target(v, g) == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_gripper_closes_only_above_one_half():

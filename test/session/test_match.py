@@ -5,7 +5,6 @@ import pytest
 from arena_robot.core.errors import DataError
 from arena_robot.session.loop.match import (
     Light,
-    blend,
     compare,
     compare_views,
     difference,
@@ -82,9 +81,8 @@ def test_another_size_is_refused():
         compare(scene(), np.zeros((10, 10, 3), np.uint8))
 
 
-def test_overlays_show_what_left_and_what_came():
+def test_the_difference_shows_what_left_and_what_came():
     start, now = scene(noise=0), scene((300, 150), noise=0)
-    assert blend(start, now).shape == start.shape
     picture = difference(start, now)
     left, came = picture[160, 260].astype(int), picture[160, 320].astype(int)
     assert left[0] < left[1]    # the cube is darker than the table: it took the red away

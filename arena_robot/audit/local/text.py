@@ -15,7 +15,7 @@ _STOP = frozenset({'the', 'a', 'an', 'and', 'it', 'of', 'is', 'so', 'that', 'its
 
 
 def words(instruction: str) -> tuple[str, ...]:
-    """Return the telling words of an instruction; a colour is the word ``colour``."""
+    """Return the significant words of an instruction; a colour is the word ``colour``."""
     found = [word.removesuffix('s') if len(word) > 3 else word
              for word in re.findall(r'[a-z]+', instruction.lower()) if word not in _STOP]
     return tuple('colour' if word in COLOURS else _SAME.get(word, word) for word in found)

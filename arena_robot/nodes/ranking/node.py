@@ -72,7 +72,7 @@ class RankingNode(Listening):
                           callback_group=MutuallyExclusiveCallbackGroup())
 
     def close(self) -> None:
-        """Let the source go."""
+        """Close the source."""
         self._source.close()
 
     def look(self) -> None:

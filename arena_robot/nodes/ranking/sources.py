@@ -31,7 +31,7 @@ class RankingSource(Protocol):
         """Return every counted verdict, oldest first. Raises DataError or ServerError."""
 
     def close(self) -> None:
-        """Let go."""
+        """Close the source."""
 
 
 class FolderSource:
@@ -77,7 +77,7 @@ class DatabaseSource:
         return self._results.comparisons()
 
     def close(self) -> None:
-        """Let the database go."""
+        """Close the database."""
         self._database.close()
 
 

@@ -112,8 +112,9 @@ class RemoteRecorder:
             raise RecordingError(reply.message)
 
     def _ask(self, name: str, request: Any, timeout_s: float, attempts: int) -> Any:
-        # The answer of a node that has just started can be lost, and until its killed predecessor
-        # is forgotten its services come and go. Asked again, the recorder does nothing twice.
+        # The answer of a node that has just started can be lost, and its services appear and
+        # vanish until the ROS graph has dropped its killed predecessor. A repeated call has no
+        # second effect.
         for left in reversed(range(attempts)):
             try:
                 return self._services.call(name, request, timeout_s)

@@ -41,7 +41,7 @@ class RecordedClock:
         self._thread.start()
 
     def at(self, pace_ns: int, recorded_ns: int) -> None:
-        """Note at which time of the pace it is which recorded time."""
+        """Store a time of the pace and the recorded time that belongs to it."""
         self._relation = (pace_ns, recorded_ns)
 
     def end(self) -> None:

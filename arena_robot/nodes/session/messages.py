@@ -116,7 +116,7 @@ def chunk_message(index: int, step: int, chunk: Chunk, slot: Slot, stamp_ns: int
 
 
 def chunk_stamp(now_ns: int) -> int:
-    """Return the stamp of a chunk: exact ones would tell how long the policy thought."""
+    """Return the stamp of a chunk: exact ones would tell how long the inference took."""
     return now_ns - now_ns % CHUNK_STAMP_NS
 
 

@@ -23,7 +23,7 @@ class Twins:
     """
     Notices nodes that another process runs under the names of this station's.
 
-    Session nodes tell each other who they are on ``~/instance``. A part's name that is in the ROS
+    Session nodes publish their identity on ``~/instance``. A part's name that is in the ROS
     graph twice, for longer than a killed node stays there, belongs to two parts.
     """
 
@@ -36,7 +36,7 @@ class Twins:
         qos.subscription(node, String, '~/instance', self._hear)
 
     def look(self) -> None:
-        """Tell of this one and look at the graph; call it every two seconds or so."""
+        """Publish this node's identity and look at the graph; call it about every two seconds."""
         self._said.publish(String(data=self._id))
         names = [f"{space.rstrip('/')}/{name}"
                  for name, space in self._node.get_node_names_and_namespaces()]

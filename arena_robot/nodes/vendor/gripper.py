@@ -26,7 +26,7 @@ from arena_robot.safety.filter import finite
 
 STROKE_M = 0.085
 SAME, MOVING = 0.005, 0.02    # share of the stroke; share per second
-BEYOND = 0.15                 # of the closed position, that a joint may show
+BEYOND = 0.15                 # of the closed position: how far outside its range a joint may be
 CALL_S = 5.0
 
 

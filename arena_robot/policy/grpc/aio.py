@@ -37,7 +37,7 @@ class AsyncGrpcPolicy(PolicyEndpoint):
         self._stub: Any = None
 
     async def open(self) -> 'AsyncGrpcPolicy':
-        """Connect; raises PolicyError when nobody answers or the spec makes no sense."""
+        """Connect; raises PolicyError when no server answers or the spec is invalid."""
         self._channel = open_aio_channel(self._target, self._secure, self._options)
         self._stub = pb_grpc.PolicyServiceStub(self._channel)
         try:
@@ -63,11 +63,11 @@ class AsyncGrpcPolicy(PolicyEndpoint):
         return out
 
     async def reset(self, episode: str = '') -> None:
-        """Let the policy forget an episode."""
+        """Clear the state of an episode."""
         await self._call('Reset', self._options.reset_timeout_s, reset_request(episode))
 
     async def close(self) -> None:
-        """Hang up; closing twice is fine."""
+        """Close the connection; can be called twice."""
         channel, self._channel, self._stub = self._channel, None, None
         if channel is not None:
             await channel.close()

@@ -34,7 +34,7 @@ def headers(options: CallOptions) -> Metadata:
 
 
 def _place(target: str, options: CallOptions) -> str:
-    """Return where to connect: the host, or the IP address that stands for it."""
+    """Return where to connect: the host, or the IP address to use instead of it."""
     ip, port = options.connect_to, target.rpartition(':')[2]
     if not ip:
         return target
@@ -42,7 +42,7 @@ def _place(target: str, options: CallOptions) -> str:
 
 
 def _names(target: str, options: CallOptions) -> list[tuple[str, Any]]:
-    """Return the settings by which another place is still asked for the host."""
+    """Return the settings that keep the host's name when an IP address is called instead."""
     if not options.connect_to:
         return []
     return [('grpc.default_authority', target),
@@ -50,7 +50,7 @@ def _names(target: str, options: CallOptions) -> list[tuple[str, Any]]:
 
 
 def _settings(options: CallOptions) -> list[tuple[str, Any]]:
-    """Bounded messages, keepalive, no retries behind the caller's back."""
+    """Bounded messages, keepalive, no hidden retries."""
     return [
         ('grpc.max_receive_message_length', options.max_message_bytes),
         ('grpc.max_send_message_length', options.max_message_bytes),

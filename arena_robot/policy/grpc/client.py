@@ -1,4 +1,4 @@
-"""A policy behind a gRPC address, called as if it were here."""
+"""The client of a policy at a gRPC address."""
 
 import contextlib
 import logging
@@ -45,7 +45,7 @@ class GrpcPolicy(PolicyEndpoint):
         self._stub: Any = None
 
     def open(self) -> 'GrpcPolicy':
-        """Connect; raises PolicyError when nobody answers or the spec makes no sense."""
+        """Connect; raises PolicyError when no server answers or the spec is invalid."""
         self._channel = open_channel(self._target, self._secure, self._options)
         self._stub = pb_grpc.PolicyServiceStub(self._channel)
         if self._options.stream:
@@ -74,7 +74,7 @@ class GrpcPolicy(PolicyEndpoint):
         return out
 
     def reset(self, episode: str = '') -> None:
-        """Let the policy forget an episode."""
+        """Clear the state of an episode."""
         request = reset_request(episode)
         if self._stream is not None:
             self._stream.reset(request, self._options.reset_timeout_s)
@@ -82,7 +82,7 @@ class GrpcPolicy(PolicyEndpoint):
             self._call('Reset', request, self._options.reset_timeout_s)
 
     def close(self) -> None:
-        """Hang up; closing twice is fine."""
+        """Close the connection; can be called twice."""
         if self._stream is not None:
             self._stream.close()
         if self._channel is not None:

@@ -1,4 +1,4 @@
-"""Errors to gRPC statuses and back, so that both ends raise the same thing."""
+"""Errors to gRPC statuses and back, so that client and server raise the same errors."""
 
 import grpc
 
@@ -41,7 +41,7 @@ HINTS = {
 
 
 def status_of(error: ArenaError) -> grpc.StatusCode:
-    """Return the gRPC status an error travels under."""
+    """Return the gRPC status that an error is sent as."""
     return STATUS.get(error.code, grpc.StatusCode.INTERNAL)
 
 

@@ -47,7 +47,7 @@ class PolicyServicer(pb_grpc.PolicyServiceServicer):
 
     def Reset(self, request: pb.ResetRequest,  # noqa: N802
               context: grpc.ServicerContext) -> pb.ResetReply:
-        """Forget an episode."""
+        """Clear the state of an episode."""
         return self._guarded(context, lambda: self._reset(request, self._left_s(context)))
 
     def Stream(self, request_iterator: Iterator[pb.StreamRequest],  # noqa: N802
@@ -116,7 +116,7 @@ class GrpcPolicyServer:
     """
     Serves one policy on one port.
 
-    ``open`` binds and starts, ``close`` lets running calls finish for a moment and stops.
+    ``open`` binds and starts; ``close`` waits a moment for running calls and stops.
     """
 
     def __init__(self, policy: Policy, options: ServeOptions | None = None) -> None:

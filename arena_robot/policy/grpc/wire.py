@@ -43,7 +43,7 @@ def spec_to_wire(spec: PolicySpec) -> pb.Spec:
 
 
 def spec_from_wire(message: pb.Spec, source: str) -> PolicySpec:
-    """Return the spec ``source`` sent; raises BadReply when it makes no sense."""
+    """Return the spec ``source`` sent; raises BadReply when it is invalid."""
     if message.action_space not in SPACE_OF:
         raise BadReply(f'the spec of {source} names action space {message.action_space}; known: '
                        f"{', '.join(space.value for space in SPACES)}")
@@ -87,7 +87,7 @@ def observation_from_bytes(data: bytes) -> Observation:
     """
     Return the observation in ``data``; raises PolicyRefused when it cannot be read.
 
-    Velocities, torques and widths do not travel: they are NaN, never invented.
+    Velocities, torques and widths are not sent: they are NaN.
     """
     try:
         message = pb.Observation.FromString(data)
@@ -182,7 +182,7 @@ DECODERS: dict[int, Callable[[bytes, int, int], Pixels]] = {
 def partial_observation(stamp_ns: int, q: np.ndarray, pose: np.ndarray, gripper: float,
                         prompt: str, step: int, images: dict[str, Image],
                         arm_stamp_ns: int, gripper_stamp_ns: int) -> Observation:
-    """Return an observation of what travels: q (7,), pose (6,), gripper; NaN for the rest."""
+    """Return an observation of what is sent: q (7,), pose (6,), gripper; NaN for the rest."""
     unknown = np.full(7, np.nan)
     arm = ArmState(arm_stamp_ns, q, unknown, unknown, unknown, pose, unknown)
     return Observation(

@@ -46,7 +46,7 @@ class OpenpiPolicy:
     """
     A remote policy: ``open`` reads the server's metadata, then calls go one at a time.
 
-    ``secure`` allows TLS alone; otherwise ws is tried first and wss after it. A connection that
+    ``secure`` allows only TLS; otherwise ws is tried first and wss after it. A connection that
     broke fails its call and is made anew for the next one.
     """
 
@@ -99,7 +99,7 @@ class OpenpiPolicy:
             raise self._told(reply)
 
     def close(self) -> None:
-        """Hang up; closing twice is fine."""
+        """Close the connection; can be called twice."""
         connection, self._socket = self._socket, None
         if connection is not None:
             connection.close()
@@ -122,7 +122,7 @@ class OpenpiPolicy:
             connection.send(data)
             reply = connection.recv(timeout=timeout_s)
             if isinstance(reply, str) and TRACEBACK in reply:
-                self._drop()   # the reference server hangs up after it
+                self._drop()   # the reference server then closes the connection
             return reply
         except TimeoutError as error:
             self._drop()
@@ -203,7 +203,7 @@ class OpenpiPolicy:
             ssl=_tls(options) if scheme == 'wss' else None, sock=self._reached())
 
     def _reached(self) -> socket.socket | None:
-        """Return a connection to the IP address that stands for the host, if there is one."""
+        """Return a connection to the IP address to use instead of the host, if there is one."""
         if not self._options.connect_to:
             return None
         port = int(self._target.rpartition(':')[2])

@@ -1,5 +1,5 @@
 """
-msgpack with numpy arrays, as openpi and RoboArena speak it.
+msgpack with numpy arrays, as in openpi's and RoboArena's protocol.
 
 An array is the map ``{b'__ndarray__': True, b'data', b'dtype', b'shape'}``, a numpy scalar
 ``{b'__npgeneric__': True, b'data', b'dtype'}``. Nothing is ever unpickled, and only booleans,

@@ -49,7 +49,7 @@ class _Caller:
             return f'[{error.code}] {error}'
 
     def leave(self) -> None:
-        """Let the policy forget what this connection alone could continue."""
+        """Clear the episode that only this connection could continue."""
         if self._used:
             self._served.reset(self._name, self._max_call_s)
             self._used = False
@@ -92,7 +92,7 @@ class OpenpiPolicyServer:
     """
     Serves one policy on one port, with ``/healthz`` beside it.
 
-    ``open`` binds and starts, ``close`` hangs up on everybody and stops.
+    ``open`` binds and starts; ``close`` closes all connections and stops.
     """
 
     def __init__(self, policy: Policy, options: ServeOptions | None = None) -> None:
@@ -135,7 +135,7 @@ class OpenpiPolicyServer:
             self._thread.join(timeout_s)
 
     def close(self, grace_s: float = 5.0) -> None:
-        """Accept nobody any more, hang up on everybody, wait ``grace_s`` for running calls."""
+        """Stop accepting, close all connections, wait ``grace_s`` for running calls."""
         if self._server is None or self._thread is None:
             return
         stopping = threading.Thread(target=self._server.shutdown, daemon=True)
@@ -175,7 +175,7 @@ class OpenpiPolicyServer:
             logger.warning('the policy did not forget a caller who left: %s', error)
 
     def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Answer health checks, turn away callers without the token, let the others in."""
+        """Answer health checks, refuse callers without the token, accept the others."""
         if request.path == HEALTH_PATH:
             return connection.respond(http.HTTPStatus.OK, 'OK\n')
         sent = request.headers.get('Authorization', '').split(' ', 1)[-1]
@@ -187,7 +187,7 @@ class OpenpiPolicyServer:
 
 def _few(server: Server, handle: Callable[[socket.socket, Any], None],
          ) -> Callable[[socket.socket, Any], None]:
-    """Return a handler that hangs up on more than a few connections of one address."""
+    """Return a handler that closes all but a few connections of one address."""
     counts: Counter[str] = Counter()
 
     def handling(line: socket.socket, peer: Any) -> None:

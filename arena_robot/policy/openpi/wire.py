@@ -1,4 +1,4 @@
-"""Core words to openpi/RoboArena dictionaries and back."""
+"""Core types to openpi/RoboArena dictionaries and back."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +39,7 @@ def metadata_of(spec: PolicySpec) -> dict[str, Any]:
 
 def spec_of(metadata: Any, source: str, action_space: ActionSpace | None = None) -> PolicySpec:
     """
-    Return the spec in a server's first frame; raises BadReply when it makes no sense.
+    Return the spec in a server's first frame; raises BadReply when it is invalid.
 
     Absent keys take RoboArena's defaults, except for the action space: velocities must never be
     taken for positions, so without the key ``action_space`` has to say it. No image size means
@@ -67,7 +67,7 @@ def spec_of(metadata: Any, source: str, action_space: ActionSpace | None = None)
 
 
 def request_of(observation: Observation, episode: str, spec: PolicySpec) -> dict[str, Any]:
-    """Return the infer request; the episode goes out as session id only when it is wanted."""
+    """Return the infer request; the episode is sent as session id only when requested."""
     request: dict[str, Any] = {
         JOINT_KEY: np.asarray(observation.arm.q, np.float64),
         POSE_KEY: np.asarray(observation.arm.pose, np.float64),

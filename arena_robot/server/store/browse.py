@@ -2,8 +2,8 @@
 What the public may see of the results, page by page.
 
 Only finished sessions whose policies were revealed carry names; a session that is running, was
-aborted or cancelled is not shown. Pages are cut by key, not by count, so that the thousandth
-costs what the first does.
+aborted or cancelled is not shown. Pages are cut by key, not by count, so that the thousandth costs
+as much as the first.
 """
 
 from collections.abc import Sequence
@@ -204,7 +204,7 @@ class Browse:
 
     def _holds(self, text: str) -> sa.ColumnElement[bool]:
         # The text is a parameter and its wildcards are escaped: it is only text.
-        if self._database.is_sqlite:  # LIKE takes capitals for small letters there
+        if self._database.is_sqlite:  # LIKE ignores case there
             return sessions.c.prompt.contains(text, autoescape=True)
         return sa.func.lower(sessions.c.prompt).contains(text.lower(), autoescape=True)
 

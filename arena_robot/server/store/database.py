@@ -103,7 +103,7 @@ class Database:
 
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:
-        """Let other servers of this database wait that do the same."""
+        """Hold a lock that other servers of this database wait for when they take it too."""
         if self.is_sqlite:
             yield    # one server
             return
@@ -145,7 +145,7 @@ class Database:
 
 
 def wait_for_turn(connection: Connection, name: str) -> None:
-    """Let other servers wait that do the same, until the caller's transaction ends."""
+    """Hold a lock until the caller's transaction ends; other servers that take it wait."""
     if connection.dialect.name == 'postgresql':
         connection.execute(sa.text(f'SELECT pg_advisory_xact_lock({LOCK_KEY})'), {'name': name})
 

@@ -1,4 +1,4 @@
-"""Sessions without a verdict that counts: they cost, are limited, and their pair comes again."""
+"""Sessions without a verdict that counts: their cost, their limit, their pair assigned again."""
 
 from typing import Any
 

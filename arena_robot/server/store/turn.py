@@ -1,4 +1,4 @@
-"""Which of several servers of one database does what is done once: a lock in the database."""
+"""A lock in the database: one of several servers does the work that must be done once."""
 
 import logging
 import threading

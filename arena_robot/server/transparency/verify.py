@@ -1,7 +1,7 @@
 """
 Check a published leaderboard offline: from the log, the commitments, the reveals, saved heads.
 
-Nothing is believed: hashes, signatures, commitments and standings are computed anew.
+Nothing is taken on trust: hashes, signatures, commitments and standings are computed anew.
 """
 
 import json

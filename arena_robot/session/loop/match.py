@@ -120,11 +120,6 @@ def structure(one: Floats, other: Floats) -> Floats:
     return np.asarray(brightness * (2 * both + contrast) / (var_one + var_other + contrast))
 
 
-def blend(start: Pixels, now: Pixels, share: float = 0.5) -> Pixels:
-    """Return both pictures on top of each other; ``share`` of the start photograph."""
-    return np.asarray(cv2.addWeighted(start, share, now, 1.0 - share, 0.0), np.uint8)
-
-
 def difference(start: Pixels, now: Pixels) -> Pixels:
     """Return the live view in gray; what was removed is red, what was added is cyan."""
     before, after = (cv2.cvtColor(one, cv2.COLOR_RGB2GRAY) for one in (start, now))
