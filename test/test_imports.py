@@ -21,7 +21,7 @@ HOMES = {
     'sqlalchemy': ('server/store/',), 'alembic': ('server/store/',), 'fastapi': ('web/',),
     'uvicorn': ('web/',), 'starlette': ('web/',), 'matplotlib': ('reports/',),
     'pyzed': ('drivers/zed/',), 'pylibfranka': ('drivers/libfranka.py',),
-    'rosbags': ('recording/',), 'zstandard': ('recording/',), 'av': ('recording/',),
+    'rosbags': ('recording/',), 'zstandard': ('recording/',), 'av': ('recording/', 'drivers/uvc/'),
     'h5py': ('recording/',), 'pyarrow': ('recording/',),
     'cryptography': ('server/',), 'prometheus_client': ('server/',),
     'joblib': ('core/parallel.py',), 'distributed': ('core/parallel.py',),

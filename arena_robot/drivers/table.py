@@ -44,6 +44,7 @@ DRIVERS: dict[str, Table[DriverClass]] = {
         'sim': 'arena_robot.drivers.sim.camera:SimCamera',
         'replay': 'arena_robot.drivers.replay:ReplayCamera',
         'zed': 'arena_robot.drivers.zed.camera:ZedCamera',
+        'uvc': 'arena_robot.drivers.uvc.camera:UvcCamera',
     }),
 }
 

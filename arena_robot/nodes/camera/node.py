@@ -154,7 +154,7 @@ def image_message(pixels: Pixels, stamp_ns: int, frame_id: str, encoding: str) -
     out = ImageMessage(header=convert.header(stamp_ns, frame_id), height=height, width=width,
                        encoding=encoding, step=width * pixels.shape[2])
     data = array('B')
-    data.frombytes(memoryview(np.ascontiguousarray(pixels)).cast('B'))   # one copy, not two
+    data.frombytes(np.ascontiguousarray(pixels).data.cast('B'))   # one copy, not two
     out.data = data
     return out
 
