@@ -41,7 +41,7 @@ from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.target import PolicyTarget
-from arena_robot.server.upstreams import Upstream, checked, padded, upstream
+from arena_robot.server.upstreams import OpenUpstreams, Upstream, checked, padded, upstream
 
 log = logging.getLogger(__name__)
 T = TypeVar('T')
@@ -93,10 +93,9 @@ class Relay(pb_grpc.PolicyServiceServicer):
         self._policies = policies
         self._limit = limit
         self._threads = threads
-        self._calling = calling
         self._reachable = reachable
         self._routes: dict[str, Route] = {}
-        self._upstreams: dict[PolicyTarget, Upstream] = {}
+        self._upstreams = OpenUpstreams(lambda target: upstream(target, calling))
         self._counted: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     async def GetSpec(self, request: pb.GetSpecRequest, context: Any) -> pb.Spec:
@@ -150,8 +149,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
 
     async def close(self) -> None:
         """Close the connections to all policies."""
-        for way in list(self._upstreams.values()):
-            await way.close()
+        await self._upstreams.close()
 
     async def _infer(self, route: Route, request: pb.InferRequest,
                      wait_s: float) -> pb.InferReply:
@@ -195,9 +193,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
         await self._ask(route, lambda u: u.reset(route.episode, wait_s))
 
     async def _ask(self, route: Route, call: Callable[[Upstream], Awaitable[T]]) -> T:
-        way = self._upstreams.get(route.target)
-        if way is None:
-            way = self._upstreams[route.target] = upstream(route.target, self._calling)
+        way = await self._upstreams.find(route.target)
         try:
             return await call(way)
         except PolicyError as error:

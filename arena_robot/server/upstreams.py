@@ -6,6 +6,7 @@ Both answer with the same messages and the same few errors, whatever the policy 
 
 import asyncio
 import functools
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from typing import Protocol, TypeVar
@@ -26,6 +27,7 @@ from arena_robot.server.target import PolicyTarget
 T = TypeVar('T')
 
 MESSAGE_BYTES = 32 * MIB
+IDLE_S = 600.0    # longer than any call takes
 REPLY_BYTES = 4096
 # A padding of this many zeros or more has a head of three bytes.
 PADDING_LEAST, PADDING_HEAD = 128, 3
@@ -154,6 +156,44 @@ def upstream(target: PolicyTarget, threads: Executor) -> Upstream:
     if split(target.address.partition('?')[0])[0] in ('grpc', 'grpcs'):
         return GrpcUpstream(target)
     return DecodedUpstream(target, threads)
+
+
+class OpenUpstreams:
+    """
+    The ways to policies that are in use, by target, for one event loop.
+
+    When another one is opened, those that nobody used for ``IDLE_S`` are closed: policies that
+    are gone, addresses and tokens that were replaced. ``make`` opens a way.
+    """
+
+    def __init__(self, make: Callable[[PolicyTarget], Upstream],
+                 now_s: Callable[[], float] = time.monotonic) -> None:
+        self._make = make
+        self._now_s = now_s
+        self._ways: dict[PolicyTarget, Upstream] = {}
+        self._used_s: dict[PolicyTarget, float] = {}
+
+    async def find(self, target: PolicyTarget) -> Upstream:
+        """Return the way to a policy, which is opened when there is none."""
+        now_s = self._now_s()
+        self._used_s[target] = now_s
+        if target in self._ways:
+            return self._ways[target]
+        way = self._ways[target] = self._make(target)
+        idle = [one for one, used_s in self._used_s.items() if used_s < now_s - IDLE_S]
+        for unused in [self._forget(one) for one in idle]:
+            await unused.close()
+        return way
+
+    def _forget(self, target: PolicyTarget) -> Upstream:
+        del self._used_s[target]
+        return self._ways.pop(target)
+
+    async def close(self) -> None:
+        """Close all of them."""
+        ways, self._ways, self._used_s = list(self._ways.values()), {}, {}
+        for way in ways:
+            await way.close()
 
 
 def checked(reply: pb.InferReply) -> pb.InferReply:

@@ -1,5 +1,6 @@
 """The relay's journal: what a restart finds in it, also with another database."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.episode import Slot
 from arena_robot.server.relay_record import IDLE_NS, RelayRecord
 from arena_robot.server.store import relayed
+from arena_robot.server.target import PolicyTarget
+from arena_robot.server.upstreams import IDLE_S, OpenUpstreams
 from arena_robot.session.arena.contract import PROMPT
 
 
@@ -131,6 +134,29 @@ def test_nothing_is_held_in_memory_of_sessions_that_are_over(lite, tmp_path):
     assert not arena._policies
     assert lite.server.record.held() == 0
     assert seen(lite, pair.session_id) == 2
+
+
+def test_ways_to_policies_that_nobody_uses_are_closed():
+    class Way:
+        closed = False
+
+        async def close(self):
+            self.closed = True
+
+    async def use():
+        ways = [await found.find(target) for target in (gone, used)]
+        now_s[0] = 0.6 * IDLE_S
+        assert await found.find(used) is ways[1]
+        now_s[0] = 1.2 * IDLE_S
+        await found.find(PolicyTarget('grpc://new:1'))
+        assert [way.closed for way in ways] == [True, False]
+        assert await found.find(gone) is not ways[0]
+        await found.close()
+        assert ways[1].closed
+
+    now_s, gone, used = [0.0], PolicyTarget('grpc://gone:1'), PolicyTarget('grpc://used:1')
+    found = OpenUpstreams(lambda target: Way(), lambda: now_s[0])
+    asyncio.run(use())
 
 
 def test_a_session_that_fell_silent_is_held_for_a_day(lite, tmp_path):
