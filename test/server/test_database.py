@@ -35,7 +35,14 @@ def test_a_database_of_the_first_schema_is_migrated_with_what_it_holds(database_
         with database.write() as connection:
             config.attributes['connection'] = connection
             command.downgrade(config, '0001')
-        assert database.version() == '0001'
+            connection.exec_driver_sql('CREATE TABLE relay_notes (odd INTEGER)')
+    database = Database(database_url)
+    with pytest.raises(sa.exc.DBAPIError, match='relay_notes'):    # 0009 makes it
+        database.open()
+    assert database.version() == '0001', 'a migration that failed was kept'
+    with database.write() as connection:
+        connection.exec_driver_sql('DROP TABLE relay_notes')
+    database.close()
     with Database(database_url) as database:
         assert database.version() == NEWEST_SCHEMA
         assert Accounts(database, clock).account('ada').institution == 'lab'
