@@ -1,7 +1,6 @@
 """Contents of a report's sessions, read from their folders."""
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,8 +98,3 @@ def progress_curve(folder: Path, start_ns: int, end_ns: int) -> tuple[tuple[floa
     except ArenaError:
         return ()
     return tuple(found)
-
-
-def read_records(folders: Sequence[Path]) -> tuple[Record, ...]:
-    """Return the sessions in ``folders``, oldest first."""
-    return tuple(sorted((read_record(f) for f in folders), key=lambda r: r.session.created))

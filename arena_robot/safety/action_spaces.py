@@ -17,7 +17,6 @@ from arena_robot.core.observation import Floats
 from arena_robot.safety.ik import joint_step
 from arena_robot.safety.kinematics import (
     FLANGE,
-    add_poses,
     frames,
     jacobian,
     pose_difference,
@@ -46,11 +45,6 @@ def cartesian_motion(velocity: Floats) -> Floats:
     """Return the flange motion (6,) m, rad; linear and angular parts each of norm 1 at most."""
     return np.concatenate([MAX_LINEAR_DELTA * _within_unit(velocity[:3]),
                            MAX_ROTATION_DELTA * _within_unit(velocity[3:])])
-
-
-def cartesian_velocity_pose(velocity: Floats, pose: Floats) -> Floats:
-    """Return the flange pose (6,) that a cartesian velocity aims at from ``pose``."""
-    return add_poses(cartesian_motion(velocity), pose)
 
 
 def cartesian_position_velocity(target: Floats, pose: Floats) -> Floats:

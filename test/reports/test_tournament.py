@@ -29,7 +29,6 @@ from arena_robot.reports.tournament_records import (
     RolloutRow,
     progress_curve,
     read_record,
-    read_records,
 )
 
 NAMES = ('vision <b>', 'slow & steady', 'frozen')
@@ -62,7 +61,7 @@ def folders(tmp_path):
 
 
 def tournament(folders, **more):
-    records = read_records(folders)
+    records = tuple(read_record(folder) for folder in folders)
     comparisons = Comparisons.from_words([r.comparison() for r in records])
     standings = rank(comparisons, 'bt', intervals=50, l2=0.1)
     unit = METHODS.find('bt').unit

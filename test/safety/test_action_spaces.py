@@ -33,7 +33,7 @@ def test_cartesian_velocity_is_droids_pose(v):
     lin = lin / np.linalg.norm(lin) if np.linalg.norm(lin) > 1 else lin
     rot = rot / np.linalg.norm(rot) if np.linalg.norm(rot) > 1 else rot
     turned = Rotation.from_euler('xyz', 0.15 * rot) * Rotation.from_euler('xyz', POSE[3:])
-    pose = spaces.cartesian_velocity_pose(v, POSE)
+    pose = kinematics.add_poses(spaces.cartesian_motion(v), POSE)
     assert np.max(np.abs(pose[:3] - (POSE[:3] + 0.075 * lin))) < 1e-9
     assert np.max(np.abs(kinematics.rotation_of(pose[3:]) - turned.as_matrix())) < 1e-9
 

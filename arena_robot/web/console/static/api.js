@@ -1,4 +1,4 @@
-// Talks to the station. A refusal is an Error with the station's own words.
+// Requests to the station. A refusal becomes an Error with the station's message.
 
 const SEAT = 'arena-seat';
 

@@ -85,7 +85,7 @@ function tell(text, ofLost = false) {
   byId('problem').dataset.lost = ofLost ? 'yes' : '';
 }
 
-// A complaint goes as soon as what it is about is being changed.
+// An error message disappears as soon as the input that it is about is changed.
 function settle() {
   if (!byId('problem').dataset.lost) tell('');
 }
@@ -184,7 +184,7 @@ function lock() {
   setLocked(byId('yes'), byId('ask').hidden || busy > 0);
 }
 
-// Runs a command; while it runs the panel is locked, and what goes wrong is told.
+// Runs a command; while it runs the panel is locked. Errors are shown.
 async function act(work) {
   if (busy) return;
   busy += 1;

@@ -75,7 +75,7 @@ async function stopByBoth() {
   }
 }
 
-// What was confirmed is no longer said once the arm moves again.
+// The confirmation is removed once the arm moves again.
 export function updateStop() {
   const moving = isMoving();
   if (moving && !wasMoving && since === null) say('');
@@ -97,7 +97,7 @@ function say(text, rest = false) {
   byId('stopped').classList.toggle('rest', rest);
 }
 
-// Only the arm's confirmation takes this away.
+// Only the arm's confirmation removes this message.
 function alarm(of, detail = '') {
   if (since !== of) return;
   byId('alarm').hidden = false;

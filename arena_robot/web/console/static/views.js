@@ -45,7 +45,7 @@ export function build(options) {
   setInterval(markOld, LOOK_MS);
 }
 
-// A picture that is not followed by a newer one is marked: what it shows may be over.
+// A picture that no newer one follows is marked: the scene may have changed since.
 function markOld() {
   const now = performance.now();
   for (const figure of byId('views').children) {

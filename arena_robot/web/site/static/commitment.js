@@ -1,4 +1,4 @@
-// Computes the commitment from the revealed lines, so that nobody has to believe the server.
+// Computes the commitment from the revealed lines, so that readers need not trust the server.
 for (const box of document.querySelectorAll('.commitment')) {
   const check = box.querySelector('.check');
   const output = check.querySelector('output');
