@@ -45,6 +45,7 @@ DRIVERS: dict[str, Table[DriverClass]] = {
         'replay': 'arena_robot.drivers.replay:ReplayCamera',
         'zed': 'arena_robot.drivers.zed.camera:ZedCamera',
         'uvc': 'arena_robot.drivers.uvc.camera:UvcCamera',
+        'realsense': 'arena_robot.drivers.realsense:RealsenseCamera',
     }),
 }
 

@@ -13,6 +13,9 @@ from rclpy.parameter import Parameter
 
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import SystemClock
+from arena_robot.core.errors import NotConnected
+from arena_robot.drivers.conformance import any_part
+from arena_robot.drivers.conformance import camera as camera_checks
 from arena_robot.drivers.conformance.arm import far_target_is_clipped
 from arena_robot.drivers.conformance.pytest_suite import (
     ArmConformance,
@@ -27,6 +30,8 @@ from arena_robot.nodes.remote.robot import RemoteArm, RemoteCamera, RemoteGrippe
 from arena_robot.nodes.simulation.node import compose
 from arena_robot.nodes.spin import Spin
 from arena_robot.nodes.supervisor import overrides_file
+from arena_robot.nodes.vendor.camera import RosCamera
+from arena_robot.nodes.vendor.params import RosCameraParams
 
 # How old a reading may be and how long a change may take to be seen, on a busy machine.
 PATIENCE_S = 5.0
@@ -103,6 +108,28 @@ class TestRemoteCamera(CameraConformance):
         camera = RemoteCamera(composed[1], 'left_camera')
         yield rig_of(CameraRig, composed, camera, 'left')
         camera.close()
+
+
+class TestRosCamera(CameraConformance):
+    """The backend ros, which uses the images of any node; what both share is checked above."""
+
+    checks = camera_checks.STILL[len(any_part.CHECKS):]
+
+    @pytest.fixture
+    def rig(self, composed):
+        camera = RosCamera(composed[1], RosCameraParams(node='left_camera'), '20000001')
+        yield rig_of(CameraRig, composed, camera, 'left')
+        camera.close()
+
+    def test_the_geometry_has_come_when_it_is_open(self, rig):
+        with rig.part as camera:
+            assert set(camera.info()) == {'left', 'right'}
+            assert camera.serial == '20000001'
+
+    def test_a_node_without_images_is_named(self, composed):
+        camera = RosCamera(composed[1], RosCameraParams(node='shelf', open_timeout=0.2))
+        with pytest.raises(NotConnected, match='shelf'):
+            camera.open()
 
 
 def test_a_dead_camera_is_named_and_the_others_go_on(composed, spoken):

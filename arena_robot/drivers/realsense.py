@@ -1,0 +1,212 @@
+"""A RealSense camera through librealsense, the library ``pyrealsense2``."""
+
+import importlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+
+from arena_robot.core.camera import CameraInfo
+from arena_robot.core.clock import Clock
+from arena_robot.core.config import nearest
+from arena_robot.core.errors import ConfigError, DriverError, NotConnected
+from arena_robot.core.observation import EYES, Pixels
+from arena_robot.drivers.grabbing import Grab, GrabbingCamera
+
+COLOR, INFRARED = 'color', 'infrared'
+AUTO = -1.0
+WAIT_MS = 500
+OLDEST_S = 5.0          # a stamp further away than this is none of this clock's
+NO_EYE: Pixels = np.zeros((0, 0, 3), np.uint8)
+ADVICE = {
+    'busy': 'another program uses it (realsense-viewer, realsense2_camera, another station): '
+            'end it',
+    'resolve requests': 'it does not have this stream, resolution and fps on this port; on a '
+                        'USB 2 port it has few: plug it into a USB 3 port',
+    'power state': "install librealsense's udev rules, then plug it in again",
+    'permission': "install librealsense's udev rules, then plug it in again",
+    'arrive within': 'is the cable plugged in?',
+    'disconnected': 'is the cable plugged in?',
+}
+
+
+@dataclass(frozen=True)
+class RealsenseSettings:
+    """How a RealSense is opened; see :class:`RealsenseCamera`."""
+
+    stream: str
+    resolution: str
+    fps: int
+    exposure_us: float
+    gain: float
+    white_balance: float
+
+    def size(self) -> tuple[int, int]:
+        """Return the size of a picture. Raises ConfigError for what cannot be."""
+        if self.stream not in (COLOR, INFRARED):
+            raise ConfigError(f"no realsense.stream '{self.stream}'."
+                              f'{nearest(self.stream, (COLOR, INFRARED))}')
+        words = self.resolution.split('x')
+        if len(words) != 2 or not all(word.isdigit() and int(word) for word in words):
+            raise ConfigError(f"realsense.resolution '{self.resolution}' is not WIDTHxHEIGHT")
+        if (self.exposure_us == AUTO) != (self.gain == AUTO):
+            raise ConfigError('exposure_us and gain are automatic together: set both, or none')
+        return int(words[0]), int(words[1])
+
+
+class RealsenseSource:
+    """One RealSense in librealsense; a FrameSource."""
+
+    def __init__(self, serial: str, settings: RealsenseSettings) -> None:
+        self.serial, self._asked, self._settings = serial, serial, settings
+        self._rs: Any = None
+        self._pipeline: Any = None
+        self._last, self._dropped = 0, 0
+
+    def connect(self) -> Mapping[str, CameraInfo]:
+        """Start the camera with the serial number, or the only one."""
+        size = self._settings.size()
+        try:
+            self._rs = importlib.import_module('pyrealsense2')
+        except ImportError as error:
+            raise NotConnected(f'the backend realsense needs librealsense ({error}): '
+                               'pip install pyrealsense2') from error
+        self.serial, model = self._found()
+        try:
+            profile = self._start(size)
+            self._set_picture(profile)
+            return self._geometry(profile, model)
+        except RuntimeError as error:
+            self.disconnect()
+            raise NotConnected(f'RealSense {self.serial} cannot be opened: {_why(error)}'
+                               ) from error
+
+    def disconnect(self) -> None:
+        """Stop the camera."""
+        pipeline, self._pipeline = self._pipeline, None
+        if pipeline is not None:
+            try:
+                pipeline.stop()
+            except RuntimeError:        # it has gone already
+                return
+
+    def grab(self) -> Grab:
+        """Return the next frame."""
+        try:
+            frames = self._pipeline.wait_for_frames(WAIT_MS)
+        except RuntimeError as error:
+            raise DriverError(f'RealSense {self.serial} has stopped: {_why(error)}') from error
+        if self._settings.stream == COLOR:
+            first = frames.get_color_frame()
+            left, right = np.array(first.get_data(), np.uint8), NO_EYE
+        else:
+            first = frames.get_infrared_frame(1)
+            left, right = (np.asarray(cv2.cvtColor(np.asanyarray(one.get_data()),
+                                                   cv2.COLOR_GRAY2RGB), np.uint8)
+                           for one in (first, frames.get_infrared_frame(2)))
+        number = int(first.get_frame_number())
+        if self._last:
+            self._dropped += max(0, number - self._last - 1)
+        self._last = number
+        return Grab(left, right, self._age_s(first), self._dropped)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _found(self) -> tuple[str, str]:
+        """Return serial number and model of the camera to open. Raises NotConnected."""
+        info = self._rs.camera_info
+        cameras = {one.get_info(info.serial_number): one.get_info(info.name)
+                   for one in self._rs.context().query_devices()}
+        known = ', '.join(f'{serial} ({model})' for serial, model in sorted(cameras.items()))
+        if self._asked in cameras:
+            return self._asked, cameras[self._asked]
+        if self._asked:
+            raise NotConnected(f'no RealSense with serial number {self._asked} is plugged in; '
+                               f'found: {known or "none"}')
+        if len(cameras) != 1:
+            raise NotConnected(f'RealSense cameras found: {known}; set serial_number to one of '
+                               'them' if cameras else 'no RealSense is plugged in')
+        return next(iter(cameras.items()))
+
+    def _start(self, size: tuple[int, int]) -> Any:
+        rs, fps = self._rs, self._settings.fps
+        config = rs.config()
+        config.enable_device(self.serial)
+        if self._settings.stream == COLOR:
+            config.enable_stream(rs.stream.color, *size, rs.format.rgb8, fps)
+        else:
+            for index in (1, 2):
+                config.enable_stream(rs.stream.infrared, index, *size, rs.format.y8, fps)
+        pipeline = rs.pipeline()
+        profile = pipeline.start(config)
+        self._pipeline, self._last, self._dropped = pipeline, 0, 0
+        return profile
+
+    def _set_picture(self, profile: Any) -> None:
+        """Set exposure, gain, white balance; without the projector, whose dots would be seen."""
+        option, wanted = self._rs.option, self._settings
+        auto = wanted.exposure_us == AUTO
+        values = [(option.enable_auto_exposure, float(auto))]
+        if not auto:
+            values += [(option.exposure, wanted.exposure_us), (option.gain, wanted.gain)]
+        if wanted.stream == INFRARED:
+            values.append((option.emitter_enabled, 0.0))
+        else:
+            values.append((option.enable_auto_white_balance, float(wanted.white_balance == AUTO)))
+            if wanted.white_balance != AUTO:
+                values.append((option.white_balance, wanted.white_balance))
+        device = profile.get_device()
+        sensor = (device.first_color_sensor() if wanted.stream == COLOR else
+                  device.first_depth_sensor())
+        for name, value in values:
+            if sensor.supports(name):
+                sensor.set_option(name, value)
+
+    def _geometry(self, profile: Any, model: str) -> Mapping[str, CameraInfo]:
+        rs = self._rs
+        streams = [profile.get_stream(rs.stream.color)] if self._settings.stream == COLOR else [
+            profile.get_stream(rs.stream.infrared, index) for index in (1, 2)]
+        videos = [one.as_video_stream_profile() for one in streams]
+        extras = {'model': model, 'serial': self.serial}
+        infos = {}
+        for eye, video in zip(EYES, videos, strict=False):
+            lens = video.get_intrinsics()
+            k = np.array([[lens.fx, 0.0, lens.ppx], [0.0, lens.fy, lens.ppy], [0.0, 0.0, 1.0]])
+            away_m = abs(float(videos[0].get_extrinsics_to(video).translation[0]))
+            infos[eye] = CameraInfo(lens.width, lens.height, k,
+                                    0.0 if eye == EYES[0] else away_m, '', extras)
+        return infos
+
+    def _age_s(self, frame: Any) -> float:
+        """Return how long ago the frame was stamped; 0 where it is of the camera's own clock."""
+        if frame.get_frame_timestamp_domain() == self._rs.timestamp_domain.hardware_clock:
+            return 0.0
+        age_s = time.time() - float(frame.get_timestamp()) * 1e-3
+        return age_s if 0.0 <= age_s < OLDEST_S else 0.0
+
+
+def _why(error: Exception) -> str:
+    text = str(error)
+    advice = next((advice for word, advice in ADVICE.items() if word in text.lower()), '')
+    return f'{text}: {advice}' if advice else text
+
+
+class RealsenseCamera(GrabbingCamera):
+    """
+    A RealSense D400 camera.
+
+    ``stream`` is ``color``, one eye, or ``infrared``, both eyes in grey, rectified by the camera,
+    with its projector off. ``exposure_us`` with ``gain``, and ``white_balance`` in K, are -1 for
+    automatic.
+    """
+
+    def __init__(self, serial_number: str = '', clock: Clock | None = None, stream: str = COLOR,
+                 resolution: str = '1280x720', fps: int = 30, exposure_us: float = AUTO,
+                 gain: float = AUTO, white_balance: float = AUTO) -> None:
+        super().__init__(
+            RealsenseSource(serial_number, RealsenseSettings(stream, resolution, fps, exposure_us,
+                                                             gain, white_balance)),
+            clock, f'RealSense {serial_number}' if serial_number else 'the RealSense')

@@ -1,0 +1,215 @@
+"""The RealSense driver on a stand-in for librealsense, with its names, units and messages."""
+
+import sys
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.errors import ConfigError, NotConnected, ReadTimeout, StaleData
+from arena_robot.drivers import grabbing, realsense
+from arena_robot.drivers.conformance.pytest_suite import CameraConformance
+from arena_robot.drivers.conformance.rig import CameraRig
+from arena_robot.drivers.realsense import RealsenseCamera
+
+BUSY_S = 30.0
+PERIOD_S = 0.01
+
+
+class Library:
+    """``pyrealsense2``, as much as the driver uses; ``plugged`` are the cameras by serial."""
+
+    stream = SimpleNamespace(color='color', infrared='infrared')
+    format = SimpleNamespace(rgb8='rgb8', y8='y8')
+    camera_info = SimpleNamespace(serial_number='serial_number', name='name')
+    timestamp_domain = SimpleNamespace(hardware_clock=0, system_time=1, global_time=2)
+    option = SimpleNamespace(**{name: name for name in (
+        'enable_auto_exposure', 'exposure', 'gain', 'emitter_enabled',
+        'enable_auto_white_balance', 'white_balance')})
+
+    def __init__(self):
+        self.plugged = {'831612070000': 'Intel RealSense D435', '831612079999': 'D455'}
+        self.busy, self.options, self.skip, self.domain = set(), {}, 0, 2
+
+    def context(self):
+        return SimpleNamespace(query_devices=lambda: [
+            SimpleNamespace(get_info={'serial_number': serial, 'name': name}.get)
+            for serial, name in self.plugged.items()])
+
+    def config(self):
+        asked = SimpleNamespace(serial='', streams=[])
+        asked.enable_device = lambda serial: setattr(asked, 'serial', serial)
+        asked.enable_stream = lambda *stream: asked.streams.append(stream)
+        return asked
+
+    def pipeline(self):
+        return Pipeline(self)
+
+
+class Pipeline:
+    def __init__(self, library):
+        self.library, self.number = library, 0
+
+    def start(self, config):
+        self.config = config
+        if config.serial in self.library.busy:
+            raise RuntimeError('xioctl(VIDIOC_S_FMT) failed Last Error: Device or resource busy')
+        *_, self.width, self.height, self.kind, fps = config.streams[0]
+        if fps not in (15, 30, 60):
+            raise RuntimeError("Couldn't resolve requests")
+        self.library.busy.add(config.serial)
+        sensor = SimpleNamespace(supports=lambda name: True,
+                                 set_option=self.library.options.__setitem__)
+        return SimpleNamespace(
+            get_stream=lambda kind, index=0: SimpleNamespace(
+                as_video_stream_profile=lambda: Video(index, self.width, self.height)),
+            get_device=lambda: SimpleNamespace(first_color_sensor=lambda: sensor,
+                                               first_depth_sensor=lambda: sensor))
+
+    def stop(self):
+        self.library.busy.discard(self.config.serial)
+        if self.config.serial not in self.library.plugged:
+            raise RuntimeError('stop() cannot be called before start()')
+
+    def wait_for_frames(self, timeout_ms=5000):
+        time.sleep(PERIOD_S)
+        if self.config.serial not in self.library.plugged:
+            raise RuntimeError(f"Frame didn't arrive within {timeout_ms}")
+        self.number += 1 + self.library.skip
+        stamp_ms = time.time() * 1e3 - 8.0
+        return SimpleNamespace(get_color_frame=lambda: Frame(self, 0, stamp_ms),
+                               get_infrared_frame=lambda index: Frame(self, index, stamp_ms))
+
+
+class Video:
+    def __init__(self, index, width, height):
+        self.index, self.width, self.height = index, width, height
+
+    def get_intrinsics(self):
+        return SimpleNamespace(width=self.width, height=self.height, fx=640.0, fy=641.0,
+                               ppx=639.5, ppy=358.0, coeffs=[0.0] * 5)
+
+    def get_extrinsics_to(self, other):
+        return SimpleNamespace(translation=[-0.05 * (other.index - self.index), 0.0, 0.0])
+
+
+class Frame:
+    def __init__(self, pipeline, index, stamp_ms):
+        shape = (pipeline.height, pipeline.width) + ((3,) if pipeline.kind == 'rgb8' else ())
+        self.data = np.full(shape, (pipeline.number + 50 * index) % 256, np.uint8)
+        self.number, self.stamp_ms = pipeline.number, stamp_ms
+        self.domain = pipeline.library.domain
+
+    def get_data(self):
+        return self.data
+
+    def get_frame_number(self):
+        return self.number
+
+    def get_timestamp(self):
+        return self.stamp_ms
+
+    def get_frame_timestamp_domain(self):
+        return self.domain
+
+
+@pytest.fixture
+def library(monkeypatch):
+    made = Library()
+    monkeypatch.setitem(sys.modules, 'pyrealsense2', made)
+    monkeypatch.setattr(grabbing, 'AGAIN_S', 0.05)
+    return made
+
+
+def camera(**options):
+    return RealsenseCamera('831612070000', **{'resolution': '424x240', **options})
+
+
+class TestRealsense(CameraConformance):
+    @pytest.fixture
+    def rig(self, library):
+        there, part = dict(library.plugged), camera(stream='infrared')
+
+        def silence():
+            library.plugged.clear()
+            end_s = time.monotonic() + BUSY_S
+            while not part._problem:        # frames from before are still under way
+                assert time.monotonic() < end_s
+                time.sleep(0.01)
+        return CameraRig(part, SystemClock(), silence=silence,
+                         mend=lambda: library.plugged.update(there), max_age_s=1.0, rate_hz=4.0,
+                         harmless=True, own_rate=True)
+
+
+def test_the_color_camera_has_one_eye(library):
+    with camera() as made:
+        frame = made.wait_frame(BUSY_S)
+        assert set(made.info()) == {'left'}
+    assert frame.left.pixels.shape == (240, 424, 3)
+    assert frame.right.pixels.size == 0
+    assert library.options == {'enable_auto_exposure': 1.0, 'enable_auto_white_balance': 1.0}
+
+
+def test_infrared_eyes_have_the_camera_s_geometry_and_no_dots(library):
+    with camera(stream='infrared', exposure_us=8000.0, gain=16.0) as made:
+        info = made.info()
+    assert info['right'].baseline_m == pytest.approx(0.05)
+    np.testing.assert_allclose(info['left'].k, [[640, 0, 639.5], [0, 641, 358], [0, 0, 1]])
+    assert library.options == {'enable_auto_exposure': 0.0, 'exposure': 8000.0, 'gain': 16.0,
+                               'emitter_enabled': 0.0}
+
+
+def test_lost_frames_are_counted_by_their_numbers(library):
+    library.skip = 2
+    with camera() as made:
+        first = made.wait_frame(BUSY_S)
+        later = made.wait_frame(BUSY_S)
+    assert later.dropped - first.dropped == 2 * (later.sequence - first.sequence)
+
+
+@pytest.mark.parametrize(('domain', 'least_ms'), [(2, 8.0), (0, 0.0)], ids=['global', 'camera'])
+def test_stamps_of_the_camera_s_own_clock_are_not_taken_for_time(library, domain, least_ms):
+    library.domain = domain
+    source = camera()._source
+    source.connect()
+    age_s = source.grab().age_s
+    source.disconnect()
+    assert age_s * 1e3 >= least_ms
+    assert age_s == 0.0 or domain == 2
+
+
+def test_a_cable_is_pulled_and_plugged_in_again(library):
+    with camera() as made:
+        gone = library.plugged.pop('831612070000')
+        end_s, said = time.monotonic() + BUSY_S, ''
+        while 'no RealSense with serial number 831612070000 is plugged in' not in said:
+            assert time.monotonic() < end_s, said
+            try:
+                made.wait_frame(0.05)
+            except (ReadTimeout, StaleData) as error:
+                said = str(error)
+        library.plugged['831612070000'] = gone
+        made.wait_frame(BUSY_S)
+
+
+def test_faults_say_what_to_do(library, monkeypatch):
+    def refusal(made, kind=NotConnected):
+        with pytest.raises(kind) as caught:
+            made.open()
+        return str(caught.value)
+
+    assert 'found: 831612070000 (Intel RealSense D435), 831612079999 (D455)' in refusal(
+        RealsenseCamera('1'))
+    assert 'set serial_number to one of them' in refusal(RealsenseCamera())
+    assert 'USB 3 port' in refusal(camera(fps=7))
+    with camera():
+        assert 'another program uses it (realsense-viewer' in refusal(camera())
+    assert 'is not WIDTHxHEIGHT' in refusal(camera(resolution='HD720'), ConfigError)
+    assert "Did you mean 'color'" in refusal(camera(stream='colour'), ConfigError)
+    library.plugged.clear()
+    assert 'no RealSense is plugged in' in refusal(RealsenseCamera())
+    monkeypatch.setitem(sys.modules, 'pyrealsense2', None)
+    assert 'pip install pyrealsense2' in refusal(camera())
+    assert realsense.COLOR == 'color'
