@@ -46,7 +46,7 @@ class FrameSource(Protocol):
         """Return the next frame; DriverError that says what to do when the device has failed."""
 
     def disconnect(self) -> None:
-        """Let go of the device; can be called twice, and never raises."""
+        """Release the device; can be called twice, and never raises."""
 
 
 class GrabbingCamera(Opened):
@@ -184,7 +184,7 @@ class GrabbingCamera(Opened):
             self._new.notify_all()
 
     def _lose(self, problem: str) -> None:
-        """Keep what went wrong for those who read."""
+        """Store the error for readers."""
         with self._new:
             if not self._problem:
                 log.warning('%s', problem)

@@ -185,7 +185,7 @@ class RemoteArena:
         return Resizing(self._policies[key])
 
     def heartbeat(self, session_id: str, state: str) -> None:
-        """Say that the session is alive; Conflict when the server has cancelled it."""
+        """Report that the session is running; Conflict when the server has cancelled it."""
         self._calls('Heartbeat', pb.HeartbeatRequest(session_id=session_id, state=state))
 
     def upload(self, session_id: str, episode: Episode, folder: Path) -> None:

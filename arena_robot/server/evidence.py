@@ -128,7 +128,7 @@ def _lengths(evidence: SessionEvidence, session_id: str, slot: str, blobs: Blobs
     if file.steps != told.steps and not interrupted:
         return f'the recording has {file.steps} steps, the station said {told.steps}'
     least = seen.last_step - (LOST_STEPS if interrupted else 0)
-    # While a policy thinks, the arm holds at the control rate, and these steps are recorded too.
+    # During an inference the arm holds at the control rate, and these steps are recorded too.
     held_s = seen.last_took_s + TRAVEL_S + (PATIENCE_S if seen.cuts or seen.failures else 0.0)
     most = seen.last_step + seen.last_actions + round(held_s * CONTROL_RATE_HZ)
     if not least <= file.steps <= most or file.steps < 1:

@@ -156,7 +156,7 @@ class Pool:
 
 
 def _checked_token(token: str) -> str:
-    """Return the token that a policy wants to see; DataError when no header could carry it."""
+    """Return the token that a policy requires; DataError when no header could carry it."""
     if len(token) > MAX_TOKEN_CHARS or not token.isascii() or not token.isprintable() \
             or ' ' in token:
         raise DataError(f'the token of a policy has up to {MAX_TOKEN_CHARS} printable ASCII '

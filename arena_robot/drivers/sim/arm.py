@@ -31,7 +31,7 @@ class SimArm(Opened):
         self._read()
 
     def close(self) -> None:
-        """Stop and let go."""
+        """Stop and disconnect."""
         if self._open:
             self.stop()
         super().close()

@@ -31,7 +31,7 @@ from arena_robot.drivers.uvc.usb import VideoDevice, choose, video_devices
 SIZES = {'HD2K': (2208, 1242), 'HD1080': (1920, 1080), 'HD720': (1280, 720), 'VGA': (672, 376)}
 YUYV, MJPEG = 'yuyv422', 'mjpeg'
 NO_EYE: Pixels = np.zeros((0, 0, 3), np.uint8)
-OLDEST_S = 5.0          # a stamp further away than this is none of this clock's
+OLDEST_S = 5.0          # a stamp further away than this is of another clock
 WHY = {
     errno.EBUSY: 'another program uses it: end it',
     errno.EACCES: 'no permission: sudo usermod -aG video $USER, then log in again',
@@ -104,7 +104,7 @@ class UvcSource:
         return infos
 
     def disconnect(self) -> None:
-        """Let go of the device."""
+        """Release the device."""
         self._packets = iter(())
         source, self._input = self._input, None
         if source is not None:

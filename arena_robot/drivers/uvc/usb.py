@@ -7,7 +7,8 @@ from pathlib import Path
 from arena_robot.core.errors import NotConnected
 
 STEREOLABS = '2b03'
-# The sensors of a ZED are a USB device of their own beside the camera; only they tell the serial.
+# The sensors of a ZED are a USB device of their own beside the camera; only they have the serial
+# number.
 ZED_SENSORS = ('f681', 'f781', 'f881')
 
 
@@ -16,7 +17,7 @@ class VideoDevice:
     """
     A camera on USB: the path of its pictures, its name and serial number.
 
-    A camera that tells no serial number has the name of its USB port instead, such as
+    A camera without a serial number has the name of its USB port instead, such as
     ``usb-1-2.1``, which stays the same as long as it is plugged in there.
     """
 

@@ -28,7 +28,8 @@ PERCENT = (0, 100)
 WHITE_K = (2800, 6500)
 RETRY_S = 0.02
 LOST_S = 0.5        # so long the SDK may connect a camera again by itself
-# The camera that this process has open, by serial number: the SDK refuses it with a riddle.
+# The cameras that this process has open, by serial number: the SDK's error for opening one twice
+# does not name the cause.
 _taken: set[str] = set()
 _taking = threading.Lock()
 

@@ -63,7 +63,7 @@ class OpenpiPolicy:
 
     @property
     def spec(self) -> PolicySpec:
-        """What the policy wants and answers, as far as this protocol can say it."""
+        """Required input and output of the policy, as far as this protocol describes them."""
         if self._spec is None:
             raise PolicyUnavailable(f'{self.address} is not open')
         return self._spec

@@ -53,7 +53,7 @@ class Ledger:
             return book(connection, transfer, self._clock.now_ns())
 
     def balance(self, holder: str) -> int:
-        """Return a holder's credits; 0 for one never heard of."""
+        """Return a holder's credits; 0 for an unknown one."""
         with self._database.read() as connection:
             found = connection.execute(sa.select(balances.c.amount).where(
                 balances.c.holder == holder)).scalar()

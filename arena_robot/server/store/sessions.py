@@ -141,7 +141,7 @@ class Sessions:
         """
         Note that the station is alive; Conflict when the session is over.
 
-        One that was cancelled after a rollout began, because its station fell silent, goes on.
+        One that was cancelled after a rollout began, because its station sent nothing, goes on.
         """
         with self._database.write() as connection:
             session = load(connection, session_id, lock=True)

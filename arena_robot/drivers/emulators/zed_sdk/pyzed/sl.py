@@ -177,7 +177,7 @@ class Camera:
         return self._camera is not None
 
     def close(self) -> None:
-        """Let go of the camera."""
+        """Release the camera."""
         if self._handle >= 0:
             os.close(self._handle)
         self._handle, self._camera = -1, None
