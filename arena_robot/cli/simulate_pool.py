@@ -2,11 +2,13 @@
 Compare ways of choosing pairs by the number of comparisons that a ranking needs.
 
 Simulates synthetic pools, and with --sessions a real one resampled from its verdicts, with uniform
-pairs and with the informative choice of the arena server. Prints the rank correlation with the
-truth by number of comparisons.
+pairs and with the informative choice of the arena server, with the weights, the goal and the k of
+--config or of --goal and --top-k. Prints the rank correlation with the truth, and the share of
+pools whose first or first k are right, by number of comparisons.
 
     arena simulate-pool --policies 7 15 --repeats 100
-    arena simulate-pool --sessions sessions.csv --json
+    arena simulate-pool --policies 15 --goal top1
+    arena simulate-pool --sessions sessions.csv --config server.yaml --json
 """
 
 import argparse
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING
 from arena_robot.cli.worker_arguments import add_worker_arguments, workers
 
 if TYPE_CHECKING:
+    from arena_robot.server.assignment import Aim, Weights
     from arena_robot.server.simulate import Curve, PoolTruth
 
 VERB = 'simulate-pool'
@@ -35,6 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--comparisons', type=int, default=500)
     parser.add_argument('--repeats', type=int, default=60, help='pools of each kind')
     parser.add_argument('--level', type=float, default=0.9, help='rank correlation to reach')
+    parser.add_argument('--goal', choices=('order', 'top1', 'topk', 'newcomer'),
+                        help='what pairs are chosen for (default: of --config, else order)')
+    parser.add_argument('--top-k', type=int, metavar='K',
+                        help='the k of topk (default: of --config, else 3)')
+    parser.add_argument('--config', type=Path, metavar='YAML',
+                        help="the server's configuration, for weights, goal and top_k")
     parser.add_argument('--seed', type=int, default=0)
     parser.add_argument('--json', action='store_true', help='print JSON in full precision')
     add_worker_arguments(parser)
@@ -47,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.server.simulate import WAYS, play, synthetic
 
     at_work = workers(args)
+    weights, aim = _server_choice(args)
     rng = np.random.default_rng(args.seed)
     pools = {f'{n} synthetic policies': [synthetic(n, rng) for _ in range(args.repeats)]
              for n in args.policies}
@@ -57,16 +67,29 @@ def run(args: argparse.Namespace) -> int:
         found[name] = {}
         for way in WAYS:
             print(f'playing {name}, {way} pairs …', file=sys.stderr)
-            found[name][way] = play(truths, way, args.comparisons, args.seed,
-                                    workers=at_work)
+            found[name][way] = play(truths, way, args.comparisons, args.seed, weights,
+                                    at_work, aim)
     if args.json:
         print(json.dumps({name: {way: {
             'comparisons': curve.comparisons.tolist(), 'correlation': curve.correlation.tolist(),
-            'error': curve.error.tolist(), 'needed': curve.needed(args.level)}
+            'error': curve.error.tolist(), 'first_right': curve.first.tolist(),
+            'top_right': curve.top.tolist(), 'needed': curve.needed(args.level)}
             for way, curve in ways.items()} for name, ways in found.items()}))
     else:
         _print(found, args.level)
     return 0
+
+
+def _server_choice(args: argparse.Namespace) -> 'tuple[Weights, Aim]':
+    """Return the weights and the aim that a server with this configuration has."""
+    from arena_robot.core.config import load
+    from arena_robot.server.assignment import Aim
+    from arena_robot.server.assignment_goals import Goal
+    from arena_robot.server.config import ServerConfig
+
+    config = load(ServerConfig, args.config) if args.config else ServerConfig()
+    goal = config.goal if args.goal is None else Goal(args.goal)
+    return config.weights, Aim(goal, config.top_k if args.top_k is None else args.top_k)
 
 
 def _real(args: argparse.Namespace) -> 'PoolTruth':
@@ -94,3 +117,7 @@ def _print(found: 'dict[str, dict[str, Curve]]', level: float) -> None:
             cells = ' '.join(f'{curve.correlation[k]:.3f} ± {curve.error[k]:.3f}' for k in shown)
             needed = curve.needed(level)
             print(f'{way:12} {cells}  {needed if needed else "more than all"}')
+        for what, words in (('first', 'first right'), ('top', 'first k right')):
+            for way, curve in ways.items():
+                cells = ' '.join(f'{getattr(curve, what)[k]:13.2f}' for k in shown)
+                print(f'{way}, {words}: {cells}')

@@ -18,6 +18,7 @@ from arena_robot.core.errors import ServerError
 from arena_robot.policy.proto import arena_policy_pb2_grpc
 from arena_robot.server import listening
 from arena_robot.server.acceptance import Acceptance, CountingRules, enter_earlier
+from arena_robot.server.assignment import Aim
 from arena_robot.server.base import Role
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.bounded_audit import BoundedAudit
@@ -122,7 +123,8 @@ class ArenaServer:
         self.matching = Matching(
             self.database, clock, config.weights, np.random.default_rng(config.seed),
             self.results.posterior if config.informative else lambda _: None,
-            DrawRules(config.conflicts, config.redraws_per_day), self._seal)
+            DrawRules(config.conflicts, config.redraws_per_day, Aim(config.goal, config.top_k)),
+            self._seal)
 
     def open(self) -> None:
         """Migrate the database, listen, start the chores; ConfigError when that fails."""

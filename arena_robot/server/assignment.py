@@ -3,9 +3,10 @@ Which two policies are compared next, and who is A.
 
 A pair's weight is the product of its policies' weights ``(1 + requested)^-evenness`` (little
 evaluated policies first), times ``no_credit`` for each owner without credit. With a ranking's
-posterior, the weight is mixed with the information that a comparison is expected to give about
-the order; a floor keeps every pair possible. Pairs of one owner are taken only when there is no
-other. Pure functions: who is asked for is decided by the caller, chance by the generator.
+posterior, the weight is mixed with what a comparison is worth for the goal
+(:mod:`assignment_goals`); a floor keeps every pair possible. Pairs of one owner are taken only
+when there is no other. Pure functions: who is asked for is decided by the caller, chance by the
+generator.
 """
 
 from collections.abc import Sequence
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
+from arena_robot.core.errors import ConfigError
+from arena_robot.server.assignment_goals import GOALS, Goal, Posterior
 from arena_robot.server.base import NoPair
 
 Floats = NDArray[np.float64]
@@ -32,25 +34,29 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Posterior:
-    """Abilities of the candidates: ``mean`` (n,) and ``covariance`` (n, n), natural log odds."""
-
-    mean: Floats
-    covariance: Floats
-
-
-@dataclass(frozen=True)
 class Weights:
     """How strongly each consideration counts."""
 
     evenness: float = 1.0
     no_credit: float = 0.1
-    exploration: float = 0.2
+    exploration: float = 0.1
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What the comparisons are for; ``top_k`` is the k of the goal ``topk``."""
+
+    goal: Goal = Goal.ORDER
+    top_k: int = 3
+
+    def __post_init__(self) -> None:
+        if self.top_k < 1:
+            raise ConfigError(f'top_k must be at least 1, found {self.top_k}')
 
 
 def choose(candidates: Sequence[Candidate], rng: np.random.Generator,
-           weights: Weights | None = None,
-           posterior: Posterior | None = None) -> tuple[Candidate, Candidate]:
+           weights: Weights | None = None, posterior: Posterior | None = None,
+           aim: Aim | None = None) -> tuple[Candidate, Candidate]:
     """
     Return the policies of slot A and slot B.
 
@@ -59,7 +65,7 @@ def choose(candidates: Sequence[Candidate], rng: np.random.Generator,
     if len(candidates) < 2:
         raise NoPair('fewer than two policies fit this station now '
                      f'({len(candidates)} of the live ones does); try again later')
-    table = pair_weights(candidates, weights or Weights(), posterior)
+    table = pair_weights(candidates, weights or Weights(), posterior, aim)
     rows, columns = np.triu_indices(len(candidates), 1)
     flat = table[rows, columns]
     pick = rng.choice(len(flat), p=flat / flat.sum())
@@ -68,40 +74,31 @@ def choose(candidates: Sequence[Candidate], rng: np.random.Generator,
 
 
 def pair_weights(candidates: Sequence[Candidate], weights: Weights,
-                 posterior: Posterior | None = None) -> Floats:
+                 posterior: Posterior | None = None, aim: Aim | None = None) -> Floats:
     """Return the symmetric (n, n) table of pair weights, upper triangle summing to one."""
     requested = np.array([c.requested for c in candidates], dtype=float)
-    single = (1.0 + requested) ** -weights.evenness
-    single *= np.where([c.has_credit for c in candidates], 1.0, weights.no_credit)
+    credit = np.where([c.has_credit for c in candidates], 1.0, weights.no_credit)
     owners = np.array([c.owner_id for c in candidates])
-    allowed = _allowed(owners)
-    plain = _normalised(np.outer(single, single) * allowed)
+    permitted = credit[:, None] * credit[None, :] * _allowed(owners)
+    return weight_table(requested, permitted, weights, posterior, aim or Aim())
+
+
+def weight_table(requested: Floats, permitted: Floats, weights: Weights,
+                 posterior: Posterior | None, aim: Aim) -> Floats:
+    """
+    Return (…, n, n) pair weights of pools; each upper triangle sums to one.
+
+    ``requested`` (…, n) is how often each policy was requested, ``permitted`` (…, n, n) a factor
+    of each pair.
+    """
+    single = (1.0 + requested) ** -weights.evenness
+    plain = _normalised(single[..., :, None] * single[..., None, :] * permitted)
     if posterior is None:
         return plain
-    informed = _normalised(information(posterior) * plain)
+    goal = GOALS[aim.goal]
+    value = goal.value(posterior, requested, aim.top_k)
+    informed = _normalised(value * (plain if goal.evenly else permitted))
     return weights.exploration * plain + (1.0 - weights.exploration) * informed
-
-
-def information(posterior: Posterior) -> Floats:
-    """
-    Return (n, n) how much a comparison of i and j is expected to tell about their order.
-
-    With m and v the posterior mean and variance of the difference of abilities, a comparison has
-    Fisher information w = p (1 - p) and is expected to give log(1 + w v) (twice the nats about
-    the difference). That is multiplied by the chance Phi(-|m| / sqrt(v)) that the pair stands in
-    the wrong order, since only an open order can be changed, and squared, which in simulation
-    (`arena simulate-pool`) reaches a given rank correlation soonest.
-    """
-    mean, covariance = posterior.mean, posterior.covariance
-    variance = np.diag(covariance)
-    v = np.maximum(variance[:, None] + variance[None, :] - 2.0 * covariance, 1e-12)
-    m = mean[:, None] - mean[None, :]
-    p = 1.0 / (1.0 + np.exp(-np.clip(m, -500, 500)))
-    gain = np.log1p(p * (1.0 - p) * v)
-    table = gain * ndtr(-np.abs(m) / np.sqrt(v))
-    np.fill_diagonal(table, 0.0)
-    out: Floats = table ** 2
-    return out
 
 
 def _allowed(owners: NDArray[np.int64]) -> Floats:
@@ -112,4 +109,5 @@ def _allowed(owners: NDArray[np.int64]) -> Floats:
 
 
 def _normalised(table: Floats) -> Floats:
-    return table / (np.triu(table, 1).sum() or 1.0)
+    total = np.triu(table, 1).sum(axis=(-2, -1), keepdims=True)
+    return np.asarray(table / np.where(total > 0, total, 1.0))

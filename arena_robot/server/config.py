@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from arena_robot.server.assignment import Weights
+from arena_robot.server.assignment_goals import Goal
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class ServerConfig:
     may pass the relay and still count; 0: any, for stations in simulated time.
     ``redraws_per_day`` is how many sessions an evaluator may give up or mark as invalid in 24
     hours. ``session_timeout_s`` is how long a silent station keeps its session. ``informative``
-    lets the assignment look at the ranking. ``seed`` makes it reproducible, for tests.
+    lets the assignment look at the ranking; ``goal`` is what comparisons are for, ``top_k`` the
+    k of ``topk``. ``seed`` makes it reproducible, for tests.
     """
 
     data: Path = Path('arena-data')
@@ -98,6 +100,8 @@ class ServerConfig:
     failures_to_suspend: int = 3
     probe_period_s: float = 60.0
     informative: bool = True
+    goal: Goal = Goal.ORDER
+    top_k: int = 3
     weights: Weights = field(default_factory=Weights)
     credits: Credits = field(default_factory=Credits)
     limits: ServerLimits = field(default_factory=ServerLimits)

@@ -4,14 +4,15 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import Conflict, DataError, Unauthorised
 from arena_robot.core.pair import commitment
-from arena_robot.server.assignment import Candidate, Posterior, Weights, choose
+from arena_robot.server.assignment import Aim, Candidate, Weights, choose
+from arena_robot.server.assignment_goals import Posterior
 from arena_robot.server.base import (
     Account,
     Caller,
@@ -51,10 +52,16 @@ class Request:
 
 @dataclass(frozen=True)
 class DrawRules:
-    """Conflicts of interest that exclude a policy, and how often a pair may be given up a day."""
+    """
+    How pairs are drawn.
+
+    Conflicts of interest that exclude a policy, how often a pair may be given up a day, and what
+    the comparisons are for.
+    """
 
     conflicts: tuple[str, ...] = ()
     redraws_per_day: int = 6
+    aim: Aim = field(default_factory=Aim)
 
     def __post_init__(self) -> None:
         check_rules(self.conflicts)
@@ -162,7 +169,7 @@ class Matching:
         by_id = {p.id: p for p in fitting}
         posterior = self._posterior(fitting)
         with self._draw:
-            a, b = choose(candidates, self._rng, self._weights, posterior)
+            a, b = choose(candidates, self._rng, self._weights, posterior, self._rules.aim)
         return by_id[a.id], by_id[b.id]
 
     def _owner(self, policy: PolicyRecord) -> str:

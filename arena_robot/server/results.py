@@ -13,12 +13,10 @@ from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.as_json import as_json
 from arena_robot.ranking.base import Comparisons, Standings
-from arena_robot.ranking.bradley_terry import fit_counts
-from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.origins import not_relayed_of, origins
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.server.assignment import Posterior
+from arena_robot.server.assignment_goals import Posterior, posterior_of
 from arena_robot.server.base import PolicyRecord
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.policies import policy_names
@@ -31,8 +29,6 @@ from arena_robot.server.store.verdicts import (
 
 log = logging.getLogger(__name__)
 
-# The prior of the assignment's posterior: abilities of about two natural log odds.
-PRIOR_L2 = 0.25
 LOOK_S = 2.0
 INTERVALS = 200
 _Kept = tuple[tuple[int, int], tuple[Standings, list[str]]]
@@ -62,23 +58,15 @@ class Results:
             return origins_of_verdicts(connection)
 
     def posterior(self, candidates: Sequence[PolicyRecord]) -> Posterior | None:
-        """Return Bradley–Terry's posterior of the candidates; None while it is not determined."""
+        """Return what Bradley–Terry knows of the candidates; None before the first verdict."""
         place = {record.id: k for k, record in enumerate(candidates)}
-        rows = [(place[a], place[b], {'A': 1.0, 'TIE': 0.5, 'B': 0.0}[preference], count)
-                for (a, b, preference), count in self._counts().items()
-                if a in place and b in place]
-        if len(candidates) < 2 or not rows:
-            return None
-        first, second, outcome, weight = (np.array(column) for column in zip(*rows, strict=True))
-        comparisons = Comparisons.build(
-            first, second, outcome, items=[str(r.id) for r in candidates], weight=weight)
-        try:
-            fit = fit_counts(count_pairs(comparisons), PRIOR_L2)
-        except RankingError:
-            return None
-        if fit.covariance is None:
-            return None
-        return Posterior(fit.scores, fit.covariance)
+        wins = np.zeros((len(candidates),) * 2)
+        for (a, b, preference), count in self._counts().items():
+            if a in place and b in place:
+                share = {'A': 1.0, 'TIE': 0.5, 'B': 0.0}[preference]
+                wins[place[a], place[b]] += share * count
+                wins[place[b], place[a]] += (1.0 - share) * count
+        return posterior_of(wins) if wins.any() else None
 
     def standings(self, method: str = RECOMMENDED, open_source: bool = False,
                   intervals: int = INTERVALS) -> tuple[Standings, list[str]]:

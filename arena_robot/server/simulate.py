@@ -8,7 +8,6 @@ pools; what is reported is the rank correlation with the truth after every so ma
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +20,16 @@ from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.bradley_terry import fit_counts
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.quality import spearman
-from arena_robot.server.assignment import Candidate, Posterior, Weights, choose
-from arena_robot.server.results import PRIOR_L2
+from arena_robot.server.assignment import Aim, Weights, weight_table
+from arena_robot.server.assignment_goals import posterior_of
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 WAYS = ('uniform', 'informative')
 EVERY = 10
+# Comparisons between two looks at the posterior, and pools that are played together.
+LOOK = 2
+TOGETHER = 50
 
 
 @dataclass(frozen=True)
@@ -39,15 +42,32 @@ class PoolTruth:
 
 @dataclass(frozen=True)
 class Curve:
-    """Mean rank correlation (k,) and its standard error after ``comparisons`` (k,)."""
+    """
+    What is known after ``comparisons`` (k,).
+
+    ``correlation`` (k,) is the mean rank correlation with the truth, ``error`` its standard error;
+    ``first``, ``top`` and ``placed`` (k,) are the shares of pools whose first is right, whose
+    first ``top_k`` are right, and whose policy 0 is placed within one rank.
+    """
 
     comparisons: NDArray[np.int64]
     correlation: Floats
     error: Floats
+    first: Floats
+    top: Floats
+    placed: Floats
 
-    def needed(self, level: float) -> int | None:
-        """Return after how many comparisons the mean reaches ``level``; None when never."""
-        reached = np.flatnonzero(self.correlation >= level)
+    def needed(self, level: float, what: str = 'correlation') -> int | None:
+        """
+        Return after how many comparisons ``what`` reaches ``level``; None when never.
+
+        Shares are averaged over five neighbours first, so that chance does not decide.
+        """
+        line = getattr(self, what)
+        if what != 'correlation':
+            padded = np.pad(line, 2, mode='edge')
+            line = np.convolve(padded, np.full(5, 0.2), 'valid')
+        reached = np.flatnonzero(line >= level)
         return int(self.comparisons[reached[0]]) if len(reached) else None
 
 
@@ -81,54 +101,98 @@ def resampled(rows: Sequence[Comparison]) -> PoolTruth:
 
 
 def play(truths: Sequence[PoolTruth], way: str, comparisons: int, seed: int,
-         weights: Weights | None = None, workers: Workers = HERE) -> Curve:
+         weights: Weights | None = None, workers: Workers = HERE, aim: Aim | None = None,
+         before: int = 0) -> Curve:
     """
     Play every pool once with one way of choosing and return the mean curve.
 
-    ``informative`` is the server's choice, with its ``weights``; ``uniform`` draws every pair
-    equally often.
+    ``informative`` is the server's choice, with its ``weights`` and its ``aim``; ``uniform`` draws
+    every pair equally often. Policy 0 enters after ``before`` uniform comparisons of the others.
+    Pools are of one size.
     """
     chosen = Weights(evenness=0.0) if way == 'uniform' else weights or Weights()
-    work = partial(_run, way, comparisons, seed, chosen)
-    runs = np.array(workers.map(work, list(enumerate(truths))))
+    parts = [(k, truths[k:k + TOGETHER]) for k in range(0, len(truths), TOGETHER)]
+    game = _Game(way == 'informative', comparisons, seed, chosen, aim or Aim(), before)
+    runs = np.concatenate(workers.map(game.run, parts))  # (pools, steps, 4)
+    mean = runs.mean(axis=0)
+    error = runs[:, :, 0].std(axis=0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else (
+        0.0 * mean[:, 0])
     steps = np.arange(EVERY, comparisons + 1, EVERY)
-    error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else 0.0 * runs[0]
-    return Curve(steps, runs.mean(axis=0), error)
+    return Curve(steps, mean[:, 0], error, mean[:, 1], mean[:, 2], mean[:, 3])
 
 
-def _run(way: str, comparisons: int, seed: int, weights: Weights,
-         numbered: tuple[int, PoolTruth]) -> list[float]:
-    k, truth = numbered
-    rng = np.random.default_rng([seed, k])
-    n = len(truth.abilities)
-    counts = np.zeros((n, n, 3))
-    requested = np.zeros(n, dtype=int)
-    posterior: Posterior | None = None
-    curve = []
-    for step in range(1, comparisons + 1):
-        known = posterior if way == 'informative' else None
-        candidates = [Candidate(k, k, int(requested[k])) for k in range(n)]
-        a, b = choose(candidates, rng, weights, known)
-        requested[[a.id, b.id]] += 1
-        outcome = rng.choice(3, p=truth.verdicts[a.id, b.id])
-        counts[a.id, b.id, outcome] += 1
-        if step % EVERY == 0:
-            posterior = posterior_of(counts)
-            score = 0.0 if posterior is None else spearman(posterior.mean, truth.abilities)
-            curve.append(0.0 if np.isnan(score) else float(score))
-    return curve
+@dataclass(frozen=True)
+class _Game:
+    """One way of choosing pairs, played on many pools at once."""
+
+    informative: bool
+    comparisons: int
+    seed: int
+    weights: Weights
+    aim: Aim
+    before: int
+
+    def run(self, part: tuple[int, Sequence[PoolTruth]]) -> Floats:
+        """Return (pools, steps, 4) what is known after every 10 comparisons."""
+        number, truths = part
+        rng = np.random.default_rng([self.seed, number])
+        abilities = np.stack([t.abilities for t in truths])
+        verdicts = np.stack([t.verdicts for t in truths])
+        wins = self._played_before(verdicts, rng)
+        requested = wins.sum(axis=-1) + wins.sum(axis=-2)
+        permitted = np.broadcast_to(1.0 - np.eye(wins.shape[-1]), wins.shape)
+        known, found, table = None, [], None
+        for step in range(1, self.comparisons + 1):
+            if table is None or (self.informative and step % LOOK == 1):
+                known = posterior_of(wins, known.mean if known else None)
+                table = weight_table(requested, permitted, self.weights,
+                                     known if self.informative and wins.any() else None,
+                                     self.aim)
+            elif self.weights.evenness and not self.informative:
+                table = weight_table(requested, permitted, self.weights, None, self.aim)
+            _add_verdicts(wins, requested, _drawn_pairs(table, rng), verdicts, rng)
+            if step % EVERY == 0:
+                known = posterior_of(wins, known.mean if known else None)
+                found.append(_known(known.mean, abilities, self.aim.top_k))
+        return np.stack(found, axis=1)
+
+    def _played_before(self, verdicts: Floats, rng: np.random.Generator) -> Floats:
+        wins = np.zeros(verdicts.shape[:-1])
+        others = 1.0 - np.eye(wins.shape[-1])
+        others[0] = others[:, 0] = 0.0
+        requested = np.zeros(wins.shape[:-1])
+        for _ in range(self.before):
+            _add_verdicts(wins, requested,
+                          _drawn_pairs(np.broadcast_to(others, wins.shape), rng), verdicts, rng)
+        return wins
 
 
-def posterior_of(counts: Floats) -> Posterior | None:
-    """Return the posterior of a table (n, n, 3) of verdicts; None while groups never met."""
-    first, second, column = np.nonzero(counts)
-    comparisons = Comparisons.build(
-        first, second, 1.0 - column / 2.0, items=[str(k) for k in range(len(counts))],
-        weight=counts[first, second, column])
-    try:
-        fit = fit_counts(count_pairs(comparisons), PRIOR_L2)
-    except RankingError:
-        return None
-    if fit.covariance is None:
-        return None
-    return Posterior(fit.scores, fit.covariance)
+def _drawn_pairs(table: Floats, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Return one pair of each pool (R,), in random order, by the weights (R, n, n)."""
+    rows, columns = np.triu_indices(table.shape[-1], 1)
+    upto = np.cumsum(table[:, rows, columns], axis=1)
+    at = (upto <= rng.random((len(table), 1)) * upto[:, -1:]).sum(axis=1)
+    at = np.minimum(at, len(rows) - 1)
+    turned = rng.random(len(table)) < 0.5
+    return np.where(turned, columns[at], rows[at]), np.where(turned, rows[at], columns[at])
+
+
+def _add_verdicts(wins: Floats, requested: Floats, pair: tuple[Ints, Ints], verdicts: Floats,
+                  rng: np.random.Generator) -> None:
+    pool, (a, b) = np.arange(len(wins)), pair
+    chances = np.cumsum(verdicts[pool, a, b], axis=1)
+    share = 1.0 - np.minimum((chances <= rng.random((len(wins), 1))).sum(axis=1), 2) / 2.0
+    wins[pool, a, b] += share
+    wins[pool, b, a] += 1.0 - share
+    requested[pool, a] += 1.0
+    requested[pool, b] += 1.0
+
+
+def _known(mean: Floats, abilities: Floats, top_k: int) -> Floats:
+    """Return (R, 4) the rank correlation, and whether first, first k and policy 0 are right."""
+    correlation = np.array([spearman(x, y) for x, y in zip(mean, abilities, strict=True)])
+    place, truth = (np.argsort(np.argsort(-x, axis=1), axis=1) for x in (mean, abilities))
+    return np.stack([
+        np.nan_to_num(correlation), ((place == 0) & (truth == 0)).any(axis=1),
+        ((place < top_k) == (truth < top_k)).all(axis=1),
+        np.abs(place[:, 0] - truth[:, 0]) <= 1], axis=1)

@@ -10,7 +10,8 @@ VERBS = {
     'rank-eval': ['--sessions', '{tables}/sessions.csv', '--episodes', '{tables}/episodes.csv',
                   '--method', 'bt,elo', '--splits', '5', '--sizes', '12', '--repeats', '2',
                   '--redraw', '3', '--json'],
-    'simulate-pool': ['--policies', '4', '--comparisons', '40', '--repeats', '4', '--json'],
+    'simulate-pool': ['--policies', '4', '--comparisons', '40', '--repeats', '4', '--goal', 'top1',
+                      '--json'],
 }
 
 

@@ -6,6 +6,8 @@ from roboarena_tables import POLICIES, SAMPLE, WHOLE, needs_whole
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import DataError
 from arena_robot.records.roboarena_csv import read_tables
+from arena_robot.server.assignment import Aim
+from arena_robot.server.assignment_goals import Goal
 from arena_robot.server.simulate import Curve, play, resampled, synthetic
 
 
@@ -14,7 +16,7 @@ def verdicts_of(rows):
 
 
 def test_a_curve_knows_when_a_level_is_reached():
-    curve = Curve(np.array([10, 20, 30]), np.array([0.5, 0.85, 0.9]), np.zeros(3))
+    curve = Curve(np.array([10, 20, 30]), np.array([0.5, 0.85, 0.9]), *np.zeros((4, 3)))
     assert curve.needed(0.8) == 20
     assert curve.needed(0.95) is None
 
@@ -33,7 +35,7 @@ def test_verdict_probabilities_are_consistent():
 
 def test_the_informative_choice_needs_fewer_comparisons_on_synthetic_pools():
     rng = np.random.default_rng(3)
-    truths = [synthetic(7, rng) for _ in range(40)]
+    truths = [synthetic(7, rng) for _ in range(200)]
     uniform, informed = (play(truths, way, 300, seed=1) for way in ('uniform', 'informative'))
     level = float(uniform.correlation[-1])
     needed = informed.needed(level)
@@ -41,6 +43,15 @@ def test_the_informative_choice_needs_fewer_comparisons_on_synthetic_pools():
     assert needed <= 0.75 * 300, 'at least a quarter of the comparisons is saved'
     assert play(truths[:2], 'uniform', 50, 1).correlation.tolist() == \
         play(truths[:2], 'uniform', 50, 1).correlation.tolist()
+
+
+def test_the_goal_top1_finds_the_first_sooner():
+    rng = np.random.default_rng(5)
+    truths = [synthetic(15, rng) for _ in range(50)]
+    order, first = (play(truths, 'informative', 200, seed=1, aim=Aim(goal))
+                    for goal in (Goal.ORDER, Goal.TOP1))
+    assert first.first[-5:].mean() >= 0.72
+    assert first.first[-5:].mean() >= order.first[-5:].mean() + 0.08
 
 
 def pool(tables):

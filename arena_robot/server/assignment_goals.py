@@ -1,0 +1,166 @@
+"""
+What a comparison is worth for a goal: the whole order, the first, the first k, or a newcomer.
+
+``order``: the information about the order, see :func:`information`. ``top1`` and ``topk``: by how
+much a comparison can change who is among the first k. A policy's rival is the last of the first k
+or the first behind them, by the posterior means, whichever is on the other side; ``m`` >= 0 is by
+how much the two differ. Comparing i and j changes the estimate of that difference by a normal with
+variance s² = c² w / (1 + w v): c is the posterior covariance of the two differences, v the
+variance of i - j, w = p (1 - p). What is expected beyond ``m`` is s φ(m/s) - m Φ(-m/s) (the
+knowledge gradient of Frazier, Powell and Dayanik 2009). A pair is worth the largest such value
+over all policies, squared. ``newcomer``: ``order``, between pairs with one of the policies that
+were requested least.
+
+All arrays may have leading axes, so that simulations run many pools at once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, ndtr
+
+Floats = NDArray[np.float64]
+MOST_CONTENDERS = 40
+PLACED = 60
+# The prior: abilities of about two natural log odds.
+PRIOR_L2 = 0.25
+MOST_STEPS, CLOSE = 50, 1e-4
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Abilities of the candidates: ``mean`` (…, n), ``covariance`` (…, n, n), natural log odds."""
+
+    mean: Floats
+    covariance: Floats
+
+
+def gap_variance(covariance: Floats) -> Floats:
+    """Return (…, n, n) the variances of the differences of abilities."""
+    variance = np.diagonal(covariance, axis1=-2, axis2=-1)
+    return np.asarray(np.maximum(
+        variance[..., :, None] + variance[..., None, :] - 2.0 * covariance, 1e-12))
+
+
+def information(posterior: Posterior) -> Floats:
+    """
+    Return (…, n, n) how much a comparison of i and j is expected to tell about their order.
+
+    With m and v the posterior mean and variance of the difference of abilities, a comparison has
+    Fisher information w = p (1 - p) and is expected to give log(1 + w v) (twice the nats about
+    the difference). That is multiplied by the chance Phi(-|m| / sqrt(v)) that the pair stands in
+    the wrong order, since only an open order can be changed, and squared, which in simulation
+    (`arena simulate-pool`) reaches a given rank correlation soonest.
+    """
+    v = gap_variance(posterior.covariance)
+    m = posterior.mean[..., :, None] - posterior.mean[..., None, :]
+    p = expit(m)
+    out: Floats = (np.log1p(p * (1.0 - p) * v) * ndtr(-np.abs(m) / np.sqrt(v))) ** 2
+    out[..., np.arange(m.shape[-1]), np.arange(m.shape[-1])] = 0.0
+    return out
+
+
+def membership_gain(posterior: Posterior, top: int) -> Floats:
+    """Return (…, n, n) how much a comparison can change who is among the first ``top``."""
+    mean, covariance = posterior.mean, posterior.covariance
+    n = mean.shape[-1]
+    if n <= 2 or top >= n:
+        return information(posterior)
+    order = np.argsort(-mean, axis=-1, kind='stable')
+    rank = np.argsort(order, axis=-1, kind='stable')
+    rival = np.where(rank < top, order[..., top, None], order[..., top - 1, None])
+    behind = np.abs(mean - np.take_along_axis(mean, rival, -1))
+    shared = covariance - np.take_along_axis(covariance, rival[..., None], -2)
+    m = mean[..., :, None] - mean[..., None, :]
+    w = expit(m) * expit(-m)
+    scale = np.sqrt(w / (1.0 + w * gap_variance(covariance)))
+    gain = np.zeros_like(m)
+    # One policy at a time keeps (n, n) arrays; those far behind cannot change anything.
+    own = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 1e-12))
+    near = np.argsort(behind / own, axis=-1, kind='stable')[..., :MOST_CONTENDERS]
+    for place in range(near.shape[-1]):
+        at = near[..., place, None]
+        one = np.take_along_axis(shared, at[..., None], -2)[..., 0, :]
+        gap = np.take_along_axis(behind, at, -1)[..., None]
+        s = np.maximum(np.abs(one[..., :, None] - one[..., None, :]) * scale, 1e-12)
+        z = gap / s
+        value = s * np.exp(-z * z / 2) / np.sqrt(2 * np.pi) - gap * ndtr(-z)
+        gain = np.maximum(gain, value)
+    gain[..., np.arange(n), np.arange(n)] = 0.0
+    return gain ** 2
+
+
+def newcomers(requested: Floats) -> NDArray[np.bool_]:
+    """
+    Return (…, n) who is new.
+
+    Requested less than 60 times, and less than 0.8 times as often as the median candidate.
+    """
+    usual = np.median(requested, axis=-1, keepdims=True)
+    return np.asarray(requested < np.minimum(PLACED, 0.8 * usual))
+
+
+def placing_gain(posterior: Posterior, requested: Floats) -> Floats:
+    """Return (…, n, n) the information of the pairs with a newcomer, of all where none is."""
+    new = newcomers(requested)
+    with_one = new[..., :, None] | new[..., None, :]
+    kept = with_one | ~new.any(axis=-1)[..., None, None]
+    return np.where(kept, information(posterior), 0.0)
+
+
+class Goal(Enum):
+    """What the comparisons are for."""
+
+    ORDER = 'order'
+    TOP1 = 'top1'
+    TOPK = 'topk'
+    NEWCOMER = 'newcomer'
+
+
+@dataclass(frozen=True)
+class GoalValue:
+    """
+    What pairs are worth for a goal.
+
+    ``value`` gives (…, n, n) from the posterior, how often each was requested, and k.
+    ``evenly``: multiplied by the weights that favour little requested policies.
+    """
+
+    value: Callable[[Posterior, Floats, int], Floats]
+    evenly: bool
+
+
+GOALS = {
+    Goal.ORDER: GoalValue(lambda known, _, k: information(known), True),
+    Goal.TOP1: GoalValue(lambda known, _, k: membership_gain(known, 1), False),
+    Goal.TOPK: GoalValue(lambda known, _, k: membership_gain(known, k), False),
+    Goal.NEWCOMER: GoalValue(
+        lambda known, requested, k: placing_gain(known, requested), True),
+}
+
+
+def posterior_of(wins: Floats, start: Floats | None = None) -> Posterior:
+    """
+    Return the posterior of tables ``wins`` (…, n, n), a tie being half a win for each.
+
+    Bradley–Terry with a normal prior of 2 log-odds, at the maximum; ``start`` (…, n) is where the
+    search begins.
+    """
+    n = wins.shape[-1]
+    total, diagonal = wins + np.swapaxes(wins, -1, -2), np.arange(n)
+    mean = np.zeros(wins.shape[:-1]) if start is None else np.array(start, dtype=float)
+    for _ in range(MOST_STEPS):
+        p = expit(mean[..., :, None] - mean[..., None, :])
+        slope = (wins - total * p).sum(axis=-1) - PRIOR_L2 * mean
+        matrix = -total * p * (1.0 - p)
+        matrix[..., diagonal, diagonal] = 0.0
+        matrix[..., diagonal, diagonal] = PRIOR_L2 - matrix.sum(axis=-1)
+        covariance = np.linalg.inv(matrix)
+        step = np.clip((covariance @ slope[..., None])[..., 0], -2.0, 2.0)
+        mean = mean + step
+        if np.abs(step).max(initial=0.0) < CLOSE:
+            break
+    return Posterior(mean, covariance)
