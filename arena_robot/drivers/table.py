@@ -34,11 +34,13 @@ DRIVERS: dict[str, Table[DriverClass]] = {
     'arm': _table('arm', {
         'sim': 'arena_robot.drivers.sim.arm:SimArm',
         'replay': 'arena_robot.drivers.replay:ReplayArm',
+        'droid_nuc': 'arena_robot.drivers.droid_nuc.arm:DroidNucArm',
     }),
     'gripper': _table('gripper', {
         'sim': 'arena_robot.drivers.sim.gripper:SimGripper',
         'replay': 'arena_robot.drivers.replay:ReplayGripper',
         'robotiq': 'arena_robot.drivers.robotiq.gripper:RobotiqGripper',
+        'droid_nuc': 'arena_robot.drivers.droid_nuc.gripper:DroidNucGripper',
     }),
     'camera': _table('camera', {
         'sim': 'arena_robot.drivers.sim.camera:SimCamera',

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from arena_robot.cli.main import parser
+from arena_robot.drivers.droid_nuc.arm import PORT as NUC_PORT
 from arena_robot.drivers.table import DRIVERS
 from arena_robot.server.config import ServerConfig
 
@@ -61,7 +62,7 @@ def test_ports_are_the_same_everywhere():
     policy = parser().parse_args(['policy', 'serve', 'frozen']).port
     config = ServerConfig()
     metrics = 9464    # the usual one of such exporters; the server has none by default
-    known = {metrics, console, policy, policy + 1, config.port, config.site_port, 0}
+    known = {metrics, NUC_PORT, console, policy, policy + 1, config.port, config.site_port, 0}
     for path in WRITTEN:
         text = path.read_text(encoding='utf-8')
         said = {int(n) for n in re.findall(

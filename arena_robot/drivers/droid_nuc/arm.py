@@ -1,0 +1,247 @@
+"""The arm behind DROID's server on the NUC (zerorpc, port 4242)."""
+
+import contextlib
+import logging
+import threading
+
+import numpy as np
+
+from arena_robot.core.action import ArmCommand
+from arena_robot.core.clock import Clock, SystemClock
+from arena_robot.core.errors import DriverError, ReadTimeout, SafetyError, StaleData
+from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
+from arena_robot.drivers.droid_nuc.client import RemoteError, ZerorpcClient
+from arena_robot.drivers.droid_nuc.reading import JUMPED_NS, NucTime, Reading, fixed, reading_of
+from arena_robot.drivers.droid_nuc.server_thread import ServerThread
+from arena_robot.drivers.droid_nuc.targets import NucTargets
+from arena_robot.drivers.part import Opened
+from arena_robot.safety.robots import move_duration_s, robot_of
+
+log = logging.getLogger(__name__)
+
+PORT = 4242
+RATE_HZ = 100.0
+STALLED_S = 0.25        # polymetis stamps every millisecond
+RECOVERY_S = 5.0        # it tries three times, a second apart
+SENT_S = 0.5
+FAR_RAD, FAR_S = 0.2, 1.0
+UNKNOWN = fixed(np.zeros(DOF))
+STALLED = ("the robot's stamp stands still: a reflex, the user stop, or its controller has ended; "
+           'the server does not say which')
+RELAUNCH_HINT = ("release the user stop and look at Franka's Desk; then start the controller on "
+                 'the NUC again, or set relaunch')
+
+
+class DroidNucArm(Opened):
+    """
+    A Franka behind DROID's server; see :class:`arena_robot.drivers.base.Arm`.
+
+    The server has no method that stops or recovers: to stop is to send the measured pose, and only
+    a stamp that stands still tells that the robot does not run. Then states have the mode REFLEX,
+    the pose that the robot gave last, and the time of the server's answer. External torques are
+    not known (zero). ``relaunch`` allows launch_controller: it runs sudo on the NUC, and the
+    gripper's fingers open and close.
+    """
+
+    def __init__(self, robot_ip: str = '172.16.0.2', robot_type: str = 'panda', port: int = PORT,
+                 relaunch: bool = False, command_timeout: float = 0.5,
+                 clock: Clock | None = None) -> None:
+        limits = robot_of(robot_type).limits
+        self._lower, self._upper = np.array(limits.hardware_lower), np.array(limits.hardware_upper)
+        self._relaunch, self._clock = relaunch, clock or SystemClock()
+        self._server = ServerThread('droid_nuc arm', (robot_ip, port), self._clock, RATE_HZ,
+                                    self._poll, self._lose)
+        self._targets = NucTargets(command_timeout)
+        self._new = threading.Condition()       # guards what follows, and the targets
+        self._time = NucTime()
+        self._reading: Reading | None = None
+        self._state: ArmState | None = None
+        self._read_ns = self._changed_ns = self._near_ns = self._count = 0
+        self._stalled = False
+        self._refusal = ''
+
+    def open(self) -> None:
+        """Connect and read the first state; nothing moves, unless a relaunch is needed and set."""
+        if self._open:
+            return
+        with self._new:
+            self._forget()
+            self._state, self._stalled = None, False
+            self._targets.forget()
+        self._server.open(self._relaunch)
+        super().open()
+
+    def close(self) -> None:
+        """Hold if the server answers, and disconnect."""
+        if self._open:
+            with contextlib.suppress(DriverError):
+                self.stop()
+        super().close()
+        self._server.close()
+
+    def state(self, max_age_s: float = 0.1) -> ArmState:
+        """Return the newest state."""
+        self._require_open('the arm')
+        with self._new:
+            state, age_s = self._state, (self._clock.steady_ns() - self._read_ns) * 1e-9
+        if state is None or age_s > max_age_s:
+            raise StaleData(f'newest arm state is {age_s:.3f} s old, accepted are {max_age_s} s; '
+                            f'{self._server.problem or "the server is being read"}')
+        return state
+
+    def wait_state(self, timeout_s: float) -> ArmState:
+        """Return the next new state."""
+        self._require_open('the arm')
+        with self._new:
+            before = self._count
+            if not self._new.wait_for(lambda: self._count != before, timeout_s):
+                raise ReadTimeout(f'no arm state within {timeout_s} s; {self._server.problem}')
+            assert self._state is not None
+            return self._state
+
+    def command(self, command: ArmCommand) -> ArmCommand:
+        """Track ``command.q`` clipped to the joint limits."""
+        q = self._checked(command.q)
+        with self._new:
+            self._require_running()
+            self._targets.track(q, self._clock.steady_ns())
+        self._server.wake()
+        return ArmCommand(q, command.stamp_ns)
+
+    def move_to(self, q: Floats, duration_s: float | None = None) -> float:
+        """Start a min-jerk motion, whose targets are sent one by one so that it can be stopped."""
+        goal = self._checked(q)
+        with self._new:
+            start = self._require_running()
+            time_s = move_duration_s(start, goal) if duration_s is None else float(duration_s)
+            if not time_s > 0.0:
+                raise SafetyError(f'a motion must take some time, got {duration_s} s')
+            self._targets.move(start, goal, time_s, self._clock.steady_ns())
+        self._server.wake()
+        return time_s
+
+    def stop(self) -> None:
+        """Hold the measured pose; returns when it is sent, DriverError if it cannot be."""
+        with self._new:
+            if not self._open or self._stalled:
+                self._targets.forget()
+                return
+            self._targets.hold()
+            self._server.wake()
+            self._new.wait_for(lambda: not self._targets.unsent_hold, SENT_S)
+            if self._targets.unsent_hold:
+                raise DriverError('stop did not reach the server: press the user stop; '
+                                  f'{self._server.problem or "it is busy"}')
+
+    def recover(self) -> None:
+        """Wait until the robot's stamp moves again, relaunch if that is set; hold where it is."""
+        self._require_open('the arm')
+        with self._new:
+            self._targets.forget()
+            runs = self._new.wait_for(self._runs, RECOVERY_S)
+        if not runs:
+            if not self._relaunch:
+                raise DriverError(f'{self._server.problem or STALLED}; {RELAUNCH_HINT}')
+            self._server.launch()
+            with self._new:
+                if not self._new.wait_for(self._runs, RECOVERY_S):
+                    raise DriverError('the controller was launched again, and still '
+                                      f'{self._server.problem or STALLED}')
+        with self._new:
+            self._stalled, before = False, self._count
+            self._targets.begin_held()
+            if not self._new.wait_for(lambda: self._count != before and not self._stalled
+                                      and not self._targets.unsent_hold, RECOVERY_S):
+                raise DriverError(f'the arm stopped again: {self._server.problem or STALLED}')
+
+    # -- the server's thread -------------------------------------------------------------------
+
+    def _poll(self, client: ZerorpcClient) -> None:
+        sent_ns = self._clock.now_ns()
+        reading = reading_of(client.call('get_robot_state'))
+        came_ns = self._clock.now_ns()
+        with self._new:
+            self._take(reading, sent_ns, came_ns)
+            target = None if self._stalled else self._targets.due(self._clock.steady_ns(),
+                                                                   reading.q)
+        if target is None:
+            return
+        try:
+            client.call('update_joints', target.tolist(), False, False, None)
+            self._refusal = ''
+        except RemoteError as error:
+            if not self._refusal:
+                log.warning('%s', error)
+            self._refusal = str(error)
+        finally:
+            with self._new:
+                self._new.notify_all()
+
+    def _take(self, reading: Reading, sent_ns: int, came_ns: int) -> None:
+        steady_ns = self._clock.steady_ns()
+        before, self._reading = self._reading, reading
+        if before is None or before.nuc_ns != reading.nuc_ns:
+            self._changed_ns = steady_ns
+            stamp_ns = self._time.stamp_ns(reading.nuc_ns, sent_ns, came_ns)
+        elif steady_ns - self._changed_ns > STALLED_S * 1e9:
+            if not self._stalled:
+                log.error('%s', STALLED)
+            self._stalled, stamp_ns = True, came_ns
+            self._targets.forget()
+        else:
+            return
+        if self._state and 0 <= self._state.stamp_ns - stamp_ns < JUMPED_NS:
+            return      # mapped by a shorter way than the one before: the next is newer
+        mode, errors = self._mode(reading, steady_ns)
+        target = self._targets.target
+        self._state = ArmState(
+            stamp_ns, reading.q, reading.dq, reading.tau, UNKNOWN, reading.pose,
+            fixed(reading.q if target is None else target), mode, errors,
+            1.0 if reading.command_succeeded else 0.0)
+        self._read_ns, self._count = steady_ns - max(0, came_ns - stamp_ns), self._count + 1
+        self._new.notify_all()
+
+    def _mode(self, reading: Reading, steady_ns: int) -> tuple[RobotMode, tuple[str, ...]]:
+        if self._stalled:
+            return RobotMode.REFLEX, (STALLED,)
+        if self._refusal:
+            return RobotMode.OTHER, (self._refusal,)
+        target = self._targets.target
+        way = 0.0 if target is None else float(np.max(np.abs(reading.q - target)))
+        if way < FAR_RAD or not self._near_ns:
+            self._near_ns = steady_ns
+        if steady_ns - self._near_ns > FAR_S * 1e9:
+            return RobotMode.OTHER, (
+                f'the arm is {way:.2f} rad away from its target: does another program command the '
+                'same server, does something hold the arm, or is a person guiding it?',)
+        return (RobotMode.MOVE if self._targets.moving else RobotMode.IDLE), ()
+
+    def _lose(self, _: DriverError) -> None:
+        """Forget what was commanded; the measured pose is held when the server answers again."""
+        with self._new:
+            self._targets.hold()
+            self._forget()
+            self._new.notify_all()
+
+    def _forget(self) -> None:
+        self._reading, self._time, self._near_ns, self._refusal = None, NucTime(), 0, ''
+
+    def _runs(self) -> bool:
+        """Return whether the robot's stamp moves."""
+        moved_ns = self._clock.steady_ns() - self._changed_ns
+        return self._reading is not None and moved_ns < STALLED_S * 1e9
+
+    def _require_running(self) -> Floats:
+        """Return the measured joints, or raise why commands are refused."""
+        if self._stalled:
+            raise DriverError(f'{STALLED}; recover it first')
+        if self._server.problem or self._reading is None:
+            raise DriverError(self._server.problem or 'the server is being read')
+        return self._reading.q
+
+    def _checked(self, q: Floats) -> Floats:
+        self._require_open('the arm')
+        q = np.asarray(q, dtype=float)
+        if q.shape != (DOF,) or not np.all(np.isfinite(q)):
+            raise SafetyError(f'an arm target must be {DOF} finite numbers, got {q!r}')
+        return np.clip(q, self._lower, self._upper)

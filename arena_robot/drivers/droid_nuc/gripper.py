@@ -1,0 +1,194 @@
+"""The gripper behind DROID's server on the NUC (zerorpc, port 4242)."""
+
+import contextlib
+import logging
+import threading
+
+import numpy as np
+
+from arena_robot.core.action import GripperCommand
+from arena_robot.core.clock import Clock, SystemClock
+from arena_robot.core.errors import DriverError, ReadTimeout, SafetyError, StaleData
+from arena_robot.core.observation import GripperState, ObjectStatus
+from arena_robot.drivers.droid_nuc.arm import PORT
+from arena_robot.drivers.droid_nuc.client import ZerorpcClient
+from arena_robot.drivers.droid_nuc.motion import FingerMotion
+from arena_robot.drivers.droid_nuc.reading import JUMPED_NS, position_of
+from arena_robot.drivers.droid_nuc.server_thread import ServerThread
+from arena_robot.drivers.part import Opened
+
+log = logging.getLogger(__name__)
+
+STROKE_M = 0.085
+RATE_HZ = 50.0
+SENT_S = 0.5
+JUDGED_S = 5.0
+AGAIN_NS = 250_000_000
+UNRESPONSIVE = 9        # Robotiq's number for a gripper that does not communicate
+UNRESPONSIVE_WORDS = ('gripper fault 9: the fingers do not follow the commands; the server does '
+                      'not say why')
+
+
+class DroidNucGripper(Opened):
+    """
+    A 2F-85 behind DROID's server; see :class:`arena_robot.drivers.base.Gripper`.
+
+    The server gives a position and nothing else: motion, objects and a gripper that does not
+    follow are concluded from positions. It sets speed and force itself; those of a command have no
+    effect.
+    ``relaunch`` allows activate() to launch the controller, which opens and closes the fingers,
+    runs sudo on the NUC and ends what the arm does.
+    """
+
+    def __init__(self, robot_ip: str = '172.16.0.2', port: int = PORT, relaunch: bool = False,
+                 clock: Clock | None = None) -> None:
+        self._relaunch, self._clock = relaunch, clock or SystemClock()
+        self._server = ServerThread('droid_nuc gripper', (robot_ip, port), self._clock, RATE_HZ,
+                                    self._poll, self._lose)
+        self._new = threading.Condition()       # guards what follows
+        self._motion = FingerMotion()
+        self._state: GripperState | None = None
+        self._read_ns = self._count = self._due_ns = 0
+        self._unsent: float | None = None
+        self._stops = False
+
+    def open(self) -> None:
+        """Connect and read the first state; nothing moves."""
+        if self._open:
+            return
+        with self._new:
+            self._forget()
+            self._state = None
+        self._server.open()
+        super().open()
+
+    def close(self) -> None:
+        """Stop the fingers if the server answers, and disconnect."""
+        if self._open:
+            with contextlib.suppress(DriverError):
+                self.stop()
+        super().close()
+        self._server.close()
+
+    def state(self, max_age_s: float = 0.2) -> GripperState:
+        """Return the newest state."""
+        self._require_open('the gripper')
+        with self._new:
+            state, age_s = self._state, (self._clock.steady_ns() - self._read_ns) * 1e-9
+        if state is None or age_s > max_age_s:
+            raise StaleData(f'newest gripper state is {age_s:.3f} s old, accepted are '
+                            f'{max_age_s} s; {self._server.problem or "the server is being read"}')
+        return state
+
+    def wait_state(self, timeout_s: float) -> GripperState:
+        """Return the next new state."""
+        self._require_open('the gripper')
+        with self._new:
+            before = self._count
+            if not self._new.wait_for(lambda: self._count != before, timeout_s):
+                raise ReadTimeout(f'no gripper state within {timeout_s} s; {self._server.problem}')
+            assert self._state is not None
+            return self._state
+
+    def command(self, command: GripperCommand) -> GripperCommand:
+        """Go to a position; speed and force are the server's own."""
+        self._require_open('the gripper')
+        asked = np.array([command.position, command.speed, command.force], dtype=float)
+        if not np.all(np.isfinite(asked)):
+            raise SafetyError(f'a gripper command must be finite, got {command}')
+        position, speed, force = np.clip(asked, 0.0, 1.0).tolist()
+        with self._new:
+            if self._server.problem:
+                raise DriverError(self._server.problem)
+            if self._motion.unresponsive:
+                raise DriverError(f'{UNRESPONSIVE_WORDS}; activate() it')
+            if position != self._motion.requested:
+                self._motion.go(position, self._clock.steady_ns())
+                self._unsent, self._stops = position, False
+        self._server.wake()
+        return GripperCommand(position, command.stamp_ns, speed, force)
+
+    def stop(self) -> None:
+        """Command the measured position; DriverError if the server was not told."""
+        with self._new:
+            if not self._open or self._motion.requested is None:
+                return
+            self._stops = True
+            self._server.wake()
+            if not self._new.wait_for(lambda: not self._stops, SENT_S):
+                raise DriverError('stop did not reach the server; '
+                                  f'{self._server.problem or "it is busy"}')
+
+    def activate(self) -> None:
+        """
+        Send the request again that was not followed; first launch the controller, if that is set.
+
+        The server activates the gripper at a launch only.
+        """
+        self._require_open('the gripper')
+        with self._new:
+            if not self._motion.unresponsive and not self._server.problem:
+                return
+        if self._relaunch:
+            self._server.launch()
+        with self._new:
+            if self._motion.requested is not None and not self._server.problem:
+                self._motion.go(self._motion.requested, self._clock.steady_ns())
+                self._unsent = self._motion.requested
+                self._server.wake()
+                self._new.wait_for(lambda: self._motion.follows or self._motion.unresponsive,
+                                   JUDGED_S)
+            if self._server.problem or not self._motion.follows:
+                raise DriverError(f'{self._server.problem or UNRESPONSIVE_WORDS}; look at the '
+                                  'gripper, then start the controller on the NUC again (it '
+                                  'activates the gripper), or set relaunch')
+
+    # -- the server's thread -------------------------------------------------------------------
+
+    def _poll(self, client: ZerorpcClient) -> None:
+        sent_ns = self._clock.now_ns()
+        position = position_of(client.call('get_gripper_position'))
+        came_ns = self._clock.now_ns()
+        with self._new:
+            self._take(position, (sent_ns + came_ns) // 2)
+            target, self._unsent = self._due(position), None
+        if target is not None:
+            client.call('update_gripper', target, False, False)
+            with self._new:
+                self._stops = self._stops and self._motion.requested != target
+                self._new.notify_all()
+
+    def _due(self, position: float) -> float | None:
+        """Return the position to send now, None when there is none."""
+        now_ns = self._clock.steady_ns()
+        if self._stops:
+            self._motion.go(position, now_ns)
+            return position
+        again = self._motion.travelling and now_ns >= self._due_ns
+        target = self._motion.requested if again else self._unsent
+        if target is not None:
+            self._due_ns = now_ns + AGAIN_NS
+        return target
+
+    def _take(self, position: float, stamp_ns: int) -> None:
+        steady_ns = self._clock.steady_ns()
+        self._motion.see(position, steady_ns)
+        status = self._motion.status
+        requested = self._motion.requested
+        if self._state and 0 <= self._state.stamp_ns - stamp_ns < JUMPED_NS:
+            return
+        self._state = GripperState(
+            stamp_ns, position, STROKE_M * (1.0 - position),
+            position if requested is None else requested, status is ObjectStatus.MOVING, status,
+            UNRESPONSIVE if self._motion.unresponsive else 0)
+        self._read_ns, self._count = steady_ns, self._count + 1
+        self._new.notify_all()
+
+    def _lose(self, _: DriverError) -> None:
+        """Forget what was commanded: it is not carried out later."""
+        with self._new:
+            self._forget()
+            self._new.notify_all()
+
+    def _forget(self) -> None:
+        self._motion, self._unsent, self._stops = FingerMotion(), None, False

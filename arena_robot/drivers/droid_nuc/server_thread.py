@@ -1,0 +1,163 @@
+"""The one thread that talks to DROID's server for a part, and connects again when it must."""
+
+import contextlib
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotDone
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import DriverError, NotConnected
+from arena_robot.drivers.droid_nuc.client import RemoteError, ServerLost, ZerorpcClient
+from arena_robot.drivers.droid_nuc.reading import NotDroid
+
+log = logging.getLogger(__name__)
+
+AGAIN_S = 0.5
+LAUNCH_S, LAUNCH_TRIES, LAUNCH_PAUSE_S = 30.0, 2, 0.1
+METHODS = ('get_robot_state', 'get_gripper_position', 'update_joints', 'update_gripper',
+           'launch_controller', 'launch_robot')
+
+
+class ServerThread:
+    """
+    Calls ``poll`` at a rate with a connected client; ``lost`` is told of every error.
+
+    ``problem`` says what is wrong now, '' when the server answers.
+    """
+
+    def __init__(self, name: str, address: tuple[str, int], clock: Clock, rate_hz: float,
+                 poll: Callable[[ZerorpcClient], None], lost: Callable[[DriverError], None],
+                 ) -> None:
+        self.name, self.problem = name, ''
+        self._client = ZerorpcClient(*address)
+        self._clock, self._period_ns = clock, round(1e9 / rate_hz)
+        self._poll, self._lost = poll, lost
+        self._launches: queue.SimpleQueue[Future[None]] = queue.SimpleQueue()
+        self._woken, self._ended = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def open(self, launch: bool = False) -> None:
+        """Connect, look at the server's methods, poll once. Raises NotConnected, closed again."""
+        try:
+            self._connect()
+            try:
+                self._poll(self._client)
+            except RemoteError as error:
+                if not launch:
+                    raise NotConnected(
+                        f"{error}; DROID's server runs without a controller: launch it there, or "
+                        'set relaunch (the fingers then open and close)') from error
+                log.warning('%s; launching the controller', error)
+                self._launch(self._client)
+                self._poll(self._client)
+        except DriverError as error:
+            self._client.close()
+            raise NotConnected(f'{self.name}: {error}') from error
+        self.problem = ''
+        self._ended.clear()
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread and close the connection; can be called twice."""
+        self._ended.set()
+        self._woken.set()
+        if self._thread is not None:
+            self._client.interrupt()
+            self._thread.join(5.0)
+            self._thread = None
+        self._client.close()
+        self._refuse_launches(NotConnected(f'{self.name} was closed'))
+
+    def wake(self) -> None:
+        """Poll now."""
+        self._woken.set()
+
+    def launch(self) -> None:
+        """Launch controller and robot, which takes at least 5 s. Raises DriverError."""
+        done: Future[None] = Future()
+        self._launches.put(done)
+        self.wake()
+        try:
+            done.result(2 * LAUNCH_TRIES * LAUNCH_S)
+        except NotDone as error:
+            raise DriverError(f'{self.name}: the launch did not end; '
+                              f'{self.problem or "the server is busy"}') from error
+
+    # -- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        due_ns = self._clock.steady_ns()
+        while not self._ended.is_set():
+            try:
+                if not self._client.connected:
+                    self._connect()
+                self._serve()
+                self._poll(self._client)
+                if self.problem:
+                    log.warning('%s: the server answers again', self.name)
+                    self.problem = ''
+            except DriverError as error:
+                if self._ended.is_set():
+                    break
+                self._fail(error)
+                due_ns = self._clock.steady_ns()
+            due_ns = max(due_ns + self._period_ns, self._clock.steady_ns())
+            self._woken.wait(max(0.0, (due_ns - self._clock.steady_ns()) * 1e-9))
+            self._woken.clear()
+
+    def _fail(self, error: DriverError) -> None:
+        """Keep and tell what went wrong; wait before the next attempt."""
+        if str(error) != self.problem:
+            log.warning('%s: %s', self.name, error)
+        self.problem = str(error)
+        self._lost(error)
+        self._refuse_launches(error)
+        self._ended.wait(AGAIN_S)
+
+    def _refuse_launches(self, error: DriverError) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._launches.get_nowait().set_exception(error)
+
+    def _connect(self) -> None:
+        self._client.connect()
+        try:
+            found = self._client.call('_zerorpc_list')
+            missing = [one for one in METHODS if one not in found]
+        except (RemoteError, TypeError) as error:
+            raise NotDroid(f'{self._client.address} does not list its methods: {error}') from error
+        if missing:
+            self._client.close()
+            raise NotDroid(f"{self._client.address} is not DROID's server: it lacks "
+                           f'{", ".join(missing)}; it has {", ".join(map(str, found))}')
+
+    def _serve(self) -> None:
+        """Launch when another thread has asked for it."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                done = self._launches.get_nowait()
+                try:
+                    self._launch(self._client)
+                    done.set_result(None)
+                except DriverError as error:
+                    done.set_exception(error)
+                    if isinstance(error, ServerLost):
+                        raise
+
+    def _launch(self, client: ZerorpcClient) -> None:
+        """As DROID's own client does it: each twice, 0.1 s apart."""
+        for method in ('launch_controller', 'launch_robot'):
+            self.problem = f'{method} is running on the NUC'
+            for attempt in range(LAUNCH_TRIES):
+                try:
+                    client.call(method, timeout_s=LAUNCH_S)
+                    break
+                except RemoteError:
+                    if attempt + 1 == LAUNCH_TRIES:
+                        raise
+                    self._ended.wait(LAUNCH_PAUSE_S)
+        self.problem = ''

@@ -1,0 +1,94 @@
+"""Which joint target is due on the way to DROID's server."""
+
+from enum import Enum
+
+import numpy as np
+
+from arena_robot.core.observation import Floats
+
+AGAIN_NS = round(1e9 / 15)      # the server drops targets while its controller starts
+HELD_NS = 10**9                 # how long the pose that is held is sent again
+
+
+class TargetPhase(str, Enum):
+    """Source of the target: none yet, a command stream, a motion, or the held pose."""
+
+    NONE = 'none'
+    TRACK = 'track'
+    MOVE = 'move'
+    HOLD = 'hold'
+
+
+class NucTargets:
+    """
+    Keeps the newest target, plays motions, and holds the measured pose when commands end.
+
+    Before the first command nothing is due: opening a driver moves nothing.
+    """
+
+    def __init__(self, command_timeout_s: float) -> None:
+        self.phase = TargetPhase.NONE
+        self.target: Floats | None = None
+        self._timeout_ns = round(command_timeout_s * 1e9)
+        self._begin_ns = self._end_ns = self._due_ns = 0
+        self._start: Floats | None = None
+        self._goal: Floats | None = None
+
+    @property
+    def moving(self) -> bool:
+        """Return whether targets are tracked or a motion is under way."""
+        return self.phase in (TargetPhase.TRACK, TargetPhase.MOVE)
+
+    @property
+    def unsent_hold(self) -> bool:
+        """Return whether a hold has not been sent yet."""
+        return self.phase is TargetPhase.HOLD and self.target is None
+
+    def track(self, q: Floats, now_ns: int) -> None:
+        """Track ``q`` until the command timeout."""
+        self.phase, self.target = TargetPhase.TRACK, q
+        self._end_ns, self._due_ns = now_ns + self._timeout_ns, now_ns
+
+    def move(self, start: Floats, goal: Floats, duration_s: float, now_ns: int) -> None:
+        """Play a min-jerk motion."""
+        self.phase, self._start, self._goal = TargetPhase.MOVE, start, goal
+        self._begin_ns, self._end_ns = now_ns, now_ns + round(duration_s * 1e9)
+
+    def hold(self) -> None:
+        """Hold the pose that is measured when the next target is due."""
+        if self.phase is not TargetPhase.NONE:
+            self.phase, self.target = TargetPhase.HOLD, None
+
+    def begin_held(self) -> None:
+        """Begin again with the measured pose as the first target."""
+        self.phase, self.target = TargetPhase.HOLD, None
+
+    def forget(self) -> None:
+        """Begin again: nothing is due until the next command."""
+        self.phase, self.target = TargetPhase.NONE, None
+
+    def due(self, now_ns: int, measured: Floats) -> Floats | None:
+        """Return the target to send now, None when there is none."""
+        if self.phase is TargetPhase.MOVE:
+            return self._on_the_way(now_ns)
+        if self.phase is TargetPhase.TRACK and now_ns >= self._end_ns:
+            self.hold()
+        if self.unsent_hold:
+            self.target = measured.copy()
+            self._due_ns, self._end_ns = now_ns, now_ns + HELD_NS
+        ended = self.phase is TargetPhase.HOLD and now_ns >= self._end_ns
+        if self.phase is TargetPhase.NONE or ended or now_ns < self._due_ns:
+            return None
+        self._due_ns = now_ns + AGAIN_NS
+        return self.target
+
+    def _on_the_way(self, now_ns: int) -> Floats:
+        assert self._start is not None
+        assert self._goal is not None
+        share = min(1.0, (now_ns - self._begin_ns) / max(1, self._end_ns - self._begin_ns))
+        shape = share ** 3 * (10 - 15 * share + 6 * share * share)
+        self.target = self._start + shape * (self._goal - self._start)
+        if share >= 1.0:
+            self.phase = TargetPhase.HOLD
+            self._due_ns, self._end_ns = now_ns + AGAIN_NS, now_ns + HELD_NS
+        return np.asarray(self.target)

@@ -1,0 +1,212 @@
+"""An emulated NUC: DROID's server with its methods over the simulated arm and gripper."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from typing_extensions import Self
+
+from arena_robot.core.action import ArmCommand, GripperCommand
+from arena_robot.core.observation import DOF, ArmState, RobotMode
+from arena_robot.drivers.emulators.zerorpc_server import ZerorpcServer
+from arena_robot.drivers.sim.station import SimStation
+
+VELOCITY_RAD, GRIPPER_VELOCITY = 0.2, 0.25      # what a command of 1 adds, as DROID has it
+SPEED = 146 / 255                               # what polymetis sends to the gripper
+LAUNCH_S, STARTING_S = 5.0, 0.3
+NOT_LAUNCHED = "'FrankaRobot' object has no attribute '_robot'"
+FOR_EVER_S = 1e9
+
+
+@dataclass
+class NucFaults:
+    """
+    What goes wrong on the NUC.
+
+    ``stalled_until_s``: the robot's stamp stands still until then, on the station's clock.
+    ``refused``: update_joints raises. ``gripper_dead``: the gripper obeys no command.
+    """
+
+    stalled_until_s: float = 0.0
+    refused: bool = False
+    gripper_dead: bool = False
+
+
+class DroidNucEmulator:
+    """
+    DROID's server; ``launched`` tells whether its controller runs already.
+
+    As polymetis does, it drops targets while its impedance controller starts, holds the newest
+    target for ever, and after a reflex gives the last state again and again. ``launch_s`` is what
+    launch_controller takes.
+    """
+
+    def __init__(self, host: str = '127.0.0.1', port: int = 4242, *, robot: str = 'panda',
+                 task: str = 'do_not_move', launched: bool = True, launch_s: float = LAUNCH_S,
+                 real_time_factor: float = 1.0) -> None:
+        self.station = SimStation.make(task, robot=robot, cameras=(), epoch_ns=time.time_ns(),
+                                       command_timeout_s=FOR_EVER_S)
+        self.faults = NucFaults()
+        self.launches = 0
+        self._factor, self._launch_s = real_time_factor, launch_s
+        self._launched = self._controller = launched
+        self._tracks_from_s: float | None = None
+        self._frozen: ArmState | None = None
+        methods: list[Callable[..., Any]] = [
+            self.launch_controller, self.launch_robot, self.kill_controller, self.get_robot_state,
+            self.get_joint_positions, self.get_joint_velocities, self.get_ee_pose,
+            self.get_gripper_position, self.update_joints, self.update_gripper]
+        others = ('update_command', 'update_pose', 'create_action_dict', 'add_noise_to_joints')
+        self.server = ZerorpcServer({**{one.__name__: one for one in methods},
+                                     **dict.fromkeys(others, _not_emulated)},
+                                    host, port, 'FrankaRobot')
+
+    def start(self) -> None:
+        """Run the simulation and answer."""
+        self.station.open()
+        self.station.world.start(self._factor)
+        self.server.start()
+
+    def stop(self) -> None:
+        """End both; can be called twice."""
+        self.server.stop()
+        self.station.close()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stall(self, seconds: float = FOR_EVER_S) -> None:
+        """Have a reflex: the arm brakes, its state stands still until polymetis recovers."""
+        self._frozen = self.station.arm.state(FOR_EVER_S)
+        self.station.arm.inject(RobotMode.REFLEX)
+        self.faults.stalled_until_s = self._now_s() + seconds
+
+    # -- DROID's methods -----------------------------------------------------------------------
+
+    def launch_controller(self) -> None:
+        """Start polymetis; the gripper activates itself."""
+        self.launches += 1
+        time.sleep(self._launch_s)
+        self._controller, self._launched = True, False
+        self.faults.stalled_until_s, self.faults.gripper_dead = 0.0, False
+        self._let_go()
+
+    def launch_robot(self) -> None:
+        """Connect to polymetis."""
+        if not self._controller:
+            raise ConnectionError('failed to connect to all addresses')
+        self._launched = True
+
+    def kill_controller(self) -> None:
+        """End polymetis: the arm brakes."""
+        self._controller = False
+        self.station.arm.stop()
+
+    def get_robot_state(self) -> list[dict[str, Any]]:
+        """Return [state, stamps]; the last ones again while the robot does not run."""
+        self._require_robot()
+        state = self._state()
+        gripper = self.station.gripper.state(FOR_EVER_S)
+        seconds, nanos = divmod(state.stamp_ns, 10**9)
+        torques = _float32(state.tau)
+        return [{
+            'cartesian_position': state.pose.tolist(), 'gripper_position': gripper.position,
+            'joint_positions': _float32(state.q), 'joint_velocities': _float32(state.dq),
+            'joint_torques_computed': torques, 'prev_joint_torques_computed': torques,
+            'prev_joint_torques_computed_safened': torques, 'motor_torques_measured': torques,
+            'prev_controller_latency_ms': 0.3, 'prev_command_successful': True},
+            {'robot_timestamp_seconds': seconds, 'robot_timestamp_nanos': nanos}]
+
+    def get_joint_positions(self) -> list[float]:
+        """Return the joints in rad."""
+        self._require_robot()
+        return _float32(self._state().q)
+
+    def get_joint_velocities(self) -> list[float]:
+        """Return the joints' speeds in rad/s."""
+        self._require_robot()
+        return _float32(self._state().dq)
+
+    def get_ee_pose(self) -> list[float]:
+        """Return the flange's pose."""
+        self._require_robot()
+        return [float(value) for value in self._state().pose]
+
+    def get_gripper_position(self) -> float:
+        """Return 0 open to 1 closed."""
+        self._require_robot()
+        return self.station.gripper.state(FOR_EVER_S).position
+
+    def update_joints(self, command: Sequence[float], velocity: bool = False,
+                      blocking: bool = False, cartesian_noise: Any = None) -> None:
+        """Track joints, or velocities of -1 to 1; dropped while the controller starts."""
+        self._require_robot()
+        if self.faults.refused:
+            raise RuntimeError('Desired joint positions are out of the limits')
+        state = self._state()
+        q = np.array(command, dtype=float)
+        if velocity:
+            q = state.q + VELOCITY_RAD * q / max(1.0, float(np.max(np.abs(q))))
+        if q.shape != (DOF,):
+            raise ValueError(f'command has shape {q.shape}')
+        if blocking:
+            time.sleep(self.station.arm.move_to(q) / self._factor)
+            return
+        now_s = self._now_s()
+        if self._tracks_from_s is None:
+            self._tracks_from_s = now_s + STARTING_S
+        if self._frozen is None and self._controller and now_s >= self._tracks_from_s:
+            self.station.arm.command(ArmCommand(q, 0))
+
+    def update_gripper(self, command: float, velocity: bool = True,
+                       blocking: bool = False) -> None:
+        """Go to a position, or by a velocity of -1 to 1."""
+        self._require_robot()
+        if self.faults.gripper_dead:
+            return
+        position = float(command)
+        if velocity:
+            way = GRIPPER_VELOCITY * max(-1.0, min(1.0, position))
+            position = self.get_gripper_position() + way
+        self.station.gripper.command(GripperCommand(position, 0, SPEED, 0.0))
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _state(self) -> ArmState:
+        if self._frozen is not None and self._now_s() >= self.faults.stalled_until_s:
+            self._let_go()
+        if not self._controller and self._frozen is None:
+            self._frozen = self.station.arm.state(FOR_EVER_S)
+            self.faults.stalled_until_s = math.inf
+        return self._frozen or self.station.arm.state(FOR_EVER_S)
+
+    def _let_go(self) -> None:
+        """Run again, without a policy."""
+        self._frozen, self._tracks_from_s = None, None
+        self.station.arm.recover()
+
+    def _require_robot(self) -> None:
+        if not self._launched:
+            raise AttributeError(NOT_LAUNCHED)
+
+    def _now_s(self) -> float:
+        return self.station.world.now_ns() * 1e-9
+
+
+def _not_emulated(*_: Any) -> None:
+    raise NotImplementedError('this method is not emulated; update_joints and update_gripper are')
+
+
+def _float32(values: Any) -> list[float]:
+    return [float(value) for value in np.asarray(values, dtype=np.float32)]
