@@ -40,6 +40,7 @@ from arena_robot.records.episode_file import (
     write_episode,
 )
 from arena_robot.records.roboarena_csv import read_folder
+from arena_robot.records.scene_match import SceneMatch, write_scene_match
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.config import ServerConfig
@@ -51,7 +52,7 @@ from arena_robot.trials.faulty_expert import script
 from arena_robot.web.site.serve import SiteServer
 
 WIDTHS, THEMES = (1280, 390), ('light', 'dark')
-HEIGHT_PX, SESSION_PX = 900, 1750
+HEIGHT_PX, SESSION_PX = 900, 1800
 SCALE, GAP = 0.75, 16
 LARGEST_KB, QUALITIES = 115.0, (80, 70, 60, 50, 40, 30)
 EVERY = 3    # control steps from picture to picture
@@ -59,14 +60,16 @@ TASK = 'put the yellow cube in the bowl'
 WHY = '{} put the cube into the bowl in one go; {} dropped it on the way.'
 PAGES = {'leaderboard': '/', 'history': '/history', 'policy': '/policies/pi0_fast_droid',
          'versus': '/versus?a=pi0_fast_droid&b=paligemma_binning_droid', 'matrix': '/matrix',
-         'groups': '/by/category', 'evaluations': '/evaluations', 'data': '/data',
-         'about': '/about', 'api': '/api'}
+         'policies': '/policies', 'groups': '/by/category',
+         'evaluations': '/evaluations', 'data': '/data',
+         'about': '/about', 'api': '/api', 'rules': '/rules', 'owner': '/owner'}
 
 
 def record(folder: Path, session_id: str, slot: Slot, way: str) -> int:
     """Run the task in a way on the simulated station, write the episode, return its steps."""
     folder.mkdir()
-    rows: dict[str, list[Any]] = {'stamp_ns': [], 'gripper_position': [], 'joint_velocity': []}
+    rows: dict[str, list[Any]] = {'stamp_ns': [], 'gripper_position': [], 'joint_velocity': [],
+                                  'progress/value': []}
     films: dict[str, list[tuple[int, Any]]] = {}
     with SimStation.make('cube_in_bowl', 0, size=(512, 288), rate_hz=5.0,
                          eyes=('left',)) as station:
@@ -75,6 +78,7 @@ def record(folder: Path, session_id: str, slot: Slot, way: str) -> int:
             rows['stamp_ns'].append(stamp_ns)
             rows['gripper_position'].append(station.gripper.state(5.0).position)
             rows['joint_velocity'].append(station.arm.state(5.0).dq)
+            rows['progress/value'].append(station.potential())
             if step % EVERY == 0:
                 for role, camera in station.cameras.items():
                     films.setdefault(role, []).append((stamp_ns, av.VideoFrame.from_ndarray(
@@ -83,7 +87,10 @@ def record(folder: Path, session_id: str, slot: Slot, way: str) -> int:
     for role, frames in films.items():
         write_video(folder / f'{role}.mp4', frames, 1 / (EVERY * PERIOD_S))
     steps, wait = len(rows['stamp_ns']), Spread(0.062, 0.081, 0.09)
-    np.savez_compressed(folder / 'steps.npz', **{k: np.array(v) for k, v in rows.items()})
+    np.savez_compressed(folder / 'steps.npz', **{k: np.array(v) for k, v in rows.items()},
+                        **{'progress/stamp_ns': np.array(rows['stamp_ns'])})
+    if slot is Slot.B:
+        write_scene_match(folder, SceneMatch(0.97, {'left_left': 0.97, 'wrist_left': 0.99}))
     write_episode(folder, EpisodeFile(session_id, slot.value, TASK, steps=steps, control=(
         ControlReport(15.0, 15.0)), inference=InferenceReport(steps // 8, wait)))
     (folder / f'{slot.value}_0.mcap').write_text(f'{session_id} {slot.value}')
@@ -124,8 +131,8 @@ def run_session(server: ArenaServer, folder: Path) -> str:
             server.uploads.append(file, 0, files[one.path])
             server.uploads.finish(file)
     server.verdicts.feedback(caller, session.id, Verdict(
-        progress_a=1.0 if expert is Slot.A else 0.5,
-        progress_b=1.0 if expert is Slot.B else 0.5, preference=Preference(expert.value),
+        progress_a=1.0 if expert is Slot.A else 0.8,
+        progress_b=1.0 if expert is Slot.B else 0.8, preference=Preference(expert.value),
         explanation=WHY.format(*(expert.value, 'B' if expert is Slot.A else 'A')),
         lighting=Lighting.NORMAL, clutter=Clutter.LOW))
     return session.id

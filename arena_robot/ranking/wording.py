@@ -80,8 +80,8 @@ def basis_words(found: Standings) -> str:
     told = found.diagnostics.details
     sessions = int(found.counts.sum()) // 2
     text = f'{sessions} session{"" if sessions == 1 else "s"}'
-    if elsewhere := not_relayed(told.get('origins', {})):
-        text += f' ({elsewhere})'
+    if elsewhere := not_relayed(origins := told.get('origins', {})):
+        text += f' ({elsewhere if len(origins) > 1 else f"all {next(iter(origins))}"})'
     if told.get('institutions'):
         text += f' at {told["institutions"]} institution{"" if told["institutions"] == 1 else "s"}'
     if told.get('newest'):

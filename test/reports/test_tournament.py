@@ -122,6 +122,8 @@ def test_the_page_says_everything_and_escapes_what_people_typed(folders, tmp_pat
     for name in ('standings.svg', 'matrix.svg'):
         assert (tmp_path / 'r' / name).stat().st_size > 1000
     assert 'src="http' not in text
+    assert text.count('neither a simulator nor a judge told it') == 4
+    assert '<svg class="plot"' not in text
     assert hashlib.sha256('\n'.join([NONCE, *NAMES[:2]]).encode()).hexdigest() in text
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from console_rig import Station
 from test_site import Place, finished
+from test_site_pages import steps
 
 from arena_robot.core.episode import Preference
 from arena_robot.core.verdict import Verdict
 from arena_robot.records.roboarena import RoboArenaSession
+from arena_robot.records.scene_match import SceneMatch, write_scene_match
 from arena_robot.reports.tournament import write_report
 from arena_robot.server.store.evaluations import insert_evaluations
 from arena_robot.session.protocol.states import State
@@ -19,12 +21,12 @@ from arena_robot.web.console.serve import ConsoleServer
 sys.path.insert(0, str(Path(__file__).parents[1] / 'reports'))
 from test_tournament import NAMES, tournament, write_session
 
-SITE = ('/', '/matrix', '/policies', '/policies/crimson-7b',
-        '/policies/elsewhere', '/evaluations', '/evaluations/{id}', '/versus',
+SITE = ('/', '/matrix', '/policies', '/policies/crimson-7b', '/policies/elsewhere',
+        '/evaluations?origin=imported', '/evaluations/{id}', '/evaluations/import-1', '/versus',
         '/versus?a=crimson-7b&b=azure-fast', '/by/category', '/by/institution', '/history',
         '/data', '/about', '/api', '/rules', '/owner', '/no/such/page')
-CONSOLE = (State.IDLE, State.ASSIGNED, State.RUNNING_A, State.SCORING_A, State.PREFERENCE,
-           State.REVIEW)
+CONSOLE = (State.IDLE, State.ASSIGNED, State.START_PHOTOGRAPHED, State.RUNNING_A, State.SCORING_A,
+           State.RESET, State.PREFERENCE, State.REVIEW, State.SUBMITTING, State.DONE)
 RUN = """
 const done = arguments[arguments.length - 1];
 const only = arguments[0] ? {runOnly: ['color-contrast']} : {};
@@ -71,6 +73,9 @@ def place(tmp_path_factory):
     insert_evaluations(made.server.database, made.server.sessions._clock, [RoboArenaSession(
         f'import-{k}', 'elsewhere', 'nowhere', True, Preference.A, 'penn', 'eve',
         '2025-03-21T11:02:24', '2025-03-21T11:12:24', 'fine', rollouts=()) for k in range(3)])
+    home = made.server.blobs.local_path(f'{made.sessions[0]}/B/steps.npz').parent
+    (home / 'steps.npz').write_bytes(steps(30))
+    write_scene_match(home, SceneMatch(0.9, {'left_left': 0.9, 'wrist_left': 0.95}))
     made.server.results.forget()
     yield made
     made.close()
@@ -102,8 +107,9 @@ def test_the_console(pages, source):
 
 
 def test_the_report(pages, source, tmp_path):
-    homes = [write_session(tmp_path, k, NAMES[a], NAMES[b], scores) for k, (a, b, scores) in
-             enumerate([(0, 1, (1.0, 0.4)), (1, 2, (0.3, 0.0)), (0, 2, (0.9, 0.0))], 1)]
+    homes = [write_session(tmp_path, k, NAMES[a], NAMES[b], scores, checks=[])
+             for k, (a, b, scores) in enumerate(
+                 [(0, 1, (1.0, 0.4)), (1, 2, (0.3, 0.0)), (0, 2, (0.9, 0.0))], 1)]
     pages.get(write_report(tournament(homes), tmp_path / 'report').as_uri())
     assert findings(pages, source) == []
 

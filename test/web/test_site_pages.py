@@ -168,7 +168,7 @@ def test_a_session_shows_what_was_recorded(place):
                   'Run again never', 'SHA-256', 'A was preferred'):
         assert words in page, words
     assert 'No curve of the progress' in page
-    assert 'station found it 82 % like the start photograph (left left 82 %, wrist' in page
+    assert 'station found it 82 % like the start photograph (left camera, left eye 82 %' in page
     assert told['station_match']['match'] == 0.82
     assert 'station sent no measurement' in place.get(f'/evaluations/{place.sessions[1]}').text
     ET.fromstring(place.get(f'/plots/evaluations/{session_id}.svg').text)

@@ -73,9 +73,9 @@ def test_imported_sessions_are_counted_and_marked(place):
         assert 'Of 21 counted sessions 3 are' in place.get(path).text, path
     assert '18</td>' in page
     assert 'counted sessions' not in place.get('/?open_source=true').text
-    assert 'Of the sessions of these two 3 imported' in place.get(
+    assert 'not through the relay of this server: 3 imported' in place.get(
         '/versus?a=elsewhere&b=nowhere').text
-    assert 'Of the sessions' not in place.get('/versus?a=crimson-7b&b=azure-fast').text
+    assert 'Of these sessions' not in place.get('/versus?a=crimson-7b&b=azure-fast').text
     listed = place.get('/api/evaluations?origin=imported').json()['evaluations']
     assert {one['id'] for one in listed} == {'import-0', 'import-1', 'import-2'}
     assert len(place.get('/api/evaluations?origin=relayed&limit=99').json()['evaluations']) == 18

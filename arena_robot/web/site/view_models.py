@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
+from markupsafe import Markup, escape
+
 from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import RankingError
 from arena_robot.core.iso_time import to_utc
@@ -90,7 +92,9 @@ def board(results: Results, method: str, open_source: bool) -> Board:
         return replace(board(results, RECOMMENDED, open_source), instead=(
             f'{method} needs progress scores, and these sessions have too few: this is '
             f'{RECOMMENDED}.'))
-    look, elsewhere = shown(found), found.diagnostics.details.get('not_relayed', {})
+    look, told = shown(found), found.diagnostics.details
+    # Where all are imported, the page says it once.
+    elsewhere = told.get('not_relayed', {}) if len(told.get('origins', {})) > 1 else {}
     rows = [Row(found.items[k], int(found.ranks[k]), float(found.scores[k]), look[k],
                 float(found.solve[k]), int(found.counts[k]), elsewhere.get(found.items[k], ''))
             for k in found.order]
@@ -148,4 +152,16 @@ def _tint(share: float) -> str:
     return f'hsl({120.0 * share:.0f} 55% 50% / {0.15 + 0.7 * abs(share - 0.5):.2f})'
 
 
-FILTERS: dict[str, Any] = {'number': _number, 'percent': _percent, 'day': _day, 'tint': _tint}
+def _breakable(name: str) -> Markup:
+    """Return a name that may break behind its underscores, on a narrow screen."""
+    return Markup(str(escape(name)).replace('_', '_<wbr>'))
+
+
+def _eye(view: str) -> str:
+    """Return a view in words: ``left_right`` is the right eye of the left camera."""
+    camera, _, eye = view.partition('_')
+    return f'{camera} camera, {eye} eye' if eye else f'{camera} camera'
+
+
+FILTERS: dict[str, Any] = {'number': _number, 'percent': _percent, 'day': _day, 'tint': _tint,
+                           'breakable': _breakable, 'eye': _eye}
