@@ -211,7 +211,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
             self._cpu_s = time.thread_time()
             try:
                 self.stream_once()
-                self._failing_since_ns = None
+                self._failing_since_ns, self._reason = None, ''
             except DriverError as error:
                 self._on_failure(error)
             except Exception as error:
@@ -222,7 +222,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
 
     def _on_failure(self, error: DriverError) -> None:
         """Report that the part failed, and reconnect periodically until it works."""
-        now_ns = time.monotonic_ns()
+        now_ns, self._reason = time.monotonic_ns(), f': {error}'
         if self._failing_since_ns is None:
             self._failing_since_ns = now_ns
             self._next_try_ns = now_ns + round(RETRY_S * 1e9)
@@ -286,7 +286,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         rate.measure(self.timeline.now_ns())
         level, text = diagnostics.OK, 'streaming'
         if self._failing_since_ns is not None:
-            level, text = diagnostics.ERROR, 'no readings: is it connected and switched on?'
+            level, text = diagnostics.ERROR, f'no readings{self._reason}; is it switched on?'
         elif rate.too_slow:
             level, text = diagnostics.WARN, f'{rate.actual_hz:.1f} Hz is too slow'
         return diagnostics.status(diagnostics.task_name(self, task), hardware_id, level, text,

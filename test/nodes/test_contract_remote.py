@@ -138,7 +138,8 @@ def test_a_dead_camera_is_named_and_the_others_go_on(composed, spoken):
     station.world.faults.dead = {'left'}
     name = f"{node.get_namespace().strip('/')}/left_camera: images"
     said = spoken(name, lambda s: s.level == diagnostics.ERROR)
-    assert 'connected' in said.message
+    assert 'frame of the left camera (20000001)' in said.message     # what the driver says
+    assert 'is it switched on' in said.message
     with RemoteArm(node) as arm, RemoteCamera(node, 'right_camera') as right:
         assert right.wait_frame(PATIENCE_S).left.pixels.size
         arm.move_to(arm.wait_state(PATIENCE_S).q + 0.05)
