@@ -32,15 +32,13 @@ class Capabilities:
     What a judge can do and needs.
 
     ``calibrated``: its 0 and 1 are the task's start and end. ``interval_s`` between the frames
-    that it wants, ``max_frames`` of one query (0: any), ``max_views`` (0: any); ``views`` that it
-    cannot do without (empty: any will do).
+    that it takes, ``max_frames`` of one query (0: any); ``views`` that it requires (empty: any
+    will do).
     """
 
     kind: JudgeKind = JudgeKind.ABSOLUTE
     needs_goal: bool = False
     calibrated: bool = True
-    deterministic: bool = True
-    max_views: int = 0
     views: tuple[str, ...] = ()
     max_frames: int = 0
     interval_s: float = 0.2

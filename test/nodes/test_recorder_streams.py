@@ -12,9 +12,10 @@ from test_recorder_node import Rig, wait_for
 
 from arena_msgs.srv import CheckStreams, StartRecording
 from arena_robot.nodes.convert import header
-from arena_robot.nodes.recorder.streams import IMAGE, JPEG, RequiredStreams
+from arena_robot.nodes.recorder.streams import RequiredStreams
 from arena_robot.nodes.recorder.topics import Choice
 from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.episode.views import IMAGE, JPEG
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from arena_robot.nodes.endpoints import UNKNOWN, Way, ends, owner
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.spin import Spin
 from arena_robot.nodes.vendor.channel import LISTENERS
+from arena_robot.recording.episode.views import IMAGE, JPEG
 
-JOINTS, IMAGE, JPEG = ('sensor_msgs/msg/JointState', 'sensor_msgs/msg/Image',
-                       'sensor_msgs/msg/CompressedImage')
+JOINTS = 'sensor_msgs/msg/JointState'
 KINDS: dict[str, type] = {JOINTS: JointState, IMAGE: Image, JPEG: CompressedImage}
 GOAL = '/_action/send_goal'
 LONGEST_S = 15.0

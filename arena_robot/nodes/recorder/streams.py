@@ -9,9 +9,8 @@ from rclpy.node import Node
 from rclpy.topic_endpoint_info import TopicEndpointInfo
 
 from arena_msgs.srv import CheckStreams
+from arena_robot.recording.episode.views import IMAGE, JPEG, JPEGS
 
-JPEGS = '/compressed'
-IMAGE, JPEG = 'sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage'
 PATIENCE_S = 2.0
 LOOK_S, LONGEST_S = 0.02, 20.0
 
