@@ -177,7 +177,8 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
     # The driver's own implicit BEGIN would be a deferred one, which cannot wait for its turn.
     connection.isolation_level = None
     cursor = connection.cursor()
+    # The cache is each connection's own, and fills as the database grows: 8 MB of 15 connections.
     for pragma in ('journal_mode=WAL', 'synchronous=FULL', 'foreign_keys=ON',
-                   'cache_size=-65536', 'temp_store=MEMORY'):
+                   'cache_size=-8192', 'temp_store=MEMORY'):
         cursor.execute(f'PRAGMA {pragma}')
     cursor.close()
