@@ -27,7 +27,8 @@ HOMES = {
     'h5py': ('recording/',), 'pyarrow': ('recording/',),
     'cryptography': ('server/',), 'prometheus_client': ('server/',),
     'joblib': ('core/parallel.py',), 'distributed': ('core/parallel.py',),
-    'ray': ('core/parallel.py',), 'serial': ('drivers/robotiq/',),
+    'ray': ('core/parallel.py',), 'pandas': ('ranking/frames.py',),
+    'polars': ('ranking/frames.py',), 'serial': ('drivers/robotiq/',),
 }
 FILES = sorted(p for p in PACKAGE.rglob('*.py') if '_pb2' not in p.name)
 

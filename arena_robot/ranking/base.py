@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import RankingError
+from arena_robot.ranking.html import html_table
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -178,9 +179,8 @@ class Standings:
 
     ``scores`` (n,) in the method's own unit, higher is better; ``low``, ``high`` (n,)
     its interval, NaN without intervals. ``ranks`` (n,) count from 1; policies whose scores are
-    equal share the better rank.
-    ``counts`` (n,) comparisons of each. ``solve`` (n,) is the ability as a probability: of solving
-    a task, or of beating a policy drawn from the pool.
+    equal share the better rank. ``counts`` (n,) comparisons of each. ``solve`` (n,) is the ability
+    as a probability: of solving a task, or of beating a policy drawn from the pool.
     ``rank_low``, ``rank_high`` (n,) and ``p_better`` (n, n), the probability that the row's policy
     is better than the column's, come with intervals; ``_joint`` ranges hold for all policies at
     once. ``too_few`` (n,) marks the policies of which the data are too few to tell anything: their
@@ -208,6 +208,9 @@ class Standings:
         """The indices of the policies from best to worst; equal ones in the order of items."""
         return [int(k) for k in np.lexsort((np.arange(len(self.items)), self.ranks))]
 
+    def _repr_html_(self) -> str:
+        return html_table(self)
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -228,15 +231,15 @@ class Method(Protocol):
     """A ranking method: a callable from Comparisons to Fit."""
 
     def __call__(self, comparisons: Comparisons) -> Fit:
-        """Fit; raises RankingError when the comparisons do not determine the abilities."""
+        """Fit; RankingError when the comparisons do not determine the abilities."""
 
 
 def standings(method: str, comparisons: Comparisons, fit: Fit) -> Standings:
     """Return the standings of a fit without intervals."""
     nothing = np.full(comparisons.n, np.nan)
-    return Standings(method, comparisons.items, fit.scores, nothing, nothing,
-                     competition_ranks(fit.scores), comparisons.appearances(), fit.solve,
-                     fit.diagnostics)
+    ranks = competition_ranks(fit.scores)
+    return Standings(method, comparisons.items, fit.scores, nothing, nothing, ranks,
+                     comparisons.appearances(), fit.solve, fit.diagnostics)
 
 
 def competition_ranks(scores: ArrayLike) -> Ints:

@@ -107,7 +107,7 @@ def placing_gain(posterior: Posterior, requested: Floats) -> Floats:
     """Return (…, n, n) the information of the pairs with a newcomer, of all where none is."""
     new = newcomers(requested)
     with_one = new[..., :, None] | new[..., None, :]
-    kept = with_one | ~new.any(axis=-1)[..., None, None]
+    kept = with_one | ~np.asarray(new.any(axis=-1))[..., None, None]
     return np.where(kept, information(posterior), 0.0)
 
 

@@ -148,8 +148,6 @@ class _Game:
                 table = weight_table(requested, permitted, self.weights,
                                      known if self.informative and wins.any() else None,
                                      self.aim)
-            elif self.weights.evenness and not self.informative:
-                table = weight_table(requested, permitted, self.weights, None, self.aim)
             _add_verdicts(wins, requested, _drawn_pairs(table, rng), verdicts, rng)
             if step % EVERY == 0:
                 known = posterior_of(wins, known.mean if known else None)
@@ -157,10 +155,10 @@ class _Game:
         return np.stack(found, axis=1)
 
     def _played_before(self, verdicts: Floats, rng: np.random.Generator) -> Floats:
-        wins = np.zeros(verdicts.shape[:-1])
+        wins = np.zeros_like(verdicts[..., 0])
         others = 1.0 - np.eye(wins.shape[-1])
         others[0] = others[:, 0] = 0.0
-        requested = np.zeros(wins.shape[:-1])
+        requested = wins.sum(axis=-1)
         for _ in range(self.before):
             _add_verdicts(wins, requested,
                           _drawn_pairs(np.broadcast_to(others, wins.shape), rng), verdicts, rng)
