@@ -45,11 +45,11 @@ p2=0.0001
 k3=-0.0048
 [STEREO]
 Baseline=119.905
-TY=-0.35
+TY=-3.5
 TZ=0.31
-CV_VGA=0.0035
+CV_VGA=0.0535
 RX_VGA=0.0081
-RZ_VGA=-0.0028
+RZ_VGA=-0.0128
 """
 
 
@@ -126,9 +126,9 @@ def test_eyes_are_split_and_rectified(place):
 def test_rectified_eyes_see_a_point_in_the_same_row(place):
     """Points are projected by OpenCV with the file's numbers, and found again after rectifying."""
     stereo = rectification(place / 'SN.conf', SIZE)
-    assert stereo.baseline_m == pytest.approx(0.119905, rel=1e-4)
+    assert stereo.baseline_m == pytest.approx(0.119956, rel=1e-4)
     points = np.random.default_rng(1).uniform((-900, -500, 1500), (900, 500, 3000), (40, 3))
-    turn, shift = np.array([0.0081, 0.0035, -0.0028]), np.array([119.905, -0.35, 0.31])
+    turn, shift = np.array([0.0081, 0.0535, -0.0128]), np.array([119.905, -3.5, 0.31])
     lenses = {'left': (264.9, 264.8, 334.6, 189.3, (-0.0412, 0.0108, 3e-4, -2e-4, -0.0051)),
               'right': (265.7, 265.5, 337.1, 187.4, (-0.0405, 0.0099, 2e-4, 1e-4, -0.0048))}
     rows = {}
