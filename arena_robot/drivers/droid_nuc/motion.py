@@ -1,4 +1,4 @@
-"""What the fingers do, concluded from their positions: DROID's server tells no more."""
+"""What the fingers do, concluded from their positions: DROID's server gives nothing else."""
 
 from collections import deque
 

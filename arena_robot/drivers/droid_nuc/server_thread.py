@@ -1,4 +1,4 @@
-"""The one thread that talks to DROID's server for a part, and connects again when it must."""
+"""The one thread that calls DROID's server for a part, and connects again after an error."""
 
 import contextlib
 import logging
@@ -110,7 +110,7 @@ class ServerThread:
             self._woken.clear()
 
     def _fail(self, error: DriverError) -> None:
-        """Keep and tell what went wrong; wait before the next attempt."""
+        """Store and report the error; wait before the next attempt."""
         if str(error) != self.problem:
             log.warning('%s: %s', self.name, error)
         self.problem = str(error)

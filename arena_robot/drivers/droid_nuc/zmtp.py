@@ -18,7 +18,7 @@ _VERSION_AT, _MECHANISM = 10, slice(12, 32)
 
 
 class WireError(DriverError):
-    """The peer does not speak ZMTP 3, or sent a damaged frame."""
+    """The peer does not use ZMTP 3, or sent a damaged frame."""
 
 
 def ready(socket_type: str) -> bytes:
