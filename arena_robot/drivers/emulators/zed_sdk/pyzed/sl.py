@@ -118,7 +118,7 @@ class Timestamp:
         return self._nanoseconds
 
 
-class Camera:
+class EmulatedCamera:
     """A camera that is opened, grabbed from and closed."""
 
     def __init__(self) -> None:
@@ -272,6 +272,9 @@ class Camera:
             camera_configuration=SimpleNamespace(
                 resolution=Resolution(*self._size), fps=float(self._fps), firmware_version=1523,
                 calibration_parameters=both, calibration_parameters_raw=both))
+
+
+Camera = EmulatedCamera     # the SDK's name
 
 
 def _model(camera: EmulatedZed) -> Any:
