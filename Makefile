@@ -22,15 +22,17 @@ help:  ## list the targets
 setup:  ## environment in .venv: ROS 2 from wheels, both packages built; only changed parts
 	@.ci/setup
 
-# Tests talk ROS on this machine only, in a domain that another run does not use. Those of a
-# station in real time come last, one by one (5 is pytest's word for: no such tests here).
+# Tests talk ROS on this machine only, in a domain that another run does not use. Many wait for
+# processes, so there is one worker more than cores, up to 4. Those of a station in real time come
+# last, one by one (5 is pytest's word for: no such tests here).
 PYTEST := $(PY) -m pytest --timeout=300 --durations=10
+WORKERS := $(shell cores=$$(nproc); echo $$((cores < 3 ? cores + 1 : 4)))
 test:  ## run the tests
 	@.ci/setup --test
 	@export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$(( $$$$ % 90 + 1 ))}; \
 	export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST MUJOCO_GL=egl; \
 	export ARENA_RERUNS=$$(mktemp); trap 'rm -f "$$ARENA_RERUNS"' EXIT; \
-	$(PYTEST) -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder \
+	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 	    -m 'not alone' $(ARGS) $(TESTS); many=$$?; \
 	[ $$many = 2 ] && exit 2; \
 	$(PYTEST) -m alone $(ARGS) $(TESTS); alone=$$?; \

@@ -33,12 +33,15 @@ class Capabilities:
 
     ``calibrated``: its 0 and 1 are the task's start and end. ``interval_s`` between the frames
     that it takes, ``max_frames`` of one query (0: any); ``views`` that it requires (empty: any
-    will do).
+    will do), ``max_views`` that it looks at (0: all). One that is not ``deterministic`` can give
+    another answer when it is asked again.
     """
 
     kind: JudgeKind = JudgeKind.ABSOLUTE
     needs_goal: bool = False
     calibrated: bool = True
+    deterministic: bool = True
+    max_views: int = 0
     views: tuple[str, ...] = ()
     max_frames: int = 0
     interval_s: float = 0.2

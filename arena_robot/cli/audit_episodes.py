@@ -15,6 +15,7 @@ from arena_robot.cli.worker_arguments import workers
 
 if TYPE_CHECKING:
     from arena_robot.audit.aggregate import Fingerprint, Mean, PolicySummary
+    from arena_robot.audit.base import Judge
     from arena_robot.audit.run import AuditSettings
     from arena_robot.records.audit_file import EpisodeAudit
     from arena_robot.reports.episode_audit import AuditedSession, FoundEpisode
@@ -53,7 +54,7 @@ def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
     job = AuditJob(args.judge, settings_of(args.param), settings, args.interval,
                    None if args.no_cache else args.cache.expanduser(), args.save)
     _check_budget(args, job.params)
-    made(job)
+    judge = made(job)
     found = [episode for place in args.place for episode in find_episodes(place)]
     with ProgressBar() as bar:
         audits = workers(args).map(functools.partial(audit_folder, job=job), found,
@@ -66,8 +67,8 @@ def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
         from arena_robot.reports.audit_plots import plot_curves, plot_fingerprints
         plot_curves(audits, args.plots / 'curves.png')
         plot_fingerprints(prints, args.plots / 'fingerprints.png')
-    report = {**_report(found, audits, tables, prints), 'intervals_s': intervals(audits),
-              'refused': refused, **_agreement(sessions)}
+    report = {'judge': _declared(judge), **_report(found, audits, tables, prints),
+              'intervals_s': intervals(audits), 'refused': refused, **_agreement(sessions)}
     print(json.dumps(report, indent=2, allow_nan=False) if args.json
           else '\n'.join([_text(audits, tables, prints, report), *_agreement_text(report)]))
     bad = [a for a in audits if not a.valid]
@@ -81,6 +82,11 @@ def _check_budget(args: argparse.Namespace, params: Sequence[tuple[str, Any]]) -
     if dict(params).get('budget') is not None and (args.jobs > 1 or args.cluster):
         raise ConfigError('each process would spend the whole budget: leave out --jobs and '
                           '--cluster, or the budget')
+
+
+def _declared(judge: 'Judge') -> dict[str, Any]:
+    declared = dataclasses.asdict(judge.capabilities)
+    return {'name': judge.name, **declared, 'kind': judge.capabilities.kind.value}
 
 
 def _report(found: 'Sequence[FoundEpisode]', audits: 'Sequence[EpisodeAudit]',

@@ -67,6 +67,8 @@ def test_sessions_by_the_oracle(sessions, tmp_path, capsys):
     assert audit(sessions, '--judge', 'oracle', '--cache', tmp_path, '--json', '--save') == 0
     found = json.loads(capsys.readouterr().out)
     assert [e['name'] for e in found['episodes']] == ['one/A', 'one/B', 'two/A', 'two/B']
+    declared = {'name': 'oracle', 'kind': 'absolute', 'deterministic': True, 'max_views': 0}
+    assert declared.items() <= found['judge'].items()
     first = found['episodes'][0]
     assert first['policy'] == 'fast'
     assert first['success'] is True

@@ -45,7 +45,8 @@ class GvlJudge:
                  budget: float | None = None, price_in: float = 0.0, price_out: float = 0.0,
                  cache: str = '', transcript: str = '', max_frames: int = MAX_FRAMES,
                  client: ChatClient | None = None) -> None:
-        self.capabilities = Capabilities(interval_s=0.5, max_frames=max_frames)
+        self.capabilities = Capabilities(deterministic=False, max_views=1, interval_s=0.5,
+                                         max_frames=max_frames)
         self.client = client or ChatClient(ChatSettings(
             base_url, model, budget=budget, price_in=price_in, price_out=price_out, cache=cache,
             transcript=transcript, max_tokens=4096))

@@ -48,7 +48,8 @@ class HopJudge:
             raise ConfigError(f'VLAC is incremental, found the mode {mode}')
         needs_goal = mode in ('backward', 'fused', 'conservative')
         self.capabilities = Capabilities(
-            JudgeKind.HOP, needs_goal, interval_s=interval_s, max_frames=max_frames)
+            JudgeKind.HOP, needs_goal, deterministic=False, interval_s=interval_s,
+            max_frames=max_frames, max_views=3 if family == 'robo_dopamine' else 1)
         self.client = client or ChatClient(ChatSettings(
             base_url, model, budget=budget, price_in=price_in, price_out=price_out, cache=cache,
             transcript=transcript, temperature=0.1 if family == 'robo_dopamine' else 0.0))

@@ -33,7 +33,8 @@ class RobometerJudge:
     def __init__(self, url: str, view: str = '', timeout_s: float = 120.0, attempts: int = 3,
                  interval_s: float = 0.5, max_frames: int = 32,
                  transport: httpx.BaseTransport | None = None) -> None:
-        self.capabilities = Capabilities(max_frames=max_frames, interval_s=interval_s)
+        self.capabilities = Capabilities(max_views=1, max_frames=max_frames,
+                                         interval_s=interval_s)
         self._view = view
         self._http = HttpCaller(url, settings=HttpSettings(timeout_s, attempts),
                                 transport=transport)
