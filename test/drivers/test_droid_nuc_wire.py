@@ -138,6 +138,7 @@ def test_the_first_target_after_anything_was_forgotten_is_the_measured_pose():
     assert targets.due(10**9, here + 0.5)[0] == 0.5        # no command for 0.5 s
     targets.move(here, here + 1.0, 1.0, 2 * 10**9)
     assert targets.due(2_500_000_000, here)[0] == 0.5
+    assert targets.due(2_510_000_000, here) is None         # thirty times a second
     targets.hold()
     assert targets.due(2_600_000_000, here + 0.6)[0] == 0.6
     assert targets.due(4 * 10**9, here) is None            # held long enough: the server keeps it

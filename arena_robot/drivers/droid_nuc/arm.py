@@ -86,7 +86,7 @@ class DroidNucArm(Opened):
             state, age_s = self._state, (self._clock.steady_ns() - self._read_ns) * 1e-9
         if state is None or age_s > max_age_s:
             raise StaleData(f'newest arm state is {age_s:.3f} s old, accepted are {max_age_s} s; '
-                            f'{self._server.problem or "the server is being read"}')
+                            f'{self._server.problem or "no answer came since"}')
         return state
 
     def wait_state(self, timeout_s: float) -> ArmState:
@@ -159,9 +159,9 @@ class DroidNucArm(Opened):
     def _poll(self, client: ZerorpcClient) -> None:
         sent_ns = self._clock.now_ns()
         reading = reading_of(client.call('get_robot_state'))
-        came_ns = self._clock.now_ns()
+        steady_ns, came_ns = self._clock.steady_ns(), self._clock.now_ns()
         with self._new:
-            self._take(reading, sent_ns, came_ns)
+            self._take(reading, sent_ns, came_ns, steady_ns)
             target = None if self._stalled else self._targets.due(self._clock.steady_ns(),
                                                                    reading.q)
         if target is None:
@@ -177,8 +177,7 @@ class DroidNucArm(Opened):
             with self._new:
                 self._new.notify_all()
 
-    def _take(self, reading: Reading, sent_ns: int, came_ns: int) -> None:
-        steady_ns = self._clock.steady_ns()
+    def _take(self, reading: Reading, sent_ns: int, came_ns: int, steady_ns: int) -> None:
         before, self._reading = self._reading, reading
         if before is None or before.nuc_ns != reading.nuc_ns:
             self._changed_ns = steady_ns
@@ -236,7 +235,7 @@ class DroidNucArm(Opened):
         if self._stalled:
             raise DriverError(f'{STALLED}; recover it first')
         if self._server.problem or self._reading is None:
-            raise DriverError(self._server.problem or 'the server is being read')
+            raise DriverError(self._server.problem or 'no answer came yet')
         return self._reading.q
 
     def _checked(self, q: Floats) -> Floats:

@@ -77,7 +77,7 @@ class DroidNucGripper(Opened):
             state, age_s = self._state, (self._clock.steady_ns() - self._read_ns) * 1e-9
         if state is None or age_s > max_age_s:
             raise StaleData(f'newest gripper state is {age_s:.3f} s old, accepted are '
-                            f'{max_age_s} s; {self._server.problem or "the server is being read"}')
+                            f'{max_age_s} s; {self._server.problem or "no answer came since"}')
         return state
 
     def wait_state(self, timeout_s: float) -> GripperState:
@@ -146,11 +146,11 @@ class DroidNucGripper(Opened):
     # -- the server's thread -------------------------------------------------------------------
 
     def _poll(self, client: ZerorpcClient) -> None:
-        sent_ns = self._clock.now_ns()
+        asked_ns, sent_ns = self._clock.steady_ns(), self._clock.now_ns()
         position = position_of(client.call('get_gripper_position'))
         came_ns = self._clock.now_ns()
         with self._new:
-            self._take(position, (sent_ns + came_ns) // 2)
+            self._take(position, (sent_ns + came_ns) // 2, asked_ns)
             target, self._unsent = self._due(position), None
         if target is not None:
             client.call('update_gripper', target, False, False)
@@ -170,9 +170,8 @@ class DroidNucGripper(Opened):
             self._due_ns = now_ns + AGAIN_NS
         return target
 
-    def _take(self, position: float, stamp_ns: int) -> None:
-        steady_ns = self._clock.steady_ns()
-        self._motion.see(position, steady_ns)
+    def _take(self, position: float, stamp_ns: int, asked_ns: int) -> None:
+        self._motion.see(position, self._clock.steady_ns())
         status = self._motion.status
         requested = self._motion.requested
         if self._state and 0 <= self._state.stamp_ns - stamp_ns < JUMPED_NS:
@@ -181,7 +180,7 @@ class DroidNucGripper(Opened):
             stamp_ns, position, STROKE_M * (1.0 - position),
             position if requested is None else requested, status is ObjectStatus.MOVING, status,
             UNRESPONSIVE if self._motion.unresponsive else 0)
-        self._read_ns, self._count = steady_ns, self._count + 1
+        self._read_ns, self._count = asked_ns, self._count + 1
         self._new.notify_all()
 
     def _lose(self, _: DriverError) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from arena_robot.core.observation import Floats
 
 AGAIN_NS = round(1e9 / 15)      # the server drops targets while its controller starts
+MOVE_NS = round(1e9 / 30)       # the server has a thread for each target: not too close together
 HELD_NS = 10**9                 # how long the pose that is held is sent again
 
 
@@ -52,7 +53,8 @@ class NucTargets:
     def move(self, start: Floats, goal: Floats, duration_s: float, now_ns: int) -> None:
         """Play a min-jerk motion."""
         self.phase, self._start, self._goal = TargetPhase.MOVE, start, goal
-        self._begin_ns, self._end_ns = now_ns, now_ns + round(duration_s * 1e9)
+        self._begin_ns = self._due_ns = now_ns
+        self._end_ns = now_ns + round(duration_s * 1e9)
 
     def hold(self) -> None:
         """Hold the pose that is measured when the next target is due."""
@@ -82,7 +84,10 @@ class NucTargets:
         self._due_ns = now_ns + AGAIN_NS
         return self.target
 
-    def _on_the_way(self, now_ns: int) -> Floats:
+    def _on_the_way(self, now_ns: int) -> Floats | None:
+        if now_ns < self._due_ns:
+            return None
+        self._due_ns = now_ns + MOVE_NS
         assert self._start is not None
         assert self._goal is not None
         share = min(1.0, (now_ns - self._begin_ns) / max(1, self._end_ns - self._begin_ns))
