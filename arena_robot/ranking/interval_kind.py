@@ -2,9 +2,9 @@
 Which intervals standings get: what is one observation, and by which method.
 
 What hangs together (``cluster``): sessions, evaluators, or institutions. ``auto`` is evaluators
-where at least 10 are known, else sessions. With fewer than 200 clusters, intervals are symmetric
+where at least 10 are known, else sessions. With fewer than 1000 clusters, intervals are symmetric
 with Student's t: by the sandwich covariance for Bradley–Terry and Davidson (:mod:`spread`), by the
-spread of a bootstrap of the clusters for the other methods. From 200 clusters on they are
+spread of a bootstrap of the clusters for the other methods. From 1000 clusters on they are
 percentiles of the bootstrap.
 """
 
@@ -31,7 +31,7 @@ from arena_robot.ranking.uncertainty import (
     with_quantiles,
 )
 
-MANY_CLUSTERS = 200
+MANY_CLUSTERS = 1000
 LEAST_EVALUATORS = 10
 CHOICES = ('auto', *CLUSTERS)
 
