@@ -16,10 +16,11 @@ for name in ('OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS'):
 import numpy as np  # noqa: E402
 
 from arena_robot.server.assignment import Aim  # noqa: E402
-from arena_robot.server.assignment_goals import Goal  # noqa: E402
+from arena_robot.server.assignment_goals import AssignmentGoal  # noqa: E402
 from arena_robot.server.simulate import play, synthetic  # noqa: E402
 
-WAYS = {'uniform': ('uniform', Goal.ORDER), **{g.value: ('informative', g) for g in Goal}}
+WAYS = {'uniform': ('uniform', AssignmentGoal.ORDER),
+        **{goal.value: ('informative', goal) for goal in AssignmentGoal}}
 # Share of pools whose first is right after so many sessions with the goal top1.
 LIMITS = {(15, 200): 0.80, (7, 260): 0.90}
 POOLS = {7: 1000, 15: 600}
@@ -36,14 +37,14 @@ def main(scale):
         rng = np.random.default_rng(policies)
         truths = [synthetic(policies, rng) for _ in range(max(20, round(pools * scale)))]
         for name, (way, goal) in WAYS.items():
-            if goal is Goal.NEWCOMER:
+            if goal is AssignmentGoal.NEWCOMER:
                 continue
             upto = UPTO[policies][name not in ('uniform', 'order')]
             found = play(truths, way, upto, 1, aim=Aim(goal))
             cells = [found.needed(level, what) or f'> {upto}' for what, level in
                      (('first', 0.8), ('first', 0.9), ('top', 0.8), ('correlation', 0.9))]
             print(f'| {policies} | {name} | ' + ' | '.join(map(str, cells)) + ' |', flush=True)
-            if goal is Goal.TOP1:
+            if goal is AssignmentGoal.TOP1:
                 missed += [text for (n, at), least in LIMITS.items() if n == policies
                            for text in short(found, at, least, len(truths))]
     newcomer(scale)

@@ -63,21 +63,27 @@ class TimedPublisher:
         return self._publisher.get_subscription_count()
 
 
+def note_grabs(sl):
+    """Return a table, filled from now on: when each camera handed its newest frame over."""
+    handed, plain = {}, sl.Camera.grab
+
+    def grab(camera, runtime):
+        code = plain(camera, runtime)
+        handed[camera] = (time.monotonic_ns(), time.thread_time_ns())
+        return code
+    sl.Camera.grab = grab
+    return handed
+
+
 def measure(frames, fps, **params):
     """Return (ms from hand-over to publication, ms of processor time) of each frame."""
     import pyzed.sl as sl
     path = overrides_file({'left_camera': {
         'backend': 'zed', 'serial_number': SERIAL, 'pub_frame_rate': float(fps), 'zed.fps': fps,
         **params}})
-    handed, gone = {}, {}
+    gone = {}
     plain = sl.Camera.grab
-
-    def grab(camera, runtime):
-        code = plain(camera, runtime)
-        handed[camera] = (time.monotonic_ns(), time.thread_time_ns())
-        return code
-
-    sl.Camera.grab = grab
+    handed = note_grabs(sl)
     args = ['bench', '--ros-args', '--params-file', str(path), '--log-level', 'error']
     with Spin(args) as spin:
         node = CameraNode('left_camera', context=spin.context)

@@ -13,7 +13,7 @@ intervals; --intervals 0 omits them.
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from arena_robot.cli.worker_arguments import add_worker_arguments, workers
@@ -80,7 +80,6 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.core.errors import ConfigError
     from arena_robot.ranking.as_json import as_json
     from arena_robot.ranking.methods import METHODS, method, placeable, rank, rank_comparable
-    from arena_robot.ranking.origins import origins
     from arena_robot.ranking.rollouts import arena_tables
 
     if not 0 < args.level < 1 or args.intervals < 0:
@@ -89,7 +88,6 @@ def run(args: argparse.Namespace) -> int:
     options = parsed_options(args.option)
     method(args.method, **options)
     data = read_table_arguments(args)
-    found_origins = origins(data.comparisons())
     comparisons = arena_tables(data.comparisons(), policies=policy_names(args)).comparisons
     # Where no two can be compared, or it was asked for these, the method says what is missing.
     placed = not args.policies and len(placeable(comparisons, args.method)[0]) >= 2
@@ -106,13 +104,19 @@ def run(args: argparse.Namespace) -> int:
                                           warnings=(*result.diagnostics.warnings, told))
         result = dataclasses.replace(result, diagnostics=diagnostics)
     _draw(args, comparisons, result, METHODS.find(args.method).unit)
-    report = {**as_json(result), 'refused': list(data.refused), 'origins': found_origins,
+    report = {**as_json(result), 'refused': list(data.refused),
+              'origins': _origins(data, result.items),
               **_extras(args, comparisons, method(args.method, **options))}
     print(json.dumps(report, indent=2, allow_nan=False) if args.json else
-          '\n'.join([table(result), *_origin_lines(found_origins), *_extra_lines(report)]))
+          '\n'.join([table(result), *_origin_lines(report['origins']), *_extra_lines(report)]))
     for warning in () if args.json else result.diagnostics.warnings:
         print(f'arena: {warning}', file=sys.stderr)
     return 0
+
+
+def _origins(data: 'RoboArenaData', ranked: Sequence[str]) -> dict[str, int]:
+    from arena_robot.ranking.origins import origins
+    return origins(one for one in data.comparisons() if {one.a, one.b} <= set(ranked))
 
 
 def _origin_lines(found: Mapping[str, int]) -> list[str]:

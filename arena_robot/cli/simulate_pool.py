@@ -84,11 +84,11 @@ def _server_choice(args: argparse.Namespace) -> 'tuple[Weights, Aim]':
     """Return the weights and the aim that a server with this configuration has."""
     from arena_robot.core.config import load
     from arena_robot.server.assignment import Aim
-    from arena_robot.server.assignment_goals import Goal
+    from arena_robot.server.assignment_goals import AssignmentGoal
     from arena_robot.server.config import ServerConfig
 
     config = load(ServerConfig, args.config) if args.config else ServerConfig()
-    goal = config.goal if args.goal is None else Goal(args.goal)
+    goal = config.goal if args.goal is None else AssignmentGoal(args.goal)
     return config.weights, Aim(goal, config.top_k if args.top_k is None else args.top_k)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.server.assignment_goals import GOALS, Goal, Posterior
+from arena_robot.server.assignment_goals import GOALS, AssignmentGoal, Posterior
 from arena_robot.server.base import NoPair
 
 Floats = NDArray[np.float64]
@@ -46,7 +46,7 @@ class Weights:
 class Aim:
     """What the comparisons are for; ``top_k`` is the k of the goal ``topk``."""
 
-    goal: Goal = Goal.ORDER
+    goal: AssignmentGoal = AssignmentGoal.ORDER
     top_k: int = 3
 
     def __post_init__(self) -> None:

@@ -111,7 +111,7 @@ def placing_gain(posterior: Posterior, requested: Floats) -> Floats:
     return np.where(kept, information(posterior), 0.0)
 
 
-class Goal(Enum):
+class AssignmentGoal(Enum):
     """What the comparisons are for."""
 
     ORDER = 'order'
@@ -134,10 +134,10 @@ class GoalValue:
 
 
 GOALS = {
-    Goal.ORDER: GoalValue(lambda known, _, k: information(known), True),
-    Goal.TOP1: GoalValue(lambda known, _, k: membership_gain(known, 1), False),
-    Goal.TOPK: GoalValue(lambda known, _, k: membership_gain(known, k), False),
-    Goal.NEWCOMER: GoalValue(
+    AssignmentGoal.ORDER: GoalValue(lambda known, _, k: information(known), True),
+    AssignmentGoal.TOP1: GoalValue(lambda known, _, k: membership_gain(known, 1), False),
+    AssignmentGoal.TOPK: GoalValue(lambda known, _, k: membership_gain(known, k), False),
+    AssignmentGoal.NEWCOMER: GoalValue(
         lambda known, requested, k: placing_gain(known, requested), True),
 }
 

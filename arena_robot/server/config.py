@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from arena_robot.server.assignment import Weights
-from arena_robot.server.assignment_goals import Goal
+from arena_robot.server.assignment_goals import AssignmentGoal
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class ServerConfig:
     failures_to_suspend: int = 3
     probe_period_s: float = 60.0
     informative: bool = True
-    goal: Goal = Goal.ORDER
+    goal: AssignmentGoal = AssignmentGoal.ORDER
     top_k: int = 3
     weights: Weights = field(default_factory=Weights)
     credits: Credits = field(default_factory=Credits)

@@ -18,8 +18,7 @@ from arena_robot.drivers.droid_nuc.client import ZerorpcClient
 from arena_robot.drivers.droid_nuc.gripper import DroidNucGripper
 from arena_robot.drivers.emulators.droid_nuc import DroidNucEmulator
 
-BUSY_S = 30.0     # how long a busy machine may take to see a change
-STEP_S = 0.02
+BUSY_S, STEP_S = 30.0, 0.02     # how long a busy machine may take to see a change; a step
 
 
 @pytest.fixture(scope='module')

@@ -10,7 +10,12 @@ from arena_robot.server.assignment import (
     choose,
     pair_weights,
 )
-from arena_robot.server.assignment_goals import Goal, Posterior, information, membership_gain
+from arena_robot.server.assignment_goals import (
+    AssignmentGoal,
+    Posterior,
+    information,
+    membership_gain,
+)
 
 
 def pool(*requested, owners=None, credit=None):
@@ -88,7 +93,7 @@ def test_a_posterior_without_any_information_falls_back_to_the_plain_weights():
     choose(candidates, np.random.default_rng(0), None, posterior([0, 0, 0], [0, 0, 0]))
 
 
-@pytest.mark.parametrize('goal', list(Goal))
+@pytest.mark.parametrize('goal', list(AssignmentGoal))
 def test_every_goal_keeps_every_pair_possible_and_no_pair_of_one_owner(goal):
     candidates = pool(3, 90, 90, 90, 90, owners=[0, 1, 2, 3, 3])
     known = posterior([0, 3, 2.8, -1, -1.2], [1, 0.2, 0.2, 0.2, 0.2])
@@ -102,12 +107,13 @@ def test_every_goal_keeps_every_pair_possible_and_no_pair_of_one_owner(goal):
 def test_each_goal_chooses_the_pairs_that_matter_for_it():
     candidates = pool(90, 90, 90, 90, 90)
     known = posterior([3, 2.9, 0, -0.1, -3], [0.3] * 5)
-    of = {goal: pair_weights(candidates, Weights(), known, Aim(goal, top_k=3)) for goal in Goal}
-    assert of[Goal.TOP1][0, 1] > 0.8
-    assert of[Goal.TOPK][2, 3] > 0.8
-    assert of[Goal.ORDER][0, 1] == pytest.approx(of[Goal.ORDER][2, 3], rel=0.2)
+    of = {goal: pair_weights(candidates, Weights(), known, Aim(goal, top_k=3))
+          for goal in AssignmentGoal}
+    assert of[AssignmentGoal.TOP1][0, 1] > 0.8
+    assert of[AssignmentGoal.TOPK][2, 3] > 0.8
+    assert of[AssignmentGoal.ORDER][0, 1] == pytest.approx(of[AssignmentGoal.ORDER][2, 3], rel=0.2)
     late = pool(0, 90, 90, 90, 90)
-    placed = pair_weights(late, Weights(), known, Aim(Goal.NEWCOMER))
+    placed = pair_weights(late, Weights(), known, Aim(AssignmentGoal.NEWCOMER))
     assert placed[0].sum() > 0.9
     with pytest.raises(ConfigError, match='top_k must be at least 1'):
         Aim(top_k=0)
@@ -119,5 +125,5 @@ def test_the_search_for_the_first_takes_a_hundred_policies_and_a_posterior_witho
     assert np.isfinite(gain).all()
     assert gain.max() > 0
     sure = pair_weights(pool(1, 1, 1), Weights(), posterior([9, 0, -9], [0, 0, 0]),
-                        Aim(Goal.TOP1))
+                        Aim(AssignmentGoal.TOP1))
     assert np.isfinite(sure).all()

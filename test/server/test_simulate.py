@@ -7,7 +7,7 @@ from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import DataError
 from arena_robot.records.roboarena_csv import read_tables
 from arena_robot.server.assignment import Aim
-from arena_robot.server.assignment_goals import Goal
+from arena_robot.server.assignment_goals import AssignmentGoal
 from arena_robot.server.simulate import Curve, play, resampled, synthetic
 
 
@@ -49,7 +49,7 @@ def test_the_goal_top1_finds_the_first_sooner():
     rng = np.random.default_rng(5)
     truths = [synthetic(15, rng) for _ in range(50)]
     order, first = (play(truths, 'informative', 200, seed=1, aim=Aim(goal))
-                    for goal in (Goal.ORDER, Goal.TOP1))
+                    for goal in (AssignmentGoal.ORDER, AssignmentGoal.TOP1))
     assert first.first[-5:].mean() >= 0.72
     assert first.first[-5:].mean() >= order.first[-5:].mean() + 0.08
 
