@@ -51,18 +51,25 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
-@pytest.fixture(scope='session')
-def browser(tmp_path_factory):
+@pytest.fixture
+def browser(chromium):
     """A Selenium driver of headless Chromium, 1280 x 900."""
+    yield chromium
+    chromium.get('about:blank')    # a page that stays open goes on asking for news
+
+
+@pytest.fixture(scope='session')
+def chromium(tmp_path_factory):
+    """The browser behind :func:`browser`, started once."""
     webdriver = pytest.importorskip('selenium.webdriver', reason='selenium is missing')
-    chromium = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    program = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     chromedriver = shutil.which('chromedriver')
-    if not chromium or not chromedriver:
+    if not program or not chromedriver:
         missing = ' and '.join(name for name, path in (
-            ('chromium', chromium), ('chromedriver', chromedriver)) if not path)
+            ('chromium', program), ('chromedriver', chromedriver)) if not path)
         pytest.skip(f'{missing} missing: sudo apt-get install chromium chromium-driver')
     options = webdriver.ChromeOptions()
-    options.binary_location = chromium
+    options.binary_location = program
     for argument in ('--headless=new', '--no-sandbox', '--disable-gpu', '--disable-quic',
                      '--no-first-run', '--disable-background-networking', '--disable-sync',
                      '--disable-component-update', '--disable-dev-shm-usage',

@@ -11,6 +11,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from session_rig import Rig, until
 
 from arena_robot.core.episode import Preference, Slot
+from arena_robot.core.errors import SessionError
 from arena_robot.core.verdict import Verdict, scored
 from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.remote.robot import RemoteArm
@@ -53,7 +54,10 @@ class SessionNode:
 
     def come_back(self, slot=None):
         until(self.desk, lambda s: 'interrupted' in s.notice, 'nobody is told', 40.0)
-        self.desk.take('tester')
+        try:
+            self.desk.take('tester')
+        except SessionError:    # DDS can lose the first answer of a node that was just found
+            self.desk.take('tester', take_over=True)
         return self.desk.state()
 
 
