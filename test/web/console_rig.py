@@ -93,8 +93,8 @@ class Page:
 
     def __init__(self, browser, station, url):
         self.browser, self.station = browser, station
-        browser.get(url)
-        browser.execute_script('sessionStorage.clear(); localStorage.clear()')
+        browser.execute_cdp_cmd('Storage.clearDataForOrigin', {
+            'origin': url.rstrip('/'), 'storageTypes': 'all'})
         browser.get(url)
         self.until(lambda: 'take control' in self.find('#seat').text, 'no page')
         self.find('#seat').click()
@@ -106,7 +106,7 @@ class Page:
     def until(self, look, what):
         """Return what ``look`` returns, once that is true."""
         return WebDriverWait(
-            self.browser, WAIT_S, 0.02, [StaleElementReferenceException]).until(
+            self.browser, WAIT_S, 0.05, [StaleElementReferenceException]).until(
             lambda _: look(), what)
 
     def shows(self, state, **more):

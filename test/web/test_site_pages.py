@@ -279,10 +279,13 @@ def test_the_browser_computes_the_commitment_and_the_cursor_follows(place, brows
 
 
 def test_a_phone_shows_every_column_of_the_standings(place, browser):
+    from selenium.webdriver.support.ui import WebDriverWait
     browser.set_window_size(390, 800)
     browser.get(place.web.address)
-    cells = browser.execute_script(
-        'return [...document.querySelectorAll(".board tbody tr:first-child td")].map('
-        '(one) => [one.offsetWidth > 0, one.getBoundingClientRect().right <= innerWidth])')
-    browser.set_window_size(1280, 900)
-    assert cells == [[True, True]] * 6
+    try:
+        WebDriverWait(browser, 20.0).until(lambda _: browser.execute_script(
+            'return [...document.querySelectorAll(".board tbody tr:first-child td")].map((one) =>'
+            '[one.offsetWidth > 0, one.getBoundingClientRect().right <= innerWidth])'
+        ) == [[True, True]] * 6)
+    finally:
+        browser.set_window_size(1280, 900)
