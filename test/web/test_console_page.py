@@ -148,13 +148,22 @@ def run_a_again(page, desk):
     page.press('#home')
     page.until(lambda: page.find('#primary').is_enabled(), 'not at its reset pose')
     page.every_way()
-    page.press()
-    page.state('A runs')
-    page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
+    started_again(page, 'A')
     assert page.stop('touch') < AT_REST_S
     page.state('score A')
     assert [one.reruns for one in desk.state().slots] == [1, 0]
     page.press('[data-mark="50"]')
+
+
+def started_again(page, slot):
+    """Start a rollout, also of a scene that A has changed: the page then asks."""
+    page.press()
+    page.until(lambda: page.find('#state').text == f'{slot} RUNS'
+               or page.find('#ask').is_displayed(), 'neither a rollout nor a question')
+    if page.find('#ask').is_displayed():
+        page.press('#yes')
+    page.state(f'{slot} runs')
+    page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
 
 
 def reset_the_scene(page):
@@ -166,13 +175,7 @@ def reset_the_scene(page):
 
 
 def run_b(page, desk):
-    page.press()
-    page.until(lambda: page.find('#state').text == 'B RUNS' or page.find('#ask').is_displayed(),
-               'neither B nor a question')
-    if page.find('#ask').is_displayed():    # a short run of A can leave the wrist camera turned
-        page.press('#yes')
-    page.state('B runs')
-    page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
+    started_again(page, 'B')
     run_b_again(page, desk)
     assert page.stop('key') < AT_REST_S
     page.state('score B')

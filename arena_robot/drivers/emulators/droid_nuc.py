@@ -88,9 +88,10 @@ class DroidNucEmulator:
 
     def stall(self, seconds: float = FOR_EVER_S) -> None:
         """Have a reflex: the arm brakes, its state stands still until polymetis recovers."""
+        # First until when: another thread that reads a state would let go of it again.
+        self.faults.stalled_until_s = self._now_s() + seconds
         self._frozen = self.station.arm.state(FOR_EVER_S)
         self.station.arm.inject(RobotMode.REFLEX)
-        self.faults.stalled_until_s = self._now_s() + seconds
 
     # -- DROID's methods -----------------------------------------------------------------------
 
@@ -187,8 +188,8 @@ class DroidNucEmulator:
         if self._frozen is not None and self._now_s() >= self.faults.stalled_until_s:
             self._let_go()
         if not self._controller and self._frozen is None:
-            self._frozen = self.station.arm.state(FOR_EVER_S)
             self.faults.stalled_until_s = math.inf
+            self._frozen = self.station.arm.state(FOR_EVER_S)
         return self._frozen or self.station.arm.state(FOR_EVER_S)
 
     def _let_go(self) -> None:
