@@ -95,13 +95,11 @@ def in_step(nuc, part):
 
 
 def rig_of(nuc, kind, part, trip):
-    def silence():
-        nuc.server.silent = True
-
     def mend():
         nuc.server.silent = nuc.faults.gripper_dead = False
-    return kind(part, nuc.station.clock, silence=silence, trip=trip, mend=mend, max_age_s=1.0,
-                rate_hz=2.0, latency_s=0.1, harmless=True, sleep=in_step(nuc, part))
+    return kind(part, nuc.station.clock, silence=lambda: setattr(nuc.server, 'silent', True),
+                trip=trip, mend=mend, max_age_s=1.0, rate_hz=2.0, latency_s=0.1, harmless=True,
+                sleep=in_step(nuc, part))
 
 
 class TestDroidNucArm(ArmConformance):
@@ -119,8 +117,7 @@ class TestDroidNucGripper(GripperConformance):
     @pytest.fixture
     def rig(self, nuc):
         def trip():
-            nuc.faults.gripper_dead = True
-            part.command(GripperCommand(0.0 if part.state(1.0).position > 0.1 else 1.0, 0))
+            not_followed(nuc, part)
             rig.advance(2.2)
             until(lambda: part.wait_state(BUSY_S).fault)
         part = gripper_of(nuc, relaunch=True)
@@ -128,7 +125,14 @@ class TestDroidNucGripper(GripperConformance):
         return rig
 
 
-# -- faults: what the user reads, and what the arm did -------------------------------------------
+def not_followed(nuc, gripper):
+    """Command fingers that do not move, so that nothing they may hold explains it."""
+    until(lambda: not nuc.station.gripper.state(BUSY_S).is_moving)
+    nuc.faults.gripper_dead = True
+    sent = 1.0 if gripper.wait_state(BUSY_S).position < motion.OPEN else 0.0
+    gripper.command(GripperCommand(sent, 0))
+    return sent
+
 
 def test_a_server_without_controller_is_launched_only_where_that_is_set(nuc):
     nuc._launched = False
@@ -225,13 +229,12 @@ def test_a_controller_that_ended_is_relaunched_only_where_that_is_set(nuc, monke
         assert not nuc._controller
     with arm_of(nuc, relaunch=True) as arm:
         until(lambda: arm.wait_state(BUSY_S).recovery_required)
-        nuc_launched = nuc.launches
+        before = nuc.launches
         until(lambda: recovered(arm))
-        assert nuc.launches > nuc_launched
+        assert nuc.launches > before
 
 
-def recovered(arm):
-    """Return whether the arm recovered; a busy machine may take more than one attempt."""
+def recovered(arm):     # a busy machine may take more than one attempt
     with contextlib.suppress(DriverError):
         arm.recover()
     return not arm.wait_state(BUSY_S).recovery_required
@@ -256,8 +259,7 @@ def test_a_second_program_that_commands_the_arm_is_told(nuc, arm, monkeypatch):
     arm.command(ArmCommand(start, 0))
     until(lambda: arm.wait_state(BUSY_S).mode is RobotMode.IDLE)      # it holds now
     until(lambda: arm._targets.due(arm._clock.steady_ns(), start) is None)
-    other = ZerorpcClient('127.0.0.1', nuc.server.port)
-    other.connect()
+    (other := ZerorpcClient('127.0.0.1', nuc.server.port)).connect()
 
     def away():
         other.call('update_joints', (start + 0.4 * np.eye(7)[6]).tolist(), False, False, None)
@@ -271,9 +273,7 @@ def test_a_second_program_that_commands_the_arm_is_told(nuc, arm, monkeypatch):
 
 def test_a_gripper_that_does_not_follow_is_a_fault_and_wants_a_relaunch(nuc, gripper, monkeypatch):
     monkeypatch.setattr(motion, 'UNRESPONSIVE_NS', 700_000_000)
-    nuc.faults.gripper_dead = True
-    sent = 0.0 if gripper.wait_state(BUSY_S).position > 0.1 else 1.0
-    gripper.command(GripperCommand(sent, 0))
+    sent = not_followed(nuc, gripper)
     until(lambda: gripper.wait_state(BUSY_S).fault == 9)
     with pytest.raises(DriverError, match=r'gripper fault 9: the fingers do not follow.*activate'):
         gripper.command(GripperCommand(1.0 - sent, 0))
