@@ -127,7 +127,8 @@ class TestDroidNucGripper(GripperConformance):
 
 def not_followed(nuc, gripper):
     """Command fingers that do not move, so that nothing they may hold explains it."""
-    until(lambda: not nuc.station.gripper.state(BUSY_S).is_moving)
+    until(lambda: abs(gripper.wait_state(BUSY_S).position - gripper.wait_state(BUSY_S).position)
+          < 2e-4 and not nuc.station.gripper.state(BUSY_S).is_moving)
     nuc.faults.gripper_dead = True
     sent = 1.0 if gripper.wait_state(BUSY_S).position < motion.OPEN else 0.0
     gripper.command(GripperCommand(sent, 0))
@@ -205,9 +206,9 @@ def test_a_stamp_that_stands_still_is_a_reflex_and_recovery_holds_the_measured_p
     nuc.stall()
     until(lambda: arm.wait_state(BUSY_S).recovery_required)
     assert 'stamp stands still' in arm.state(BUSY_S).errors[0]
-    for call in (lambda: arm.command(ArmCommand(goal, 0)), lambda: arm.move_to(goal)):
+    for call in (lambda q: arm.command(ArmCommand(q, 0)), arm.move_to):
         with pytest.raises(DriverError, match=r'recover it first'):
-            call()
+            call(goal)
     arm.stop()
     held = at_rest(nuc)
     nuc.faults.stalled_until_s = 0.0        # polymetis recovered by itself
@@ -255,8 +256,7 @@ def test_a_refused_target_is_reported_in_the_servers_words(nuc, arm):
 
 def test_a_second_program_that_commands_the_arm_is_told(nuc, arm, monkeypatch):
     monkeypatch.setattr(arm_module, 'FAR_S', 0.3)
-    start = arm.wait_state(BUSY_S).q
-    arm.command(ArmCommand(start, 0))
+    arm.command(ArmCommand(start := arm.wait_state(BUSY_S).q, 0))
     until(lambda: arm.wait_state(BUSY_S).mode is RobotMode.IDLE)      # it holds now
     until(lambda: arm._targets.due(arm._clock.steady_ns(), start) is None)
     (other := ZerorpcClient('127.0.0.1', nuc.server.port)).connect()
