@@ -155,7 +155,8 @@ def test_arguments_reach_the_nodes_that_they_are_for(tmp_path):
                    f'/{name}/robot_description', 'std_msgs/msg/String')[1]
         assert 'left_fr3_link8' in said
         assert 'robotiq' not in said
-        rate = run('param', 'get', '--no-daemon', f'/{name}/arm_node', 'joint_state_rate')[1]
+        rate = run('param', 'get', '--no-daemon', '--spin-time', '5', f'/{name}/arm_node',
+                   'joint_state_rate')[1]
         assert '200.0' in rate
         assert f'/{name}/gripper_node' not in run('node', 'list', '--no-daemon')[1]
     finally:
