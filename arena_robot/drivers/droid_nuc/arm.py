@@ -2,19 +2,18 @@
 
 import contextlib
 import logging
-import threading
 
 import numpy as np
 
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import Clock, SystemClock
-from arena_robot.core.errors import DriverError, ReadTimeout, SafetyError, StaleData
+from arena_robot.core.errors import DriverError, SafetyError
 from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
 from arena_robot.drivers.droid_nuc.client import RemoteError, ZerorpcClient
 from arena_robot.drivers.droid_nuc.reading import JUMPED_NS, NucTime, Reading, fixed, reading_of
 from arena_robot.drivers.droid_nuc.server_thread import ServerThread
 from arena_robot.drivers.droid_nuc.targets import NucTargets
-from arena_robot.drivers.part import Opened
+from arena_robot.drivers.polled import Polled
 from arena_robot.safety.robots import move_duration_s, robot_of
 
 log = logging.getLogger(__name__)
@@ -32,7 +31,7 @@ RELAUNCH_HINT = ("release the user stop and look at Franka's Desk; then start th
                  'the NUC again, or set relaunch')
 
 
-class DroidNucArm(Opened):
+class DroidNucArm(Polled[ArmState]):
     """
     A Franka behind DROID's server; see :class:`arena_robot.drivers.base.Arm`.
 
@@ -46,17 +45,16 @@ class DroidNucArm(Opened):
     def __init__(self, robot_ip: str = '172.16.0.2', robot_type: str = 'panda', port: int = PORT,
                  relaunch: bool = False, command_timeout: float = 0.5,
                  clock: Clock | None = None) -> None:
+        super().__init__('arm', clock or SystemClock())
         limits = robot_of(robot_type).limits
         self._lower, self._upper = np.array(limits.hardware_lower), np.array(limits.hardware_upper)
-        self._relaunch, self._clock = relaunch, clock or SystemClock()
+        self._relaunch = relaunch
         self._server = ServerThread('droid_nuc arm', (robot_ip, port), self._clock, RATE_HZ,
                                     self._poll, self._lose)
-        self._targets = NucTargets(command_timeout)
-        self._new = threading.Condition()       # guards what follows, and the targets
+        self._targets = NucTargets(command_timeout)     # guarded by _new, as what follows
         self._time = NucTime()
         self._reading: Reading | None = None
-        self._state: ArmState | None = None
-        self._read_ns = self._changed_ns = self._near_ns = self._count = 0
+        self._changed_ns = self._near_ns = 0
         self._stalled = False
         self._refusal = ''
 
@@ -81,23 +79,7 @@ class DroidNucArm(Opened):
 
     def state(self, max_age_s: float = 0.1) -> ArmState:
         """Return the newest state."""
-        self._require_open('the arm')
-        with self._new:
-            state, age_s = self._state, (self._clock.steady_ns() - self._read_ns) * 1e-9
-        if state is None or age_s > max_age_s:
-            raise StaleData(f'newest arm state is {age_s:.3f} s old, accepted are {max_age_s} s; '
-                            f'{self._server.problem or "no answer came since"}')
-        return state
-
-    def wait_state(self, timeout_s: float) -> ArmState:
-        """Return the next new state."""
-        self._require_open('the arm')
-        with self._new:
-            before = self._count
-            if not self._new.wait_for(lambda: self._count != before, timeout_s):
-                raise ReadTimeout(f'no arm state within {timeout_s} s; {self._server.problem}')
-            assert self._state is not None
-            return self._state
+        return self._newest(max_age_s, 'no answer came since')
 
     def command(self, command: ArmCommand) -> ArmCommand:
         """Track ``command.q`` clipped to the joint limits."""
@@ -214,6 +196,9 @@ class DroidNucArm(Opened):
                 f'the arm is {way:.2f} rad away from its target: does another program command the '
                 'same server, does something hold the arm, or is a person guiding it?',)
         return (RobotMode.MOVE if self._targets.moving else RobotMode.IDLE), ()
+
+    def _trouble(self) -> str:
+        return self._server.problem
 
     def _lose(self, _: DriverError) -> None:
         """Forget what was commanded; the measured pose is held when the server answers again."""

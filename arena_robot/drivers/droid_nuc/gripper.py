@@ -2,20 +2,19 @@
 
 import contextlib
 import logging
-import threading
 
 import numpy as np
 
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.clock import Clock, SystemClock
-from arena_robot.core.errors import DriverError, ReadTimeout, SafetyError, StaleData
+from arena_robot.core.errors import DriverError, SafetyError
 from arena_robot.core.observation import GripperState, ObjectStatus
 from arena_robot.drivers.droid_nuc.arm import PORT
 from arena_robot.drivers.droid_nuc.client import ZerorpcClient
 from arena_robot.drivers.droid_nuc.motion import FingerMotion
 from arena_robot.drivers.droid_nuc.reading import JUMPED_NS, position_of
 from arena_robot.drivers.droid_nuc.server_thread import ServerThread
-from arena_robot.drivers.part import Opened
+from arena_robot.drivers.polled import Polled
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +28,7 @@ UNRESPONSIVE_WORDS = ('gripper fault 9: the fingers do not follow the commands; 
                       'not say why')
 
 
-class DroidNucGripper(Opened):
+class DroidNucGripper(Polled[GripperState]):
     """
     A 2F-85 behind DROID's server; see :class:`arena_robot.drivers.base.Gripper`.
 
@@ -42,13 +41,12 @@ class DroidNucGripper(Opened):
 
     def __init__(self, robot_ip: str = '172.16.0.2', port: int = PORT, relaunch: bool = False,
                  clock: Clock | None = None) -> None:
-        self._relaunch, self._clock = relaunch, clock or SystemClock()
+        super().__init__('gripper', clock or SystemClock())
+        self._relaunch = relaunch
         self._server = ServerThread('droid_nuc gripper', (robot_ip, port), self._clock, RATE_HZ,
                                     self._poll, self._lose)
-        self._new = threading.Condition()       # guards what follows
-        self._motion = FingerMotion()
-        self._state: GripperState | None = None
-        self._read_ns = self._count = self._due_ns = 0
+        self._motion = FingerMotion()       # guarded by _new, as what follows
+        self._due_ns = 0
         self._unsent: float | None = None
         self._stops = False
 
@@ -72,23 +70,7 @@ class DroidNucGripper(Opened):
 
     def state(self, max_age_s: float = 0.2) -> GripperState:
         """Return the newest state."""
-        self._require_open('the gripper')
-        with self._new:
-            state, age_s = self._state, (self._clock.steady_ns() - self._read_ns) * 1e-9
-        if state is None or age_s > max_age_s:
-            raise StaleData(f'newest gripper state is {age_s:.3f} s old, accepted are '
-                            f'{max_age_s} s; {self._server.problem or "no answer came since"}')
-        return state
-
-    def wait_state(self, timeout_s: float) -> GripperState:
-        """Return the next new state."""
-        self._require_open('the gripper')
-        with self._new:
-            before = self._count
-            if not self._new.wait_for(lambda: self._count != before, timeout_s):
-                raise ReadTimeout(f'no gripper state within {timeout_s} s; {self._server.problem}')
-            assert self._state is not None
-            return self._state
+        return self._newest(max_age_s, 'no answer came since')
 
     def command(self, command: GripperCommand) -> GripperCommand:
         """Go to a position; speed and force are the server's own."""
@@ -182,6 +164,9 @@ class DroidNucGripper(Opened):
             UNRESPONSIVE if self._motion.unresponsive else 0)
         self._read_ns, self._count = asked_ns, self._count + 1
         self._new.notify_all()
+
+    def _trouble(self) -> str:
+        return self._server.problem
 
     def _lose(self, _: DriverError) -> None:
         """Forget what was commanded: it is not carried out later."""

@@ -7,9 +7,9 @@ import numpy as np
 
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.clock import Clock, SystemClock
-from arena_robot.core.errors import DriverError, NotConnected, ReadTimeout, SafetyError, StaleData
+from arena_robot.core.errors import DriverError, NotConnected, SafetyError, StaleData
 from arena_robot.core.observation import GripperState, ObjectStatus
-from arena_robot.drivers.part import Opened
+from arena_robot.drivers.polled import Polled
 from arena_robot.drivers.robotiq.bus import SerialBus
 from arena_robot.drivers.robotiq.frames import (
     ACTIVE,
@@ -28,7 +28,7 @@ PERIOD_S = 0.020
 FRESH_S, ACTIVATION_S, AGAIN_S = 1.0, 10.0, 0.5
 
 
-class RobotiqGripper(Opened):
+class RobotiqGripper(Polled[GripperState]):
     """
     A 2F-85 on a serial port; see :class:`arena_robot.drivers.base.Gripper`.
 
@@ -39,14 +39,11 @@ class RobotiqGripper(Opened):
 
     def __init__(self, com_port: str = '/dev/ttyUSB0', baudrate: int = 115200,
                  slave_address: int = 9, clock: Clock | None = None) -> None:
+        super().__init__('gripper', clock or SystemClock())
         self._com_port, self._baudrate, self._slave = com_port, baudrate, slave_address
-        self._clock = clock or SystemClock()
         self._bus: SerialBus | None = None
         self._wire = threading.Lock()       # one exchange at a time on the port
-        self._new = threading.Condition()   # guards what follows
-        self._state: GripperState | None = None
-        self._read_ns, self._count = 0, 0
-        self._sent = Outputs()
+        self._sent = Outputs()              # guarded by _new, as what follows
         self._wanted: Outputs | None = None
         self._problem = ''
         self._ended = threading.Event()
@@ -83,23 +80,7 @@ class RobotiqGripper(Opened):
 
     def state(self, max_age_s: float = 0.2) -> GripperState:
         """Return the newest state."""
-        self._require_open('the gripper')
-        with self._new:
-            state, age_s = self._state, (self._clock.steady_ns() - self._read_ns) * 1e-9
-        if state is None or age_s > max_age_s:
-            raise StaleData(f'newest gripper state is {age_s:.3f} s old, accepted are '
-                            f'{max_age_s} s; {self._problem or "the gripper is being read"}')
-        return state
-
-    def wait_state(self, timeout_s: float) -> GripperState:
-        """Return the next new state."""
-        self._require_open('the gripper')
-        with self._new:
-            before = self._count
-            if not self._new.wait_for(lambda: self._count != before, timeout_s):
-                raise ReadTimeout(f'no gripper state within {timeout_s} s; {self._problem}')
-            assert self._state is not None
-            return self._state
+        return self._newest(max_age_s, 'the gripper is being read')
 
     def command(self, command: GripperCommand) -> GripperCommand:
         """Go to a position, with speed and force, each clipped to 0..1; the newest wins."""
@@ -192,6 +173,9 @@ class RobotiqGripper(Opened):
             self._wanted = None
             self._sent = Outputs(found.activated, found.going, found.requested)
         self._take(found)
+
+    def _trouble(self) -> str:
+        return self._problem
 
     def _lose(self, error: DriverError) -> None:
         """Store the error for readers, and open the port again."""

@@ -1,0 +1,49 @@
+"""Base of drivers whose own thread reads the part: the newest state, and the next one."""
+
+import abc
+import threading
+from typing import Generic, TypeVar
+
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import ReadTimeout, StaleData
+from arena_robot.drivers.part import Opened
+
+State = TypeVar('State')
+
+
+class Polled(Opened, abc.ABC, Generic[State]):
+    """
+    Base of such drivers; ``what`` is the part's name, such as 'gripper'.
+
+    ``_new`` guards ``_state``, ``_read_ns`` (steady) and ``_count``; each state notifies it.
+    """
+
+    def __init__(self, what: str, clock: Clock) -> None:
+        self._what, self._clock = what, clock
+        self._new = threading.Condition()
+        self._state: State | None = None
+        self._read_ns = self._count = 0
+
+    def wait_state(self, timeout_s: float) -> State:
+        """Return the next new state."""
+        self._require_open(f'the {self._what}')
+        with self._new:
+            before = self._count
+            if not self._new.wait_for(lambda: self._count != before, timeout_s):
+                raise ReadTimeout(f'no {self._what} state within {timeout_s} s; {self._trouble()}')
+            assert self._state is not None
+            return self._state
+
+    def _newest(self, max_age_s: float, otherwise: str) -> State:
+        """Return the newest state; StaleData names the trouble, or ``otherwise``."""
+        self._require_open(f'the {self._what}')
+        with self._new:
+            state, age_s = self._state, (self._clock.steady_ns() - self._read_ns) * 1e-9
+        if state is None or age_s > max_age_s:
+            raise StaleData(f'newest {self._what} state is {age_s:.3f} s old, accepted are '
+                            f'{max_age_s} s; {self._trouble() or otherwise}')
+        return state
+
+    @abc.abstractmethod
+    def _trouble(self) -> str:
+        """Return why nothing is read, '' when something is."""
