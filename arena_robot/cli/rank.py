@@ -188,7 +188,8 @@ def table(result: Any) -> str:
         words = interval_words(float(result.low[k]), float(result.high[k]), is_few(result, k),
                                '.3f')
         tied = '=' if (result.ranks == result.ranks[k]).sum() > 1 else ' '
-        line = (f'{result.ranks[k]:>3}{tied}  {result.items[k]:{width}}  {result.scores[k]:9.3f}'
+        rank = '  – ' if is_few(result, k) else f'{result.ranks[k]:>3}{tied}'
+        line = (f'{rank}  {result.items[k]:{width}}  {result.scores[k]:9.3f}'
                 f'  {words:>18}  {result.solve[k]:6.3f}  {result.counts[k]:>5}')
         lines.append(line + (f'  {rank_words(result, k, "-")}' if wide else ''))
     told = result.diagnostics

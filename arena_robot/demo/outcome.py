@@ -12,7 +12,7 @@ from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.interval_kind import difference
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.wording import interval_words, is_few
+from arena_robot.ranking.wording import interval_words, is_few, place_words, stated_order
 from arena_robot.reports.tournament import Gap, TournamentReport, mean_progress, write_report
 from arena_robot.reports.tournament_records import Record, read_record
 
@@ -91,17 +91,19 @@ def tell(display: Display, outcome: DemoOutcome) -> None:
     found, show = outcome.standings, display.colour
     means = mean_progress(outcome.comparisons)
     width = max(len(name) for name in found.items)
-    title = f"{'policy':<{width}}   score   95 % interval  progress  sessions"
-    display.line(f'\n  {show(BOLD, "rank")}  {show(BOLD, title)}')
-    for k in found.order:
+    ranks = {k: '' if is_few(found, k) else place_words(found, k) for k in stated_order(found)}
+    room = max(len('rank'), *(len(words) for words in ranks.values()))
+    title = f"{'rank':>{room}}  {'policy':<{width}}   score   95 % interval  progress  sessions"
+    display.line(f'\n  {show(BOLD, title)}')
+    for k, rank in ranks.items():
         name = found.items[k]
         interval = interval_words(float(found.low[k]), float(found.high[k]), is_few(found, k),
                                   '+.2f', ' … ')
-        display.line(f'  {found.ranks[k]:>4}  {name:<{width}}  {found.scores[k]:+6.2f}  '
+        display.line(f'  {rank:>{room}}  {name:<{width}}  {found.scores[k]:+6.2f}  '
                      f'{interval:<15}  {100 * means.get(name, float("nan")):>7.0f}  '
                      f'{found.counts[k]:>8}')
     unit = METHODS.find(found.method).unit
-    display.line(show(DIM, f'        score: {unit}; progress: mean, 0 to 100'))
+    display.line(show(DIM, f'  {"":>{room}}  score: {unit}; progress: mean, 0 to 100'))
     if outcome.gap is not None:
         g = outcome.gap
         word = show(GREEN, 'clear') if g.clear else show(RED, 'not clear yet')

@@ -50,6 +50,11 @@ def is_few(found: Standings, k: int) -> bool:
     return found.too_few is not None and bool(found.too_few[k])
 
 
+def stated_order(found: Standings) -> list[int]:
+    """Return the policies best first; those with too few comparisons last, as nothing is told."""
+    return sorted(found.order, key=lambda k: is_few(found, k))
+
+
 def rank_words(found: Standings, k: int, between: str = '–') -> str:
     """Return the likely ranks of policy ``k``, empty without intervals."""
     if found.rank_low is None or found.rank_high is None:

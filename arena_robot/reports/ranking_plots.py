@@ -15,6 +15,7 @@ from arena_robot.ranking.wording import (
     interval_words,
     is_few,
     place_words,
+    stated_order,
 )
 from arena_robot.reports.figures import COLOURS, INK, LINE, new_figure, plain_text, save_figure
 
@@ -35,9 +36,9 @@ def standings_figure(standings: Standings, unit: str = 'score') -> Figure:
     Return each policy's score with its interval in picture and numbers, best on top.
 
     An interval without an end on one side has an arrow there; a policy with too few comparisons
-    has an empty circle and no interval.
+    has an empty circle and no interval, and is below the others.
     """
-    order = standings.order[::-1]
+    order = stated_order(standings)[::-1]
     figure, axes = new_figure(6.4, 1.2 + 0.36 * len(order))
     rows = np.arange(len(order))
     scores = standings.scores[order]

@@ -17,7 +17,8 @@ from arena_robot.core.files import write_text
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.origins import RELAYED, not_relayed, not_relayed_of, origins
-from arena_robot.ranking.wording import interval_words, shown
+from arena_robot.ranking.stated import LEAST_COMPARISONS, LEAST_SESSIONS
+from arena_robot.ranking.wording import interval_words, is_few, shown, stated_order
 from arena_robot.reports.ranking_plots import plot_standings, plot_win_matrix
 from arena_robot.reports.tournament_audit import audit_lines, judged
 from arena_robot.reports.tournament_records import Record, RolloutRow
@@ -83,6 +84,7 @@ def write_report(tournament: TournamentReport, folder: Path) -> Path:
         page = _environment().get_template('tournament.html').render(
             t=tournament, rows=_rows(tournament), matrix=_matrix(tournament), sessions=sessions,
             judged=judged(tournament.records), pad=PAD, elsewhere=_elsewhere(tournament),
+            least={'comparisons': LEAST_COMPARISONS, 'sessions': LEAST_SESSIONS},
             version=arena_robot.__version__)
         path = folder / 'index.html'
         write_text(path, page)
@@ -112,11 +114,12 @@ def _rows(tournament: TournamentReport) -> list[dict[str, Any]]:
     found = tournament.standings
     look, means = shown(found, '+.2f'), mean_progress(tournament.comparisons)
     elsewhere = not_relayed_of(one.verdict for one in tournament.records)
-    return [{'rank': int(found.ranks[k]), 'policy': found.items[k],
+    return [{'rank': '' if is_few(found, k) else look[k].place, 'policy': found.items[k],
              'score': float(found.scores[k]), 'shown': look[k],
              'count': int(found.counts[k]), 'elsewhere': elsewhere.get(found.items[k], ''),
              'mean': means.get(found.items[k]),
-             'about': (tournament.about or {}).get(found.items[k], '')} for k in found.order]
+             'about': (tournament.about or {}).get(found.items[k], '')}
+            for k in stated_order(found)]
 
 
 def _elsewhere(tournament: TournamentReport) -> dict[str, Any]:

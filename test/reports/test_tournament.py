@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -122,9 +123,28 @@ def test_the_page_says_everything_and_escapes_what_people_typed(folders, tmp_pat
     for name in ('standings.svg', 'matrix.svg'):
         assert (tmp_path / 'r' / name).stat().st_size > 1000
     assert 'src="http' not in text
-    assert text.count('neither a simulator nor a judge told it') == 4
+    assert text.count('neither a simulator nor a judge measured it') == 4
     assert '<svg class="plot"' not in text
     assert hashlib.sha256('\n'.join([NONCE, *NAMES[:2]]).encode()).hexdigest() in text
+
+
+def standing_rows(page):
+    """Return rank, policy and interval of each row of a report's standings."""
+    body = page.split('<table class="board">')[1].split('<tbody>')[1].split('</tbody>')[0]
+    rows = [re.findall(r'<td[^>]*>(.*?)</td>', row, re.DOTALL) for row in body.split('<tr>')[1:]]
+    return [tuple(re.sub('<[^>]+>', '', row[k]) for k in (0, 1, 4)) for row in rows]
+
+
+def test_a_rank_is_stated_only_where_the_data_tell_one(folders, tmp_path):
+    few = write_report(tournament(folders), tmp_path / 'few').read_text()
+    assert [(rank, told) for rank, _, told in standing_rows(few)] == [('', 'too few to tell')] * 3
+    scores = [(1.0, 0.2), (0.9, 0.1), (0.1, 0.6)]
+    more = [write_session(tmp_path, 10 + k, NAMES[0], NAMES[1], scores[k % 3]) for k in range(15)]
+    more.append(write_session(tmp_path, 40, NAMES[2], NAMES[0], (1.0, 0.0)))
+    rows = standing_rows(write_report(tournament(more), tmp_path / 'more').read_text())
+    assert [name for _, name, _ in rows[:2]] == ['vision &lt;b&gt;', 'slow &amp; steady']
+    assert all(re.fullmatch(r'\d(–\d tied)?', rank) for rank, _, _ in rows[:2]), rows
+    assert rows[2] == ('', NAMES[2], 'too few to tell'), 'it won its only session'
 
 
 def test_local_and_imported_sessions_are_marked(folders, tmp_path):
@@ -189,7 +209,7 @@ def test_a_browser_shows_the_report_and_its_films(browser, films, tmp_path):
               ".then(() => done(all.map(v => v.videoWidth)));")
     browser.set_script_timeout(30)
     assert browser.execute_async_script(script) == [160] * 8
-    assert browser.find_element('css selector', '.board tbody b').text == '1'
+    assert len(browser.find_elements('css selector', '.board tbody tr')) == 3
     assert len(browser.find_elements('css selector', 'section.session')) == 4
     wide = browser.execute_script('return document.documentElement.scrollWidth')
     assert wide <= browser.execute_script('return window.innerWidth')

@@ -6,6 +6,7 @@ from fake_desk import InProcessDesk
 from test_conductor import Station, go
 
 from arena_robot.core.errors import ServerUnavailable
+from arena_robot.session.evaluator.desk import HINTS
 from arena_robot.session.loop.match import ViewMatch
 from arena_robot.session.loop.preflight import SERVER_CLOCK_S, server_check
 from arena_robot.session.ports import Check
@@ -35,6 +36,15 @@ def test_a_warning_reaches_the_evaluator_and_a_session_may_begin(tmp_path):
     assert desk.state().ready
     desk.open_session('ada', 'put the cube in the bowl')
     assert desk.state().state is State.ASSIGNED
+
+
+def test_a_failed_check_is_what_the_evaluator_reads_first(tmp_path):
+    station = Station(tmp_path)
+    desk = InProcessDesk(station.conductor)
+    station.conductor.check(lambda: [Check('arm', False, 'arm: no state')])
+    assert desk.state().message.startswith('A check failed')
+    station.conductor.check(lambda: [Check('arm', True, 'idle')])
+    assert desk.state().message == HINTS[State.PREFLIGHT]
 
 
 def test_a_camera_that_moved_is_named_until_it_is_back(tmp_path):

@@ -96,6 +96,17 @@ def test_two_policies_meet_on_a_page_with_their_videos_in_step(place):
     assert place.get('/versus?a=azure-fast&b=crimson-7b').status_code == 200
 
 
+def test_two_policies_are_drawn_with_the_numbers_of_their_page(place):
+    words = [one.text for one in ET.fromstring(place.get(
+        '/plots/versus.svg?a=crimson-7b&b=azure-fast').text).iter() if one.tag.endswith('text')]
+    page = re.sub(r'\s+', ' ', re.sub('<[^>]+>', ' ', place.get(
+        '/versus?a=crimson-7b&b=azure-fast').text))
+    found = re.search(r'ties half (\d+) % 95 % interval (\d+) to (\d+) %', page)
+    assert '{} % [{}, {}], n = 18'.format(*found.groups()) in words
+    assert 'too few to tell, n = 3' in place.get('/plots/versus.svg?a=elsewhere&b=nowhere').text
+    place.get('/plots/versus.svg?a=crimson-7b&b=nobody', 400)
+
+
 def test_of_few_comparisons_no_share_is_stated(place):
     page = place.get('/versus?a=elsewhere&b=nowhere').text
     assert 'too few to tell' in page

@@ -240,6 +240,8 @@ def _slot(record: SessionRecord, slot: Slot) -> SlotView:
 
 
 def _hint(record: SessionRecord) -> str:
+    if record.state is State.PREFLIGHT and not all(check['ok'] for check in record.checks):
+        return 'A check failed. Do what it says, then check again.'
     if record.state is State.RESET and record.next_slot is Slot.A:
         return HINTS[State.RESET].replace('start B', 'start A again')
     if record.state is State.RESET and record.reruns_of(Slot.B):

@@ -39,6 +39,7 @@ from arena_robot.web.site.log import add_log
 from arena_robot.web.site.method_changes import MethodChanges
 from arena_robot.web.site.result_pages import add_result_pages
 from arena_robot.web.site.session_page import add_session_page
+from arena_robot.web.site.share_charts import add_share_charts
 
 FORM_BYTES = 4096
 HERE = Path(__file__).parent
@@ -91,6 +92,7 @@ def site(parts: SiteParts) -> FastAPI:
     add_session_page(app, pages, parts.browse, parts.blobs)
     add_history(app, pages, history)
     add_charts(app, pages, parts.results, parts.browse, history)
+    add_share_charts(app, parts.results, parts.browse)
     add_downloads(app, pages, parts.browse, parts.reruns)
     add_api_page(app, pages, parts.methods)
     app.add_middleware(HeadAsGet)

@@ -12,7 +12,13 @@ from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.wording import basis_words, interval_words, is_few, place_words
+from arena_robot.ranking.wording import (
+    basis_words,
+    interval_words,
+    is_few,
+    place_words,
+    stated_order,
+)
 from arena_robot.reports.figures import figure_bytes
 from arena_robot.reports.ranking_plots import (
     history_figure,
@@ -79,7 +85,7 @@ def board_card(found: Standings | None) -> bytes:
     """Return the card of the leaderboard, a PNG."""
     if found is None:
         return figure_bytes(card_figure(TITLE, [], NOTHING), 'png')
-    lines = [CardLine(found.items[k], place_words(found, k)) for k in found.order]
+    lines = [CardLine(found.items[k], place_words(found, k)) for k in stated_order(found)]
     return figure_bytes(card_figure(TITLE, lines, f'based on {basis_words(found)}'), 'png')
 
 
@@ -124,22 +130,23 @@ def _add_plots(app: FastAPI, kept: DrawnPictures, results: Results, history: His
         """Return the standings as a picture."""
         found = _needed(latest(results, method, open_source))
         unit = METHODS.find_named(method).unit
-        return _svg(kept.get(('standings', method, str(open_source)),
-                             lambda: figure_bytes(standings_figure(found, unit), 'svg')))
+        return svg_response(kept.get(
+            ('standings', method, str(open_source)),
+            lambda: figure_bytes(standings_figure(found, unit), 'svg')))
 
     @app.get('/plots/matrix.svg')
     def matrix() -> Response:
         """Return who beats whom as a picture."""
         found = _needed(latest(results))
         votes = Comparisons.from_words(results.comparisons(), found.items)
-        return _svg(kept.get(('matrix',),
-                             lambda: figure_bytes(win_matrix_figure(votes, found), 'svg')))
+        return svg_response(kept.get(
+            ('matrix',), lambda: figure_bytes(win_matrix_figure(votes, found), 'svg')))
 
     @app.get('/plots/history.svg')
     def past() -> Response:
         """Return the standings over time as a picture."""
         past, unit = history.past(), METHODS.find(RECOMMENDED).unit
-        return _svg(kept.get(('history',), lambda: figure_bytes(history_figure(
+        return svg_response(kept.get(('history',), lambda: figure_bytes(history_figure(
             [one.day for one in past], curves(past), unit), 'svg')))
 
 
@@ -173,7 +180,8 @@ def _needed(found: Standings | None) -> Standings:
     return found
 
 
-def _svg(content: bytes) -> Response:
+def svg_response(content: bytes) -> Response:
+    """Return a picture that may be kept for some minutes."""
     return Response(content, media_type='image/svg+xml', headers=MAX_AGE)
 
 

@@ -62,17 +62,32 @@ class FilmPair:
 
 
 def policy_lines(results: Results, browse: Browse) -> list[PolicyLine]:
-    """Return every policy, the ranked ones first and best first."""
+    """Return every policy, the ranked ones first and best first; then those with too few."""
     rows = {row.policy: row for row in view_models.board(results, RECOMMENDED, False).rows}
+    places = {policy: place for place, policy in enumerate(rows)}
     lines = [PolicyLine(card, rows.get(card.name)) for card in browse.cards()]
-    return sorted(lines, key=lambda line: (line.row.rank if line.row else math.inf,
-                                           line.card.name))
+    return sorted(lines, key=lambda line: (places.get(line.card.name, math.inf), line.card.name))
 
 
 def score_view(name: str, score: Score) -> ScoreView:
     """Return a score with Wilson's 95 % interval, or marked as too few to tell."""
     low, high = wilson(score.share * score.count, score.count)
     return ScoreView(name, score, score.count < LEAST_SESSIONS, low, high)
+
+
+def group_views(browse: Browse, by: TallyBy) -> list[tuple[str, list[ScoreView]]]:
+    """Return the scores of each group, those with too few comparisons last."""
+    return [(name, sorted((score_view(policy, score) for policy, score in scores.items()),
+                          key=lambda one: one.few))
+            for name, scores in scores_by_group(browse.tallies(by)).items()]
+
+
+def met_views(browse: Browse, first: str, second: str) -> tuple[ScoreView, list[ScoreView]]:
+    """Return the score of ``first`` against ``second``, in all and in each category."""
+    met = between(browse.tallies(TallyBy.CATEGORY), first, second)
+    total = Score(sum(s.wins for s in met.values()), sum(s.ties for s in met.values()),
+                  sum(s.losses for s in met.values()))
+    return score_view(first, total), [score_view(name, score) for name, score in met.items()]
 
 
 def win_chance(results: Results, first: str, second: str) -> WinChance | None:
@@ -116,23 +131,17 @@ def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
         shown: dict[str, object] = {'policies': known, 'a': a, 'b': b, 'total': None}
         if a and b and a != b:
             browse.card(a), browse.card(b)
-            met = between(browse.tallies(TallyBy.CATEGORY), a, b)
-            total = Score(sum(s.wins for s in met.values()), sum(s.ties for s in met.values()),
-                          sum(s.losses for s in met.values()))
-            shown |= {'total': score_view(a, total), 'chance': win_chance(results, a, b),
+            total, by_category = met_views(browse, a, b)
+            shown |= {'total': total, 'chance': win_chance(results, a, b),
                       'elsewhere': elsewhere(results, a, b),
-                      'films': film_pairs(browse, a, b),
-                      'by_category': [score_view(name, score) for name, score in met.items()],
+                      'films': film_pairs(browse, a, b), 'by_category': by_category,
                       'page': browse.page(Filter(policy=a, against=b, limit=10))}
         return pages.TemplateResponse(request, 'versus.html', shown)
 
     @app.get('/by/{group}', response_class=HTMLResponse, include_in_schema=False)
     def by(request: Request, group: TallyBy) -> Response:
-        groups = scores_by_group(browse.tallies(group))
         return pages.TemplateResponse(request, 'groups.html', {
-            'by': group.value, 'least': LEAST_SESSIONS, 'groups': [
-                (name, [score_view(policy, score) for policy, score in scores.items()])
-                for name, scores in groups.items()]})
+            'by': group.value, 'least': LEAST_SESSIONS, 'groups': group_views(browse, group)})
 
     @app.get('/api/by/{group}')
     def by_json(group: TallyBy) -> dict[str, dict[str, dict[str, int]]]:
