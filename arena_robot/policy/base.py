@@ -6,6 +6,7 @@ combined in any order.
 """
 
 import math
+from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, runtime_checkable
@@ -96,6 +97,35 @@ class Policy(Protocol):
 
     def reset(self, episode: str = '') -> None:
         """Clear all state of an episode; called after each rollout, as by DROID clients."""
+
+
+@dataclass(frozen=True)
+class StepQuery:
+    """
+    The query of one control step.
+
+    ``chunk`` counts the chunks of a rollout, from any number. ``answer`` takes that chunk, and is
+    in the query of every step until the chunk is there; None: the chunk is not needed yet.
+    """
+
+    chunk: int
+    answer: 'Future[Chunk] | None'
+
+
+@runtime_checkable
+class AskedEveryStep(Protocol):
+    """
+    A policy that is asked at every control step when ``every_step`` is true.
+
+    So its traffic does not show at which steps a chunk is needed, nor how long it takes.
+    """
+
+    @property
+    def every_step(self) -> bool:
+        """Whether ``at_step`` is to be called."""
+
+    def at_step(self, observation: Observation, episode: str, query: StepQuery) -> None:
+        """Send a step's query without waiting; what arrives resolves ``query.answer``."""
 
 
 @runtime_checkable

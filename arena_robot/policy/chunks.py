@@ -5,13 +5,15 @@ As DROID does it: all N actions are executed before the next query, and the grip
 at > 0.5. Between queries the observation is not read.
 """
 
+import contextlib
 import dataclasses
 import queue
+import secrets
 import threading
 import time
 from collections.abc import Callable
 from concurrent import futures
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +21,7 @@ import numpy as np
 from arena_robot.core.action import Action, Chunk
 from arena_robot.core.errors import BadReply, PolicyTimeout
 from arena_robot.core.observation import Floats, Observation
-from arena_robot.policy.base import Policy, PolicySpec
+from arena_robot.policy.base import AskedEveryStep, Policy, PolicySpec, StepQuery
 
 T = TypeVar('T')
 
@@ -72,6 +74,8 @@ class _Progress:
     ahead: 'futures.Future[Chunk] | None' = None
     ahead_asked_at: int = 0
     ahead_drops: bool = False
+    # Not from 0: a rollout that is begun again must not get a chunk of the one before.
+    number: int = field(default_factory=lambda: 1 + secrets.randbelow(1 << 31))
 
     @property
     def left(self) -> int:
@@ -118,6 +122,8 @@ class ChunkExecutor:
     ``timeout_s`` bounds every wait. When the inner spec is ``pipelined``, the next chunk is
     queried ``lead_steps`` before the last one ends; as many of its first actions as control
     steps have passed since are dropped, because their time is over.
+
+    :meth:`ask` sends a query at every step to a policy that is asked at every step.
     """
 
     def __init__(self, policy: Policy, lead_steps: int = 2, timeout_s: float = 30.0) -> None:
@@ -126,6 +132,8 @@ class ChunkExecutor:
         self._timeout_s = timeout_s
         self._episodes: dict[str, _Progress] = {}
         self._worker: _Worker | None = None
+        self._steps = policy if isinstance(policy, AskedEveryStep) and policy.every_step else None
+        self._sending: futures.Future[None] | None = None
         self._cancelled: futures.Future[None] = futures.Future()
 
     @property
@@ -147,14 +155,18 @@ class ChunkExecutor:
             self._refill(progress, observation, episode)
             waited_s = time.perf_counter() - started
         elif self._asks_ahead(progress):
-            self._ask(progress, observation, episode)
+            self._ask(progress, observation, self._query(observation, episode))
         return self._next(progress, waited_s)
 
     def ask(self, observation: Observation, episode: str = '') -> None:
         """Query the policy if a query is due at this control step, without waiting."""
         progress = self._episodes.setdefault(episode, _Progress())
-        if progress.ahead is None and (progress.left == 0 or self._asks_ahead(progress)):
-            self._ask(progress, observation, episode)
+        new = progress.ahead is None and (progress.left == 0 or self._asks_ahead(progress))
+        if new:
+            self._ask(progress, observation, self._query(observation, episode)
+                      if self._steps is None else futures.Future())
+        if self._steps is not None:
+            self._send(self._steps, progress, observation, episode, new)
 
     def take(self, episode: str = '') -> ChunkStep | None:
         """
@@ -211,15 +223,36 @@ class ChunkExecutor:
             self._worker.end()
             self._worker = None
 
-    def _ask(self, progress: _Progress, observation: Observation, episode: str) -> None:
-        progress.ahead = self._query(observation, episode)
+    def _send(self, policy: AskedEveryStep, progress: _Progress, observation: Observation,
+              episode: str, new: bool) -> None:
+        """Send this step's query; skip it when the last one is not sent and no chunk is new."""
+        if not new and self._sending is not None and not self._sending.done():
+            return
+        ahead = progress.ahead
+        answer = ahead if ahead is not None and not ahead.done() else None
+        query = StepQuery(progress.number, answer)
+
+        def send() -> None:
+            try:
+                policy.at_step(observation, episode, query)
+            except Exception as error:  # raised again where the answer is taken
+                if answer is not None:
+                    with contextlib.suppress(futures.InvalidStateError):
+                        answer.set_exception(error)
+
+        self._sending = self._thread().submit(send)
+
+    def _ask(self, progress: _Progress, observation: Observation,
+             query: 'futures.Future[Chunk]') -> None:
+        progress.ahead = query
+        progress.number += 1
         progress.ahead_asked_at, progress.ticks_since_ask = observation.step, 0
         # Only what is asked while actions are left is late when it is used.
         progress.ahead_drops = progress.left > 0
 
     def _refill(self, progress: _Progress, observation: Observation, episode: str) -> None:
         if progress.ahead is None:
-            self._ask(progress, observation, episode)
+            self._ask(progress, observation, self._query(observation, episode))
         ahead = progress.ahead
         assert ahead is not None
         self._use(progress, lambda: self._arrived(ahead))
@@ -227,7 +260,7 @@ class ChunkExecutor:
     def _use(self, progress: _Progress, answer: Callable[[], Chunk]) -> None:
         ahead = progress.ahead
         try:
-            chunk = answer()
+            chunk = checked(answer())
         finally:
             if ahead is None or ahead.done() or not progress.ahead_drops:
                 progress.ahead = None
@@ -251,7 +284,7 @@ class ChunkExecutor:
         return progress.left <= self._lead_steps < len(progress.chunk)
 
     def _query(self, observation: Observation, episode: str) -> 'futures.Future[Chunk]':
-        return self._thread().submit(lambda: checked(self._policy.infer(observation, episode)))
+        return self._thread().submit(lambda: self._policy.infer(observation, episode))
 
     def _thread(self) -> _Worker:
         if self._worker is None:

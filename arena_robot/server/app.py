@@ -233,7 +233,8 @@ class ArenaServer:
         relay = Relay(self.sessions, self.policies, self.record,
                       RateLimit(self._clock, self.config.limits.relay_calls_per_s,
                                 self.config.limits.burst),
-                      self._pools['stations'], self._pools['policies'], self.pool.reachable)
+                      self._pools['stations'], self._pools['policies'], self.pool.reachable,
+                      self.config.every_step)
         return ArenaService(guard, parts), relay
 
     async def _listen(self) -> int:

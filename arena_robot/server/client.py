@@ -29,8 +29,8 @@ from arena_robot.core.errors import (
 from arena_robot.core.pair import Assignment, Reveal, StationInfo
 from arena_robot.core.verdict import Verdict, present
 from arena_robot.policy.base import OpenPolicy, Policy
-from arena_robot.policy.connect import connect
 from arena_robot.policy.grpc.channel import headers, open_channel
+from arena_robot.policy.grpc.relayed import RelayedPolicy
 from arena_robot.policy.options import MIB, CallOptions
 from arena_robot.policy.resizing import Resizing
 from arena_robot.records.episode_files import episode_files
@@ -179,9 +179,9 @@ class RemoteArena:
             raise UnknownSession(f'session {session_id:.40} was not assigned to this station, '
                                  'or is over')
         if key not in self._policies:
-            scheme = 'grpcs' if self._address.tls or self._address.ca else 'grpc'
-            self._policies[key] = connect(f'{scheme}://{self._address.target}', CallOptions(
-                token=tokens[slot.value], tls_ca=self._address.ca))
+            secure = self._address.tls or self._address.ca is not None
+            self._policies[key] = RelayedPolicy(self._address.target, secure, CallOptions(
+                token=tokens[slot.value], tls_ca=self._address.ca)).open()
         return Resizing(self._policies[key])
 
     def heartbeat(self, session_id: str, state: str) -> None:

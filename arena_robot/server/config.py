@@ -74,6 +74,8 @@ class ServerConfig:
     judging a policy. With ``evaluator_sign_in`` a pair is given only to an evaluator who signed in
     with a personal token. ``max_pace`` is how many times faster than the control rate a rollout
     may pass the relay and still count; 0: any, for stations in simulated time.
+    With ``every_step`` stations send their observation at every step of a rollout, so that their
+    traffic tells nothing of the policy.
     ``redraws_per_day`` is how many sessions an evaluator may give up or mark as invalid in 24
     hours. ``session_timeout_s`` is how long a silent station keeps its session. ``informative``
     lets the assignment look at the ranking; ``goal`` is what comparisons are for, ``top_k`` the
@@ -94,6 +96,7 @@ class ServerConfig:
     conflicts: tuple[str, ...] = ('owner', 'person', 'institution')
     evaluator_sign_in: bool = True
     max_pace: float = 1.25
+    every_step: bool = True
     redraws_per_day: int = 6
     session_timeout_s: float = 1800.0
     probation_sessions: int = 3

@@ -3,8 +3,9 @@ The only way from a station to a policy: ``arena.policy.v1``, with a slot token 
 
 A policy sees an episode token that is the relay's own, so it learns neither the session, nor the
 slot, nor who asks. A station sees actions and a few fixed sentences, so it learns nothing
-of the policy: no server name, no headers, no texts, no timings, and replies of one size. When an
-answer was asked for and when it comes still shows (docs/security.md).
+of the policy: no server name, no headers, no texts, no timings, and replies of one size. With
+``every_step`` it is asked at every control step and answers at fixed times, see
+:mod:`arena_robot.server.step_answers`.
 """
 
 import asyncio
@@ -20,7 +21,6 @@ from typing import Any, TypeVar
 from arena_robot.core.episode import CONTROL_RATE_HZ, Slot
 from arena_robot.core.errors import (
     ArenaError,
-    BadReply,
     Conflict,
     DataError,
     PolicyError,
@@ -32,12 +32,15 @@ from arena_robot.core.errors import (
 from arena_robot.core.inferences import packed
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.endpoint import DUE
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.server.base import PolicyRecord, SessionState
+from arena_robot.server.blind_errors import SENTENCES, blind, sentence
 from arena_robot.server.call_guard import bearer, guarded
 from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.relay_record import RelayRecord
+from arena_robot.server.step_answers import CLASS_S, StepAnswers, in_class
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.target import PolicyTarget
@@ -51,14 +54,6 @@ ROUTES, COUNTED = 1000, 10_000    # the most that are kept in memory
 MAX_CALL_S = 60.0
 # A station that waits shorter than this for an answer proves nothing about the policy.
 PATIENCE_S = 5.0
-# What a station may read of an error: the kind of it, in the same words for every policy.
-SENTENCES: dict[type[PolicyError], str] = {
-    PolicyUnavailable: 'the policy cannot be reached',
-    PolicyTimeout: 'the policy did not answer in time',
-    PolicyRefused: 'the policy refused the observation',
-    BadReply: 'the policy answered with something that is no chunk of actions',
-    PolicyError: 'the policy failed',
-}
 
 
 @dataclass(frozen=True)
@@ -87,7 +82,8 @@ class Relay(pb_grpc.PolicyServiceServicer):
 
     def __init__(self, sessions: Sessions, policies: Policies, record: RelayRecord,
                  limit: RateLimit, threads: Executor, calling: Executor,
-                 reachable: Callable[[PolicyRecord], PolicyTarget]) -> None:
+                 reachable: Callable[[PolicyRecord], PolicyTarget],
+                 every_step: bool = True) -> None:
         self._record = record
         self._sessions = sessions
         self._policies = policies
@@ -95,33 +91,41 @@ class Relay(pb_grpc.PolicyServiceServicer):
         self._threads = threads
         self._reachable = reachable
         self._routes: dict[str, Route] = {}
+        self._every_step, self._class_s = every_step, CLASS_S if every_step else 0.0
+        self._steps = StepAnswers()
         self._upstreams = OpenUpstreams(lambda target: upstream(target, calling))
         self._counted: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     async def GetSpec(self, request: pb.GetSpecRequest, context: Any) -> pb.Spec:
         """Return the spec of the slot's policy."""
-        async def work() -> pb.Spec:
+        async def spec() -> pb.Spec:
             wire.check_version(request.protocol_version)
             route = await self._route(context)
             wait_s = _left(context)
             spec = await self._watched(route, None, wait_s, lambda: self._ask(
                 route, lambda u: u.spec(wait_s)))
-            return wire.spec_to_wire(canonical(wire.spec_from_wire(spec, 'the policy')))
-        return await guarded(context, lambda: _blind(work))
+            told = wire.spec_to_wire(canonical(wire.spec_from_wire(spec, 'the policy')))
+            told.every_step = self._every_step
+            return told
+        return await guarded(context, lambda: blind(lambda: in_class(spec, self._class_s)))
 
     async def Infer(self, request: pb.InferRequest, context: Any) -> pb.InferReply:
         """Return the slot's next chunk."""
         async def work() -> pb.InferReply:
-            return await self._infer(await self._route(context), request, _left(context))
-        return await guarded(context, lambda: _blind(work))
+            came_s = asyncio.get_running_loop().time()
+            route = await self._route(context)
+            if request.HasField('every_step'):
+                return await self._at_step(route, request, came_s)
+            return padded(await self._infer(route, request, _left(context)))
+        return await guarded(context, lambda: blind(work))
 
     async def Reset(self, request: pb.ResetRequest, context: Any) -> pb.ResetReply:
         """Reset the slot's policy after its rollout."""
-        async def work() -> pb.ResetReply:
+        async def reset() -> pb.ResetReply:
             route = await self._route(context)
             await self._reset(route, _left(context))
             return pb.ResetReply()
-        return await guarded(context, lambda: _blind(work))
+        return await guarded(context, lambda: blind(lambda: in_class(reset, self._class_s)))
 
     async def Stream(self, requests: AsyncIterator[pb.StreamRequest],
                      context: Any) -> AsyncIterator[pb.StreamReply]:
@@ -136,20 +140,33 @@ class Relay(pb_grpc.PolicyServiceServicer):
         async def work() -> None:
             route = await self._route(context)
             if request.WhichOneof('call') == 'infer':
-                reply.infer.CopyFrom(await self._infer(route, request.infer, wait_s))
+                reply.infer.CopyFrom(padded(await self._infer(route, request.infer, wait_s)))
             else:
                 await self._reset(route, wait_s)
                 reply.reset.SetInParent()
 
         try:
-            await _blind(work)
+            await blind(work)
         except ArenaError as error:
             reply.error.code, reply.error.message = error.code, str(error)
         return reply
 
     async def close(self) -> None:
         """Close the connections to all policies."""
+        self._steps.close()
         await self._upstreams.close()
+
+    async def _at_step(self, route: Route, request: pb.InferRequest,
+                       came_s: float) -> pb.InferReply:
+        query = request.every_step
+        wait_s = query.wait_s if 0.0 < query.wait_s < MAX_CALL_S else MAX_CALL_S
+        try:
+            return await self._steps.answer(route.key, query, came_s,
+                                            lambda: self._infer(route, request, wait_s))
+        except asyncio.CancelledError:
+            if query.due == DUE:
+                self._record.cut(route.key)
+            raise
 
     async def _infer(self, route: Route, request: pb.InferRequest,
                      wait_s: float) -> pb.InferReply:
@@ -165,7 +182,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
         reply = await self._watched(route, step, wait_s, ask)
         self._record.answered(route.key, step, time.monotonic() - started_s, reply.rows,
                               packed(reply.actions))
-        return padded(reply)
+        return reply
 
     async def _watched(self, route: Route, step: int | None, wait_s: float,
                        ask: Callable[[], Awaitable[T]]) -> T:
@@ -175,20 +192,21 @@ class Relay(pb_grpc.PolicyServiceServicer):
         except PolicyRefused:
             self._record.refused(route.key, step)
             raise
-        except PolicyTimeout:
+        except PolicyTimeout as error:
             if wait_s >= PATIENCE_S:
-                self._record.failed(route.key, step, SENTENCES[PolicyTimeout])
+                self._record.failed(route.key, step, sentence(error))
             else:
                 self._record.cut(route.key)
             raise
         except PolicyError as error:
-            self._record.failed(route.key, step, SENTENCES[_kind(error)])
+            self._record.failed(route.key, step, sentence(error))
             raise
         except asyncio.CancelledError:
             self._record.cut(route.key)
             raise
 
     async def _reset(self, route: Route, wait_s: float) -> None:
+        await self._steps.settle(route.key, 0.5 * wait_s)
         await self._in_thread(self._record.flush, route.session_id)
         await self._ask(route, lambda u: u.reset(route.episode, wait_s))
 
@@ -251,19 +269,6 @@ def canonical(spec: PolicySpec) -> PolicySpec:
                       spec.external_cameras, spec.stereo, session_id=True, chunk_length=0,
                       control_rate_hz=CONTROL_RATE_HZ, resize=spec.resize,
                       jpeg_quality=spec.jpeg_quality, pipelined=spec.pipelined)
-
-
-async def _blind(work: Callable[[], Awaitable[T]]) -> T:
-    """Return what ``work`` returns; a policy's error keeps its class and gets a fixed text."""
-    try:
-        return await work()
-    except PolicyError as error:
-        kind = _kind(error)
-        raise kind(SENTENCES[kind]) from None
-
-
-def _kind(error: PolicyError) -> type[PolicyError]:
-    return next(kind for kind in SENTENCES if isinstance(error, kind))
 
 
 def _left(context: Any) -> float:

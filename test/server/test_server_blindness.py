@@ -1,7 +1,10 @@
 """Nothing between a policy and a station tells which policy it is; a planted leak is found."""
 
 import contextlib
+import dataclasses
 import json
+import threading
+from concurrent.futures import Future
 
 import grpc
 import numpy as np
@@ -11,8 +14,10 @@ from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import PolicyError
-from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.base import PolicySpec, StepQuery
+from arena_robot.policy.chunks import ChunkExecutor
 from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.endpoint import step_request
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.policy.proto import arena_policy_pb2 as pb
@@ -25,6 +30,7 @@ from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.slot_tokens import TokensInMemory
 from arena_robot.server.store.policies import NewPolicy
+from arena_robot.server.store.relayed import of_session as relayed_rollouts
 from arena_robot.server.upstreams import REPLY_BYTES, padded
 from arena_robot.session.arena.contract import PROMPT, observation
 from arena_robot.session.base import StationInfo
@@ -104,7 +110,6 @@ def everything_a_station_gets(place):
 
 
 def infer(stub, who, episode, step):
-    import dataclasses
     seen = dataclasses.replace(shown(observation(), Chatty.spec), step=step)
     request = pb.InferRequest(protocol_version=1, episode=episode,
                               observation=wire.observation_to_bytes(seen))
@@ -160,7 +165,7 @@ def test_a_planted_leak_is_found(place, monkeypatch, plant):
     if plant == 'words':
         async def open_mouthed(work):
             return await work()
-        monkeypatch.setattr(relay_module, '_blind', open_mouthed)
+        monkeypatch.setattr(relay_module, 'blind', open_mouthed)
     elif plant == 'timings':
         monkeypatch.setattr(relay_module, 'checked', lambda reply: reply)
     else:
@@ -191,6 +196,72 @@ def test_replies_have_one_size_whatever_the_number_of_actions(place):
                                         columns=columns, action_space=1)).ByteSize()
             assert size % REPLY_BYTES == 0
             assert size == REPLY_BYTES or rows > 120
+
+
+def test_a_query_of_every_step_looks_the_same_and_asks_the_policy_only_when_it_is_due(place):
+    pair = place.arena.assign(STATION, 'ada', PROMPT)
+    for slot, token in place.tokens.find(pair.session_id).items():
+        relayed, seen = place.arena.policy(pair.session_id, Slot(slot)), []
+        assert relayed.every_step
+        with grpc.insecure_channel(place.target) as channel:
+            stub = pb_grpc.PolicyServiceStub(channel)
+            data = wire.observation_to_bytes(shown(observation(), relayed.spec))
+            for chunk, due in ((7, False), (8, True), (8, True), (8, False), (9, False)):
+                request = step_request(data, '', StepQuery(chunk, Future() if due else None), 9.5)
+                reply = stub.Infer(request, metadata=(('authorization', f'Bearer {token}'),),
+                                   timeout=10.0)
+                seen.append((request.ByteSize(), reply.ByteSize()))
+                assert not (reply.rows and not due), 'a chunk that nobody needs'
+        assert len(set(seen)) == 1
+    place.server.record.flush()
+    with place.server.database.read() as connection:
+        assert {one.queries for one in relayed_rollouts(
+            connection, pair.session_id).values()} == {1}
+
+
+def test_a_loop_gets_the_chunks_of_a_policy_that_it_asks_at_every_step(place):
+    pair = place.arena.assign(STATION, 'ada', PROMPT)
+    for slot in Slot:
+        executor = ChunkExecutor(place.arena.policy(pair.session_id, slot))
+        taken = rolled(executor, 10)
+        assert [one.chunk_step for one in taken[-2:]] == [0, 1]
+        assert [one.asked_at for one in taken] == sorted(one.asked_at for one in taken)
+        executor.reset('e')
+        executor.close()
+    asked = [len([one for one in policy.heard if one]) for policy in place.policies]
+    # Three chunks of four actions and a reset; over openpi a reset is not sent.
+    assert set(asked) <= {3, 4}
+
+
+def rolled(executor, actions):
+    """Return so many actions of a policy, asked as the loop does, without its pace."""
+    taken, step, pause = [], 0, threading.Event()
+    while len(taken) < actions and step < 500:
+        executor.ask(dataclasses.replace(observation(), step=20 + step), 'e')
+        pause.wait(0.02)
+        action = executor.take('e')
+        taken += [action] if action is not None else []
+        step += 1
+    return taken
+
+
+def test_an_error_of_a_policy_that_is_asked_at_every_step_reaches_the_loop(place):
+    pair = place.arena.assign(STATION, 'ada', PROMPT)
+    found = []
+    for slot in Slot:
+        policy, answer = place.arena.policy(pair.session_id, slot), Future()
+        for _ in range(200):
+            policy.at_step(dataclasses.replace(observation(), step=13), 'e', StepQuery(5, answer))
+            with contextlib.suppress(TimeoutError, PolicyError):
+                answer.result(0.03)
+                break
+            if answer.done():
+                break
+        found.append(answer.exception(0.0))
+    # Step 13 does not travel over openpi, so only one slot errs.
+    error, = [one for one in found if one is not None]
+    assert isinstance(error, PolicyError)
+    assert not any(name in str(error) for name in NAMES)
 
 
 def test_logs_of_the_server_are_not_the_stations(place, caplog):

@@ -1,9 +1,10 @@
 """A fixed cadence: what the arm does while a policy thinks, and that no step waits for it."""
 
+from concurrent import futures
+
 import numpy as np
 import pytest
 from fake_station import FakeArm, FakeCamera, FakeGripper, LoopClock, Sink
-from test_blindness_measured import Later
 
 from arena_robot.core.action import ActionSpace, Chunk, SafeCommand
 from arena_robot.core.episode import EndReason, Slot
@@ -14,6 +15,17 @@ from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequest
 
 PERIOD_S = 1.0 / 15
+
+
+class Later(futures.Future):
+    """An answer that is there from an instant of a clock on."""
+
+    def __init__(self, clock, ready_ns):
+        super().__init__()
+        self._clock, self._ready_ns = clock, ready_ns
+
+    def done(self):
+        return self._clock.now >= self._ready_ns
 
 
 class AnySafety:

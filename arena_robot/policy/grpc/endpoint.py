@@ -1,9 +1,11 @@
 """What the blocking and the asyncio client of a policy server share: address, options, spec."""
 
 from arena_robot.core.errors import PolicyUnavailable
-from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec
+from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec, StepQuery
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
+
+NOT_DUE, DUE = 1, 2    # of EveryStep
 
 
 class PolicyEndpoint:
@@ -39,3 +41,13 @@ def infer_request(observation: bytes, episode: str) -> pb.InferRequest:
 def reset_request(episode: str) -> pb.ResetRequest:
     """Return the request to clear an episode."""
     return pb.ResetRequest(protocol_version=PROTOCOL_VERSION, episode=episode)
+
+
+def step_request(observation: bytes, episode: str, query: StepQuery,
+                 wait_s: float) -> pb.InferRequest:
+    """Return the request of one control step; its size does not depend on ``query``."""
+    request = infer_request(observation, episode)
+    request.every_step.chunk = query.chunk
+    request.every_step.due = NOT_DUE if query.answer is None else DUE
+    request.every_step.wait_s = wait_s
+    return request

@@ -52,7 +52,7 @@ class GetSpecRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
 
 class Spec(_message.Message):
-    __slots__ = ("protocol_version", "action_space", "gripper", "image_height", "image_width", "wrist_camera", "external_cameras", "stereo", "session_id", "chunk_length", "control_rate_hz", "resize", "jpeg_quality", "pipelined")
+    __slots__ = ("protocol_version", "action_space", "gripper", "image_height", "image_width", "wrist_camera", "external_cameras", "stereo", "session_id", "chunk_length", "control_rate_hz", "resize", "jpeg_quality", "pipelined", "every_step")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     ACTION_SPACE_FIELD_NUMBER: _ClassVar[int]
     GRIPPER_FIELD_NUMBER: _ClassVar[int]
@@ -67,6 +67,7 @@ class Spec(_message.Message):
     RESIZE_FIELD_NUMBER: _ClassVar[int]
     JPEG_QUALITY_FIELD_NUMBER: _ClassVar[int]
     PIPELINED_FIELD_NUMBER: _ClassVar[int]
+    EVERY_STEP_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     action_space: ActionSpace
     gripper: GripperConvention
@@ -81,7 +82,8 @@ class Spec(_message.Message):
     resize: Resize
     jpeg_quality: int
     pipelined: bool
-    def __init__(self, protocol_version: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., gripper: _Optional[_Union[GripperConvention, str]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., external_cameras: _Optional[int] = ..., stereo: _Optional[bool] = ..., session_id: _Optional[bool] = ..., chunk_length: _Optional[int] = ..., control_rate_hz: _Optional[float] = ..., resize: _Optional[_Union[Resize, str]] = ..., jpeg_quality: _Optional[int] = ..., pipelined: _Optional[bool] = ...) -> None: ...
+    every_step: bool
+    def __init__(self, protocol_version: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., gripper: _Optional[_Union[GripperConvention, str]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., external_cameras: _Optional[int] = ..., stereo: _Optional[bool] = ..., session_id: _Optional[bool] = ..., chunk_length: _Optional[int] = ..., control_rate_hz: _Optional[float] = ..., resize: _Optional[_Union[Resize, str]] = ..., jpeg_quality: _Optional[int] = ..., pipelined: _Optional[bool] = ..., every_step: _Optional[bool] = ...) -> None: ...
 
 class Image(_message.Message):
     __slots__ = ("view", "encoding", "height", "width", "stamp_ns", "data")
@@ -122,30 +124,44 @@ class Observation(_message.Message):
     def __init__(self, stamp_ns: _Optional[int] = ..., step: _Optional[int] = ..., prompt: _Optional[str] = ..., arm_stamp_ns: _Optional[int] = ..., joint_position: _Optional[_Iterable[float]] = ..., cartesian_position: _Optional[_Iterable[float]] = ..., gripper_stamp_ns: _Optional[int] = ..., gripper_position: _Optional[float] = ..., images: _Optional[_Iterable[_Union[Image, _Mapping]]] = ...) -> None: ...
 
 class InferRequest(_message.Message):
-    __slots__ = ("protocol_version", "episode", "observation")
+    __slots__ = ("protocol_version", "episode", "observation", "every_step")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     EPISODE_FIELD_NUMBER: _ClassVar[int]
     OBSERVATION_FIELD_NUMBER: _ClassVar[int]
+    EVERY_STEP_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     episode: str
     observation: bytes
-    def __init__(self, protocol_version: _Optional[int] = ..., episode: _Optional[str] = ..., observation: _Optional[bytes] = ...) -> None: ...
+    every_step: EveryStep
+    def __init__(self, protocol_version: _Optional[int] = ..., episode: _Optional[str] = ..., observation: _Optional[bytes] = ..., every_step: _Optional[_Union[EveryStep, _Mapping]] = ...) -> None: ...
+
+class EveryStep(_message.Message):
+    __slots__ = ("chunk", "due", "wait_s")
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    DUE_FIELD_NUMBER: _ClassVar[int]
+    WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    chunk: int
+    due: int
+    wait_s: float
+    def __init__(self, chunk: _Optional[int] = ..., due: _Optional[int] = ..., wait_s: _Optional[float] = ...) -> None: ...
 
 class InferReply(_message.Message):
-    __slots__ = ("actions", "rows", "columns", "action_space", "timings", "padding")
+    __slots__ = ("actions", "rows", "columns", "action_space", "timings", "padding", "chunk")
     ACTIONS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     ACTION_SPACE_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
     actions: _containers.RepeatedScalarFieldContainer[float]
     rows: int
     columns: int
     action_space: ActionSpace
     timings: Timings
     padding: bytes
-    def __init__(self, actions: _Optional[_Iterable[float]] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+    chunk: int
+    def __init__(self, actions: _Optional[_Iterable[float]] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., padding: _Optional[bytes] = ..., chunk: _Optional[int] = ...) -> None: ...
 
 class Timings(_message.Message):
     __slots__ = ("queue_s", "infer_s")

@@ -1,0 +1,40 @@
+"""What a station may read of a policy's error: its kind, in the same words for all."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from arena_robot.core.errors import (
+    BadReply,
+    PolicyError,
+    PolicyRefused,
+    PolicyTimeout,
+    PolicyUnavailable,
+)
+
+T = TypeVar('T')
+
+SENTENCES: dict[type[PolicyError], str] = {
+    PolicyUnavailable: 'the policy cannot be reached',
+    PolicyTimeout: 'the policy did not answer in time',
+    PolicyRefused: 'the policy refused the observation',
+    BadReply: 'the policy answered with something that is no chunk of actions',
+    PolicyError: 'the policy failed',
+}
+
+
+async def blind(work: Callable[[], Awaitable[T]]) -> T:
+    """Return what ``work`` returns; a policy's error keeps its class and gets a fixed text."""
+    try:
+        return await work()
+    except PolicyError as error:
+        kind = _kind(error)
+        raise kind(SENTENCES[kind]) from None
+
+
+def sentence(error: PolicyError) -> str:
+    """Return the words for an error."""
+    return SENTENCES[_kind(error)]
+
+
+def _kind(error: PolicyError) -> type[PolicyError]:
+    return next(kind for kind in SENTENCES if isinstance(error, kind))
