@@ -22,13 +22,14 @@ from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.store import sessions, verdicts
 from arena_robot.server.store.accounts import account_name, account_of, station_name
 from arena_robot.server.store.database import Connection, Database
-from arena_robot.server.store.ledger import MINT, Transfer, book
+from arena_robot.server.store.ledger import MINT, SPENT, NotEnoughCredit, Transfer, book, lock
 from arena_robot.server.store.policies import (
     clean_prompts,
     end_probation,
     owner_of,
     policy_names,
 )
+from arena_robot.server.store.sealed_pairs import publish_retired
 from arena_robot.server.store.sessions import SessionRow
 from arena_robot.server.transparency.entries import correction_entry, session_entry
 from arena_robot.server.transparency.service import TransparencyLog
@@ -97,6 +98,8 @@ class Acceptance:
                 self._settle(session_id)
             except ArenaError as error:
                 log.warning('session %s could not be looked at: %s', session_id, error)
+        with self._database.write() as connection:
+            publish_retired(connection)
         enter_earlier(self._database, self._log)
 
     def _settle(self, session_id: str) -> None:
@@ -151,15 +154,29 @@ class Acceptance:
 
     def _accept(self, connection: Connection, session: SessionRow,
                 evidence: SessionEvidence) -> None:
-        now = self._clock.now_ns()
+        now, pair = self._clock.now_ns(), (session.policy_a_id, session.policy_b_id)
         verdicts.mark_accepted(connection, session.id, now)
         _enter(self._log, connection, session, evidence, now)
         name = account_name(connection, session.evaluator_id)
+        owners = {slot: f'account:{account_of(connection, owner_of(connection, number)).name}'
+                  for slot, number in zip('AB', pair, strict=True)}
+        lock(connection, [MINT, SPENT, f'account:{name}', *owners.values()])
         book(connection, Transfer(f'earn:{session.id}', MINT, f'account:{name}', 1,
                                   'session that counts'), now)
-        for number in (session.policy_a_id, session.policy_b_id):
+        for slot, owner in owners.items():
+            _charge(connection, Transfer(f'ask:{session.id}:{slot}', owner, SPENT, 1,
+                                         'policy requested'), now)
+        for number in pair:
             if clean_prompts(connection, number) >= self._rules.probation_sessions:
                 end_probation(connection, number, now)
+
+
+def _charge(connection: Connection, transfer: Transfer, now_ns: int) -> None:
+    try:
+        with connection.begin_nested():
+            book(connection, transfer, now_ns)
+    except NotEnoughCredit:
+        log.info('%s is free of charge: no credit', transfer.name)
 
 
 def enter_earlier(database: Database, transparency: TransparencyLog) -> None:

@@ -133,7 +133,7 @@ class ArenaServer:
         self.config.data.chmod(0o700)
         self._seal.load()
         self.database.open()
-        self.sessions.seal_nonces()
+        self.sessions.seal_earlier()
         self.blobs.open()
         self.record.open()
         self._runner.start()

@@ -25,10 +25,10 @@ from arena_robot.server.base import (
 from arena_robot.server.categories import categorise
 from arena_robot.server.conflicts import check_rules, conflict
 from arena_robot.server.sealing import Seal, random_seal
-from arena_robot.server.store import redraws
+from arena_robot.server.store import redraws, sealed_pairs
 from arena_robot.server.store.accounts import Accounts, digest
 from arena_robot.server.store.database import Connection, Database
-from arena_robot.server.store.ledger import SPENT, Ledger, NotEnoughCredit, Transfer, book, lock
+from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import NewSession, SessionRow, Sessions, load
 
@@ -116,9 +116,6 @@ class Matching:
             session_id = self._sessions.create(
                 connection, self._new(request.request, station, evaluator, prompt, a, b,
                                       repeats))
-            lock(connection, [SPENT, self._owner(a), self._owner(b)])
-            for slot, policy in (('A', a), ('B', b)):
-                self._charge(connection, session_id, slot, policy)
         return self._sessions.get(session_id)
 
     def _who(self, caller: Caller, evaluator: str) -> tuple[Station, Account]:
@@ -162,8 +159,10 @@ class Matching:
 
     def _pair(self, fitting: Sequence[PolicyRecord]) -> tuple[PolicyRecord, PolicyRecord]:
         balances = self._ledger.balances()
+        with self._database.read() as connection:
+            open_requests = sealed_pairs.requested(connection)
         owners = {p.owner_id: self._owner(p) for p in fitting}
-        candidates = [Candidate(p.id, p.owner_id, p.requested,
+        candidates = [Candidate(p.id, p.owner_id, p.requested + open_requests[p.id],
                                 balances.get(owners[p.owner_id], 0) > 0,
                                 p.state is PolicyState.PROBATION) for p in fitting]
         by_id = {p.id: p for p in fitting}
@@ -202,16 +201,6 @@ class Matching:
 
     def _token(self, request: str, slot: str) -> str:
         return next(self._seal.derived(f'{request}:{slot}'))
-
-    def _charge(self, connection: Connection, session_id: str, slot: str,
-                policy: PolicyRecord) -> None:
-        transfer = Transfer(f'ask:{session_id}:{slot}', self._owner(policy), SPENT, 1,
-                            'policy requested')
-        try:
-            with connection.begin_nested():
-                book(connection, transfer, self._clock.now_ns())
-        except NotEnoughCredit:
-            log.info('session %s slot %s is free of charge: no credit', session_id, slot)
 
 
 def _refuse_many(count: int, station: Station) -> None:

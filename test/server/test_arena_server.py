@@ -88,9 +88,8 @@ def test_a_valid_session_earns_and_costs_a_credit(setting, folder):
     before = ledger.balance('account:olga')
     assert ledger.balance(SPENT) == 2
     session_id = setting.arena().assign(STATION, 'ada', PROMPT).session_id
-    assert ledger.balance('account:olga') < before
     setting.arena().abort(session_id, 'the lights went out')
-    assert ledger.balance('account:olga') == before, 'without a rollout the owner is paid back'
+    assert ledger.balance('account:olga') == before, 'only what counts costs the owner'
     ledger.check()
 
 

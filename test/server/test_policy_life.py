@@ -99,9 +99,10 @@ def test_probation_ends_after_clean_sessions_on_different_tasks(setting, folder,
     from sqlalchemy import select
 
     from arena_robot.server.store.schema import sessions as table
+    from arena_robot.server.store.sealed_pairs import pair_of
     with server.database.read() as connection:
-        mine = connection.execute(select(table.c.prompt).where(
-            (table.c.policy_a_id == new.id) | (table.c.policy_b_id == new.id))).scalars().all()
+        mine = [row.prompt for row in connection.execute(select(table))
+                if new.id in pair_of(row)]
     assert len(set(mine)) >= 3
     assert all(new.name not in (c.a, c.b) for c in server.results.comparisons()), \
         'sessions on probation do not count in the ranking'

@@ -1,5 +1,7 @@
 """Which pairs that were given up come again."""
 
+from types import SimpleNamespace
+
 import sqlalchemy as sa
 from arena_setting import STATION
 
@@ -7,6 +9,7 @@ from arena_robot.server.base import PolicyState
 from arena_robot.server.store import redraws
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.schema import sessions as table
+from arena_robot.server.store.sealed_pairs import pair_of, pair_text
 from arena_robot.session.arena.contract import PROMPT
 
 
@@ -19,10 +22,11 @@ def test_pairs_of_retired_policies_do_not_crowd_out_others(setting):
     with database.write() as connection:
         row = dict(connection.execute(sa.select(table).where(
             table.c.id == first)).mappings().one())
+        pair = pair_of(SimpleNamespace(**row))
         for k in range(100):
             connection.execute(sa.insert(table).values(row | {
                 'id': f'old-{k}', 'request': f'old-{k}', 'token_a': f'a{k}', 'token_b': f'b{k}',
-                'created_ns': k, 'policy_a_id': gone}))
+                'created_ns': k, 'sealed_pair': pair_text((gone, pair[1]))}))
     with database.write() as connection:
         assert [one[0] for one in redraws.pairs_to_repeat(connection, row['evaluator_id'])] \
             == [first]

@@ -1,12 +1,13 @@
 """Secrets at rest: sealed or digested in the database, opened only with the key file."""
 
+import json
 import logging
 import stat
 
 import pytest
 import sqlalchemy as sa
 from alembic import command
-from arena_setting import STATION, Setting, run
+from arena_setting import STATION, Setting, roll, run
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ConfigError, Conflict, DataError, PolicyError
@@ -15,15 +16,18 @@ from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.policy.options import ServeOptions
 from arena_robot.server.checks import probe
+from arena_robot.server.config import Credits
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.sealing import is_sealed, random_seal, seal_of
 from arena_robot.server.store.database import Database, alembic_config
-from arena_robot.server.store.schema import sessions
+from arena_robot.server.store.ledger import MINT, Transfer
+from arena_robot.server.store.schema import metadata, policies
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.target import PolicyTarget
-from arena_robot.session.arena.contract import PROMPT, observation
+from arena_robot.session.arena.contract import INVALID, PROMPT, VERDICT, observation
 
 TOKEN = 'a-token-of-a-policy'
+NUMBERS = (1_987_654_321, 1_987_654_322)
 
 
 @pytest.fixture
@@ -56,6 +60,57 @@ def test_no_secret_of_an_open_session_is_in_the_database(guarded, tmp_path):
     assert session_id.encode() in stored
     for secret in (*tokens.values(), nonce, TOKEN):
         assert secret.encode() not in stored
+
+
+@pytest.fixture
+def findable(database_url, tmp_path, guarded_pool):
+    """Return a server whose policies have numbers and owners that a search finds."""
+    made = Setting(tmp_path / 'server', database_url, guarded_pool, credits=Credits(weekly_base=0))
+    made.server.ledger.transfer(Transfer('gift', MINT, 'account:olga', 9, 'gift'))
+    for number, name in zip(NUMBERS, guarded_pool, strict=True):
+        made.server.policies.update(name, token=TOKEN)
+        with made.server.database.write() as connection:
+            connection.execute(sa.update(policies).where(policies.c.name == name).values(
+                id=number))
+    yield made
+    made.close()
+
+
+def rows_of(server):
+    """Return every row of the database as text, by table; what describes policies is left out."""
+    with server.database.own_connection() as connection:
+        return {table: sorted(str(tuple(row)) for row in connection.execute(
+            sa.text(f'SELECT * FROM {table}'))) for table in metadata.tables}
+
+
+def test_a_dump_tells_no_pair_before_it_is_public(findable, tmp_path):
+    server, before = findable.server, rows_of(findable.server)
+    arena = findable.arena()
+    for end in ('abort', 'invalid', 'open'):
+        session_id = arena.assign(STATION, 'ada', f'{PROMPT} {end}').session_id
+        for slot in Slot:
+            roll(arena, session_id, slot, tmp_path / 'station')
+        server.record.flush()
+        if end == 'abort':
+            arena.abort(session_id, 'a rope')
+        elif end == 'invalid':
+            arena.feedback(session_id, INVALID)
+    now = rows_of(server)
+    for table in ('policies', 'accounts', 'balances', 'entries'):
+        assert [one for one in now.pop(table) if 'ada' not in one] \
+            == [one for one in before[table] if 'ada' not in one], table
+    text = json.dumps(now)
+    assert 12 * 'A' not in text, 'actions are in the database'
+    assert text.count(session_id) >= 5
+    for secret in (*map(str, NUMBERS), 'crimson-7b', 'azure-fast', 'olga'):
+        assert secret not in text, f'{secret} is in the database'
+    arena.feedback(session_id, VERDICT)
+    found = [row for row in rows_of(server)['sessions'] if str(NUMBERS[0]) in row]
+    assert len(found) == 1
+    assert session_id in found[0], 'the session that counts is public'
+    names = {server.policies.by_id(number).name for number in NUMBERS}
+    reveal = arena.reveal(session_id)
+    assert {reveal.policy_a, reveal.policy_b} == names
 
 
 def test_the_nonce_of_a_session_that_counts_is_public(guarded, tmp_path):
@@ -152,21 +207,29 @@ def test_secrets_from_before_are_sealed(database_url, tmp_path, clock, pool):
     made = Setting(tmp_path / 'server', database_url, pool)
     arena = made.arena()
     session_id = arena.assign(STATION, 'ada', PROMPT).session_id
-    nonce = made.server.sessions.get(session_id).nonce
+    before = made.server.sessions.get(session_id)
+    nonce = before.nonce
     made.close()
     with Database(made.config.database_url()) as database, database.write() as connection:
         config = alembic_config()
         config.attributes['connection'] = connection
-        command.downgrade(config, '-1')
+        connection.execute(sa.text(
+            'UPDATE sessions SET policy_a_id = :a, policy_b_id = :b'),
+            {'a': before.policy_a_id, 'b': before.policy_b_id})
+        command.downgrade(config, '-2')
         connection.execute(sa.text(
             "UPDATE sessions SET nonce = :nonce, token_a = 'one', token_b = 'two'"),
             {'nonce': nonce})
     with Database(made.config.database_url(), seal_of(made.config.key_path())) as database:
         store = Sessions(database, clock)
         assert store.by_token('one')[1] is Slot.A
-        store.seal_nonces()
-        assert store.get(session_id).nonce == nonce
+        store.seal_earlier()
+        now = store.get(session_id)
+        assert (now.nonce, now.policy_a_id, now.policy_b_id) == (
+            nonce, before.policy_a_id, before.policy_b_id)
         with database.read() as connection:
-            assert connection.execute(sa.select(sessions.c.nonce)).scalar() == ''
-            raw = connection.execute(sa.text('SELECT sealed_nonce FROM sessions')).scalar()
-    assert is_sealed(raw)
+            raw = connection.execute(sa.text(
+                'SELECT sealed_nonce, sealed_pair, nonce, policy_a_id, policy_b_id FROM sessions'
+            )).one()
+    assert all(map(is_sealed, raw[:2]))
+    assert tuple(raw[2:]) == ('', None, None)

@@ -14,6 +14,7 @@ from arena_robot.core.errors import Conflict, DataError
 from arena_robot.server.base import PolicyRecord, PolicyState
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import episodes, policies, sessions
+from arena_robot.server.store.sealed_pairs import publish_retired
 
 LIVE = (PolicyState.PROBATION, PolicyState.POOL)
 FAULTS = (EndReason.POLICY_ERROR.value, EndReason.SAFETY_STOP.value)
@@ -117,6 +118,8 @@ class Policies:
                 raise Conflict(f"policy '{name}' is {state.value} and cannot become {to.value}")
             connection.execute(sa.update(policies).where(policies.c.name == name).values(
                 state=to.value, reason=reason, failures=0, updated_ns=self._clock.now_ns()))
+            if to is PolicyState.RETIRED:
+                publish_retired(connection)
         return self.get(name)
 
     def set_health(self, number: int, healthy: bool, reason: str = '') -> None:

@@ -1,5 +1,6 @@
 """Sessions without a verdict that counts: their cost, their limit, their pair assigned again."""
 
+from itertools import islice
 from typing import Any
 
 import sqlalchemy as sa
@@ -7,6 +8,7 @@ from sqlalchemy.engine import Connection
 
 from arena_robot.server.base import PolicyState, SessionState
 from arena_robot.server.store.schema import accounts, policies, relayed, sessions
+from arena_robot.server.store.sealed_pairs import columns, pair_of
 
 OUTCOMES = ('sessions', 'counted', 'imported', 'incomplete', 'conflicts_of_interest',
             'withdrawn', 'invalid', 'aborted')
@@ -37,12 +39,13 @@ def pairs_to_repeat(connection: Connection, evaluator_id: int) -> list[tuple[str
         accounts.c.id == evaluator_id).with_for_update()).all()
     later = sessions.alias('later')
     c = sessions.c
-    retired = sa.select(policies.c.id).where(policies.c.state == PolicyState.RETIRED.value)
-    rows = connection.execute(sa.select(c.id, c.policy_a_id, c.policy_b_id).where(
+    retired = set(connection.execute(sa.select(policies.c.id).where(
+        policies.c.state == PolicyState.RETIRED.value)).scalars())
+    rows = connection.execute(sa.select(c.id, *columns()).where(
         c.evaluator_id == evaluator_id, _given_up(),
-        c.policy_a_id.not_in(retired), c.policy_b_id.not_in(retired),
-        ~sa.exists().where(later.c.repeats == c.id)).order_by(c.created_ns).limit(100))
-    return [(row.id, row.policy_a_id, row.policy_b_id) for row in rows]
+        ~sa.exists().where(later.c.repeats == c.id)).order_by(c.created_ns))
+    found = ((row.id, *pair_of(row)) for row in rows)
+    return list(islice((one for one in found if retired.isdisjoint(one[1:])), 100))
 
 
 def conduct(connection: Connection) -> list[dict[str, Any]]:

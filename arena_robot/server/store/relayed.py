@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 
 from arena_robot.core.inferences import Inference
 from arena_robot.server.store.schema import relay_notes, relayed, sessions
+from arena_robot.server.store.sealed_pairs import sealed_slots
 
 # A journal that is older than this was emptied long ago.
 KEPT_NS = 90 * 24 * 3600 * 10**9
@@ -26,12 +27,13 @@ class RelayedRollout:
     queries that the station gave up, ``begun`` how often the step number went back. The last
     answered query was at ``last_step`` and returned ``last_actions``. ``exact`` has a line of JSON
     for each: step, stamp, seconds, number of actions, and the actions, float32 in base64.
+    ``policy_id`` is None until the session's pair is public.
     """
 
     session_id: str
     slot: str
     station_id: int
-    policy_id: int
+    policy_id: int | None
     queries: int = 0
     actions: int = 0
     failures: int = 0
@@ -115,21 +117,33 @@ def of_session(connection: Connection, session_id: str) -> dict[str, RelayedRoll
 
 def newest_of_policy(connection: Connection, policy_id: int, limit: int) -> list[RelayedRollout]:
     """Return the newest rollouts of a policy that reached it, newest first."""
-    reached = sa.or_(relayed.c.queries > 0, relayed.c.failures > 0)
+    c = relayed.c
+    reached = sa.or_(c.queries > 0, c.failures > 0)
+    known = connection.execute(sa.select(c.last_ns, c.id).where(
+        c.policy_id == policy_id, reached).order_by(c.last_ns.desc(), c.id.desc()).limit(limit))
+    sealed = list(sealed_slots(connection, policy_id))
+    hidden = connection.execute(sa.select(c.last_ns, c.id).where(
+        sa.tuple_(c.session_id, c.slot).in_(sealed), reached)) if sealed else ()
+    newest = sorted([tuple(row) for row in (*known, *hidden)], reverse=True)[:limit]
     rows = connection.execute(sa.select(relayed).where(
-        relayed.c.policy_id == policy_id, reached).order_by(
-        relayed.c.last_ns.desc(), relayed.c.id.desc()).limit(limit)).mappings()
+        c.id.in_([number for _, number in newest])).order_by(
+        c.last_ns.desc(), c.id.desc())).mappings()
     return [_rollout(row) for row in rows]
 
 
-def parties(connection: Connection, session_id: str, slot: str) -> tuple[int, int] | None:
-    """Return the numbers of the station and of the policy of a slot; None: no such session."""
+def parties(connection: Connection, session_id: str,
+            slot: str) -> tuple[int, int | None] | None:
+    """
+    Return the numbers of the station and of a slot's policy; None: no such session.
+
+    That of the policy is None until it is public; the row is locked, so that it stays so.
+    """
     row = connection.execute(sa.select(
         sessions.c.station_id, sessions.c.policy_a_id, sessions.c.policy_b_id).where(
-        sessions.c.id == session_id)).first()
+        sessions.c.id == session_id).with_for_update(read=True)).first()
     if row is None:
         return None
-    return int(row.station_id), int(row.policy_a_id if slot == 'A' else row.policy_b_id)
+    return int(row.station_id), row.policy_a_id if slot == 'A' else row.policy_b_id
 
 
 def _rollout(row: Any) -> RelayedRollout:

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from arena_robot.core.verdict import FIELDS, Kind, VerdictField
-from arena_robot.server.store.sealed_text import SealedText
+from arena_robot.server.store.sealed_text import SealedLines, SealedText
 
 metadata = MetaData(naming_convention={
     'ix': 'ix_%(table_name)s_%(column_0_N_name)s', 'uq': 'uq_%(table_name)s_%(column_0_N_name)s',
@@ -108,8 +108,9 @@ sessions = Table(
     Column('prompt', Text, nullable=False),
     Column('category', String(100), nullable=False),
     Column('state', String(20), nullable=False),
-    Column('policy_a_id', ForeignKey('policies.id'), nullable=False),
-    Column('policy_b_id', ForeignKey('policies.id'), nullable=False),
+    # Empty until the pair is public; see sealed_pairs.
+    Column('policy_a_id', ForeignKey('policies.id'), nullable=True),
+    Column('policy_b_id', ForeignKey('policies.id'), nullable=True),
     Column('probation', Boolean, nullable=False),
     Column('nonce', String(64), nullable=False),
     Column('commitment', String(64), nullable=False),
@@ -130,6 +131,7 @@ sessions = Table(
     # The nonce is here until it is public: the session is accepted, or revealed.
     Column('sealed_nonce', SealedText('sessions.nonce'), nullable=False, server_default=''),
     Column('final', Boolean, nullable=False, server_default=false()),
+    Column('sealed_pair', SealedText('sessions.pair'), nullable=False, server_default=''),
     *(Index(name, 'state', 'created_ns', 'id', *more).ddl_if(dialect)
       for name, (dialect, more) in NEWEST.items()),
     Index('ix_sessions_repeats', 'repeats', unique=True),
@@ -144,7 +146,7 @@ episodes = Table(
     'episodes', metadata, _id(),
     Column('session_id', ForeignKey('sessions.id'), nullable=False),
     Column('slot', String(1), nullable=True),
-    Column('policy_id', ForeignKey('policies.id'), nullable=False, index=True),
+    Column('policy_id', ForeignKey('policies.id'), nullable=True, index=True),
     Column('prompt', Text, nullable=False),
     Column('steps', Integer, nullable=False),
     Column('end_reason', String(30), nullable=False),
@@ -161,7 +163,7 @@ relayed = Table(
     Column('session_id', ForeignKey('sessions.id'), nullable=False),
     Column('slot', String(1), nullable=False),
     Column('station_id', ForeignKey('stations.id'), nullable=False),
-    Column('policy_id', ForeignKey('policies.id'), nullable=False),
+    Column('policy_id', ForeignKey('policies.id'), nullable=True),
     Column('queries', Integer, nullable=False),
     Column('actions', Integer, nullable=False),
     Column('failures', Integer, nullable=False),
@@ -173,7 +175,7 @@ relayed = Table(
     Column('last_ns', BigInteger, nullable=False),
     Column('last_step', Integer, nullable=False),
     Column('last_actions', Integer, nullable=False),
-    Column('exact', Text, nullable=False),
+    Column('exact', SealedLines('relayed.exact'), nullable=False),
     UniqueConstraint('session_id', 'slot'),
     Index('ix_relayed_policy_id_last_ns', 'policy_id', 'last_ns'))
 

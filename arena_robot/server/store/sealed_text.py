@@ -32,6 +32,25 @@ class SealedText(TypeDecorator[str]):
         return seal.open(value, self.about) if seal and value and is_sealed(value) else value
 
 
+class SealedLines(SealedText):
+    """Lines that are appended in parts, ``column + part``; each part is sealed by itself."""
+
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        """Return the part as the database keeps it: one line."""
+        kept = super().process_bind_param(value, dialect)
+        return f'{kept}\n' if kept and is_sealed(kept) else kept
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        """Return all lines; those from before there was a key are as they were."""
+        if not value or 'sealed' not in value:
+            return value
+        opened = super().process_result_value
+        return ''.join(opened(line, dialect) if is_sealed(line) else f'{line}\n'
+                       for line in value.splitlines())
+
+
 def use_seal(engine: Engine, seal: Seal) -> None:
     """Let an engine seal and open the columns of this type."""
     _SEALS[engine.dialect] = seal

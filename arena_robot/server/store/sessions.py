@@ -2,6 +2,7 @@
 
 import uuid
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,9 +13,10 @@ from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import Conflict, DataError
 from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
 from arena_robot.server.base import SessionState, UnknownSession
+from arena_robot.server.store import sealed_pairs
 from arena_robot.server.store.accounts import digest
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.schema import episodes, policies, sessions, stations
+from arena_robot.server.store.schema import episodes, sessions, stations
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class SessionRow:
     """
     A session as the server keeps it; ``policy_*`` never leave the server before the reveal.
 
-    ``token_*`` are digests of the slots' tokens.
+    ``token_*`` are digests of the slots' tokens. ``is_public`` says whether the pair is.
     """
 
     id: str
@@ -53,6 +55,7 @@ class SessionRow:
     withdrawn_ns: int | None = None
     repeats: str | None = None
     final: bool = False
+    is_public: bool = True
 
 
 @dataclass(frozen=True)
@@ -100,14 +103,12 @@ class Sessions:
         session_id, now = str(uuid.uuid4()), self._clock.now_ns()
         connection.execute(sa.insert(sessions).values(
             **{**new.__dict__, 'nonce': '', 'token_a': digest(new.token_a),
-               'token_b': digest(new.token_b)}, sealed_nonce=new.nonce, id=session_id,
+               'token_b': digest(new.token_b), 'policy_a_id': None, 'policy_b_id': None},
+            sealed_nonce=new.nonce, sealed_pair=sealed_pairs.pair_text(
+                (new.policy_a_id, new.policy_b_id)), id=session_id,
             state=SessionState.RUNNING.value, created_ns=now,
             seen_ns=now, rollouts=0, imported=False, incomplete='', conflict='',
             **{**to_plain(Verdict()), 'valid': None}))
-        # Sorted, so that two stations that get the same policies do not wait for each other.
-        for number in sorted((new.policy_a_id, new.policy_b_id)):
-            connection.execute(sa.update(policies).where(policies.c.id == number).values(
-                requested=policies.c.requested + 1))
         return session_id
 
     def get(self, session_id: str) -> SessionRow:
@@ -183,7 +184,9 @@ class Sessions:
     def add_episode(self, connection: Connection, episode: Episode) -> bool:
         """Store how a slot's rollout ended; False when it was stored before, as it is now."""
         session = load(connection, episode.session_id, lock=True)    # one at a time
-        policy = session.policy_a_id if episode.slot is Slot.A else session.policy_b_id
+        policy = None
+        if session.is_public:
+            policy = session.policy_a_id if episode.slot is Slot.A else session.policy_b_id
         values = {'session_id': episode.session_id, 'slot': episode.slot.value,
                   'policy_id': policy, 'prompt': episode.prompt, 'steps': episode.steps,
                   'end_reason': episode.end.value, 'detail': episode.detail,
@@ -195,7 +198,7 @@ class Sessions:
         if old is None:
             connection.execute(sa.insert(episodes).values(**values, fault=''))
             return True
-        if any(old[key] != value for key, value in values.items()):
+        if any(old[key] != value for key, value in values.items() if key != 'policy_id'):
             raise Conflict(f'slot {episode.slot.value} of session {episode.session_id} was '
                            'stored before with another ending')
         return False
@@ -210,29 +213,15 @@ class Sessions:
     def mark_revealed(self, session_id: str) -> None:
         """Note when the names were first given out."""
         with self._database.write() as connection:
-            publish_nonce(connection, session_id)
+            sealed_pairs.publish(connection, session_id)
             connection.execute(sa.update(sessions).where(
                 sessions.c.id == session_id, sessions.c.revealed_ns.is_(None)).values(
                 revealed_ns=self._clock.now_ns()))
 
-    def seal_nonces(self) -> None:
-        """Seal the nonces that are not public and were stored before there was a key."""
-        c = sessions.c
+    def seal_earlier(self) -> None:
+        """Seal what is not public and was stored before there was a key."""
         with self._database.write() as connection:
-            for row in connection.execute(sa.select(c.id, c.nonce).where(
-                    c.nonce != '', c.accepted_ns.is_(None), c.revealed_ns.is_(None),
-                    sa.not_(c.imported))).all():
-                connection.execute(sa.update(sessions).where(c.id == row.id).values(
-                    nonce='', sealed_nonce=row.nonce))
-
-
-def publish_nonce(connection: Connection, session_id: str) -> None:
-    """Keep a session's nonce in the clear from now on: it is public."""
-    sealed = connection.execute(sa.select(sessions.c.sealed_nonce).where(
-        sessions.c.id == session_id)).scalar()
-    if sealed:
-        connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
-            nonce=sealed, sealed_nonce=''))
+            sealed_pairs.seal_earlier(connection)
 
 
 def load(connection: Connection, session_id: str, lock: bool = False) -> SessionRow:
@@ -275,7 +264,10 @@ def session_of_row(row: Any) -> SessionRow:
 
 def _record(row: Any) -> SessionRow:
     others = {name: value for name, value in row.items()
-              if name not in NAMES and name != 'sealed_nonce'}
+              if name not in NAMES and name not in ('sealed_nonce', 'sealed_pair')}
+    a, b = sealed_pairs.pair_of(SimpleNamespace(**row))
     return SessionRow(**{**others, 'nonce': row['nonce'] or row['sealed_nonce'],
+                         'policy_a_id': a, 'policy_b_id': b,
+                         'is_public': not row['sealed_pair'],
                          'state': SessionState(row['state']),
                          'verdict': from_plain(row)})

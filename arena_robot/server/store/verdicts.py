@@ -9,7 +9,8 @@ from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import Verdict, to_plain
 from arena_robot.server.base import SessionState
 from arena_robot.server.store.schema import accounts, episodes, log, policies, sessions
-from arena_robot.server.store.sessions import SessionRow, publish_nonce, session_of_row
+from arena_robot.server.store.sealed_pairs import publish
+from arena_robot.server.store.sessions import SessionRow, session_of_row
 
 BATCH = 1000
 
@@ -31,7 +32,7 @@ def end(connection: Connection, session_id: str, state: SessionState, now_ns: in
 
 def mark_accepted(connection: Connection, session_id: str, now_ns: int) -> None:
     """Note that a session counts from now on."""
-    publish_nonce(connection, session_id)
+    publish(connection, session_id)
     connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
         accepted_ns=now_ns, incomplete='', conflict=''))
 
