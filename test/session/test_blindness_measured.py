@@ -9,7 +9,7 @@ large it is, when its answer comes, how large that is. On a blind rollout each m
 often than chance and five points. The same classifiers on a loop that waits for its policies name
 nearly every one, so this test can fail.
 
-The bound: of 1600 rollouts, each classified by a model that has not seen it, a share p was
+The bound: of 800 rollouts, each classified by a model that has not seen it, a share p was
 right. The one-sided 95 % Clopper-Pearson bound of p must be below 1/4 + 0.05.
 """
 
@@ -41,7 +41,7 @@ from arena_robot.session.loop import rollout as control_loop
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequest
 
-STEPS, EACH, EACH_RAW = 24, 400, 50
+STEPS, EACH, EACH_RAW = 24, 200, 50
 MARGIN = 0.05
 # Name: chunk length, seconds of an inference, what it writes into its spec as a watermark.
 POLICIES = {
