@@ -34,7 +34,8 @@ class Capabilities:
     ``calibrated``: its 0 and 1 are the task's start and end. ``interval_s`` between the frames
     that it takes, ``max_frames`` of one query (0: any); ``views`` that it requires (empty: any
     will do), ``max_views`` that it looks at (0: all). One that is not ``deterministic`` can give
-    another answer when it is asked again.
+    another answer when it is asked again. ``needs_record``: it reads what was recorded beside the
+    pictures, so it can judge no pictures from elsewhere.
     """
 
     kind: JudgeKind = JudgeKind.ABSOLUTE
@@ -45,6 +46,7 @@ class Capabilities:
     views: tuple[str, ...] = ()
     max_frames: int = 0
     interval_s: float = 0.2
+    needs_record: bool = False
 
 
 class TraceStatus(str, Enum):

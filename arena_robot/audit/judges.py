@@ -1,8 +1,10 @@
 """Table of judges by name; installed packages add theirs in the entry point group."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import yaml
 
 from arena_robot.audit.base import Judge
 from arena_robot.core.errors import ConfigError
@@ -52,3 +54,18 @@ def make_judge(name: str, settings: Mapping[str, Any] | None = None) -> Judge:
         raise ConfigError(f"the judge '{name}' does not keep the protocol Judge of "
                           f'arena_robot.audit.base; it lacks {", ".join(broken)}')
     return judge
+
+
+def settings_of(words: Sequence[str]) -> tuple[tuple[str, Any], ...]:
+    """Return the settings in ``KEY=VALUE`` words; values are read as YAML."""
+    found = []
+    for word in words:
+        key, equals, value = word.partition('=')
+        if not key or not equals:
+            raise ConfigError(f"a setting of a judge is KEY=VALUE, found '{word}'")
+        try:
+            read = yaml.safe_load(value)
+            found.append((key, tuple(read) if isinstance(read, list) else read))
+        except yaml.YAMLError as error:
+            raise ConfigError(f"the setting {key}: '{value}' cannot be read: {error}") from error
+    return tuple(found)

@@ -29,7 +29,7 @@ class OracleJudge:
     """The simulator's own potential, where the recording has it."""
 
     name = identity = 'oracle'
-    capabilities = Capabilities()
+    capabilities = Capabilities(needs_record=True)
 
     def progress(self, clip: Clip) -> Trace:
         """Return the potential of the frames."""

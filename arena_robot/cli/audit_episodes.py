@@ -5,10 +5,9 @@ import dataclasses
 import functools
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import yaml
 
 from arena_robot.cli.progress_bar import ProgressBar
 from arena_robot.cli.worker_arguments import workers
@@ -21,25 +20,10 @@ if TYPE_CHECKING:
     from arena_robot.reports.episode_audit import AuditedSession, FoundEpisode
 
 
-def settings_of(words: Sequence[str]) -> tuple[tuple[str, Any], ...]:
-    """Return the settings in ``KEY=VALUE`` words; values are read as YAML."""
-    from arena_robot.core.errors import ConfigError
-    found = []
-    for word in words:
-        key, equals, value = word.partition('=')
-        if not key or not equals:
-            raise ConfigError(f"--param takes KEY=VALUE, found '{word}'")
-        try:
-            read = yaml.safe_load(value)
-            found.append((key, tuple(read) if isinstance(read, list) else read))
-        except yaml.YAMLError as error:
-            raise ConfigError(f"--param {key}: '{value}' cannot be read: {error}") from error
-    return tuple(found)
-
-
 def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
     """Audit, print, draw; 1 when an episode could not be judged."""
     from arena_robot.audit.aggregate import fingerprints, summaries
+    from arena_robot.audit.judges import settings_of
     from arena_robot.reports.episode_audit import (
         AuditJob,
         audit_folder,
@@ -67,8 +51,9 @@ def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
         from arena_robot.reports.audit_plots import plot_curves, plot_fingerprints
         plot_curves(audits, args.plots / 'curves.png')
         plot_fingerprints(prints, args.plots / 'fingerprints.png')
+    where = {f.session: f.folder.parent for f in found}
     report = {'judge': _declared(judge), **_report(found, audits, tables, prints),
-              'intervals_s': intervals(audits), 'refused': refused, **_agreement(sessions)}
+              'intervals_s': intervals(audits), 'refused': refused, **_agreement(sessions, where)}
     print(json.dumps(report, indent=2, allow_nan=False) if args.json
           else '\n'.join([_text(audits, tables, prints, report), *_agreement_text(report)]))
     bad = [a for a in audits if not a.valid]
@@ -99,19 +84,24 @@ def _report(found: 'Sequence[FoundEpisode]', audits: 'Sequence[EpisodeAudit]',
         'fingerprints': [dataclasses.asdict(p) for p in prints]}))
 
 
-def _agreement(sessions: 'Sequence[AuditedSession]') -> dict[str, Any]:
+def _agreement(sessions: 'Sequence[AuditedSession]', where: 'Mapping[str, Path]'
+               ) -> dict[str, Any]:
     from arena_robot.ranking.as_json import plain
     from arena_robot.reports.episode_audit import (
         agreement_rate,
         agreements,
         by_evaluator,
+        by_institution,
         not_calibrated,
     )
     found = agreements(sessions)
     rate, decisive = agreement_rate(found)
     return {'agreement': plain({
         'rate': rate, 'decisive': decisive, 'not_calibrated': not_calibrated(sessions),
-        'sessions': [dataclasses.asdict(a) for a in found],
+        'sessions': [{**dataclasses.asdict(a), 'folder': str(where.get(a.session, ''))}
+                     for a in found],
+        'institutions': [{'institution': name, 'agree': agree, 'decisive': decisive}
+                         for name, (agree, decisive) in by_institution(found).items()],
         'evaluators': [{**dataclasses.asdict(e), 'kind': e.kind.value}
                        for e in by_evaluator(found)]})}
 
@@ -129,7 +119,10 @@ def _agreement_text(report: dict[str, Any]) -> list[str]:
     lines += [f"  {e['evaluator'] or 'no name'}: {e['agree']} of {e['decisive']}, "
               f"{e['kind']}"
               for e in told['evaluators']]
-    lines += [f"  differs: {a['session']}, preferred {a['preference']}, audit {a['audit']}"
+    lines += [f"  at {p['institution'] or 'no name'}: {p['agree']} of {p['decisive']}"
+              for p in told['institutions']] if len(told['institutions']) > 1 else []
+    lines += [f"  differs: {a['session']}, preferred {a['preference']}, audit {a['audit']}, "
+              f"{a['folder']}"
               for a in told['sessions'] if 'TIE' not in (a['preference'], a['audit'])
               and a['preference'] != a['audit']]
     return lines

@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT, SIGTERM, or SIGHUP: the terminal was closed."""
     from arena_robot.core.process import end_signals
     from arena_robot.nodes.discovery import stay_local
+    from arena_robot.nodes.remote.audits import RemoteAudits
     from arena_robot.nodes.remote.desk import RemoteDesk
     from arena_robot.nodes.simulation.simulated_station import SimulatedStation
     from arena_robot.web.console.serve import ConsoleServer
@@ -62,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
         wait_s = args.wait or (60.0 if args.sim else 5.0)
         desk = stack.enter_context(RemoteDesk(namespace=args.namespace, patience_s=wait_s))
         desk.watch_views()
-        server = stack.enter_context(ConsoleServer(desk, args.host, args.port, args.token))
+        server = stack.enter_context(ConsoleServer(desk, args.host, args.port, args.token,
+                                                   audits=RemoteAudits(desk)))
         serves.set()
         print(f"the evaluator's page: {server.url}", flush=True)
         over.wait()

@@ -85,8 +85,7 @@ def _pairs(args: argparse.Namespace) -> 'list[BenchPair]':
 def _rows(args: argparse.Namespace, pairs: 'list[BenchPair]', noise: list[float]
           ) -> list[dict[str, Any]]:
     from arena_robot.audit.bench import answers, clock_answers
-    from arena_robot.audit.judges import make_judge
-    from arena_robot.cli.audit_episodes import settings_of
+    from arena_robot.audit.judges import make_judge, settings_of
 
     names = args.judge or ['local']
     judges = {name: make_judge(name, dict(settings_of(args.param)) if k == 0 else {})

@@ -8,6 +8,9 @@ intervals; --intervals 0 omits them.
 
   arena rank --sessions sessions.csv --method davidson
   arena rank --sessions sessions.csv --episodes episodes.csv --method task_partial --json
+  arena rank --sessions sessions.csv --audits audits.json --method preference_audit
+
+audits.json is what `arena audit FOLDER --json` printed of the same sessions.
 """
 
 import argparse
@@ -20,6 +23,8 @@ from arena_robot.cli.worker_arguments import add_worker_arguments, workers
 from arena_robot.ranking.recommended import RECOMMENDED
 
 if TYPE_CHECKING:
+    from arena_robot.core.episode import Comparison
+    from arena_robot.records.audit_scores import AuditScores
     from arena_robot.records.roboarena import RoboArenaData
 
 from arena_robot.cli.list_rows import ListRows
@@ -58,6 +63,11 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
                         table='arena_robot.ranking.methods:METHODS')
     parser.add_argument('--sessions', required=True, metavar='CSV', help='one row per A/B session')
     parser.add_argument('--episodes', metavar='CSV', help='one row per rollout, with its score')
+    parser.add_argument('--audits', metavar='JSON',
+                        help='what `arena audit --json` printed, for opd, preference_audit and '
+                             '--evaluators')
+    parser.add_argument('--audit-metric', default='ppl', metavar='NAME',
+                        help="the audit's number: ppl, mp or final (default %(default)s)")
     parser.add_argument('--policies', metavar='A,B,…', help='rank only these (default: all)')
     parser.add_argument('--seed', type=int, default=0, help='seed of all random draws (default 0)')
     parser.add_argument('--json', action='store_true', help='print JSON in full precision')
@@ -70,6 +80,23 @@ def read_table_arguments(args: argparse.Namespace) -> 'RoboArenaData':
     data = read_tables(args.sessions, args.episodes)
     tell_refused(data)
     return data
+
+
+def read_audits(args: argparse.Namespace) -> 'AuditScores | None':
+    """Return the scores in the file of --audits, None without one."""
+    from pathlib import Path
+
+    from arena_robot.records.audit_scores import read_audit_scores
+    return read_audit_scores(Path(args.audits), args.audit_metric) if args.audits else None
+
+
+def audit_option(method: str, rows: 'Sequence[Comparison]', items: Sequence[str],
+                 audits: 'AuditScores | None') -> dict[str, Any]:
+    """Return the option ``audits`` for a method that needs it, where there are audits."""
+    from arena_robot.ranking.audited import AuditTable
+    from arena_robot.ranking.methods import METHODS
+    return {'audits': AuditTable.build(rows, items, audits.values)} \
+        if audits and METHODS.find(method).needs_audits else {}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -85,10 +112,10 @@ def run(args: argparse.Namespace) -> int:
     if not 0 < args.level < 1 or args.intervals < 0:
         raise ConfigError(f'--level must be between 0 and 1 and --intervals at least 0; got '
                           f'{args.level} and {args.intervals}')
-    options = parsed_options(args.option)
-    method(args.method, **options)
+    method(args.method, **(options := parsed_options(args.option)))
     data = read_table_arguments(args)
     comparisons = arena_tables(data.comparisons(), policies=policy_names(args)).comparisons
+    options |= audit_option(args.method, data.comparisons(), comparisons.items, read_audits(args))
     # Where no two can be compared, or it was asked for these, the method says what is missing.
     placed = not args.policies and len(placeable(comparisons, args.method)[0]) >= 2
     ask = partial(rank_comparable if placed else rank, comparisons, args.method,
@@ -143,6 +170,10 @@ def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str
     if args.evaluators:
         found['evaluators'] = [asdict(one) for one in evaluators(comparisons)]
         found['institutions'] = [asdict(one) for one in institutions(comparisons)]
+        if audits := read_audits(args):
+            from arena_robot.reports.evaluator_signals import evaluator_signals
+            found['audit'] = [asdict(one) for one in evaluator_signals(
+                evaluators(comparisons), audits.evaluators)]
         found['influence'] = [asdict(one) for one in influence(comparisons, fitter)]
     return dict(plain(found))
 
@@ -167,6 +198,12 @@ def _extra_lines(report: dict[str, Any]) -> list[str]:
             kind = one['kind'] + (f" to {one['favours']}" if one['favours'] else '')
             lines.append(f"{one['name']:<20} {one['votes']:>5}{cells}"
                          f"{one['suspicion']:>11.1f}  {kind}")
+    lines += ['', 'against the audit    agree  decisive  suspicion (votes, audit)'] \
+        if 'audit' in report else []
+    lines += [f"{one['name']:<20} {one['agree']:>5}  {one['decisive']:>8}  "
+              f"{one['suspicion']:.1f} ({one['votes_suspicion']:.1f}, "
+              f"{one['audit_suspicion']:.1f})  {one['audit_kind']}"
+              for one in report.get('audit', [])]
     lines += ['', 'without               votes  largest change'] if 'influence' in report else []
     for one in report.get('influence', []):
         moves = ', '.join(f'{name} {a} to {b}' for name, (a, b) in one['moved'].items())

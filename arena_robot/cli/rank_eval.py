@@ -13,12 +13,20 @@ compared pair in every session.
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from arena_robot.cli.rank import add_table_arguments, policy_names, read_table_arguments
+from arena_robot.cli.rank import (
+    add_table_arguments,
+    audit_option,
+    policy_names,
+    read_audits,
+    read_table_arguments,
+)
 from arena_robot.cli.worker_arguments import add_worker_arguments, workers
 
 if TYPE_CHECKING:
+    from arena_robot.core.episode import Comparison
     from arena_robot.ranking.base import Method
 
 VERB = 'rank-eval'
@@ -59,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     at_work = workers(args)
     if not args.episodes:
         raise ConfigError('rank-eval needs --episodes: the reference is the mean progress')
-    methods = _methods(args)
+    _methods(args)
     sizes = _sizes(args.sizes)
     data = read_table_arguments(args)
     counted, scored = data.comparisons(), data.scored(invalid=args.invalid)
@@ -70,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
         if len(kept) < 2:
             raise RankingError(f'{args.sessions}: no two policies can be compared')
         arena = arena_tables(counted, scored, kept)
+    methods = _methods(args, counted, arena.comparisons.items)
     sessions = len(set(arena.comparisons.session.tolist()))
     found = holdout.splits(arena, methods, args.splits, args.share, seed=args.seed,
                            leak_free=args.leak_free, workers=at_work)
@@ -88,11 +97,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _methods(args: argparse.Namespace) -> 'dict[str, Method]':
+def _methods(args: argparse.Namespace, rows: 'Sequence[Comparison]' = (),
+             items: Sequence[str] = ()) -> 'dict[str, Method]':
     from arena_robot.ranking.methods import METHODS, method
-    names = args.method.split(',') if args.method else [
-        name for name, row in METHODS.rows().items() if row.measured]
-    return {name.strip(): method(name.strip()) for name in names}
+    audits = read_audits(args)
+    names = [name.strip() for name in args.method.split(',')] if args.method else [
+        name for name, row in METHODS.rows().items()
+        if row.measured or (audits and row.needs_audits)]
+    return {name: method(name, **audit_option(name, rows, items, audits)) for name in names}
 
 
 def _report(args: argparse.Namespace, arena: Any, found: Any, curves: Any, drawn: Any,

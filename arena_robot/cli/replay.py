@@ -5,7 +5,8 @@ Messages go to the recorded topic names below /replay, never to the live ones; t
 those of `ros2 bag play`. Space pauses and goes on, n plays the next message. --remaps prints the
 names for another player: ros2 bag play DIR --remap $(arena replay DIR --remaps). With --policy
 nothing is published: each recorded inference is repeated, and a table and a plot show how much the
-new actions differ from the recorded ones.
+new actions differ from the recorded ones. With --judge the progress that the judge sees is drawn
+in the terminal as the bag is played.
 """
 
 import argparse
@@ -46,8 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--remaps', action='store_true', help='publish nothing; print the remaps '
                         'for `ros2 bag play` that keep a bag from a live station')
     parser.add_argument('--policy', metavar='ADDRESS', help='query this policy instead')
-    parser.add_argument('--plot', type=Path, help='picture of the comparison (.png or .svg); '
-                        'default: replay.png in the episode')
+    parser.add_argument('--judge', metavar='NAME', help='draw the progress that a judge sees')
+    parser.add_argument('--param', action='append', default=[], metavar='KEY=VALUE',
+                        help='a setting of the judge; can be given again')
+    parser.add_argument('--plot', type=Path, help='picture of the comparison or of the judged '
+                        'progress (.png or .svg); default with --policy: replay.png in the '
+                        'episode')
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,8 +78,9 @@ def _play(bag: Any, args: argparse.Namespace) -> int:
         clock=args.clock, qos_profile_overrides_path=args.qos_profile_overrides_path,
         wait=args.wait)
     names, pace = params.names(), PausablePace(args.start_paused)
-    with nullcontext() if args.step else pausing_keys(pace):
-        done = replay(bag, params, _asking(bag) if args.step else None, pace)
+    hold = _asking(bag) if args.step else None
+    with nullcontext() if args.step else pausing_keys(pace), _curve(bag, args, hold) as hold:
+        done = replay(bag, params, hold, pace)
     for line in done.left_out:
         print(f'left out: {line}')
     if not done.everyone_listened:
@@ -85,6 +91,26 @@ def _play(bag: Any, args: argparse.Namespace) -> int:
     print(f'{sum(done.report.counts.values())} messages; late: median {late(50):.2f} ms, '
           f'p99 {late(99):.2f} ms, most {late(100):.2f} ms')
     return 0
+
+
+@contextmanager
+def _curve(bag: Any, args: argparse.Namespace, hold: Any) -> Iterator[Any]:
+    """Yield what may hold up messages and, with --judge, draws the progress."""
+    if not args.judge:
+        yield hold
+        return
+    from arena_robot.cli.replay_curve import CurveLine, judged_episode
+    from arena_robot.recording.episode.views import STEP
+    audit = judged_episode(args.folder, args.judge, args.param)
+    line = CurveLine(audit, {t.name for t in bag.of_type(STEP)})
+    yield lambda message: line.follow(message) or bool(hold and hold(message))
+    line.end()
+    told = '' if audit.calibrated else f'; not calibrated here: {audit.detail}'
+    print(f'{audit.judge}: {100 * audit.phi[-1]:.0f} % at the end, '
+          f'{100 * max(audit.phi):.0f} % at best{told}')
+    if args.plot:
+        from arena_robot.reports.audit_plots import plot_curves
+        plot_curves([audit], args.plot)
 
 
 @contextmanager

@@ -60,6 +60,11 @@ class DemoArena:
         return self._folder / 'station.token'
 
     @property
+    def uploaded(self) -> Path:
+        """Return the folder of the files that the server has of sessions."""
+        return self._folder / 'data' / 'blobs'
+
+    @property
     def evaluator_token(self) -> str:
         """Return the evaluator's personal token."""
         return (self._folder / f'{EVALUATOR}.token').read_text(encoding='utf-8').strip()

@@ -18,8 +18,13 @@ JUDGES = ('oracle', 'local')
 FULL = 0.995
 
 
-def audit_sessions(sessions: Sequence[Path], say: Callable[[str], None]) -> None:
-    """Audit all episodes that have no audit yet; one that cannot be read is logged."""
+def audit_sessions(sessions: Sequence[Path], say: Callable[[str], None],
+                   uploaded: Path | None = None) -> None:
+    """
+    Audit all episodes that have no audit yet; one that cannot be read is logged.
+
+    ``uploaded`` is the server's folder of files: the site shows the audits from there.
+    """
     judges = [make_judge(name) for name in JUDGES]
     for number, session in enumerate(sessions, 1):
         say(f'session {number} of {len(sessions)}')
@@ -27,11 +32,14 @@ def audit_sessions(sessions: Sequence[Path], say: Callable[[str], None]) -> None
             folder = session / slot.value
             if len(audits_of(folder)) >= len(JUDGES):
                 continue
+            home = uploaded / session.name / slot.value if uploaded else None
             try:
                 clip = read_clip(folder)
                 score = read_session(session).progress(slot.value)
                 for judge in judges:
-                    write_audit(folder, audit_clip(
-                        judge, clip, success=None if score is None else score >= FULL))
+                    audit = audit_clip(judge, clip,
+                                       success=None if score is None else score >= FULL)
+                    for place in (folder, *([home] if home and home.is_dir() else [])):
+                        write_audit(place, audit)
             except (ArenaError, OSError) as error:
                 log.warning('%s was not audited: %s', folder, error)

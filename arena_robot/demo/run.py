@@ -187,7 +187,7 @@ class Demo:
         """Rank, report, print; keep the site running with ``keep``."""
         self._progress.step('audits')
         audit_sessions([self._folder / 'sessions' / job.session_id
-                        for job in plan.jobs if job.done], log.info)
+                        for job in plan.jobs if job.done], log.info, arena.uploaded)
         self._progress.step_done()
         self._progress.step('standings and report')
         usage.look()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from arena_robot.nodes.arm.params import ArmParams, LimitParams
+from arena_robot.nodes.audit.params import AuditParams
 from arena_robot.nodes.backends import ReplayBackend, SimBackend
 from arena_robot.nodes.camera.params import CameraParams
 from arena_robot.nodes.gripper.params import GripperParams
@@ -41,6 +42,7 @@ PAGES: dict[str, dict[str, Sequence[Param]]] = {
                                                              'ros_control.'),
         'the backend ros of camera_node': params_of(RosCameraParams(), 'ros.'),
     },
+    'audit.md': {'audit_node': params_of(AuditParams())},
     'ranking.md': {'ranking_node': params_of(RankingParams())},
 }
 BEGIN, END = '<!-- parameters of {} -->', '<!-- end -->'

@@ -2,6 +2,7 @@
 
 MODULES = {
     'arm_node': 'arena_robot.nodes.arm.node',
+    'audit_node': 'arena_robot.nodes.audit.node',
     'camera_node': 'arena_robot.nodes.camera.node',
     'gripper_node': 'arena_robot.nodes.gripper.node',
     'ranking_node': 'arena_robot.nodes.ranking.node',

@@ -43,7 +43,8 @@ def session_processes(folder: Path, files: Sequence[Path], options: SessionOptio
 
     ``files`` are the parameter files of the station, whose nodes are in ``namespace``; ``words``
     are further ROS arguments. Without
-    other settings a simulated station has two example policies. Raises ConfigError when a real
+    other settings a simulated station has two example policies. The audit node is started where a
+    file has a section for it. Raises ConfigError when a real
     station's files say nothing about the session node.
     """
     given = {name: section(files, name) for name in ('session_node', 'recorder_node')}
@@ -61,7 +62,16 @@ def session_processes(folder: Path, files: Sequence[Path], options: SessionOptio
     made = {name: _arguments(folder, name, defaults[name], files, said[name], namespace)
             for name in defaults}
     names = ['recorder_node', 'session_node'] if options.record else ['session_node']
+    if any(_names(file, 'audit_node') for file in files):
+        names.append('audit_node')
+        made['audit_node'] = _arguments(folder, 'audit_node', {'data_dir': str(data)}, files,
+                                        said['audit_node'], namespace)
     return [NodeProcess(name, name, (*made[name], *words)) for name in names]
+
+
+def _names(file: Path, name: str) -> bool:
+    """Tell whether a parameter file has a section for a node, also an empty one."""
+    return any(str(key).rsplit('/', 1)[-1] == name for key in read_yaml(file))
 
 
 def _said(files: Sequence[Path], options: SessionOptions,
@@ -76,7 +86,8 @@ def _said(files: Sequence[Path], options: SessionOptions,
     recorder = {'output_dir': _text(options.data and options.data / 'sessions')}
     clock = {'use_sim_time': True} if section(files, 'sim_station').get('publish_clock') else {}
     return {'session_node': {**_given(session), **clock},
-            'recorder_node': {**_given(recorder), **clock}}
+            'recorder_node': {**_given(recorder), **clock},
+            'audit_node': {**_given({'data_dir': _text(options.data)}), **clock}}
 
 
 def _arguments(folder: Path, name: str, defaults: Mapping[str, object], files: Sequence[Path],

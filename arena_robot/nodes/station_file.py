@@ -8,7 +8,7 @@ from arena_robot.core.config import nearest, read_yaml
 from arena_robot.core.errors import ConfigError
 
 NODES = ('arm_node', 'gripper_node', 'camera_node', 'sim_station')
-ELSEWHERE = ('recorder_node', 'session_node', 'replay_node', 'ranking_node')
+ELSEWHERE = ('audit_node', 'recorder_node', 'session_node', 'replay_node', 'ranking_node')
 CAMERA_SUFFIX = '_camera'
 # The exit code of a node with a bad parameter: starting it again would not help.
 CONFIGURATION_ERROR = 2

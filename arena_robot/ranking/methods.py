@@ -9,6 +9,7 @@ import numpy as np
 from arena_robot.core.errors import ConfigError, RankingError, UnknownMethod
 from arena_robot.core.extensions import Table
 from arena_robot.core.parallel import HERE, Workers
+from arena_robot.ranking.audited import AuditedMethod, Opd, PreferenceAudit
 from arena_robot.ranking.base import Comparisons, Method, Standings, standings
 from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.counts import count_pairs, groups, require_connected
@@ -32,7 +33,7 @@ class RankingMethod:
     the option ``l2`` is a ridge instead. ``spread`` is how much abilities typically differ between
     policies, in ``unit``; None: as the scores do. ``needs_scores``: it uses progress scores; with
     ``scores_only`` nothing else. ``on_site``: the leaderboard offers it. ``measured``:
-    ``arena rank-eval`` measures it by default.
+    ``arena rank-eval`` measures it by default. ``needs_audits``: it takes the option ``audits``.
     """
 
     make: Callable[..., Method]
@@ -45,6 +46,7 @@ class RankingMethod:
     scores_only: bool = False
     on_site: bool = False
     measured: bool = False
+    needs_audits: bool = False
 
     @property
     def summary(self) -> str:
@@ -96,6 +98,11 @@ METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_met
         lambda **options: TaskModel(TaskOptions(**options), partial=True), _SOLVING,
         'task from verdicts and scores', seeded=True, needs_scores=True, on_site=True,
         measured=True),
+    'opd': RankingMethod(
+        Opd, "mean of the audits' PPL", 'mean of an audit; needs --audits', needs_audits=True),
+    'preference_audit': RankingMethod(
+        PreferenceAudit, _WINNING, 'davidson, ties broken by an audit; needs --audits',
+        spread=1.0, needs_audits=True),
 }, _checked, UnknownMethod)
 
 
@@ -129,6 +136,8 @@ def rank(comparisons: Comparisons, method_name: str = RECOMMENDED, *, intervals:
     if row.seeded:
         options = {'seed': seed, **options}
     fitter = method(method_name, **options)
+    if isinstance(fitter, AuditedMethod):
+        comparisons, fitter = fitter.prepared(comparisons), fitter.inner
     if row.held and not apart and len(comparisons):
         require_connected(count_pairs(comparisons))
     fit = fitter(comparisons)

@@ -55,10 +55,15 @@ class EpisodeAudit:
 
 def write_audit(folder: Path, audit: EpisodeAudit) -> Path:
     """Write an audit into the folder of its episode; return the file."""
-    path = folder / FOLDER / f'{audit.judge}.json'
+    path = audit_path(folder, audit.judge)
     path.parent.mkdir(exist_ok=True)
     write_json(path, audit_to_json(audit))
     return path
+
+
+def audit_path(folder: Path, judge: str) -> Path:
+    """Return the file of a judge's audit in the folder of its episode."""
+    return folder / FOLDER / f'{judge}.json'
 
 
 def read_audit(path: Path) -> EpisodeAudit:

@@ -25,6 +25,7 @@ from arena_robot.records.session_file import SessionFile, has_session, read_sess
 
 FULL = 0.995
 SAME_INTERVAL = 0.01
+MARGIN = 0.1
 AuditedSession = tuple[SessionFile, EpisodeAudit, EpisodeAudit]
 
 
@@ -123,8 +124,13 @@ def audited(found: FoundEpisode, audit: EpisodeAudit, refused: Container[str] = 
     The task is the instruction without its colours.
     """
     return Audited(audit.name, found.session, found.policy or found.folder.name,
-                   ' '.join(words(audit.instruction)), found.success,
+                   task_words(audit.instruction), found.success,
                    {m: None if m in refused else v for m, v in audit.metrics.items()})
+
+
+def task_words(instruction: str) -> str:
+    """Return the task of an instruction: its words without colours and articles."""
+    return ' '.join(words(instruction))
 
 
 def made(job: AuditJob) -> Judge:
@@ -179,7 +185,7 @@ def audit_winner(a: EpisodeAudit, b: EpisodeAudit, margin: float) -> tuple[str, 
     return 'TIE', float(a.phi[-1] - b.phi[-1])
 
 
-def agreements(sessions: Sequence[AuditedSession], margin: float = 0.1) -> list[Agreement]:
+def agreements(sessions: Sequence[AuditedSession], margin: float = MARGIN) -> list[Agreement]:
     """Return preference against audit for the sessions that are judged and audited."""
     return list(_agreements(sessions, margin))
 
@@ -218,6 +224,16 @@ def by_evaluator(found: Sequence[Agreement]) -> list[EvaluatorAgreement]:
         if 'TIE' not in (one.preference, one.audit):
             rows.setdefault(one.evaluator, []).append(one.preference == one.audit)
     return evaluator_kinds(rows)
+
+
+def by_institution(found: Sequence[Agreement]) -> dict[str, tuple[int, int]]:
+    """Return (agree, decisive) of each station, over decisive sessions."""
+    rows: dict[str, tuple[int, int]] = {}
+    for one in found:
+        if 'TIE' not in (one.preference, one.audit):
+            agree, decisive = rows.get(one.station, (0, 0))
+            rows[one.station] = agree + (one.preference == one.audit), decisive + 1
+    return dict(sorted(rows.items()))
 
 
 def agreement_rate(found: Sequence[Agreement]) -> tuple[float, int]:

@@ -11,7 +11,6 @@ import jinja2
 import numpy as np
 
 import arena_robot
-from arena_robot.audit.aggregate import Mean
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
 from arena_robot.ranking.base import Comparisons, Standings
@@ -19,6 +18,7 @@ from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.origins import RELAYED, not_relayed, not_relayed_of, origins
 from arena_robot.ranking.stated import LEAST_COMPARISONS, LEAST_SESSIONS
 from arena_robot.ranking.wording import interval_words, is_few, shown, stated_order
+from arena_robot.reports.audit_words import mean_words
 from arena_robot.reports.ranking_plots import plot_standings, plot_win_matrix
 from arena_robot.reports.tournament_audit import audit_lines, judged
 from arena_robot.reports.tournament_records import Record, RolloutRow
@@ -83,6 +83,7 @@ def write_report(tournament: TournamentReport, folder: Path) -> Path:
                     for number, record in enumerate(tournament.records, 1)]
         page = _environment().get_template('tournament.html').render(
             t=tournament, rows=_rows(tournament), matrix=_matrix(tournament), sessions=sessions,
+            numbers={r.session.session_id: k for k, r in enumerate(tournament.records, 1)},
             judged=judged(tournament.records), pad=PAD, elsewhere=_elsewhere(tournament),
             least={'comparisons': LEAST_COMPARISONS, 'sessions': LEAST_SESSIONS},
             version=arena_robot.__version__)
@@ -98,16 +99,9 @@ def _environment() -> jinja2.Environment:
                               undefined=jinja2.StrictUndefined, trim_blocks=True,
                               lstrip_blocks=True)
     made.filters['percent'] = lambda x: '–' if x is None else f'{100.0 * x:.0f}'
-    made.filters['mean'] = _mean
+    made.filters['mean'] = mean_words
     made.filters['signed'] = lambda x: f'{x:+.2f}'.replace('-', '−')
     return made
-
-
-def _mean(mean: Mean | None) -> str:
-    if mean is None or not mean.count:
-        return '–'
-    text, low, high = (f'{100 * x:.0f}' for x in (mean.mean, mean.low, mean.high))
-    return text if mean.low != mean.low else f'{text} [{low}, {high}]'
 
 
 def _rows(tournament: TournamentReport) -> list[dict[str, Any]]:

@@ -1,27 +1,27 @@
 """What audits say in a tournament's report: curves per rollout, a table per policy, agreement."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from arena_robot.audit.aggregate import PolicySummary, summaries
+from arena_robot.audit.aggregate import Mean, PolicySummary, summaries
+from arena_robot.audit.evaluators import EvaluatorAgreement
+from arena_robot.audit.marks import marks_of
 from arena_robot.core.errors import DataError
 from arena_robot.records.audit_file import EpisodeAudit, audits_of, read_audit
+from arena_robot.reports.audit_words import ROWS
 from arena_robot.reports.episode_audit import (
     Agreement,
     FoundEpisode,
     agreement_rate,
     agreements,
     audited,
+    by_evaluator,
+    by_institution,
     not_calibrated,
     not_comparable,
 )
 from arena_robot.reports.tournament_records import Record
-
-FALL = 0.15
-STILL_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,17 @@ class JudgedTournament:
     rate: float
     decisive: int
     not_calibrated: int
+    evaluators: Sequence[EvaluatorAgreement] = ()
+    institutions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> list[tuple[str, list[tuple[PolicySummary, Mapping[str, Mean]]]]]:
+        """Return the tables: all rollouts, then successes and failures alone where there are."""
+        tables = {'all': [(s, s.overall) for s in self.summaries],
+                  'successes': [(s, s.successes) for s in self.summaries],
+                  'failures': [(s, s.failures) for s in self.summaries]}
+        return [(words, tables[part]) for part, words in ROWS
+                if any(m.count for _, means in tables[part] for m in means.values())]
 
     @property
     def against(self) -> list[Agreement]:
@@ -82,35 +93,15 @@ def _judged(judge: str, rows: Sequence[tuple[Record, dict[str, EpisodeAudit]]]
     found = agreements(pairs)
     rate, decisive = agreement_rate(found)
     return JudgedTournament(judge, next((s['A'].convention for _, s in rows if 'A' in s), ''),
-                            summaries(audits), found, rate, decisive, not_calibrated(pairs))
-
-
-def marks(audit: EpisodeAudit) -> dict[str, list[tuple[float, float]]]:
-    """Return spans (from, to in s) of falls below the best so far, and of long standstill."""
-    phi, times = np.array(audit.phi), np.array(audit.times_s)
-    if len(phi) < 2:
-        return {'falls': [], 'still': []}
-    below = np.maximum.accumulate(phi) - phi > FALL
-    return {'falls': _spans(below, times), 'still': [
-        span for span in _spans(_still(phi, times, max(audit.epsilon, 0.02)), times)
-        if span[1] - span[0] >= STILL_S]}
-
-
-def _still(phi: Any, times: Any, epsilon: float) -> Any:
-    steps = np.abs(np.diff(phi)) < epsilon
-    return np.concatenate([steps[:1], steps])
-
-
-def _spans(wanted: Any, times: Any) -> list[tuple[float, float]]:
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], wanted.astype(int), [0]])))
-    return [(float(times[a]), float(times[b - 1])) for a, b in edges.reshape(-1, 2)]
+                            summaries(audits), found, rate, decisive, not_calibrated(pairs),
+                            by_evaluator(found), by_institution(found))
 
 
 def audit_lines(record: Record, seconds: float, line: Callable[[Any, float], str]
                 ) -> list[dict[str, Any]]:
     """Return the curves of a session for its plot: judge, slot, points."""
     return [{'judge': judge, 'slot': slot, 'line': line(
-        tuple(zip(audit.times_s, audit.phi, strict=True)), seconds), 'marks': marks(audit),
+        tuple(zip(audit.times_s, audit.phi, strict=True)), seconds), 'marks': marks_of(audit),
         'metrics': audit.metrics, 'refused': audit.refused}
         for judge, slots in sorted(audits_of_record(record).items())
         for slot, audit in sorted(slots.items()) if audit.valid]

@@ -19,6 +19,7 @@ from arena_robot.policy.proto import arena_policy_pb2_grpc
 from arena_robot.server import listening
 from arena_robot.server.acceptance import Acceptance, CountingRules, enter_earlier
 from arena_robot.server.assignment import Aim
+from arena_robot.server.audit_worker import AuditWorker
 from arena_robot.server.base import Role
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.bounded_audit import BoundedAudit
@@ -42,6 +43,7 @@ from arena_robot.server.service import ArenaService, ServiceParts
 from arena_robot.server.store import redraws, states
 from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.audit import Audit
+from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.policies import Policies
@@ -63,6 +65,7 @@ GRACE_S = 2.0
 RECORD_S = 2.0
 ACCEPT_S = 60.0
 CREDITS_S = 600.0
+AUDIT_S = 5.0
 
 
 class ArenaServer:
@@ -93,6 +96,8 @@ class ArenaServer:
                          [(config.host, config.port), (config.host, config.site_port)],
                          probation=config.probation_sessions > 0,
                          failures=config.failures_to_suspend)
+        self._audits = AuditWorker(config.audit, Browse(self.database), self.uploads, self.blobs) \
+            if config.audit else None
         self._turn = Turn(self.database, 'housekeeper')
         self._housekeeping = Housekeeping(
             self._chores(), lambda chore: self.counters.add('chore_failures', chore))
@@ -151,6 +156,8 @@ class ArenaServer:
     def close(self) -> None:
         """Finish running calls, stop listening, close the database; can be called twice."""
         self._housekeeping.close()
+        if self._audits is not None:
+            self._audits.close()
         if self._metrics is not None:
             self._metrics()
         self._turn.release()
@@ -201,7 +208,9 @@ class ArenaServer:
 
     def _chores(self) -> dict[str, tuple[float, Callable[[], object]]]:
         config, alone = self.config, self._by_one
+        audits = {'audit': (AUDIT_S, alone(self._audits.step))} if self._audits else {}
         return {
+            **audits,
             'review': (min(REVIEW_S, config.probe_period_s), alone(self.pool.review)),
             'probe': (config.probe_period_s, alone(self.pool.probe)),
             'cancel': (min(10.0, config.session_timeout_s / 4.0),

@@ -79,7 +79,8 @@ class ServerConfig:
     ``redraws_per_day`` is how many sessions an evaluator may give up or mark as invalid in 24
     hours. ``session_timeout_s`` is how long a silent station keeps its session. ``informative``
     lets the assignment look at the ranking; ``goal`` is what comparisons are for, ``top_k`` the
-    k of ``topk``. ``seed`` makes it reproducible, for tests.
+    k of ``topk``. ``audit`` names the judge that audits uploaded episodes in the background, such
+    as ``local``; empty: none. ``seed`` makes it reproducible, for tests.
     """
 
     data: Path = Path('arena-data')
@@ -108,6 +109,7 @@ class ServerConfig:
     weights: Weights = field(default_factory=Weights)
     credits: Credits = field(default_factory=Credits)
     limits: ServerLimits = field(default_factory=ServerLimits)
+    audit: str = ''
     seed: int | None = None
 
     def database_url(self) -> str:

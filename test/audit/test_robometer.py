@@ -85,6 +85,8 @@ def test_a_judge_that_needs_more_than_a_request_has_is_refused(capsys):
         assert RobometerJudge(server.url).progress(clip()).valid
     with pytest.raises(ConfigError, match='goal picture'):
         RobometerServer(GoalDistance())
+    assert main(['judge', 'serve', '--judge', 'oracle', '--port', '0']) == 2
+    assert 'reads what was recorded' in capsys.readouterr().err
     assert main(['judge', 'serve', '--judge', 'local', '--port', '0']) == 2
     assert 'needs the views right, wrist' in capsys.readouterr().err
     with pytest.raises(SystemExit, match='2'):

@@ -9,11 +9,10 @@ from http_server import HttpServer
 from wire_rig import TRUTH, clip, frame, value_of
 
 from arena_robot.audit.base import Pair
-from arena_robot.audit.judges import make_judge
+from arena_robot.audit.judges import make_judge, settings_of
 from arena_robot.audit.wire import gvl, hop, reconstruct
 from arena_robot.audit.wire.gvl import GvlJudge
 from arena_robot.audit.wire.hop import HopJudge, score
-from arena_robot.cli.audit_episodes import settings_of
 from arena_robot.core.errors import ConfigError, ModelBadReply
 from arena_robot.core.jpeg import from_jpeg, to_jpeg
 from arena_robot.models.chat import ChatClient, ChatSettings

@@ -1,11 +1,18 @@
-"""Before the reveal nothing names a policy: no topic, parameter, log, file or page."""
+"""
+Before the reveal nothing names a policy: no topic, parameter, log, file or page.
+
+And before the verdict is final none of them shows anything of an audit.
+"""
 
 import importlib
 import json
+import time
 import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
+from loud_judge import WORD, LoudJudge
 from rcl_interfaces.srv import GetParameters, ListParameters
 from rclpy.qos import QoSDurabilityPolicy, QoSProfile, QoSReliabilityPolicy
 from session_rig import Rig, until
@@ -15,6 +22,7 @@ from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.verdict import Verdict, scored
 from arena_robot.nodes.calls import result
+from arena_robot.nodes.remote.audits import RemoteAudits
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.options import ServeOptions
@@ -146,7 +154,7 @@ def session(desk):
 
 def pages(url):
     kept = {}
-    for path in ('', 'api/state', 'api/options', 'api/today'):
+    for path in ('', 'api/state', 'api/options', 'api/today', 'api/audit'):
         with urllib.request.urlopen(url + path, timeout=10.0) as answer:
             kept[f'page {path}'] = answer.read()
     return kept
@@ -170,15 +178,44 @@ class Pace:
         assert {c.slot for c in self.chunks} == {'A', 'B'}
 
 
+def auditing(rig):
+    """Start an audit_node beside a station."""
+    folder = Path(__file__).parent
+    rig.commands['audit_node'] = (
+        '-m', 'arena_robot.nodes.audit.node', '--ros-args', '-r', f'__ns:=/{rig.namespace}', '-p',
+        f'data_dir:={rig.data}', '-p', 'judge:=loud_judge:LoudJudge', '-p', 'period:=0.2')
+    rig.environment['PYTHONPATH'] = str(folder)
+    rig.again('audit_node')
+
+
+def audit_topics(spy):
+    return {topic.rpartition('/')[2] for topic in spy.topics if '/audit_node/' in topic
+            and 'parameter' not in topic}
+
+
+def audit_is_everywhere(kept, namespace):
+    """Wait until the audit is on its topic, on the page and in both files."""
+    end_s = time.monotonic() + 60.0
+    while True:
+        found = kept()
+        places = {where for where, _ in leaks(found, (WORD,))}
+        files = [where for where in places if where.endswith(f'audit/{LoudJudge.name}.json')]
+        if {f'/{namespace}/audit_node/report', 'page api/audit'} <= places and len(files) == 2:
+            return json.loads(found['page api/audit'])
+        assert time.monotonic() < end_s, places
+        time.sleep(0.3)
+
+
 def test_nothing_names_a_policy(processes, observer, servers, tmp_path):
     addresses = {name: server.address for name, server in servers.items()}
     rig = Rig(processes, tmp_path, addresses, max_steps=40)
+    auditing(rig)
     secrets = (*NAMES, *(address.removeprefix('grpc://') for address in addresses.values()),
                *MARKS)
     spy, pace = Spy(observer, rig.namespace), Pace(observer, rig.namespace)
 
     def kept():
-        with ConsoleServer(desk, port=0) as console:
+        with ConsoleServer(desk, port=0, audits=audits) as console:
             found = pages(console.url)
         found.update({name: spy.parameters(name).encode() for name in rig.commands})
         found.update(files_in(rig.data))
@@ -187,16 +224,18 @@ def test_nothing_names_a_policy(processes, observer, servers, tmp_path):
         return found
 
     with rig.desk() as desk:
+        audits = RemoteAudits(desk)
         spy.listen()
         session(desk)
         spy.listen()
         assert sorted(s.end for s in desk.state().slots) == ['policy_error', 'timeout']
         clean = kept()
         pace.looks_the_same()
-        assert f'/{rig.namespace}/session_node/step' in clean
+        assert {f'/{rig.namespace}/session_node/step'} <= set(clean)
         assert any('.mcap' in where for where in clean)
         assert json.loads(clean['page api/state'])['state'] == 'review'
-        assert leaks(clean, secrets) == []
+        assert leaks(clean, (*secrets, WORD)) == []
+        assert audit_topics(spy) == {'report'}
         desk.judge(Verdict(preference=Preference.B, explanation=f'I bet that B is {NAMES[0]}'))
         places = {where for where, _ in leaks(kept(), secrets)}
         assert {f'/{rig.namespace}/session_node/state', 'page api/state'} <= places
@@ -204,6 +243,6 @@ def test_nothing_names_a_policy(processes, observer, servers, tmp_path):
         desk.judge(Verdict(preference=Preference.B, explanation='B went on for longer than A'))
         desk.submit()
         done = until(desk, lambda s: s.state is State.DONE, 'no reveal', 60.0)
-        assert {done.policy_a, done.policy_b} == set(NAMES)
-        assert done.verified
+        assert ({done.policy_a, done.policy_b}, done.verified) == (set(NAMES), True)
+        assert audit_is_everywhere(kept, rig.namespace)['preference'] == 'B'
     assert leaks({'terminals': rig.said().encode()}, secrets) == []

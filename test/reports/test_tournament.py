@@ -228,6 +228,6 @@ def test_audits_stand_in_the_report(folders, tmp_path):
     page = write_report(tournament(folders), tmp_path / 'report').read_text()
     assert 'Judge oracle' in page
     assert 'agree in 67 % of 3 decisive sessions' in page
-    assert 'differ in <code>session-2</code>: ada preferred A, the audit B' in page
+    assert '<code>session-2</code></a>: ada preferred A, the audit B' in page
     assert 'A, judge oracle: fell below its best from 6.0 to 9.0 s' in page
     assert page.count('stroke-dasharray') == 8

@@ -24,7 +24,7 @@ from test_tournament import NAMES, tournament, write_session
 SITE = ('/', '/matrix', '/policies', '/policies/crimson-7b', '/policies/elsewhere',
         '/evaluations?origin=imported', '/evaluations/{id}', '/evaluations/import-1', '/versus',
         '/versus?a=crimson-7b&b=azure-fast', '/by/category', '/by/institution', '/history',
-        '/data', '/about', '/api', '/rules', '/owner', '/no/such/page')
+        '/data', '/audit', '/about', '/api', '/rules', '/owner', '/no/such/page')
 CONSOLE = (State.IDLE, State.ASSIGNED, State.START_PHOTOGRAPHED, State.RUNNING_A, State.SCORING_A,
            State.RESET, State.PREFERENCE, State.REVIEW, State.SUBMITTING, State.DONE)
 RUN = """

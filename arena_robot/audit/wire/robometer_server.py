@@ -35,6 +35,9 @@ class RobometerServer:
     def __init__(self, judge: Judge, host: str = '127.0.0.1', port: int = 0,
                  identity: str = '') -> None:
         can = judge.capabilities
+        if can.needs_record:
+            raise ConfigError(f"the judge '{judge.name}' reads what was recorded with an episode; "
+                              'a request of this protocol has pictures alone: serve another judge')
         if len(can.views) > 1 or can.needs_goal:
             need = f'the views {", ".join(can.views)}' if len(can.views) > 1 else 'a goal picture'
             raise ConfigError(f"the judge '{judge.name}' needs {need}; a request of this protocol "

@@ -4,6 +4,7 @@ import logging
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from arena_robot.core.process import NOTHING, Process
@@ -12,16 +13,29 @@ log = logging.getLogger(__name__)
 CLOSE_S = 1.0
 
 
+def arena_call(*words: str) -> list[str]:
+    """Return the command line of a verb of `arena` in another process."""
+    return [sys.executable, '-m', 'arena_robot.cli.main', *words]
+
+
+def episode_call(verb: str, folder: Path) -> Sequence[str]:
+    """Return the command line of ``arena episode VERB FOLDER``."""
+    return arena_call('episode', verb, str(folder))
+
+
 class Deriver:
     """
     Runs ``arena episode derive`` or ``recover`` for folder after folder, at the lowest priority.
+
+    ``call`` returns another command line for a verb and a folder.
 
     ``hold`` ends the running process, which restarts after ``release``: a stopped (SIGSTOP)
     process would stay if this process were killed. Work that ``close`` interrupts can be derived
     again by hand: files are written atomically.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, call: Callable[[str, Path], Sequence[str]] = episode_call) -> None:
+        self._call = call
         self._waiting: deque[tuple[str, Path]] = deque()
         self._process: Process | None = None
         self._job = ('', Path())
@@ -63,8 +77,8 @@ class Deriver:
                 if code is None:
                     return
                 if code and not self._cut:
-                    log.error('arena episode %s %s failed with exit code %d; run it by hand '
-                              'to see why', *self._job, code)
+                    log.error('%s failed with exit code %d; run it by hand to see why',
+                              ' '.join(('arena', *self._call(*self._job)[3:])), code)
                 self._process = None
             if self._waiting and not self._held:
                 self._begin(*self._waiting.popleft())
@@ -79,8 +93,6 @@ class Deriver:
 
     def _begin(self, verb: str, folder: Path) -> None:
         self._job, self._cut = (verb, folder), False
-        self._process = Process(
-            f'arena episode {verb}',
-            [sys.executable, '-m', 'arena_robot.cli.main', 'episode', verb, str(folder)], NOTHING)
+        self._process = Process(f'arena {verb}', self._call(verb, folder), NOTHING)
         self._process.start()
         self._process.lower_priority()

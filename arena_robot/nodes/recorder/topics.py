@@ -42,7 +42,8 @@ class Choice:
     """
 
     include: tuple[str, ...] = ('.*',)
-    exclude: tuple[str, ...] = ('/parameter_events', r'.*/replay/.*', r'/replay/.*')
+    exclude: tuple[str, ...] = ('/parameter_events', r'.*/replay/.*', r'/replay/.*',
+                                r'.*/audit_node/.*')
     images: str = 'jpeg'
 
     def takes(self, topic: str, message_type: str) -> bool:

@@ -21,6 +21,7 @@ from arena_robot.nodes.session.audience import RosAudience
 from arena_robot.nodes.session.connections import Connections
 from arena_robot.nodes.session.params import SessionParams, make_arena, session_config
 from arena_robot.nodes.session.services import SessionServices
+from arena_robot.nodes.session.standstill import Standstill
 from arena_robot.nodes.session.twins import Twins
 from arena_robot.nodes.spin import Spin, run_with
 from arena_robot.nodes.timeline import RosClock
@@ -90,6 +91,9 @@ class SessionNode(Listening):
     def open(self) -> None:
         """Connect to the robot, continue an interrupted session, serve; the node must spin."""
         self._connect_all()
+        if (limit_s := self.params.stagnation_end) > 0.0:
+            Standstill(self, f'{self.params.audit}/progress', limit_s,
+                       lambda: self.conductor.record.state.running, self.conductor.stop)
         self.conductor.open()
         self._offer = SessionServices(self, self.access, self.audience)
         for name, period_s, work in (

@@ -66,6 +66,10 @@ class SessionParams(Parameters):
     max_steps: int = param(
         MAX_STEPS, 'steps after which a rollout ends; also those on which the arm waits for the '
         'policy count', 1, 10_000)
+    stagnation_end: float = param(
+        0.0, 'end a rollout early when audit_node, with live, sees no progress for this long; '
+        '0: never', 0.0, 3600.0, unit='s')
+    audit: str = param('audit_node', 'name of the audit node, for stagnation_end')
     inference_timeout: float = param(
         10.0, 'timeout of an inference', 0.1, 120.0, unit='s')
     max_image_age: float = param(

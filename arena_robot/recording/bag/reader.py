@@ -89,7 +89,11 @@ class BagReader:
             file = path.open('rb')
         except OSError as error:
             raise RecordingError(f'cannot read {path}: {error.strerror}') from error
-        reader = SeekingReader(file, validate_crcs=True)
+        try:
+            reader = _guard(path, lambda: SeekingReader(file, validate_crcs=True))
+        except RecordingError:
+            file.close()
+            raise
         self._files.append((file, reader))
         summary = _guard(path, reader.get_summary)
         if summary is None or summary.statistics is None:

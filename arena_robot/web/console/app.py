@@ -9,7 +9,7 @@ stopped when the page in control is closed or cannot be reached while the arm mo
 import dataclasses
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
@@ -96,9 +96,10 @@ class Console:
         return self.desk
 
 
-def create_app(desk: Desk, token: str = '', hosts: tuple[str, ...] = LOCAL) -> FastAPI:
+def create_app(desk: Desk, token: str = '', hosts: tuple[str, ...] = LOCAL,
+               audits: Callable[[], Sequence[Mapping[str, Any]]] = tuple) -> FastAPI:
     """
-    Return the console's application.
+    Return the console's application; ``audits`` returns those of finished sessions.
 
     ``token`` (empty: not required) is sent once as ``?token=`` or as a bearer token; ``hosts`` are
     the names under which the page may be opened.
@@ -113,6 +114,7 @@ def create_app(desk: Desk, token: str = '', hosts: tuple[str, ...] = LOCAL) -> F
     _picturing(app, desk)
     _commanding(app, console)
     _typing(app, console)
+    _auditing(app, desk, audits)
     app.mount('/static', StaticFiles(directory=PAGES), name='static')
     return app
 
@@ -226,6 +228,17 @@ def _typing(app: FastAPI, console: Console) -> None:
                   if name in words}
         console.command(request).draft(typed)
         return {}
+
+
+def _auditing(app: FastAPI, desk: Desk, audits: Callable[[], Sequence[Mapping[str, Any]]]
+              ) -> None:
+    @app.get('/api/audit')
+    def audit() -> Mapping[str, Any]:
+        """Return the audit of the session that is shown; nothing before its verdict is final."""
+        now = desk.state()
+        if now.state is not State.DONE:
+            return {}
+        return next((a for a in audits() if a.get('session_id') == now.session_id), {})
 
 
 def plain(value: Any) -> Any:

@@ -3,7 +3,9 @@
 import secrets
 import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
+from typing import Any
 
 import uvicorn
 from typing_extensions import Self
@@ -26,16 +28,18 @@ class ConsoleServer:
     Serves a desk at ``http://host:port``; ``port`` 0 uses a free one.
 
     On any host but this machine's own a token is required: ``token``, or a random one. ``names``
-    are further names under which the page may be opened, such as the station's.
+    are further names under which the page may be opened, such as the station's. ``audits`` returns
+    the audits of finished sessions, as audit_node publishes them.
     """
 
     def __init__(self, desk: Desk, host: str = '127.0.0.1', port: int = 8600, token: str = '',
-                 names: tuple[str, ...] = ()) -> None:
+                 names: tuple[str, ...] = (),
+                 audits: Callable[[], Sequence[Mapping[str, Any]]] = tuple) -> None:
         self._host = host
         local = host in LOOPBACK
         self._token = token or ('' if local else secrets.token_urlsafe(12))
         hosts = (*LOCAL, host, *names) if local or names else ('*',)
-        app = BodyLimit(create_app(desk, self._token, hosts), BODY_BYTES)
+        app = BodyLimit(create_app(desk, self._token, hosts, audits), BODY_BYTES)
         config = uvicorn.Config(app, host=host, port=port, log_level='warning',
                                 http=bounded_http(PER_ADDRESS, HANDSHAKE_S),
                                 timeout_graceful_shutdown=3, server_header=False,

@@ -31,6 +31,9 @@ from arena_robot.server.store.tallies import TallyBy, against
 from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.web.site import view_models
 from arena_robot.web.site.api_page import add_api_page
+from arena_robot.web.site.audit_curves import AuditCurves
+from arena_robot.web.site.audit_index import AuditIndex
+from arena_robot.web.site.audit_pages import add_audit_pages
 from arena_robot.web.site.charts import add_charts
 from arena_robot.web.site.downloads import add_downloads
 from arena_robot.web.site.head import HeadAsGet
@@ -89,7 +92,11 @@ def site(parts: SiteParts) -> FastAPI:
     add_log(app, parts.log)
     add_result_pages(app, pages, parts.results, parts.browse)
     history = History(parts.results)
-    add_session_page(app, pages, parts.browse, parts.blobs)
+    audits = AuditCurves(parts.blobs, parts.browse)
+    add_session_page(app, pages, parts.browse, parts.blobs, audits)
+    index = AuditIndex(parts.browse, audits)
+    pages.env.globals['audit_profile'] = index.profile
+    add_audit_pages(app, pages, index)
     add_history(app, pages, history)
     add_charts(app, pages, parts.results, parts.browse, history)
     add_share_charts(app, parts.results, parts.browse)

@@ -12,16 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_robot.audit.marks import marks_of
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.recording.episode.derive import STEPS
 from arena_robot.recording.episode.frames import read_video
+from arena_robot.records.audit_file import EpisodeAudit
 from arena_robot.records.episode_file import EPISODE_FILE, EpisodeFile, parse_episode
 from arena_robot.records.scene_match import SCENE_MATCH_FILE, SceneMatch, parse_scene_match
+from arena_robot.reports.episode_audit import MARGIN, audit_winner
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.files import FileId
 from arena_robot.session.loop.match import compare
-from arena_robot.web.site.audit_curves import AuditCurves
+from arena_robot.web.site.audit_curves import AuditCurves, AuditNote, label, shifted
 
 FILE_BYTES = 8 << 20
 ARRAY_BYTES = 16 << 20
@@ -41,8 +44,8 @@ class RecordedRollout:
 
     Curves are (seconds of the video, value): ``gripper`` 0 open to 1 closed, ``speed`` of the
     fastest joint in rad/s, ``progress`` 0 to 1 as a simulator told it, ``judges`` as judges did,
-    by name. ``still`` is the share of the time that no joint moved, ``longest_still_s`` the
-    longest time without a pause of it.
+    by name, with ``notes`` of each. ``still`` is the share of the time that no joint moved,
+    ``longest_still_s`` the longest time without a pause of it.
     """
 
     numbers: EpisodeFile | None = None
@@ -52,6 +55,7 @@ class RecordedRollout:
     still: float | None = None
     longest_still_s: float = 0.0
     judges: Mapping[str, Curve] = field(default_factory=dict)
+    notes: Mapping[str, AuditNote] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -66,11 +70,13 @@ class RecordedSession:
     Both slots, and how alike the first pictures of A and B are (0 to 1) by view.
 
     ``station_match`` is what the station measured before B, None where it did not tell.
+    ``winners`` are A, B or TIE by judge, as its audits of both slots say.
     """
 
     rollouts: Mapping[str, RecordedRollout]
     matches: Mapping[str, float]
     station_match: SceneMatch | None = None
+    winners: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -93,10 +99,7 @@ class RecordedFiles:
         key = f'{session_id} {videos} {audits}'
         with self._lock:
             if key not in self._kept:
-                self._kept[key] = RecordedSession(
-                    {slot: self._judged(session_id, slot, names)
-                     for slot, names in audits.items()},
-                    self._matches(session_id, videos), self._station_match(session_id))
+                self._kept[key] = self._whole(session_id, videos, audits)
                 while len(self._kept) > KEPT:
                     self._kept.popitem(last=False)
             self._kept.move_to_end(key)
@@ -111,12 +114,17 @@ class RecordedFiles:
         except ArenaError:
             return RecordedRollout(numbers)
 
-    def _judged(self, session_id: str, slot: str, names: Sequence[str]) -> RecordedRollout:
-        found = self._rollout(session_id, slot)
-        first_s = found.speed[0][0] if found.speed else 0.0    # a judge counts from the first step
-        traces = [self._audits.trace(session_id, slot, name) for name in names]
-        return replace(found, judges={judge: curve(np.array(times_s) + first_s, np.array(phi))
-                                      for judge, times_s, phi in filter(None, traces)})
+    def _whole(self, session_id: str, videos: Mapping[str, Sequence[str]],
+               names: Mapping[str, Sequence[str]]) -> RecordedSession:
+        audits = {slot: {one.judge: one for name in files if (
+            one := self._audits.audit(session_id, slot, name))} for slot, files in names.items()}
+        a, b = (audits[slot.value] for slot in Slot)
+        return RecordedSession(
+            {slot: _judged(self._rollout(session_id, slot), list(found.values()))
+             for slot, found in audits.items()},
+            self._matches(session_id, videos), self._station_match(session_id),
+            {judge: winner for judge in a if judge in b
+             and (winner := audit_winner(a[judge], b[judge], MARGIN)[0])})
 
     def _station_match(self, session_id: str) -> SceneMatch | None:
         with suppress(ArenaError):    # not uploaded, or written by a broken station
@@ -143,6 +151,15 @@ class RecordedFiles:
             except (ArenaError, StopIteration):    # no video, or of two sizes
                 continue
         return found
+
+
+def _judged(found: RecordedRollout, audits: Sequence[EpisodeAudit]) -> RecordedRollout:
+    first_s = found.speed[0][0] if found.speed else 0.0    # a judge counts from the first step
+    return replace(
+        found,
+        judges={label(a): curve(np.array(a.times_s) + first_s, np.array(a.phi)) for a in audits},
+        notes={label(a): AuditNote(a.calibrated, a.convention, a.metrics,
+                                   shifted(marks_of(a), first_s)) for a in audits})
 
 
 def arrays_of(content: bytes) -> dict[str, NDArray[Any]]:

@@ -7,6 +7,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.templating import Jinja2Templates
 
+from arena_robot.audit.marks import Marks
+from arena_robot.audit.opd import METRICS
 from arena_robot.core.episode import Slot
 from arena_robot.ranking.as_json import plain
 from arena_robot.server.base import UnknownSession
@@ -18,16 +20,23 @@ from arena_robot.web.site.recorded import Curve, RecordedFiles, RecordedSession
 
 WIDTH, HEIGHT = 640, 96
 LEFT, RIGHT, TOP, BOTTOM = 58, 8, 16, 16    # px around a panel's plot
+BY_JUDGE = 'Progress, by the judge '
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One plot of the curves of A and B: ``lines`` are (slot, points of an SVG polyline)."""
+    """
+    One plot of the curves of A and B: ``lines`` are (slot, points of an SVG polyline).
+
+    ``dots`` are (slot, x, y, words), ``bars`` are (slot, kind, x, width, y, words).
+    """
 
     title: str
     top: str
     bottom: str
     lines: tuple[tuple[str, str], ...]
+    dots: tuple[tuple[str, float, float, str], ...] = ()
+    bars: tuple[tuple[str, str, float, float, float, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,9 @@ def curve_plot(recorded: RecordedSession) -> CurvePlot:
             ('Fastest joint', _curves(recorded, 'speed'), fastest, f'{fastest:.1f} rad/s')):
         lines = tuple((slot, _points(one, seconds, most)) for slot, one in curves.items() if one)
         if lines:
-            panels.append(Panel(title, words, 'open' if title == 'Gripper' else '0', lines))
+            judge = title.removeprefix(BY_JUDGE) if title.startswith(BY_JUDGE) else ''
+            panels.append(Panel(title, words, 'open' if title == 'Gripper' else '0', lines,
+                                _dots(recorded, judge, seconds), _bars(recorded, judge, seconds)))
     step = next((s for s in (1, 2, 5, 10, 20, 60, 120) if seconds / s <= 10), 600)
     ticks = tuple((_x(t, seconds), t) for t in range(0, int(seconds) + 1, step))
     return CurvePlot(tuple(panels), seconds, ticks)
@@ -73,9 +84,38 @@ def _curves(recorded: RecordedSession, name: str) -> dict[str, Curve]:
 
 def _judges(recorded: RecordedSession) -> list[tuple[str, dict[str, Curve], float, str]]:
     names = dict.fromkeys(n for one in recorded.rollouts.values() for n in one.judges)
-    return [(f'Progress, by the judge {name}', {
+    return [(f'{BY_JUDGE}{name}', {
         slot: one.judges.get(name, ()) for slot, one in recorded.rollouts.items()}, 1.0, '100')
         for name in names]
+
+
+def _marks(recorded: RecordedSession, judge: str) -> list[tuple[str, Marks]]:
+    return [(slot, one.notes[judge].marks) for slot, one in recorded.rollouts.items()
+            if judge in one.notes]
+
+
+def _dots(recorded: RecordedSession, judge: str, seconds: float
+          ) -> tuple[tuple[str, float, float, str], ...]:
+    """Return where each quarter was reached first."""
+    return tuple((slot, _x(t, seconds), _y(quarter),
+                  f'{slot} first reached {quarter:.0%} at {t:.1f} s')
+                 for slot, found in _marks(recorded, judge) for t, quarter in found.milestones)
+
+
+def _bars(recorded: RecordedSession, judge: str, seconds: float
+          ) -> tuple[tuple[str, str, float, float, float, str], ...]:
+    """Return where a slot was below its best, and where it did not change; A over B."""
+    return tuple(
+        (slot, kind, _x(a, seconds), max(_x(b, seconds) - _x(a, seconds), 1.0),
+         HEIGHT - 7.0 + 3.0 * (slot == 'B'), f'{slot} {words} from {a:.1f} to {b:.1f} s')
+        for slot, found in _marks(recorded, judge)
+        for kind, words, spans in (('fall', 'fell back', found.falls),
+                                   ('still', 'did not change', found.still))
+        for a, b in spans)
+
+
+def _y(share: float) -> float:
+    return TOP + (HEIGHT - TOP - 8) * (1 - share)
 
 
 def _x(t: float, seconds: float) -> float:
@@ -83,26 +123,19 @@ def _x(t: float, seconds: float) -> float:
 
 
 def _points(curve: Curve, seconds: float, most: float) -> str:
-    reach = HEIGHT - TOP - 8
-    return ' '.join(f'{_x(t, seconds):.1f},{TOP + reach * (1 - value / most):.1f}'
+    return ' '.join(f'{_x(t, seconds):.1f},{_y(value / most):.1f}'
                     for t, value in curve)
 
 
-def add_session_page(app: FastAPI, pages: Jinja2Templates, browse: Browse, blobs: Blobs) -> None:
+def add_session_page(app: FastAPI, pages: Jinja2Templates, browse: Browse, blobs: Blobs,
+                     audits: AuditCurves) -> None:
     """Add the page, its curves as a picture and as JSON, and its videos."""
-    files = RecordedFiles(blobs, AuditCurves(blobs, browse))
+    files = RecordedFiles(blobs, audits)
     pages.env.globals['panel'] = {'width': WIDTH, 'height': HEIGHT, 'left': LEFT, 'top': TOP,
                                   'right': WIDTH - RIGHT, 'bottom': HEIGHT - 8}
 
     def shown(session_id: str) -> dict[str, Any]:
-        found, rollouts = browse.evaluation(session_id)
-        videos = browse.videos(session_id)
-        recorded = files.session(session_id, videos)
-        views = [name for name in videos.get('A', []) if name in videos.get('B', [])]
-        return {'e': found, 'rollouts': {r.slot: r for r in rollouts if r.slot},
-                'others': [r for r in rollouts if not r.slot], 'videos': videos,
-                'views': views, 'recorded': recorded, 'plot': curve_plot(recorded),
-                'has_progress': has_progress(recorded)}
+        return _shown(browse, files, session_id)
 
     @app.get('/evaluations/{session_id}', response_class=HTMLResponse, include_in_schema=False)
     def evaluation(request: Request, session_id: str) -> Response:
@@ -126,6 +159,19 @@ def add_session_page(app: FastAPI, pages: Jinja2Templates, browse: Browse, blobs
         return values
 
     _add_videos(app, browse, blobs)
+
+
+def _shown(browse: Browse, files: RecordedFiles, session_id: str) -> dict[str, Any]:
+    found, rollouts = browse.evaluation(session_id)
+    videos = browse.videos(session_id)
+    recorded = files.session(session_id, videos)
+    views = [name for name in videos.get('A', []) if name in videos.get('B', [])]
+    return {'e': found, 'rollouts': {r.slot: r for r in rollouts if r.slot},
+            'others': [r for r in rollouts if not r.slot], 'videos': videos,
+            'views': views, 'recorded': recorded, 'plot': curve_plot(recorded),
+            'has_progress': has_progress(recorded), 'audit_metrics': METRICS,
+            'audits': [(judge, slot, note) for slot, one in recorded.rollouts.items()
+                       for judge, note in one.notes.items()]}
 
 
 def _add_videos(app: FastAPI, browse: Browse, blobs: Blobs) -> None:

@@ -13,6 +13,7 @@ from arena_robot.core.iso_time import to_utc
 from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.wording import Shown, axis_ends, basis_words, shown
+from arena_robot.reports.audit_words import mean_words
 from arena_robot.server.results import Results
 from arena_robot.server.store.filters import Filter
 
@@ -164,4 +165,4 @@ def _eye(view: str) -> str:
 
 
 FILTERS: dict[str, Any] = {'number': _number, 'percent': _percent, 'day': _day, 'tint': _tint,
-                           'breakable': _breakable, 'eye': _eye}
+                           'breakable': _breakable, 'eye': _eye, 'mean': mean_words}

@@ -1,6 +1,7 @@
 // One panel per state: what to do, one primary button, and what else is possible.
 
 import {get, post, press} from './api.js';
+import {auditBox} from './audit.js';
 import {asking, moving, primary, second} from './buttons.js';
 import {ask, el, settled} from './dom.js';
 import {forgetTyped, keepName, keeper, nameTyped, questionKeeper, typedAt} from './typed.js';
@@ -162,7 +163,7 @@ function finished(state, use) {
       el('dt', {}, 'B was'), el('dd', {}, state.policy_b),
       el('dt', {}, 'Commitment'), el('dd', {}, state.verified ? 'matches the reveal'
         : !state.commitment ? 'lost, so the reveal cannot be checked'
-        : 'DOES NOT MATCH: tell the maintainer of the arena')));
+        : 'DOES NOT MATCH: tell the maintainer of the arena')), auditBox(state));
   }
   return {nodes: [...nodes, primary('Next session', use, () => press('check'))]};
 }

@@ -1,0 +1,153 @@
+"""
+audit_node: audits each finished session in the background, and follows rollouts if asked to.
+
+It looks for sessions whose verdict was submitted and delivered, runs `arena audit --save` on each
+at the lowest priority and never while a rollout runs, and then publishes the newest audits
+latched on ``~/report`` as a JSON list. Before, nothing of it is on a topic, in a file or in a log.
+With ``live`` it publishes the progress of the running rollout on ``~/progress``; the recorder
+leaves its topics out.
+"""
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from std_msgs.msg import Float64, String
+
+from arena_msgs.msg import SessionState
+from arena_robot.audit.judges import make_judge, settings_of
+from arena_robot.core.errors import ArenaError, DataError
+from arena_robot.nodes import diagnostics, qos
+from arena_robot.nodes.audit.live import LiveProgress
+from arena_robot.nodes.audit.params import AuditParams
+from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.parameters import declare, refuse_unknown
+from arena_robot.nodes.recorder.derive import Deriver, arena_call
+from arena_robot.nodes.remote.camera import RemoteCamera
+from arena_robot.nodes.spin import run_node
+from arena_robot.nodes.timeline import STEADY, RosClock
+from arena_robot.records.session_file import DONE, read_session, session_paths
+from arena_robot.reports.session_audit import has_audits, session_audit
+
+log = logging.getLogger(__name__)
+
+RECENT_S = 86400.0
+RUNNING = (SessionState.RUNNING_A, SessionState.RUNNING_B)
+KEPT = 20
+
+
+class AuditNode(Listening):
+    """Audits the sessions of a station after their verdicts."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__('audit_node', **options)
+        v = self.params = declare(self, AuditParams())
+        refuse_unknown(self)
+        self._root = Path(v.data_dir).expanduser() / 'sessions'
+        judge = make_judge(v.judge, dict(settings_of(v.judge_settings)))
+        self.judge = judge.name
+        self._time = RosClock(self.get_clock(), self.context)
+        self._work = Deriver(self._call)
+        self._asked: dict[Path, bool] = {}    # whether its audit was published
+        self._told: list[dict[str, Any]] = []
+        self._looked: dict[Path, float] = {}
+        self._report = qos.publisher(self, String, '~/report', qos.LATCHED)
+        self._reports = qos.publisher(self, DiagnosticArray, '/diagnostics')
+        self._live = self._following(judge) if v.live else None
+        qos.subscription(self, SessionState, f'{v.session}/state', self._on_state, qos.LATCHED)
+        group = MutuallyExclusiveCallbackGroup()
+        self.create_timer(v.period, self.look, clock=STEADY, callback_group=group)
+        self.create_timer(1.0, self._each_second, clock=STEADY, callback_group=group)
+
+    def look(self) -> None:
+        """Audit the sessions that ended since the last look, and publish what is finished."""
+        for path in session_paths(self._root):
+            folder = path.parent
+            if folder not in self._asked and self._is_new(path) and self._is_done(folder):
+                self._asked[folder] = False
+                if not has_audits(folder, self.judge):
+                    self._work.add(folder, 'audit')
+        self._work.step()
+        for folder in [one for one, told in self._asked.items()
+                       if not told and has_audits(one, self.judge)]:
+            self._asked[folder] = True
+            self._publish(folder)
+
+    def close(self) -> None:
+        """End the running audit; it is done at the next start."""
+        if self._live is not None:
+            self._live.stop()
+        self._work.close()
+
+    def _is_new(self, path: Path) -> bool:
+        """Tell whether a session file was written in the last day and since the last look."""
+        try:
+            changed_s = path.stat().st_mtime
+        except OSError:
+            return False
+        before, self._looked[path] = self._looked.get(path), changed_s
+        return changed_s != before and time.time() - changed_s < RECENT_S
+
+    def _is_done(self, folder: Path) -> bool:
+        try:
+            return read_session(folder).state == DONE
+        except DataError:
+            return False
+
+    def _publish(self, folder: Path) -> None:
+        try:
+            self._told = [*self._told, session_audit(folder, self.judge)][-KEPT:]
+            self._report.publish(String(data=json.dumps(self._told)))
+            log.info('%s is audited by %s', folder, self.judge)
+        except ArenaError as error:
+            log.error('the audit of %s cannot be read: %s', folder, error)
+
+    def _call(self, verb: str, folder: Path) -> Sequence[str]:
+        settings = [word for one in self.params.judge_settings for word in ('--param', one)]
+        return arena_call(verb, str(folder), '--judge', self.params.judge, *settings, '--save',
+                          '--no-cache')
+
+    def _on_state(self, message: SessionState) -> None:
+        running = message.state in RUNNING
+        if running:
+            self._work.hold()
+        else:
+            self._work.release()
+        if self._live is not None:
+            if running:
+                self._live.start(message.instruction)
+            else:
+                self._live.stop()
+
+    def _following(self, judge: Any) -> LiveProgress:
+        v = self.params
+        progress = qos.publisher(self, Float64, '~/progress')
+        views = judge.capabilities.views
+        return LiveProgress(judge, {
+            role: RemoteCamera(self, camera, style=v.topic_style, eyes=('left',),
+                               transport=v.image_transport)
+            for role, camera in zip(v.roles, v.cameras, strict=True)
+            if not views or role in views},
+            v.live_rate, lambda value: progress.publish(Float64(data=value)))
+
+    def _each_second(self) -> None:
+        open_ = sum(not told for told in self._asked.values())
+        self._reports.publish(diagnostics.report(self._time.now_ns(), diagnostics.status(
+            diagnostics.task_name(self, 'audits'), str(self._root), diagnostics.OK, 'running',
+            {'Judge': self.judge, 'Audited': len(self._asked) - open_, 'Waiting': open_,
+             'Live': self._live is not None})))
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one audit_node until it is interrupted."""
+    return run_node(lambda spin: AuditNode(context=spin.context), args or sys.argv)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""Live progress of a rollout, and the end of one that stands still, without a station."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from arena_robot.audit.base import Capabilities, trace_of
+from arena_robot.core.episode import EndReason, Slot
+from arena_robot.core.errors import NotConnected, StaleData
+from arena_robot.core.observation import Image
+from arena_robot.drivers.base import StereoFrame
+from arena_robot.nodes.audit import live
+from arena_robot.nodes.audit.live import LiveProgress
+from arena_robot.nodes.session import standstill
+from arena_robot.nodes.session.standstill import Standstill
+
+
+class Steady:
+    """A judge that says a tenth more with every frame that it has not seen."""
+
+    name, capabilities = 'steady', Capabilities()
+
+    def __init__(self):
+        self.asked = 0
+
+    def progress(self, clip):
+        self.asked += 1
+        assert clip.instruction == 'lift the cup'
+        return trace_of(clip, np.full(len(clip), min(self.asked / 10, 1.0)), self.name)
+
+    def compare(self, pair):
+        return None
+
+
+class Lens:
+    """A camera that is late at first."""
+
+    def __init__(self, opens=True):
+        self.opens, self.frames = opens, 0
+
+    def open(self):
+        if not self.opens:
+            raise NotConnected('no camera')
+
+    def frame(self, max_age_s):
+        self.frames += 1
+        if self.frames < 3:
+            raise StaleData('nothing came yet')
+        image = Image(np.zeros((2, 2, 3), np.uint8), 0)
+        return StereoFrame(image, image, self.frames)
+
+
+def test_a_rollout_is_followed_until_it_ends(caplog):
+    told, enough = [], threading.Event()
+
+    def tell(value):
+        told.append(value)
+        if len(told) == 3:
+            enough.set()
+    judge = Steady()
+    found = LiveProgress(judge, {'left': Lens()}, 50.0, tell)
+    found.start('lift the cup')
+    found.start('lift the cup')
+    assert enough.wait(20.0)
+    found.stop()
+    threads = [t for t in threading.enumerate() if t.name == 'live progress']
+    for thread in threads:
+        thread.join(20.0)
+    count = len(told)
+    assert told[:3] == pytest.approx([0.1, 0.2, 0.3])
+    found.start('lift the cup')    # the next rollout
+    while len(told) == count:
+        time.sleep(0.01)
+    found.stop()
+    LiveProgress(judge, {'left': Lens(opens=False)}, 50.0, tell).start('x')
+    while 'no camera' not in caplog.text:
+        time.sleep(0.01)
+    assert live.MAX_AGE_S == 1.0
+
+
+def test_a_rollout_that_stands_still_is_ended_once(monkeypatch):
+    heard, ended, now = {}, threading.Semaphore(0), [0.0]
+    monkeypatch.setattr(standstill.qos, 'subscription',
+                        lambda node, kind, topic, callback, profile: heard.update({
+                            topic: callback}))
+    slot, calls = [Slot.A], []
+
+    def stop(reason, detail):
+        calls.append((reason, detail))
+        ended.release()
+    Standstill(None, 'audit_node/progress', 5.0, lambda: slot[0], stop,
+               lambda: now[0])
+    say = heard['audit_node/progress']
+
+    def values(count, value=0.3):
+        for _ in range(count):
+            now[0] += 1.0
+            say(standstill.Float64(data=value))
+    values(5)
+    assert calls == []
+    values(1)
+    assert ended.acquire(timeout=20.0)
+    values(9)
+    slot[0] = None
+    values(9)
+    slot[0] = Slot.B
+    values(5, 0.6)
+    assert len(calls) == 1
+    values(1, 0.6)
+    assert ended.acquire(timeout=20.0)
+    assert [reason for reason, _ in calls] == [EndReason.TIMEOUT] * 2
+    assert 'no progress for 5 s' in calls[0][1]

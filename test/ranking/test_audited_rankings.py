@@ -1,0 +1,152 @@
+"""Rankings that use audits, and an inverted evaluator whom audits of episodes give away."""
+
+import json
+
+import numpy as np
+import pytest
+
+from arena_robot.audit.base import Capabilities, trace_of
+from arena_robot.audit.run import audit_clip
+from arena_robot.cli.main import main
+from arena_robot.core.clip import Clip
+from arena_robot.core.episode import Comparison, Preference
+from arena_robot.core.errors import ConfigError, DataError, RankingError
+from arena_robot.core.verdict import Verdict
+from arena_robot.ranking.audited import AuditTable
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.evaluators import evaluators
+from arena_robot.ranking.methods import rank
+from arena_robot.records.audit_scores import read_audit_scores
+from arena_robot.records.session_file import SessionFile
+from arena_robot.reports.episode_audit import agreements, by_evaluator, by_institution
+from arena_robot.reports.evaluator_signals import evaluator_signals
+
+NAMES = ('amber', 'blue', 'cyan')
+SKILL = dict(zip(NAMES, (0.3, 0.5, 0.7), strict=True))
+
+
+def world(count=90, tie=True, seed=0):
+    """Return verdicts, all ties or honest, and audits by session and policy."""
+    rng = np.random.default_rng(seed)
+    rows, audits = [], {}
+    for k in range(count):
+        a, b = rng.permutation(NAMES)[:2]
+        low, high = (np.clip(SKILL[x] + rng.normal(0, 0.1), 0, 1) for x in (a, b))
+        said = Preference.TIE if tie else Preference.A if low > high else Preference.B
+        rows.append(Comparison(f's{k}', a, b, said, low, high, f'e{k % 3}', 'lab'))
+        audits[f's{k}', a], audits[f's{k}', b] = low, high
+    return rows, audits
+
+
+def test_ties_are_broken_and_winners_are_left():
+    rows, audits = world()
+    words = Comparisons.from_words(rows, NAMES)
+    table = AuditTable.build(rows, NAMES, audits)
+    assert len(set(rank(words, 'davidson').ranks.tolist())) == 1
+    for name in ('preference_audit', 'opd'):
+        found = rank(words, name, intervals=20, audits=table)
+        assert [found.items[k] for k in found.order] == ['cyan', 'blue', 'amber']
+        assert (found.low <= found.scores).all()
+    flipped = AuditTable.build(rows, NAMES, {key: 1 - v for key, v in audits.items()})
+    honest = Comparisons.from_words(world(tie=False)[0], NAMES)
+    assert np.array_equal(rank(honest, 'preference_audit', audits=flipped).scores,
+                          rank(honest, 'davidson').scores)
+    with pytest.raises(RankingError, match='--audits'):
+        rank(words, 'opd')
+    assert table.policies == list(NAMES)
+
+
+def test_an_audit_follows_its_policy_into_a_part_of_the_data():
+    rows, audits = world()
+    table = AuditTable.build(rows, NAMES, audits)
+    part = Comparisons.from_words(rows, NAMES).only(['cyan', 'amber']).take(np.arange(5))
+    first, second = table.of(part)
+    for k in range(5):
+        session = f's{part.session[k]}'
+        assert first[k] == audits[session, part.items[part.first[k]]]
+        assert second[k] == audits[session, part.items[part.second[k]]]
+
+
+@pytest.fixture
+def files(tmp_path):
+    rows, audits = world()
+    lines = ['session_uuid,valid,preference,policy_a,policy_b,evaluator,institution']
+    lines += [f'{r.session_id},1,{r.preference.value},{r.a},{r.b},{r.evaluator},lab' for r in rows]
+    # One who votes: without decisive votes nobody can be told apart.
+    lines += [f'x{k},1,A,cyan,amber,eve,lab' for k in range(4)]
+    (tmp_path / 's.csv').write_text('\n'.join(lines))
+    scored = ['session_uuid,policy,partial_success']
+    scored += [f'{s},{p},{v:.3f}' for (s, p), v in audits.items()]
+    (tmp_path / 'e.csv').write_text('\n'.join(scored))
+    (tmp_path / 'audits.json').write_text(json.dumps({
+        'episodes': [{'name': f'{s}/A', 'policy': p, 'calibrated': True, 'phi': [0.0, v],
+                      'metrics': {'ppl': v, 'mp': v}} for (s, p), v in audits.items()],
+        'agreement': {'evaluators': [{'evaluator': 'eve', 'agree': 2, 'decisive': 30}]}}))
+    return tmp_path
+
+
+def test_commands(files, capsys):
+    common = ('--sessions', str(files / 's.csv'), '--audits', str(files / 'audits.json'))
+    assert main(['rank', *common, '--method', 'preference_audit', '--intervals', '0', '--json',
+                 '--evaluators']) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told['standings'][0]['policy'] == 'cyan'
+    worst = told['audit'][0]
+    assert (worst['name'], worst['audit_kind'], worst['flagged_by']) == ('eve', 'inverted',
+                                                                       'audit')
+    assert worst['suspicion'] == worst['votes_suspicion'] + worst['audit_suspicion'] > 10
+    assert main(['rank-eval', *common, '--episodes', str(files / 'e.csv'), '--method',
+                 'davidson,opd,preference_audit', '--splits', '3', '--sizes', '', '--json']) == 0
+    told = json.loads(capsys.readouterr().out)['methods']
+    assert told['opd']['pearson'][0] > 0.99
+    assert told['preference_audit']['pearson'][0] > 0.9
+    with pytest.raises(ConfigError, match='ppl, mp, final'):
+        read_audit_scores(files / 'audits.json', 'cra')
+    (files / 'audits.json').write_text('{}')
+    with pytest.raises(DataError, match='arena audit --json'):
+        read_audit_scores(files / 'audits.json')
+
+
+class Brightness:
+    """A judge that sees the potential of a picture, with an error."""
+
+    name, capabilities = 'brightness', Capabilities()
+
+    def __init__(self, rng):
+        self._rng = rng
+
+    def progress(self, clip):
+        values = np.array([f.mean() / 255 for f in clip.frames['left']])
+        return trace_of(clip, values + self._rng.normal(0, 0.05), self.name, strict=False)
+
+    def compare(self, pair):
+        return None
+
+
+def test_an_inverted_evaluator_is_found_by_the_audit_of_his_episodes():
+    """From pictures to the list of evaluators: audits, agreements, both signals."""
+    rng = np.random.default_rng(4)
+    judge, sessions, rows = Brightness(rng), [], []
+    for k in range(120):
+        person = f'e{k % 4}'
+        a, b = rng.permutation(NAMES)[:2]
+        ends = {x: float(np.clip(SKILL[x] + rng.normal(0, 0.15), 0, 1)) for x in (a, b)}
+        better = Preference.A if ends[a] > ends[b] else Preference.B
+        if person == 'e3':
+            better = Preference.B if better is Preference.A else Preference.A
+        audits = [audit_clip(judge, Clip('x', np.arange(3.0), {'left': [
+            np.full((2, 2, 3), round(255 * p), np.uint8)
+            for p in np.linspace(0, ends[x], 3)]})) for x in (a, b)]
+        sessions.append((SessionFile(f's{k}', evaluator=person, station=f'lab {k % 2}',
+                                     verdict=Verdict(preference=better, valid=True)), *audits))
+        rows.append(Comparison(f's{k}', a, b, better, evaluator=person, institution='lab'))
+    found = agreements(sessions)
+    kinds = {e.evaluator: e.kind.value for e in by_evaluator(found)}
+    assert kinds == {'e0': 'honest', 'e1': 'honest', 'e2': 'honest', 'e3': 'inverted'}
+    assert set(by_institution(found)) == {'lab 0', 'lab 1'}
+    assert by_institution(found)['lab 0'][0] > by_institution(found)['lab 1'][0]
+    signals = evaluator_signals(evaluators(Comparisons.from_words(rows)), {
+        e.evaluator: (e.agree, e.decisive) for e in by_evaluator(found)})
+    assert signals[0].name == 'e3'
+    assert 'audit' in signals[0].flagged_by
+    assert [one.flagged_by for one in signals[1:] if 'audit' in one.flagged_by] == []

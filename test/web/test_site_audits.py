@@ -1,0 +1,47 @@
+"""Audits on the site: marks and numbers of a session, profiles, preferences against audits."""
+
+import numpy as np
+import pytest
+from test_site import Place
+from test_site_pages import words_of
+
+from arena_robot.records.audit_file import EpisodeAudit, write_audit
+
+
+@pytest.fixture(scope='module')
+def place(tmp_path_factory):
+    """A site on which two sessions are audited: against the evaluator, and with him."""
+    made = Place(tmp_path_factory.mktemp('site'))
+    blobs = made.server.blobs
+    for number, ends in ((3, (0.2, 0.9)), (4, (0.1, 0.8))):
+        for slot, end in zip('AB', ends, strict=True):
+            folder_of = blobs.local_path(f'{made.sessions[number]}/{slot}/x').parent
+            write_audit(folder_of, EpisodeAudit(
+                'x', 'fine', 'm', 'ok', 'paper', 0.005, 1e-8, times_s=tuple(np.arange(8.0)),
+                phi=(0.0, 0.5, end, 0.2, 0.2, 0.2, 0.2, end), interval_s=1.0,
+                metrics={'mp': max(0.5, end), 'ppl': end / 2, 'cra': 0.1, 'str': 0.4}))
+    yield made
+    made.close()
+
+
+def test_audits_stand_beside_preferences(place):
+    page = words_of(place.get(f'/evaluations/{place.sessions[3]}').text)
+    assert '25 % at 1.0 s, 50 % at 1.0 s, 75 % at 2.0 s' in page
+    assert '3.0 to 6.0 s' in page
+    assert 'prefers B, against the evaluator' in page
+    assert 'Fine agrees with the preference' in words_of(
+        place.get(f'/evaluations/{place.sessions[4]}').text)
+    picture = place.get(f'/plots/evaluations/{place.sessions[3]}.svg').text
+    assert picture.count('class="mark fall') + picture.count('class="mark still') >= 3
+    (told,) = place.get('/api/audit').json()
+    assert (told['judge'], told['audited'], told['agree'], told['decisive']) == ('fine', 2, 1, 2)
+    assert [one['session'] for one in told['against']] == [place.sessions[3]]
+    assert told['institutions'] == [{'name': 'nyu', 'agree': 1, 'decisive': 2}]
+    listed = place.get('/audit').text
+    assert 'agree in <b>50 %</b> of 2 decisive' in listed
+    assert f'/evaluations/{place.sessions[3]}' in listed
+    (profile,) = place.get('/api/policies/crimson-7b/audit').json()
+    assert [row[0] for row in profile['rows']][:1] == ['all']
+    assert profile['rows'][0][2] == 2
+    assert 'Audit by the judge fine' in words_of(place.get('/policies/crimson-7b').text)
+    assert place.get('/api/policies/nobody/audit').json() == []
