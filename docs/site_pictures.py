@@ -2,10 +2,12 @@
 Make the pictures of docs/site.md: every page of the site, desktop beside phone, light and dark.
 
   python docs/site_pictures.py TABLES docs/img
+  python docs/site_pictures.py --report arena-demo/report docs/img
 
 TABLES is a folder with RoboArena's sessions.csv and episodes.csv, which a server in a temporary
 folder imports. One session is run on the simulated station before. The pages are those of the real
-site in Chromium (chromium and chromedriver on the PATH). A picture per page: site_NAME.webp.
+site in Chromium (chromium and chromedriver on the PATH). A picture per page: site_NAME.webp. With
+--report, the pictures are those of a report for docs/demo.md instead.
 """
 
 import argparse
@@ -97,8 +99,8 @@ def record(folder: Path, session_id: str, slot: Slot, way: str) -> int:
     return steps
 
 
-def run_session(server: ArenaServer, folder: Path) -> str:
-    """Add a session that counts to the server and return its id."""
+def run_session(server: ArenaServer, folder: Path) -> tuple[str, str]:
+    """Add a session that counts to the server; return its id and the owner's token."""
     accounts = server.accounts
     owner = accounts.add_account('olga', 'Penn', [Role.OWNER])
     accounts.add_account('ada', 'NYU', [Role.EVALUATOR])
@@ -135,7 +137,7 @@ def run_session(server: ArenaServer, folder: Path) -> str:
         progress_b=1.0 if expert is Slot.B else 0.8, preference=Preference(expert.value),
         explanation=WHY.format(*(expert.value, 'B' if expert is Slot.A else 'A')),
         lighting=Lighting.NORMAL, clutter=Clutter.LOW))
-    return session.id
+    return session.id, accounts.issue(owner)
 
 
 @contextlib.contextmanager
@@ -158,8 +160,9 @@ def browser() -> webdriver.Chrome:
                             service=webdriver.ChromeService(shutil.which('chromedriver')))
 
 
-def photo(page: webdriver.Chrome, url: str, path: Path, height: int = HEIGHT_PX) -> None:
-    """Write a page in both sizes light and dark."""
+def photo(page: webdriver.Chrome, url: str, path: Path, height: int = HEIGHT_PX,
+          token: str = '') -> None:
+    """Write a page in both sizes light and dark; one that asks for a token gets it."""
     pictures = []
     for theme in THEMES:
         page.execute_cdp_cmd('Emulation.setEmulatedMedia', {
@@ -168,6 +171,10 @@ def photo(page: webdriver.Chrome, url: str, path: Path, height: int = HEIGHT_PX)
             page.execute_cdp_cmd('Emulation.setDeviceMetricsOverride', {
                 'width': width, 'height': height, 'deviceScaleFactor': 1, 'mobile': False})
             page.get(url)
+            if token:
+                page.execute_script(
+                    'document.querySelector("[name=token]").value = arguments[0];'
+                    'document.querySelector("form").submit()', token)
             page.execute_script(
                 'for (const film of document.querySelectorAll("video")) film.currentTime = 4;'
                 'for (const box of document.querySelectorAll(".commitment")) box.open = true;')
@@ -190,23 +197,40 @@ def main() -> None:
     """Fill a server, then photograph its site."""
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('tables', type=Path, help='folder of sessions.csv and episodes.csv')
+    parser.add_argument('--report', type=Path, help='folder of a report: only its pictures')
+    parser.add_argument('tables', type=Path, nargs='?',
+                        help='folder of sessions.csv and episodes.csv')
     parser.add_argument('out', type=Path, help='folder of the pictures')
     args = parser.parse_args()
     os.environ.setdefault('MUJOCO_GL', 'egl')
     page = browser()
     try:
-        with started() as server, SiteServer(server, '127.0.0.1', 0) as site:
-            insert_evaluations(server.database, SystemClock(), read_folder(args.tables).sessions)
-            for name, path in PAGES.items():
-                photo(page, site.address + path, args.out / f'site_{name}.webp')
-        with started() as server, SiteServer(server, '127.0.0.1', 0) as site, \
-                tempfile.TemporaryDirectory() as folder:
-            session_id = run_session(server, Path(folder))
-            photo(page, f'{site.address}/evaluations/{session_id}', args.out / 'site_session.webp',
-                  SESSION_PX)
+        if args.report:
+            report_pictures(page, (args.report / 'index.html').resolve().as_uri(), args.out)
+        else:
+            site_pages(page, args.tables, args.out)
     finally:
         page.quit()
+
+
+def report_pictures(page: webdriver.Chrome, url: str, out: Path) -> None:
+    """Photograph the standings and the first session of a report."""
+    photo(page, url, out / 'demo_report.webp')
+    photo(page, f'{url}#session-1', out / 'demo_session.webp', SESSION_PX)
+
+
+def site_pages(page: webdriver.Chrome, tables: Path, out: Path) -> None:
+    """Photograph every page of the site."""
+    with started() as server, SiteServer(server, '127.0.0.1', 0) as site:
+        insert_evaluations(server.database, SystemClock(), read_folder(tables).sessions)
+        for name, path in PAGES.items():
+            photo(page, site.address + path, out / f'site_{name}.webp')
+    with started() as server, SiteServer(server, '127.0.0.1', 0) as site, \
+            tempfile.TemporaryDirectory() as folder:
+        session_id, token = run_session(server, Path(folder))
+        photo(page, f'{site.address}/owner', out / 'site_signed_in.webp', token=token)
+        photo(page, f'{site.address}/evaluations/{session_id}', out / 'site_session.webp',
+              SESSION_PX)
 
 
 if __name__ == '__main__':

@@ -48,6 +48,6 @@ def shares_figure(groups: Mapping[str, Sequence[WonShare]]) -> Figure:
     for label, (_, one) in zip(axes.get_yticklabels(), rows, strict=True):
         label.set_fontweight('normal' if one else 'bold')
     axes.axvline(50, color=INK, linewidth=0.6, alpha=0.5)
-    axes.set_xlabel('comparisons won in %, ties half, with 95 % intervals')
+    axes.set_xlabel('comparisons won in %, ties half, with 95 % intervals', fontsize=8)
     axes.grid(axis='x', alpha=0.3)
     return figure

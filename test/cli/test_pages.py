@@ -10,6 +10,7 @@ from arena_robot.cli.main import parser
 from arena_robot.drivers.droid_nuc.arm import PORT as NUC_PORT
 from arena_robot.drivers.table import DRIVERS
 from arena_robot.server.config import ServerConfig
+from arena_robot.session.protocol.states import State
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / 'docs').glob('*.md'))
@@ -80,6 +81,19 @@ def test_file_names_are_the_same_everywhere():
         names['token file'] |= set(re.findall(r'server [^\n`]*--token-file (\S+?)[`\s]', text))
     assert names == {'station file': {'my_lab.yaml', 'my_session.yaml'},
                      'token file': {'maintainer.token'}}
+
+
+def test_every_state_of_the_console_and_every_page_of_the_site_has_a_picture():
+    docs = {name: (ROOT / 'docs' / name).read_text(encoding='utf-8') for name in (
+        'console_pictures.py', 'site_pictures.py', 'evaluators.md', 'site.md')}
+    taken = re.findall(r"show\('(\w+)', State\.(\w+)", docs['console_pictures.py'])
+    assert {state for _, state in taken} == {one.name for one in State}
+    shown = {name for name, _ in taken} | set(
+        re.findall(r"photo\('(\w+)'", docs['console_pictures.py']))
+    assert not {name for name in shown if f'img/console_{name}.webp' not in docs['evaluators.md']}
+    pages = re.findall(r"'(\w+)': '/", docs['site_pictures.py'])
+    assert len(pages) >= 13
+    assert not {name for name in pages if f'img/site_{name}.webp' not in docs['site.md']}
 
 
 # Said before, and stumbled over.

@@ -26,6 +26,7 @@ from arena_robot.demo.resource_usage import ResourceUsage, cpu_seconds
 from arena_robot.demo.run import Demo
 from arena_robot.policy.connect import SERVERS
 from arena_robot.policy.loading import load_policy, parse_kwargs
+from arena_robot.ranking.base import Comparisons
 from arena_robot.session.evaluator.desk import DeskState, RunView, SlotView
 from arena_robot.session.protocol.states import State
 
@@ -251,6 +252,18 @@ def test_the_pools_are_what_they_say():
 def test_a_session_that_was_not_submitted_is_not_waited_for(tmp_path):
     assert tournament.on_disk(tmp_path).state is State.IDLE
     assert tournament.delivered(tmp_path, lambda: None) is None
+
+
+@pytest.mark.parametrize(('sessions', 'rank'), [(3, ''), (24, '1 ')])
+def test_the_end_prints_a_rank_only_where_the_data_tell_one(sessions, rank):
+    votes = Comparisons.build([0] * sessions, [1] * sessions, [1.0, 1.0, 1.0, 0.0, 1.0, 1.0][
+        :sessions] * max(1, sessions // 6), items=['walk', 'still'])
+    out = io.StringIO()
+    with shown.Display(out, lambda: []) as display:
+        outcome.tell(display, outcome.DemoOutcome((), votes, outcome.ranked(votes), None, ()))
+    best = out.getvalue().splitlines()[2]
+    assert best.split('walk')[0].strip() == rank.strip(), best
+    assert ('too few to tell' in best) == (not rank)
 
 
 def test_a_wish_is_fine_as_it_comes():

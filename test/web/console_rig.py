@@ -117,6 +117,8 @@ class Page:
                                                     and not state.running else ''), state)
 
     def press(self, css):
+        self.until(lambda: self.browser.execute_script(
+            'arguments[0].scrollIntoView({block: "nearest"}); return true', self.find(css)), css)
         self.until(lambda: self.find(css).is_enabled() and clicked(self.browser, self.find(css)),
                    css)
 

@@ -5,7 +5,9 @@ import pytest
 from console_rig import MOVING
 from selenium.webdriver.common.keys import Keys
 
+from arena_robot.core.episode import Slot
 from arena_robot.core.errors import SessionError
+from arena_robot.session.evaluator.desk import SlotView
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console.app import NAME
 
@@ -34,10 +36,14 @@ def test_stop_in_every_state_while_the_arm_moves(page):
         every_way(page, f'{state.value}, the arm moves')
 
 
+AGAIN = (SlotView(Slot.A, 'driver_error', 'no frame', 12, again='fault'),
+         SlotView(Slot.B, 'done', '', 9, again='mistake'))
 QUESTIONS = [
     (State.ASSIGNED, '#abort', {}), (State.RUNNING_A, '#abort', {}),
     (State.SCORING_A, '#invalidate', {}), (State.REVIEW, '#invalidate', {}),
-    (State.RESET, '#primary', {'match': 0.1})]
+    (State.RESET, '#primary', {'match': 0.1}),
+    (State.SCORING_A, '#score-anyway', {'slots': AGAIN}),
+    (State.SCORING_B, '#mistake', {'slots': AGAIN})]
 
 
 def test_stop_beside_every_question(page):
