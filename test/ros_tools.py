@@ -2,8 +2,8 @@
 ROS's own command line, launch and control_msgs, for tests that use them as a lab does.
 
 They come with ROS 2, not with the wheels. Where ROS is not installed, ``ARENA_ROS_TOOLS`` may name
-an install folder of colcon with launch, launch_ros, ros2launch, ros2cli, ros2action and
-control_msgs.
+an install folder of colcon with launch, launch_ros, ros2launch, ros2cli, ros2action,
+ros2bag, rosbag2_storage_mcap and control_msgs.
 """
 
 import functools
@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-VARIABLE = 'ARENA_ROS_TOOLS'
+VARIABLE, NEED = 'ARENA_ROS_TOOLS', 'ARENA_NEED_ROS_TOOLS'
 OWN = Path(__file__).parents[1] / 'install' / 'arena_robot'  # as its setup.bash adds it
 NEEDED = ('ros2cli', 'ros2launch', 'launch_ros', 'control_msgs')
+ROSBAG2 = ('ros2bag', 'rosbag2_py')
 
 
 def prefixes():
@@ -50,18 +51,19 @@ def ros2():
 
 
 @functools.cache
-def missing():
+def missing(*more):
     """Return what is not there, as a reason to skip; empty when all is."""
     if VARIABLE not in os.environ and not shutil.which('ros2'):
         return (f'ros2 is missing: it comes with ROS 2, or in the install folder that {VARIABLE} '
                 'names')
-    code = '\n'.join(f'import {name}' for name in NEEDED)
+    code = '\n'.join(f'import {name}' for name in (*NEEDED, *more))
     done = subprocess.run([sys.executable, '-c', code], env=environment(), text=True,
                           capture_output=True, timeout=60, check=False)
     return '' if done.returncode == 0 else f'{done.stderr.strip().splitlines()[-1]} (ros2 tools)'
 
 
-def need_ros_tools():
-    """Skip where the tools are missing."""
-    if missing():
-        pytest.skip(missing())
+def need_ros_tools(*more):
+    """Skip where the tools are missing; fail there with ``ARENA_NEED_ROS_TOOLS`` set, as in CI."""
+    if missing(*more):
+        assert not os.environ.get(NEED), missing(*more)
+        pytest.skip(missing(*more))

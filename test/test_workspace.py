@@ -17,11 +17,12 @@ BUILT = ('setup.py', 'setup.cfg', 'package.xml', 'resource', 'launch', 'config',
 # was looked up there (rosdistro of August 2026).
 JAZZY = {
     'action_msgs', 'ament_cmake', 'ament_copyright', 'ament_flake8', 'ament_pep257',
-    'ament_xmllint', 'builtin_interfaces', 'diagnostic_msgs', 'geometry_msgs', 'launch',
-    'launch_ros', 'launch_testing', 'launch_testing_ros', 'lifecycle_msgs', 'rcl_interfaces',
-    'rclpy', 'ros2launch', 'rosgraph_msgs', 'rosidl_default_generators',
-    'rosidl_default_runtime', 'sensor_msgs', 'std_msgs', 'std_srvs', 'tf2_msgs',
-    'trajectory_msgs'}
+    'ament_xmllint', 'builtin_interfaces', 'control_msgs', 'diagnostic_msgs', 'geometry_msgs',
+    'launch', 'launch_ros', 'launch_testing', 'launch_testing_ros', 'lifecycle_msgs',
+    'rcl_interfaces', 'rclpy', 'ros2action', 'ros2bag', 'ros2cli', 'ros2launch', 'ros2node',
+    'ros2param', 'ros2service', 'ros2topic', 'rosbag2_storage_mcap', 'rosgraph_msgs',
+    'rosidl_default_generators', 'rosidl_default_runtime', 'sensor_msgs', 'std_msgs', 'std_srvs',
+    'tf2_msgs', 'trajectory_msgs'}
 ROSDEP = {'python3-numpy', 'python3-opencv', 'python3-pytest', 'python3-scipy', 'python3-serial',
           'python3-typing-extensions', 'python3-yaml'}
 

@@ -17,10 +17,14 @@ SMALL = {'session_node': {'min_free_gb': 0.1}, 'recorder_node': {'min_free_disk'
 
 
 class VendorRig(ProcessRig):
-    """Processes of a lab under a namespace, and of a station from a station file."""
+    """
+    Processes of a lab under a namespace, and of a station from a station file.
+
+    ``lab`` are options of the fake lab, ``program`` another program to run in its place.
+    """
 
     def __init__(self, processes, folder, config, lab=(), max_steps=90, changes=SMALL,
-                 environment=None):
+                 environment=None, program=()):
         self.folder = folder
         self.namespace = f'lab_{uuid.uuid4().hex[:6]}'
         self.data = folder / 'data'
@@ -32,7 +36,8 @@ class VendorRig(ProcessRig):
         words = ('--log-level', 'info', *namespace_words(self.namespace))
         options = SessionOptions(pool, self.data, max_steps)
         shared = ('--params-file', str(path), *words)
-        commands = {'lab': (LAB, '--namespace', self.namespace, *map(str, lab))}
+        commands = {'lab': tuple(program) or (
+            LAB, '--namespace', self.namespace, *map(str, lab))}
         for executable, name in nodes_in(path):
             commands[name] = NodeProcess(executable, name, shared).command()[1:]
         for one in session_processes(folder, [path], options, words, namespace=self.namespace):

@@ -8,10 +8,11 @@ from arena_robot.session.loop.preflight import preflight
 MS = 1_000_000
 
 
-def camera(lag_ms, clock=None):
+def camera(lag_ms, clock=None, period_ms=66):
     """A camera whose newest frames came ``lag_ms`` after they were taken."""
     now_ns = clock.now_ns() if clock else 0
-    pairs = [(now_ns + k, now_ns + k + lag_ms * MS) for k in range(20)]
+    pairs = [(stamp, stamp + lag_ms * MS)
+             for stamp in range(now_ns, now_ns + 20 * period_ms * MS, period_ms * MS)]
     image = SimpleNamespace(stamp_ns=now_ns - lag_ms * MS, pixels=SimpleNamespace(shape=(4, 4, 3)))
     frame = SimpleNamespace(left=image, right=image)
     return SimpleNamespace(arrivals=lambda: pairs, wait_frame=lambda timeout_s: frame, serial='7')
@@ -28,14 +29,17 @@ def test_the_lag_is_the_usual_one():
 def test_preflight_takes_max_image_age_as_its_limit(tmp_path):
     clock = SimpleNamespace(now_ns=lambda: 10**18)
 
-    def found(lag_ms):
-        parts = SimpleNamespace(cameras={'wrist': camera(lag_ms, clock)},
+    def found(lag_ms, period_ms=66):
+        parts = SimpleNamespace(cameras={'wrist': camera(lag_ms, clock, period_ms)},
                                 ages=SimpleNamespace(image_s=0.2))
         parts.arm_state = parts.gripper_state = lambda: SimpleNamespace(
             recovery_required=False, errors=(), stamp_ns=10**18, fault=0, position=0.0,
             mode=SimpleNamespace(name='IDLE'))
         return preflight(parts, clock, tmp_path, 0.0)[0]
-    assert found(150).ok
+    assert (found(150).ok, found(150).warning) == (True, False)
+    rare = found(150, 83)
+    assert (rare.ok, rare.warning) == (True, True)
+    assert 'come at 12.0 Hz, the control loop runs at 15' in rare.detail
     late = found(300)
     assert not late.ok
     assert 'are 300 ms old when they come, a step accepts 200 ms (max_image_age)' in late.detail

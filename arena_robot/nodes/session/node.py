@@ -11,6 +11,7 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray
 
 from arena_robot.core.errors import ArenaError, DriverError
+from arena_robot.core.observation import Pixels
 from arena_robot.drivers.base import Part
 from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.listener import Listening
@@ -29,6 +30,7 @@ from arena_robot.safety.filter import Safety
 from arena_robot.safety.robots import limits_for, robot_of
 from arena_robot.server.client import RemoteArena
 from arena_robot.session.evaluator.access import EvaluatorAccess
+from arena_robot.session.loop.camera_positions import positions_check
 from arena_robot.session.loop.parts import Ages, Parts
 from arena_robot.session.loop.preflight import server_check
 from arena_robot.session.loop.robot_motions import RobotMotions
@@ -72,7 +74,7 @@ class SessionNode(Listening):
         self.arena = make_arena(v, clock)
         motions = RobotMotions(self.parts, Safety(
             limits_for(robot), clock, max_state_age_s=v.max_state_age), clock, config)
-        store = SessionStore(Path(v.data_dir).expanduser() / 'sessions', clock)
+        self._store = store = SessionStore(Path(v.data_dir).expanduser() / 'sessions', clock)
         self.conductor = Conductor(
             motions, self.arena, store, self._recorder or NoRecorder(store.root),
             RemoteScene(self, v.scene) if v.scene else ScenePerson(),
@@ -175,12 +177,16 @@ class SessionNode(Listening):
 
     def _more_checks(self) -> list[Check]:
         self._connect_all()
-        checks = [self._twins.check(), *self.connections.checks()]
+        checks = [self._twins.check(), *self.connections.checks(),
+                  positions_check(self._store.root, self._pictures)]
         if self._recorder:
             checks.append(self._recorder.check_streams())
         if isinstance(self.arena, RemoteArena):
             return [*checks, server_check(self.arena.check)]
         return [*checks, Check('arena', True, 'on this machine')]
+
+    def _pictures(self) -> dict[str, Pixels]:
+        return {name: image.pixels for name, image in self.parts.look().items()}
 
     def _all_parts(self) -> tuple[Part, ...]:
         return (self.parts.arm, self.parts.gripper, *self.parts.cameras.values())

@@ -184,9 +184,7 @@ def _numbers(tracks: EpisodeTracks, summary: EpisodeFile,
                     f'{limits.max_camera_gap_s} s)')
         lag = view.latency_s
         if lag and lag.p50 > limits.max_picture_lag_s:
-            yield _warn(False, f'lag {name}', f'its pictures were {1e3 * lag.p50:.0f} ms old when '
-                        f'they came (wanted {1e3 * limits.max_picture_lag_s:.0f} ms): the control '
-                        f'loop waited for them and ran at {summary.control.mean_hz} Hz')
+            yield _lag(name, lag.p50, summary, limits)
     error = summary.control.period_error_s
     if error:
         yield _warn(error.p99 <= limits.max_period_error_p99_s, 'control rate',
@@ -199,6 +197,15 @@ def _numbers(tracks: EpisodeTracks, summary: EpisodeFile,
         if spread:
             yield _warn(spread.p99 <= most, name, f'p50 {1e3 * spread.p50:.0f} ms, '
                         f'p99 {1e3 * spread.p99:.0f} ms (wanted {1e3 * most:.0f} ms)')
+
+
+def _lag(view: str, lag_s: float, summary: EpisodeFile, limits: CheckLimits) -> Finding:
+    rate, wanted = summary.control.mean_hz, summary.control.nominal_hz
+    waited = rate is not None and rate < limits.min_camera_share * wanted
+    return _warn(False, f'lag {view}', f'its pictures were {1e3 * lag_s:.0f} ms old when they '
+                 f'came (wanted {1e3 * limits.max_picture_lag_s:.0f} ms)' + (
+                     f': the control loop waited for them and ran at {rate} Hz instead of '
+                     f'{wanted:g}' if waited else ''))
 
 
 def _losses(summary: EpisodeFile, limits: CheckLimits) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import Floats, Pixels
+from arena_robot.session.loop.picture_shift import picture_shift
 
 WIDTH = 320
 CHANGED_BELOW = 0.5
@@ -44,12 +45,14 @@ class ViewMatch:
     Match of one view with its start photograph.
 
     ``score`` 0 to 1; ``changed`` share of the picture; ``shift`` (x, y) of the whole picture as
-    shares of its width, which is the camera that moved rather than the scene.
+    shares of its width, which is the camera that moved rather than the scene; ``far`` likewise,
+    where the pictures could not be aligned.
     """
 
     score: float
     changed: float
     shift: tuple[float, float]
+    far: float = 0.0
 
     @property
     def light(self) -> Light:
@@ -59,7 +62,7 @@ class ViewMatch:
     @property
     def camera_moved(self) -> bool:
         """Tell whether the picture as a whole moved by more than one percent of its width."""
-        return max(abs(part) for part in self.shift) > MOVED_CAMERA
+        return max(self.far, *(abs(part) for part in self.shift)) > MOVED_CAMERA
 
 
 def light(score: float) -> Light:
@@ -85,8 +88,9 @@ def compare(start: Pixels, now: Pixels, leave_out: Mask | None = None) -> ViewMa
     counts = _counting(before.shape, shift, leave_out)
     likeness = structure(before, _same_light(before, after, counts))
     changed = float(np.mean(likeness[counts] < CHANGED_BELOW)) if counts.any() else 0.0
-    return ViewMatch(float(np.exp(-changed / SCALE)), changed,
-                     (shift[0] / WIDTH, shift[1] / WIDTH))
+    score = float(np.exp(-changed / SCALE))
+    far = picture_shift(start, now) if score < AMBER_FROM and not any(shift) else None
+    return ViewMatch(score, changed, (shift[0] / WIDTH, shift[1] / WIDTH), far or 0.0)
 
 
 def compare_views(start: Mapping[str, Pixels], now: Mapping[str, Pixels],

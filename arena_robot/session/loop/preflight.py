@@ -10,7 +10,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.base import Camera
-from arena_robot.session.loop.lag import lag_problem, picture_lag_s
+from arena_robot.session.loop.lag import lag_problem, picture_lag_s, slow_stream
 from arena_robot.session.loop.parts import LOOK_TIMEOUT_S, Parts
 from arena_robot.session.ports import Check
 
@@ -21,7 +21,7 @@ SERVER_CLOCK_S = 1.0
 
 def preflight(parts: Parts, clock: Clock, data: Path, min_free_gb: float) -> list[Check]:
     """Return a check of every camera, the arm, the gripper, the clocks and the disk."""
-    checks = [_checked(f'{role} camera', partial(_camera, camera, clock, parts.ages.image_s))
+    checks = [_camera_check(role, camera, clock, parts.ages.image_s)
               for role, camera in parts.cameras.items()]
     checks.append(_checked('arm', partial(_arm, parts, clock)))
     checks.append(_checked('gripper', partial(_gripper, parts)))
@@ -52,6 +52,12 @@ def _checked(name: str, look: Callable[[], str]) -> Check:
         return Check(name, True, look())
     except (ArenaError, OSError) as error:
         return Check(name, False, f'{name}: {error}')
+
+
+def _camera_check(role: str, camera: Camera, clock: Clock, max_age_s: float) -> Check:
+    check = _checked(f'{role} camera', partial(_camera, camera, clock, max_age_s))
+    slow = slow_stream(camera) if check.ok else ''
+    return Check(check.name, True, slow, warning=True) if slow else check
 
 
 def _camera(camera: Camera, clock: Clock, max_age_s: float) -> str:
