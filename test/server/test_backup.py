@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import os
 import shutil
 import sqlite3
 import threading
@@ -26,6 +27,9 @@ from arena_robot.server.store.database import Database
 from arena_robot.session.arena.contract import VERDICT
 
 CLOCK = SystemClock()
+# Where the files of the restore test are beside PostgreSQL. By hand, with a server of S3:
+# FSSPEC_S3_ENDPOINT_URL=http://127.0.0.1:5000 ARENA_TEST_BLOBS=s3://arena pytest ...
+OBJECTS = os.environ.get('ARENA_TEST_BLOBS', 'memory://arena')
 
 
 @pytest.fixture(scope='module')
@@ -47,11 +51,13 @@ def filled(tmp_path_factory):
 def test_sessions_go_on_while_a_backup_is_taken_and_all_of_it_comes_back(
         tmp_path, pool, database_url, request):
     places = [database_url, f'sqlite:///{tmp_path}/restored/arena.db']
+    stores = ['', '']
     if database_url.startswith('postgresql'):
         if not shutil.which('pg_dump'):
             pytest.skip("PostgreSQL's pg_dump is missing: apt-get install postgresql-client")
         places = databases(request.getfixturevalue('postgres_server'))
-    setting = Setting(tmp_path / 'server', places[0], pool)
+        stores = [f'{OBJECTS}/{time.monotonic_ns()}/{name}' for name in ('old', 'new')]
+    setting = Setting(tmp_path / 'server', places[0], pool, blobs=stores[0])
     try:
         arena = setting.arena()
         before = [run(arena, tmp_path / 'station') for _ in range(2)]
@@ -69,7 +75,7 @@ def test_sessions_go_on_while_a_backup_is_taken_and_all_of_it_comes_back(
         assert again.sessions >= found.sessions >= 2
     finally:
         setting.close()
-    config = ServerConfig(data=tmp_path / 'restored', database=places[1])
+    config = ServerConfig(data=tmp_path / 'restored', database=places[1], blobs=stores[1])
     assert not (tmp_path / 'backup' / 'secrets.key').exists()
     config.data.mkdir(mode=0o700)
     shutil.copy(setting.config.key_path(), config.key_path())    # kept in another place
