@@ -57,6 +57,16 @@ def fits(key, namespace):
     return True
 
 
+def test_the_audit_node_is_started_where_a_file_has_its_section(tmp_path):
+    found = made(tmp_path, {'sim_station': {'publish_clock': True},
+                            'audit_node': {'judge': 'oracle'}}, data=tmp_path / 'd',
+                 simulated=True)
+    assert set(found) == {'recorder_node', 'session_node', 'audit_node'}
+    audit = found['audit_node']
+    assert (audit['judge'], audit['data_dir'], audit['use_sim_time']) == (
+        'oracle', str(tmp_path / 'd'), True)
+
+
 def test_a_simulated_station_needs_no_section(tmp_path):
     found = made(tmp_path, {'sim_station': {'task': 'lift_cube'}}, simulated=True)
     assert found['session_node']['scene'] == 'sim_station'
