@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from console_rig import Station
+from site_audits import write_audits
 from test_site import Place, finished
 from test_site_pages import steps
 
@@ -22,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / 'reports'))
 from test_tournament import NAMES, tournament, write_session
 
 SITE = ('/', '/matrix', '/policies', '/policies/crimson-7b', '/policies/elsewhere',
-        '/evaluations?origin=imported', '/evaluations/{id}', '/evaluations/import-1', '/versus',
+        '/evaluations?origin=imported', '/evaluations/{id}', '/evaluations/{audited}',
+        '/evaluations/import-1', '/versus',
         '/versus?a=crimson-7b&b=azure-fast', '/by/category', '/by/institution', '/history',
         '/data', '/audit', '/about', '/api', '/rules', '/owner', '/no/such/page')
 CONSOLE = (State.IDLE, State.ASSIGNED, State.START_PHOTOGRAPHED, State.RUNNING_A, State.SCORING_A,
@@ -76,6 +78,7 @@ def place(tmp_path_factory):
     home = made.server.blobs.local_path(f'{made.sessions[0]}/B/steps.npz').parent
     (home / 'steps.npz').write_bytes(steps(30))
     write_scene_match(home, SceneMatch(0.9, {'left_left': 0.9, 'wrist_left': 0.95}))
+    write_audits(made)
     made.server.results.forget()
     yield made
     made.close()
@@ -84,7 +87,8 @@ def place(tmp_path_factory):
 def test_the_site(place, pages, source):
     found = {}
     for path in SITE:
-        pages.get(place.web.address + path.format(id=place.sessions[0]))
+        pages.get(place.web.address + path.format(
+            id=place.sessions[0], audited=place.sessions[3]))
         pages.execute_script('for (const one of document.querySelectorAll("details")) '
                              'one.open = true')
         found[path] = findings(pages, source)

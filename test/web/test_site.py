@@ -8,6 +8,7 @@ import time
 import httpx
 import pytest
 from roboarena_tables import SAMPLE, WHOLE, load, needs_whole
+from site_audits import audits_are_shown, write_audits
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Preference, Slot
@@ -92,8 +93,13 @@ class Place:
 @pytest.fixture(scope='module')
 def place(tmp_path_factory):
     made = Place(tmp_path_factory.mktemp('site'))
+    write_audits(made)
     yield made
     made.close()
+
+
+def test_audits_stand_beside_preferences(place):
+    audits_are_shown(place)
 
 
 def test_the_leaderboard_and_its_json_agree(place):

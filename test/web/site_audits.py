@@ -1,30 +1,31 @@
-"""Audits on the site: marks and numbers of a session, profiles, preferences against audits."""
+"""Audits of two sessions of a site, and what its pages then say of them."""
+
+import re
 
 import numpy as np
-import pytest
-from test_site import Place
-from test_site_pages import words_of
 
 from arena_robot.records.audit_file import EpisodeAudit, write_audit
 
 
-@pytest.fixture(scope='module')
-def place(tmp_path_factory):
-    """A site on which two sessions are audited: against the evaluator, and with him."""
-    made = Place(tmp_path_factory.mktemp('site'))
+def write_audits(made):
+    """Audit two sessions of a place: against the evaluator, and with him."""
     blobs = made.server.blobs
     for number, ends in ((3, (0.2, 0.9)), (4, (0.1, 0.8))):
         for slot, end in zip('AB', ends, strict=True):
-            folder_of = blobs.local_path(f'{made.sessions[number]}/{slot}/x').parent
-            write_audit(folder_of, EpisodeAudit(
+            folder = blobs.local_path(f'{made.sessions[number]}/{slot}/x').parent
+            write_audit(folder, EpisodeAudit(
                 'x', 'fine', 'm', 'ok', 'paper', 0.005, 1e-8, times_s=tuple(np.arange(8.0)),
                 phi=(0.0, 0.5, end, 0.2, 0.2, 0.2, 0.2, end), interval_s=1.0,
                 metrics={'mp': max(0.5, end), 'ppl': end / 2, 'cra': 0.1, 'str': 0.4}))
-    yield made
-    made.close()
 
 
-def test_audits_stand_beside_preferences(place):
+def words_of(page):
+    """Return the words of a page without its tags."""
+    return re.sub(r'\s+', ' ', re.sub('<[^>]+>', ' ', page))
+
+
+def audits_are_shown(place):
+    """Check the pages of a place that has the audits."""
     page = words_of(place.get(f'/evaluations/{place.sessions[3]}').text)
     assert '25 % at 1.0 s, 50 % at 1.0 s, 75 % at 2.0 s' in page
     assert '3.0 to 6.0 s' in page
