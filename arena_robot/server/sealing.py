@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from arena_robot.core.errors import ConfigError
 
 KEY_BYTES = 32
+SHORT_CHARS, SHORT_KEPT = 200, 4096
 _NONCE_BYTES = 12
 _MARK = 'sealed1'
 
@@ -28,6 +29,8 @@ class Seal:
 
     def __init__(self, read: Callable[[], Sequence[bytes]]) -> None:
         self._read = read
+        # The same short ones are read again and again.
+        self._opened_short = functools.lru_cache(maxsize=SHORT_KEPT)(self._opened)
 
     @functools.cached_property
     def _keys(self) -> dict[str, bytes]:
@@ -46,6 +49,10 @@ class Seal:
 
     def open(self, sealed: str, about: str) -> str:
         """Return what was sealed; ConfigError when none of the keys opens it."""
+        opened = self._opened_short if len(sealed) <= SHORT_CHARS else self._opened
+        return opened(sealed, about)
+
+    def _opened(self, sealed: str, about: str) -> str:
         _, name, body = sealed.split(':', 2)
         try:
             data = base64.urlsafe_b64decode(body)

@@ -21,7 +21,7 @@ from arena_robot.server.store.schema import episodes, policies, relayed, session
 
 Pair = tuple[int, int]
 # How many sealed sessions are looked at, newest first, to count how often a policy was requested.
-NEWEST = 500
+NEWEST = 200
 
 
 def pair_text(pair: Pair) -> str:
