@@ -50,6 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                              'session)')
     parser.add_argument('--pair', metavar='A,B',
                         help='also test which of two policies is better')
+    parser.add_argument('--needed', metavar='GOAL',
+                        help='also tell how many more sessions are needed until it is known which '
+                             'policy is "first", the whole "order", or which K are ahead (a '
+                             'number)')
     parser.add_argument('--evaluators', action='store_true',
                         help='also report vote statistics of evaluators and institutions')
     parser.add_argument('--plot', metavar='FILE', help='plot the standings (.png or .svg)')
@@ -167,6 +171,8 @@ def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str
                                   by=chosen_cluster(comparisons, args.cluster_by)))
         weighed.pop('log_e_path')
         found['evidence'] = weighed
+    if args.needed:
+        found['needed'] = _needed(args, comparisons)
     if args.evaluators:
         found['evaluators'] = [asdict(one) for one in evaluators(comparisons)]
         found['institutions'] = [asdict(one) for one in institutions(comparisons)]
@@ -178,8 +184,23 @@ def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str
     return dict(plain(found))
 
 
+def _needed(args: argparse.Namespace, comparisons: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from arena_robot.core.errors import ConfigError
+    from arena_robot.ranking.needed import first_known, needed_words, sessions_needed
+    goal = 'top' if args.needed.isdecimal() else args.needed
+    if goal not in ('first', 'top', 'order'):
+        raise ConfigError(f"--needed '{args.needed}' is neither first nor order nor a number")
+    found = sessions_needed(comparisons, goal, int(args.needed) if goal == 'top' else 1,
+                            level=args.level, cluster=args.cluster_by, seed=args.seed)
+    return {**(asdict(found) if found else {'goal': goal}), 'words': needed_words(found),
+            'first_known_at_any_look': first_known(comparisons, alpha=1 - args.level,
+                                                   cluster=args.cluster_by)}
+
+
 def _extra_lines(report: dict[str, Any]) -> list[str]:
-    lines = []
+    lines = ['', report['needed']['words']] if 'needed' in report else []
     if 'evidence' in report:
         e = report['evidence']
         verdict = 'not enough evidence yet' if e['better'] is None else \

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import RankingError
+from arena_robot.core.task_categories import categorise
+from arena_robot.ranking.comparison_columns import check, coded, frozen, indices
 from arena_robot.ranking.html import html_table
 
 Floats = NDArray[np.float64]
@@ -27,9 +29,10 @@ class Comparisons:
 
     ``items`` are the names of the policies 0 to n-1. ``first``, ``second`` (M,) index them in the
     order A, B; ``outcome`` (M,) is 1 where the first was preferred, 0.5 for a tie, 0 where the
-    second was; ``weight`` (M,) >= 0. ``session``, ``evaluator``, ``institution`` (M,) are indices,
-    the last two into ``evaluators`` and ``institutions``. ``score_first``, ``score_second`` (M,)
-    are progress 0..1, NaN where there is none.
+    second was; ``weight`` (M,) >= 0. ``session``, ``evaluator``, ``institution`` and ``category``
+    (M,) are indices, the last three into ``evaluators``, ``institutions`` and ``categories`` (of
+    tasks).
+    ``score_first``, ``score_second`` (M,) are progress 0..1, NaN where there is none.
     """
 
     items: tuple[str, ...]
@@ -44,33 +47,37 @@ class Comparisons:
     institutions: tuple[str, ...]
     score_first: Floats
     score_second: Floats
+    category: Ints
+    categories: tuple[str, ...]
 
     @classmethod
     def build(cls, first: ArrayLike, second: ArrayLike, outcome: ArrayLike, *,
               items: Sequence[str] | None = None, weight: ArrayLike | None = None,
               session: ArrayLike | None = None, evaluator: Sequence[str] | None = None,
               institution: Sequence[str] | None = None, score_first: ArrayLike | None = None,
-              score_second: ArrayLike | None = None) -> 'Comparisons':
+              score_second: ArrayLike | None = None,
+              category: Sequence[str] | None = None) -> 'Comparisons':
         """
         Check and store comparisons; defaults are weight 1, unknown, and one session each.
 
         :raises RankingError: lengths differ, an index or outcome is out of range, a policy is
         compared with itself, a weight is negative or NaN.
         """
-        i, j = _indices(first, 'first'), _indices(second, 'second')
+        i, j = indices(first, 'first'), indices(second, 'second')
         y = np.asarray(outcome, dtype=float)
         m = len(i)
         n = len(items) if items is not None else int(max(i.max(initial=-1), j.max(initial=-1))) + 1
         names = tuple(items) if items is not None else tuple(f'item_{k}' for k in range(n))
         w = np.ones(m) if weight is None else np.asarray(weight, dtype=float)
-        s = np.arange(m) if session is None else _indices(session, 'session')
-        people, e = _coded(evaluator, m)
-        places, h = _coded(institution, m)
+        s = np.arange(m) if session is None else indices(session, 'session')
+        people, e = coded(evaluator, m)
+        places, h = coded(institution, m)
+        kinds, c = coded(category, m)
         a, b = (np.full(m, np.nan) if x is None else np.asarray(x, dtype=float)
                 for x in (score_first, score_second))
-        _check(names, i, j, y, w, (s, e, h, a, b))
-        i, j, y, w, s, e, h, a, b = (_frozen(x) for x in (i, j, y, w, s, e, h, a, b))
-        return cls(names, i, j, y, w, s, e, h, people, places, a, b)
+        check(names, i, j, y, w, (s, e, h, a, b, c))
+        i, j, y, w, s, e, h, a, b, c = (frozen(x) for x in (i, j, y, w, s, e, h, a, b, c))
+        return cls(names, i, j, y, w, s, e, h, people, places, a, b, c, kinds)
 
     @classmethod
     def from_words(cls, rows: Iterable[Comparison], items: Sequence[str] | None = None,
@@ -92,6 +99,7 @@ class Comparisons:
             session=np.array([sessions.setdefault(r.session_id, len(sessions)) for r in kept],
                              dtype=int),
             evaluator=[r.evaluator for r in kept], institution=[r.institution for r in kept],
+            category=[categorise(r.prompt) for r in kept],
             score_first=[r.progress_a for r in kept], score_second=[r.progress_b for r in kept])
 
     def __len__(self) -> int:
@@ -105,14 +113,14 @@ class Comparisons:
     def take(self, rows: NDArray[Any]) -> 'Comparisons':
         """Return the comparisons at ``rows`` (indices or a mask); ``items`` stay the same."""
         columns: dict[str, Any] = {
-            name: _frozen(getattr(self, name)[rows])
+            name: frozen(getattr(self, name)[rows])
             for name in ('first', 'second', 'outcome', 'weight', 'session', 'evaluator',
-                         'institution', 'score_first', 'score_second')}
+                         'institution', 'category', 'score_first', 'score_second')}
         return dataclasses.replace(self, **columns)
 
     def reweighted(self, weight: Floats) -> 'Comparisons':
         """Return the same comparisons with other weights (M,)."""
-        return dataclasses.replace(self, weight=_frozen(np.asarray(weight, dtype=float)))
+        return dataclasses.replace(self, weight=frozen(np.asarray(weight, dtype=float)))
 
     def only(self, items: Sequence[str]) -> 'Comparisons':
         """
@@ -129,8 +137,8 @@ class Comparisons:
         place[[self.items.index(name) for name in items]] = np.arange(len(items))
         i, j = place[self.first], place[self.second]
         kept = self.take((i >= 0) & (j >= 0))
-        return dataclasses.replace(kept, items=tuple(items), first=_frozen(place[kept.first]),
-                                   second=_frozen(place[kept.second]))
+        return dataclasses.replace(kept, items=tuple(items), first=frozen(place[kept.first]),
+                                   second=frozen(place[kept.second]))
 
     def clusters(self, by: str) -> Ints:
         """
@@ -255,46 +263,3 @@ def competition_ranks(scores: ArrayLike) -> Ints:
     ranks = np.empty(len(x), dtype=np.int64)
     ranks[order] = np.maximum.accumulate(np.where(new, np.arange(1, len(x) + 1), 0))
     return ranks
-
-
-def _indices(values: ArrayLike, name: str) -> Ints:
-    array = np.asarray(values)
-    if array.size and array.dtype.kind not in 'iu':
-        raise RankingError(f'{name} must be whole numbers, found dtype {array.dtype}')
-    return array.astype(np.int64)
-
-
-def _coded(names: Sequence[str] | None, m: int) -> tuple[tuple[str, ...], Ints]:
-    if names is None:
-        return ('',), np.zeros(m, dtype=np.int64)
-    index: dict[str, int] = {}
-    codes = np.array([index.setdefault(name, len(index)) for name in names], dtype=np.int64)
-    return tuple(index), codes
-
-
-def _check(items: tuple[str, ...], i: Ints, j: Ints, y: Floats, w: Floats,
-           others: tuple[NDArray[Any], ...]) -> None:
-    lengths = {len(i), len(j), len(y), len(w), *(len(x) for x in others)}
-    if len(lengths) != 1:
-        raise RankingError(f'columns of comparisons differ in length: {sorted(lengths)}')
-    if len(set(items)) != len(items):
-        raise RankingError('a policy is named twice; give each policy one name')
-    if len(i) == 0:
-        return
-    if min(i.min(), j.min()) < 0 or max(i.max(), j.max()) >= len(items):
-        raise RankingError(f'policy indices must be 0 to {len(items) - 1}')
-    itself = np.flatnonzero(i == j)
-    if len(itself):
-        raise RankingError(f'comparison {itself[0]} compares {items[i[itself[0]]]} with itself')
-    bad = np.flatnonzero(~((y == 0) | (y == 0.5) | (y == 1)))
-    if len(bad):
-        raise RankingError(f'comparison {bad[0]} has outcome {y[bad[0]]}; expected 1, 0.5 or 0')
-    bad = np.flatnonzero(~(w >= 0) | ~np.isfinite(w))
-    if len(bad):
-        raise RankingError(f'comparison {bad[0]} has weight {w[bad[0]]}; expected >= 0')
-
-
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    held = np.array(array)
-    held.setflags(write=False)
-    return held

@@ -37,7 +37,7 @@ def from_frame(frame: Any, *, first: str = 'policy_a', second: str = 'policy_b',
                outcome: str = 'preference', weight: str | None = None,
                session: str | None = None, evaluator: str | None = None,
                institution: str | None = None, score_first: str | None = None,
-               score_second: str | None = None) -> Comparisons:
+               score_second: str | None = None, category: str | None = None) -> Comparisons:
     """
     Return the comparisons of a table with one row per comparison.
 
@@ -55,7 +55,8 @@ def from_frame(frame: Any, *, first: str = 'policy_a', second: str = 'policy_b',
         weight=_numbers(frame, weight), session=places,
         evaluator=None if evaluator is None else _words(frame, evaluator).tolist(),
         institution=None if institution is None else _words(frame, institution).tolist(),
-        score_first=_numbers(frame, score_first), score_second=_numbers(frame, score_second))
+        score_first=_numbers(frame, score_first), score_second=_numbers(frame, score_second),
+        category=None if category is None else _words(frame, category).tolist())
 
 
 def columns(found: Standings) -> dict[str, list[Any]]:

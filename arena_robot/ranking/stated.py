@@ -81,16 +81,26 @@ def range_quantile(n: int, freedom: float, level: float) -> float:
     return float(np.quantile(spans, level) / np.sqrt(2))
 
 
-def p_better(scores: Floats, spread: ScoreSpread, unit: float | None) -> Floats:
-    """Return (n, n) the probability that the row's policy is better than the column's."""
-    n, gap = len(scores), np.maximum(spread.gap, 1e-300)
+def between_policies(scores: Floats, gap: Floats, unit: float | None) -> float:
+    """
+    Return 2 τ², by how much two abilities differ on average, squared.
+
+    ``unit`` is τ a priori, with the weight of 3 policies; None: by the scores alone.
+    """
+    n, gap = len(scores), np.maximum(gap, 1e-300)
     known = ~np.eye(n, dtype=bool) & np.isfinite(gap)
     apart = scores[:, None] - scores
     # Two abilities differ by 2 τ² on average, two scores by that and the variance of the gap.
     seen = max(float(np.mean((apart ** 2 - gap)[known])) / 2, 0.0) if known.any() else 0.0
     prior = seen if unit is None else unit ** 2
     weight = 0.0 if unit is None else PRIOR_POLICIES
-    between = 2 * ((n - 1) * seen + weight * prior) / (n - 1 + weight)
+    return 2 * ((n - 1) * seen + weight * prior) / (n - 1 + weight)
+
+
+def p_better(scores: Floats, spread: ScoreSpread, unit: float | None) -> Floats:
+    """Return (n, n) the probability that the row's policy is better than the column's."""
+    gap, between = np.maximum(spread.gap, 1e-300), between_policies(scores, spread.gap, unit)
+    apart = scores[:, None] - scores
     shrink = np.sqrt(between / (between + gap))
     table = np.asarray(stdtr(max(spread.freedom, 1.0), apart / np.sqrt(gap) * shrink))
     np.fill_diagonal(table, 0.5)

@@ -11,6 +11,7 @@ import numpy as np
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import Conflict, DataError, Unauthorised
 from arena_robot.core.pair import commitment
+from arena_robot.core.task_categories import categorise
 from arena_robot.server.assignment import Aim, Candidate, Weights, choose
 from arena_robot.server.assignment_goals import Posterior
 from arena_robot.server.base import (
@@ -22,7 +23,6 @@ from arena_robot.server.base import (
     Role,
     Station,
 )
-from arena_robot.server.categories import categorise
 from arena_robot.server.conflicts import check_rules, conflict
 from arena_robot.server.sealing import Seal, random_seal
 from arena_robot.server.store import redraws, sealed_pairs

@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from arena_robot.core.errors import RankingError
 from arena_robot.ranking.as_json import as_json
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.methods import METHODS, rank_comparable
+from arena_robot.ranking.needed import sessions_needed
 from arena_robot.ranking.origins import not_relayed_of, origins
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.server.assignment_goals import Posterior, posterior_of
@@ -83,8 +84,8 @@ class Results:
         if kept is not None and kept[0] == version:
             return kept[1]
         words = self.comparisons(open_source)
-        found = _with_basis(*rank_comparable(Comparisons.from_words(words), method,
-                                             intervals=intervals), words)
+        votes = Comparisons.from_words(words)
+        found = _with_basis(*rank_comparable(votes, method, intervals=intervals), words, votes)
         with self._lock:
             self._standings[key] = (version, found)
         return found
@@ -161,11 +162,12 @@ class Results:
             return self._tally
 
 
-def _with_basis(found: Standings, others: list[str],
-                words: Sequence[Comparison]) -> tuple[Standings, list[str]]:
-    """Return the standings with institutions, newest session, and where sessions came from."""
-    told = found.diagnostics
+def _with_basis(found: Standings, others: list[str], words: Sequence[Comparison],
+                votes: Comparisons) -> tuple[Standings, list[str]]:
+    """Return the standings with what they are based on, and how many more sessions are needed."""
+    told, needed = found.diagnostics, sessions_needed(votes)
     details = {**told.details, 'institutions': len({w.institution for w in words} - {''}),
                'newest': max((w.created for w in words), default=''),
-               'origins': origins(words), 'not_relayed': not_relayed_of(words)}
+               'origins': origins(words), 'not_relayed': not_relayed_of(words),
+               'needed': asdict(needed) if needed else None}
     return replace(found, diagnostics=replace(told, details=details)), others

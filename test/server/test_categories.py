@@ -3,7 +3,7 @@ import csv
 import pytest
 from roboarena_tables import SAMPLE, WHOLE, needs_whole
 
-from arena_robot.server.categories import CATEGORIES, categorise
+from arena_robot.core.task_categories import CATEGORIES, categorise
 
 
 @pytest.mark.parametrize(('instruction', 'category'), [

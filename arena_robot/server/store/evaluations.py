@@ -15,10 +15,10 @@ from sqlalchemy.engine import Connection
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import CONTROL_RATE_HZ, EndReason, Preference
 from arena_robot.core.iso_time import from_iso, to_table_time
+from arena_robot.core.task_categories import categorise
 from arena_robot.core.verdict import Verdict, to_plain
 from arena_robot.records.roboarena import RoboArenaRollout, RoboArenaSession
 from arena_robot.server.base import PolicyState, SessionState
-from arena_robot.server.categories import categorise
 from arena_robot.server.store.browse import COUNTED_MARKS, mark_column, public_pair
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import accounts, episodes, policies, sessions, stations

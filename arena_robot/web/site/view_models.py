@@ -11,6 +11,7 @@ from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import RankingError
 from arena_robot.core.iso_time import to_utc
 from arena_robot.ranking.methods import METHODS
+from arena_robot.ranking.needed import SessionsNeeded, needed_words
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.wording import Shown, axis_ends, basis_words, shown
 from arena_robot.reports.audit_words import mean_words
@@ -49,7 +50,8 @@ class Board:
 
     ``about`` is a sentence on the method and its intervals, ``basis`` what they are based on.
     ``method`` is the one that was used, ``instead`` says why it is not the one that was asked for.
-    ``axis`` are the ends of the bars' axis.
+    ``axis`` are the ends of the bars' axis. ``needed`` says how many more sessions are needed
+    until it is known who is first.
     """
 
     rows: tuple[Row, ...]
@@ -62,6 +64,7 @@ class Board:
     method: str = RECOMMENDED
     instead: str = ''
     axis: tuple[float, float] = (0.0, 0.0)
+    needed: str = ''
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,12 @@ def board(results: Results, method: str, open_source: bool) -> Board:
     # Where nothing can be told, a place among the others would tell something.
     rows.sort(key=lambda one: one.shown.left is None)
     return Board(tuple(rows), row.unit, tuple(others), found.diagnostics.warnings, '',
-                 f'{row.description}.', basis_words(found), method, '', axis_ends(found))
+                 f'{row.description}.', basis_words(found), method, '', axis_ends(found),
+                 _needed(told.get('needed')))
+
+
+def _needed(found: dict[str, Any] | None) -> str:
+    return needed_words(SessionsNeeded(**found) if found else None)
 
 
 def row_of(results: Results, policy: str) -> Row | None:

@@ -6,6 +6,7 @@ They were tuned on the 96 instructions that a person checked, and agree with the
 """
 
 import re
+from functools import lru_cache
 
 OTHER = 'Object Manipulation'
 _RULES: tuple[tuple[str, str], ...] = (
@@ -31,6 +32,7 @@ CATEGORIES = tuple(sorted({name for name, _ in _RULES}))
 _COMPILED = tuple((name, re.compile(pattern, re.IGNORECASE)) for name, pattern in _RULES)
 
 
+@lru_cache(maxsize=4096)
 def categorise(instruction: str) -> str:
     """Return the category of an instruction, '' for an empty one."""
     if not instruction.strip():
