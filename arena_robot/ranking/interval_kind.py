@@ -5,7 +5,8 @@ What hangs together (``cluster``): sessions, evaluators, or institutions. ``auto
 where at least 10 are known, else sessions. With fewer than 1000 clusters, intervals are symmetric
 with Student's t: by the sandwich covariance for Bradley–Terry and Davidson (:mod:`spread`), by the
 spread of a bootstrap of the clusters for the other methods. From 1000 clusters on they are
-percentiles of the bootstrap.
+percentiles of the bootstrap. Those of the hierarchical model are of its posterior, which knows of
+evaluators and institutions by itself.
 """
 
 import dataclasses
@@ -21,8 +22,9 @@ from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.davidson import Davidson
 from arena_robot.ranking.held import established, one_sided
-from arena_robot.ranking.spread import likelihood_spread
-from arena_robot.ranking.stated import too_few, with_spread
+from arena_robot.ranking.hierarchical import Hierarchical
+from arena_robot.ranking.spread import ScoreSpread, likelihood_spread
+from arena_robot.ranking.stated import posterior_better, too_few, with_spread
 from arena_robot.ranking.uncertainty import (
     Draws,
     bootstrap,
@@ -80,19 +82,24 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
     if fit.ridge is not None and fit.ridge.any():
         open_ends = one_sided(counts)
     few = too_few(result.counts, count, by == 'session', open_ends)
-    spread, draws, level = None, None, plan.level
-    likely = isinstance(method, BradleyTerry | Davidson)
-    if likely:
+    spread, draws, level, way = None, None, plan.level, 'sandwich'
+    if isinstance(method, Hierarchical) and fit.covariance is not None:
+        spread, way = ScoreSpread.of(fit.covariance, max(count - 1.0, 1.0)), 'posterior'
+    elif isinstance(method, BradleyTerry | Davidson):
         anchor = established(counts) if fit.ridge is not None else np.ones(counts.n, bool)
         spread = likelihood_spread(comparisons, fit, cluster, anchor) if count > 1 else None
     if spread is None:
         draws = _draws(comparisons, method, cluster, by, plan)
         spread = draws_spread(draws, count)
         level, few = _level(draws, plan, few)
+        way = 'bootstrap percentiles' if count >= MANY_CLUSTERS else 'bootstrap, t'
     result = with_spread(result, spread, few, open_ends, level, plan.unit)
+    if way == 'posterior':
+        result = dataclasses.replace(result, p_better=posterior_better(result.scores, spread))
     if draws is not None and count >= MANY_CLUSTERS:
         result = with_quantiles(result, draws, plan.level)
-    return _told(result, comparisons, by, count, draws, plan.level)
+    told = {'by': by, 'clusters': count, 'way': way, 'level': plan.level}
+    return _told(result, comparisons, told, draws)
 
 
 def difference(comparisons: Comparisons, first: str, second: str, *, level: float = 0.95,
@@ -142,8 +149,9 @@ def _evaluators(comparisons: Comparisons) -> int:
     return len(np.unique(comparisons.clusters('evaluator')[comparisons.weight > 0]))
 
 
-def _told(result: Standings, comparisons: Comparisons, by: str, count: int, draws: Draws | None,
-          level: float) -> Standings:
+def _told(result: Standings, comparisons: Comparisons, intervals: dict[str, object],
+          draws: Draws | None) -> Standings:
+    """Return the standings with the kind of their intervals, and what readers must know."""
     told, few = result.diagnostics, result.too_few
     warnings = told.warnings
     if draws is not None:
@@ -153,12 +161,9 @@ def _told(result: Standings, comparisons: Comparisons, by: str, count: int, draw
         warnings += ('too few comparisons to tell where they stand: '
                      + (', '.join(names) if len(names) < len(few) else 'all policies'),)
     people = _evaluators(comparisons)
-    if by == 'session' and 1 < people < LEAST_EVALUATORS:
+    if intervals['by'] == 'session' and 1 < people < LEAST_EVALUATORS \
+            and intervals['way'] != 'posterior':
         warnings += (f'{people} evaluators are too few to measure how evaluators differ: the '
                      'intervals leave that out',)
-    way = 'sandwich' if draws is None else (
-        'bootstrap percentiles' if count >= MANY_CLUSTERS else 'bootstrap, t')
-    details = {**told.details, 'intervals': {'by': by, 'clusters': count, 'way': way,
-                                             'level': level}}
     return dataclasses.replace(result, diagnostics=dataclasses.replace(
-        told, warnings=warnings, details=details))
+        told, warnings=warnings, details={**told.details, 'intervals': intervals}))

@@ -15,6 +15,7 @@ from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.counts import count_pairs, groups, require_connected
 from arena_robot.ranking.davidson import Davidson
 from arena_robot.ranking.elo import Elo
+from arena_robot.ranking.hierarchical import Hierarchical
 from arena_robot.ranking.interval_kind import IntervalPlan, with_intervals
 from arena_robot.ranking.progress import Progress, ProgressGls
 from arena_robot.ranking.recommended import RECOMMENDED
@@ -81,6 +82,9 @@ METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_met
     'bt_robust': RankingMethod(
         RobustBradleyTerry, _WINNING, 'Bradley–Terry that no evaluator can push far', held=True,
         spread=1.0, on_site=True),
+    'hierarchical': RankingMethod(
+        Hierarchical, _WINNING, 'abilities pooled over kinds of task, institutions, evaluators',
+        held=True, spread=1.0),
     'task': RankingMethod(
         _task(), _SOLVING, 'mixture over latent kinds of task', seeded=True, on_site=True,
         measured=True),

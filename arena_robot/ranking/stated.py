@@ -105,3 +105,12 @@ def p_better(scores: Floats, spread: ScoreSpread, unit: float | None) -> Floats:
     table = np.asarray(stdtr(max(spread.freedom, 1.0), apart / np.sqrt(gap) * shrink))
     np.fill_diagonal(table, 0.5)
     return table
+
+
+def posterior_better(scores: Floats, spread: ScoreSpread) -> Floats:
+    """Return (n, n) the probability to be better where ``spread`` is that of a posterior."""
+    apart = scores[:, None] - scores
+    table = np.asarray(stdtr(max(spread.freedom, 1.0),
+                             apart / np.sqrt(np.maximum(spread.gap, 1e-300))))
+    np.fill_diagonal(table, 0.5)
+    return table

@@ -1,0 +1,162 @@
+"""
+One hierarchical model of verdicts and progress: who wins, partially pooled over what differs.
+
+Abilities differ by category of task, by institution and by evaluator; evaluators also have a bias
+for the side shown first, and judge more or less reliably. All that is estimated with one
+likelihood of verdicts, ties and scores (:mod:`hierarchical_terms`), each kind of offset shrunk by
+as much as the data say (:mod:`hierarchical_fit`). A score is the log-odds of winning against a
+policy of score 0 for an evaluator of mean reliability: with scores δ + β log-odds for each unit of
+progress, and less by the noise of the scores, as a logistic with normal noise is.
+
+The posterior is Laplace's normal one. It contains what evaluators and institutions add, so that
+nothing is resampled.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from arena_robot.core.errors import RankingError
+from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, Floats
+from arena_robot.ranking.counts import count_pairs, require_comparisons, vote_warnings
+from arena_robot.ranking.davidson import expected_share as davidson_share
+from arena_robot.ranking.davidson import outcome_probabilities
+from arena_robot.ranking.held import PRIOR_L2, established, one_sided
+from arena_robot.ranking.hierarchical_fit import AbilityPosterior, fit_posterior
+from arena_robot.ranking.hierarchical_terms import link, make_terms
+
+MOST_UNKNOWNS = 6000
+
+
+@dataclass(frozen=True)
+class Hierarchical:
+    """
+    The method: ``category`` asks for the standings of one category of task, '' for all.
+
+    Those of a category are shrunk towards those of all, as much as categories are alike.
+    """
+
+    category: str = ''
+
+    def __call__(self, comparisons: Comparisons) -> Fit:
+        """
+        Fit; ``covariance`` is that of the posterior.
+
+        :raises RankingError: there are no comparisons, or none of the category.
+        :raises NotConverged: Newton's steps do not end.
+        """
+        return as_fit(posterior(comparisons), self.category)
+
+
+def posterior(comparisons: Comparisons) -> AbilityPosterior:
+    """
+    Return the posterior of all unknowns.
+
+    :raises RankingError: there are no comparisons, or too many unknowns.
+    """
+    require_comparisons(count_pairs(comparisons))
+    terms = make_terms(comparisons.take(comparisons.weight > 0))
+    if terms.size > MOST_UNKNOWNS:
+        raise RankingError(f'the hierarchical model has {terms.size} unknowns here, more than '
+                           f'{MOST_UNKNOWNS}; use bt or davidson')
+    return fit_posterior(terms)
+
+
+def as_fit(found: AbilityPosterior, category: str = '') -> Fit:
+    """
+    Return the standings of a posterior, in all or in one category.
+
+    :raises RankingError: no comparison is of the category.
+    """
+    votes = found.terms.votes
+    counts = count_pairs(votes)
+    rows = board_rows(found, category)
+    scale, scale_row = log_odds(found)
+    theta = rows @ found.x
+    full = scale * rows + np.outer(theta, scale_row)
+    anchor = established(counts)
+    centre = np.eye(votes.n) - anchor / anchor.sum()
+    scores = centre @ (scale * theta)
+    covariance = centre @ full @ found.covariance @ full.T @ centre.T
+    kappa = link(found.terms, found.x)[0]
+    above, below = one_sided(counts)
+    warnings = vote_warnings(votes) if found.settled else (
+        *vote_warnings(votes), 'the variances had not settled after the last round')
+    return Fit(scores, davidson_share(scores, kappa), Diagnostics(
+        found.settled, found.rounds, found.value, warnings, _details(found, scale, kappa)),
+        np.asarray(covariance), np.where(above | below, PRIOR_L2, 0.0))
+
+
+def board_rows(found: AbilityPosterior, category: str) -> Floats:
+    """Return (n, P) what each ability is the sum of: θ, and the offset in the category."""
+    terms = found.terms
+    rows = np.eye(terms.votes.n, terms.size)
+    if category:
+        if category not in terms.votes.categories:
+            known = ', '.join(sorted(one for one in terms.votes.categories if one)) or 'none'
+            raise RankingError(f"no comparison is of the category '{category}'; known: {known}")
+        code = terms.votes.categories.index(category)
+        for at, (group, policy) in enumerate(terms.cells['category']):
+            if group == code:
+                rows[policy, terms.start['category'] + at] = 1.0
+    return rows
+
+
+def log_odds(found: AbilityPosterior) -> tuple[float, Floats]:
+    """Return how many log-odds of winning a unit of ability is, and its derivative (P,)."""
+    terms, row = found.terms, np.zeros(found.terms.size)
+    if not terms.scored:
+        return 1.0, row
+    _, _, delta, beta = link(terms, found.x)
+    noise = 2 * found.spreads.sigma ** 2 * (1 - found.spreads.rho)
+    weaker = float(1 / np.sqrt(1 + np.pi / 8 * beta ** 2 * noise))
+    row[-2:] = weaker
+    return (delta + beta) * weaker, row
+
+
+def _details(found: AbilityPosterior, scale: float, kappa: float) -> dict[str, object]:
+    terms = found.terms
+    told: dict[str, object] = {
+        'kappa': kappa, 'unknowns': terms.size,
+        'spread': {name: value * (scale if name in ('theta', *terms.cells) else 1.0)
+                   for name, value in found.spreads.of.items()}}
+    if terms.scored:
+        told |= {'score_noise': found.spreads.sigma, 'score_shared': found.spreads.rho}
+    return told
+
+
+def rank_shares(fit: Fit, draws: int = 4000, seed: int = 0) -> Floats:
+    """Return (n, n) the posterior probability of each policy (row) to have each rank (column)."""
+    n = len(fit.scores)
+    if fit.covariance is None:
+        raise RankingError('this fit has no covariance, so ranks have no probabilities')
+    rng = np.random.default_rng(seed)
+    drawn = rng.multivariate_normal(fit.scores, fit.covariance, draws, method='eigh')
+    place = np.argsort(np.argsort(-drawn, axis=1), axis=1)
+    table = np.zeros((n, n))
+    np.add.at(table, (np.tile(np.arange(n), draws), place.ravel()), 1 / draws)
+    return table
+
+
+def predict(found: AbilityPosterior, votes: Comparisons) -> Floats:
+    """
+    Return (M, 3) the probabilities that the first wins, of a tie, and that it loses.
+
+    Policies, categories, institutions and evaluators that are known count with their offsets, the
+    names of those and of the policies being matched; scores of ``votes`` are not used.
+    """
+    terms, scale = found.terms, log_odds(found)[0]
+    old, n = terms.votes, terms.votes.n
+    place = np.array([old.items.index(name) for name in votes.items])
+    first, second = place[votes.first], place[votes.second]
+    gap = found.x[first] - found.x[second]
+    for block, here, there in (('category', votes.categories, old.categories),
+                               ('institution', votes.institutions, old.institutions),
+                               ('evaluator', votes.evaluators, old.evaluators)):
+        code = np.array([there.index(name) if name and name in there else -1
+                         for name in here])[getattr(votes, block)]
+        table = np.zeros((len(there) + 1, n))
+        cells = terms.cells[block]
+        table[cells[:, 0], cells[:, 1]] = found.x[terms.start[block]:][:len(cells)]
+        gap = gap + table[code, first] - table[code, second]
+    return np.stack(outcome_probabilities(scale * gap, link(terms, found.x)[0]), axis=1)

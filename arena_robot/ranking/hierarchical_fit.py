@@ -1,0 +1,140 @@
+"""
+The hierarchical model's posterior: Laplace's approximation, its variances by EM.
+
+Every block of unknowns is normal about 0 with a variance of its own. For given variances Newton's
+steps with the expected information find the maximum of the posterior, and the inverse of that
+information is its covariance. The variances then become the mean of x² + var(x) of their block,
+with the weight of a few pseudo-observations, so that a block without evidence stays small; σ and ρ
+of the scores likewise. Both steps alternate until no ability changes.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from arena_robot.core.errors import NotConverged
+from arena_robot.ranking.base import Floats
+from arena_robot.ranking.hierarchical_terms import BLOCKS, GROUPS, LocalModel, ModelTerms, local
+
+ROUNDS, SETTLED = 60, 2e-3
+STEPS, CLOSE, LONGEST = 60, 1e-7, 1.5
+# Prior standard deviations and their weight in observations. Abilities are log-odds without
+# scores, and progress with them, where they are about a fifth.
+PRIOR = {'theta': (1.0, 3.0), 'category': (0.3, 4.0), 'institution': (0.3, 4.0),
+         'evaluator': (0.3, 4.0), 'side': (0.2, 4.0), 'reliability': (0.3, 6.0)}
+PROGRESS = 0.2
+GLOBAL_SPREAD = (2.0, 1.0, 5.0, 10.0)
+
+
+@dataclass(frozen=True)
+class BlockSpreads:
+    """Standard deviations of the blocks, and σ and ρ of the scores."""
+
+    of: dict[str, float]
+    sigma: float = 0.3
+    rho: float = 0.3
+
+
+@dataclass(frozen=True)
+class AbilityPosterior:
+    """Mean (P,) and covariance (P, P) of the unknowns, the spreads, the value and the rounds."""
+
+    terms: ModelTerms
+    x: Floats
+    covariance: Floats
+    spreads: BlockSpreads
+    value: float
+    rounds: int
+    settled: bool
+
+
+def unit(terms: ModelTerms, name: str) -> float:
+    """Return the prior standard deviation of a block, in its unit."""
+    return PRIOR[name][0] * (PROGRESS if terms.scored and name in ('theta', *GROUPS) else 1.0)
+
+
+def fit_posterior(terms: ModelTerms) -> AbilityPosterior:
+    """
+    Return the posterior with the variances of the blocks fitted.
+
+    :raises NotConverged: Newton's steps do not end.
+    """
+    spreads = BlockSpreads({name: unit(terms, name) for name in PRIOR})
+    x = np.zeros(terms.size)
+    if terms.scored:
+        scores = np.r_[terms.votes.score_first, terms.votes.score_second]
+        x[-3:] = float(np.nanmean(scores)), 1.0, 3.0
+    x[terms.start['globals']] = -0.5
+    rounds, change, before = 0, np.inf, np.zeros(terms.votes.n)
+    while rounds < ROUNDS and change > SETTLED:
+        found = laplace(terms, spreads, x)
+        x, theta = found.x, found.x[:terms.votes.n]
+        rounds += 1
+        change = float(np.abs(theta - before).max()) / unit(terms, 'theta')
+        before, last = theta, found
+        spreads = _renewed(found)
+    return replace(last, rounds=rounds, settled=change <= SETTLED)
+
+
+def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats) -> AbilityPosterior:
+    """
+    Return the posterior for given spreads, searched from ``x``.
+
+    :raises NotConverged: Newton's steps do not end.
+    """
+    precision = prior_precision(terms, spreads)
+    here = local(terms, x, spreads.sigma, spreads.rho)
+    value = here.value - 0.5 * float(precision @ x ** 2)
+    for _ in range(STEPS):
+        matrix = here.information + np.diag(precision)
+        step = np.linalg.solve(matrix, here.slope - precision * x)
+        size = float(np.abs(step).max())
+        step *= min(1.0, LONGEST / max(size, 1e-300))
+        new, there, gained = _climbed(terms, spreads, precision, (x, value), step)
+        if size < CLOSE or there is None:
+            return AbilityPosterior(terms, x, np.linalg.inv(matrix), spreads, value, 0, True)
+        x, here, value = new, there, gained
+    if size < 1e-3:
+        return AbilityPosterior(terms, x, np.linalg.inv(matrix), spreads, value, 0, True)
+    raise NotConverged(f'the hierarchical model on {terms.votes.n} policies still changed by '
+                       f'{size:.1e} after {STEPS} steps')
+
+
+def prior_precision(terms: ModelTerms, spreads: BlockSpreads) -> Floats:
+    """Return (P,) the prior precision of each unknown."""
+    out = np.empty(terms.size)
+    for name in BLOCKS[:-1]:
+        out[terms.block(name)] = 1 / spreads.of[name] ** 2
+    count = terms.size - terms.start['globals']
+    out[terms.start['globals']:] = 1 / np.array(GLOBAL_SPREAD[:count]) ** 2
+    return out
+
+
+def _climbed(terms: ModelTerms, spreads: BlockSpreads, precision: Floats, now: tuple[Floats, float],
+             step: Floats) -> tuple[Floats, LocalModel | None, float]:
+    x, value = now
+    for halving in range(12):
+        new = x + 0.5 ** halving * step
+        there = local(terms, new, spreads.sigma, spreads.rho)
+        gained = there.value - 0.5 * float(precision @ new ** 2)
+        if gained >= value - 1e-9:
+            return new, there, gained
+    return x, None, value
+
+
+def _renewed(found: AbilityPosterior) -> BlockSpreads:
+    """Return the spreads that the posterior implies."""
+    terms, variance, of = found.terms, np.diag(found.covariance), {}
+    for name, (_, weight) in PRIOR.items():
+        block, prior = terms.block(name), unit(terms, name) ** 2
+        seen = found.x[block] ** 2 + variance[block]
+        of[name] = float(np.sqrt((seen.sum() + weight * prior) / (len(seen) + weight)))
+    if not terms.scored:
+        return replace(found.spreads, of=of)
+    here = local(terms, found.x, found.spreads.sigma, found.spreads.rho)
+    weight = terms.votes.weight * np.isfinite(terms.votes.score_first + terms.votes.score_second)
+    apart, joint = (float(weight @ (left ** 2 + ((rows @ found.covariance) * rows.toarray()).sum(
+        axis=1)) / weight.sum()) for left, rows in ((here.apart, here.apart_rows),
+                                                    (here.joint, here.joint_rows)))
+    return BlockSpreads(of, float(np.sqrt((apart + joint) / 2)),
+                   float(np.clip((joint - apart) / (joint + apart), -0.9, 0.95)))

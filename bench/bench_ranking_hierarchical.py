@@ -1,0 +1,113 @@
+"""
+The hierarchical model beside the others: on RoboArena's snapshot and on simulated evaluators.
+
+With --tables (default ../shared/data/roboarena): agreement with mean progress over random 80 % of
+the sessions, and how well held-out verdicts are predicted, for held-out sessions and for held-out
+evaluators: the share of decisive verdicts that is right, and the mean log-probability of a
+verdict in nats. Then the coverage of its 95 % intervals in the data sets of
+bench_ranking_calibration.py. Takes 10 minutes; --scale 0.2 is coarser.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+for name in ('OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS'):
+    os.environ.setdefault(name, '1')
+for folder in ('', 'ranking'):
+    sys.path.insert(0, str(Path(__file__).parents[1] / 'test' / folder))
+
+import numpy as np  # noqa: E402
+from ranking_worlds import scored_tally, tally  # noqa: E402
+from roboarena_tables import POLICIES, WHOLE  # noqa: E402
+
+from arena_robot.ranking.davidson import Davidson, outcome_probabilities  # noqa: E402
+from arena_robot.ranking.hierarchical import Hierarchical, posterior, predict  # noqa: E402
+from arena_robot.ranking.holdout import splits  # noqa: E402
+from arena_robot.ranking.methods import method  # noqa: E402
+from arena_robot.ranking.rollouts import arena_tables  # noqa: E402
+from arena_robot.records.roboarena_csv import read_tables  # noqa: E402
+
+MEASURES = ('pearson', 'mmrv', 'accuracy', 'pearson_leak_free', 'mmrv_leak_free')
+
+
+def quality(arena, scale):
+    """Print how the methods agree with mean progress."""
+    print('| | ' + ' | '.join(MEASURES) + ' |\n|---|---|---|---|---|---|')
+    methods = {name: method(name) for name in ('bt', 'task_partial', 'hierarchical')}
+    found = splits(arena, methods, max(5, round(100 * scale)))
+    for name, one in found.items():
+        means = one.summaries()
+        print(f'| `{name}` | ' + ' | '.join(f'{means[what][0]:.3f}' for what in MEASURES) + ' |',
+              flush=True)
+
+
+def by_davidson(training, tested):
+    """Return (M, 3) the probabilities of the verdicts by Davidson's model."""
+    fit = Davidson()(training)
+    gap = fit.scores[tested.first] - fit.scores[tested.second]
+    return np.stack(outcome_probabilities(gap, fit.diagnostics.details['kappa']), axis=1)
+
+
+def held_out(votes, by):
+    """Print accuracy and log-probability of verdicts in held-out clusters, over five folds."""
+    rng = np.random.default_rng(0)
+    cluster = np.unique(votes.clusters(by), return_inverse=True)[1]
+    fold = rng.permutation(cluster.max() + 1)[cluster] % 5
+    ways = {'davidson': by_davidson, 'hierarchical': lambda training, tested: predict(
+        posterior(training), tested)}
+    for name, way in ways.items():
+        chance, seen = [], []
+        for k in range(5):
+            chance.append(way(votes.take(fold != k), votes.take(fold == k)))
+            seen.append(votes.outcome[fold == k])
+        chance, seen = np.concatenate(chance), np.concatenate(seen)
+        said = np.log(chance[np.arange(len(seen)), (2 - 2 * seen).astype(int)]).mean()
+        decisive = seen != 0.5
+        right = ((chance[:, 0] > chance[:, 2]) == (seen == 1))[decisive].mean()
+        print(f'| {by} | `{name}` | {right:.3f} | {said:.4f} |', flush=True)
+
+
+def coverage(scale):
+    """Print the coverage of the intervals."""
+    print('\n| data | policies | sessions | interval | stated | p .90-.95 right |')
+    print('|---|---|---|---|---|---|')
+    for kind, people in (('bt', 1), ('davidson', 1), ('evaluators', 20)):
+        for policies, repeats in ((3, 100), (7, 60), (20, 12)):
+            for sessions in (50, 200, 600):
+                found = tally(kind, policies, sessions, max(3, round(repeats * scale)),
+                              'hierarchical', evaluators=people)
+                row(f'{kind} | {policies} | {sessions}', found)
+    for policies, sessions in ((7, 50), (7, 200), (7, 600)):
+        row(f'scores | {policies} | {sessions}',
+            scored_tally(policies, sessions, max(3, round(30 * scale)), 'hierarchical'))
+
+
+def row(name, found):
+    """Print a row."""
+    sure = f'{found.confident_right / found.confident:.2f}' if found.confident > 20 else '-'
+    print(f'| {name} | {found.held / max(found.stated, 1):.3f} ± {found.error():.3f} | '
+          f'{found.stated / found.policies:.2f} | {sure} |', flush=True)
+
+
+def main(tables, scale):
+    """Print everything."""
+    data = read_tables(tables / 'sessions.csv', tables / 'episodes.csv')
+    arena = arena_tables(data.comparisons(), data.scored(), POLICIES)
+    fit = Hierarchical()(arena.comparisons)
+    print({name: fit.scores[k].round(3) for k, name in enumerate(POLICIES)})
+    print(fit.diagnostics.details, fit.diagnostics.iterations)
+    print('\n| held out | | right | log-probability |\n|---|---|---|---|')
+    for by in ('session', 'evaluator'):
+        held_out(arena.comparisons, by)
+    quality(arena, scale)
+    coverage(scale)
+
+
+if __name__ == '__main__':
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--tables', type=Path, default=WHOLE, help='folder of RoboArena tables')
+    parser.add_argument('--scale', type=float, default=1.0, help='data sets, as a multiple')
+    options = parser.parse_args()
+    main(options.tables, options.scale)

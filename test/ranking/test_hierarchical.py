@@ -1,0 +1,157 @@
+"""The hierarchical model: its derivatives, its posterior beside MCMC, what it pools."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from arena_robot.core.errors import RankingError
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.hierarchical import Hierarchical, posterior, predict, rank_shares
+from arena_robot.ranking.hierarchical_fit import BlockSpreads, laplace, prior_precision
+from arena_robot.ranking.hierarchical_terms import local, make_terms
+from arena_robot.ranking.methods import rank
+
+
+def simulated(seed, m=300, n=4, people=6, by_category=0.0, by_evaluator=0.0, scores=False,
+              theta=None, side=0.0):
+    """Sessions of two categories whose abilities differ, at one lab for two evaluators each."""
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(0, 1, n) if theta is None else np.array(theta)
+    i = rng.integers(0, n, m)
+    j = (i + rng.integers(1, n, m)) % n
+    who, kind = rng.integers(0, people, m), rng.integers(0, 2, m)
+    of_kind, own = rng.normal(0, by_category, (2, n)), rng.normal(0, by_evaluator, (people, n))
+    a, b = (theta[k] + of_kind[kind, k] + own[who, k] for k in (i, j))
+    bias = np.where(who == 0, side, 0.0)
+    y = np.where(rng.random(m) < 0.15, 0.5, (rng.random(m) < expit(a - b + bias)).astype(float))
+    s, u = (np.clip(np.round(4 * (0.5 + 0.2 * x + rng.normal(0, 0.2, m))) / 4, 0, 1)
+            for x in (a, b))
+    votes = Comparisons.build(
+        i, j, y, items=[f'p{k}' for k in range(n)], evaluator=[f'e{k}' for k in who],
+        institution=[f'h{k // 2}' for k in who], category=[f'c{k}' for k in kind],
+        score_first=s if scores else None, score_second=u if scores else None)
+    return votes, theta + of_kind.mean(axis=0), theta + of_kind
+
+
+@pytest.mark.parametrize('scores', [False, True])
+def test_slopes_are_those_of_finite_differences(scores):
+    votes, _, _ = simulated(0, 60, scores=scores)
+    missing = np.where(np.arange(60) < 10, np.nan, votes.score_first)
+    terms = make_terms(Comparisons.build(
+        votes.first, votes.second, votes.outcome, items=votes.items, score_first=missing,
+        score_second=votes.score_second, evaluator=[votes.evaluators[k] for k in votes.evaluator],
+        category=[votes.categories[k] for k in votes.category]))
+    x = np.random.default_rng(1).normal(0, 0.3, terms.size)
+    slope = local(terms, x, 0.3, 0.4).slope
+    for k in range(terms.size):
+        step = np.zeros(terms.size)
+        step[k] = 1e-6
+        found = (local(terms, x + step, 0.3, 0.4).value - local(terms, x - step, 0.3, 0.4).value)
+        assert slope[k] == pytest.approx(found / 2e-6, abs=1e-6)
+
+
+def logarithm(votes, spreads, draws):
+    """Return (K,) the log posterior of draws, written out verdict by verdict."""
+    n, people = votes.n, len(votes.evaluators)
+    theta = draws[:, :n]
+    own = draws[:, n:n + people * n].reshape(-1, people, n)
+    side, reliable = draws[:, -2 * people - 1:-1].reshape(-1, 2, people).transpose(1, 0, 2)
+    total = -0.5 * (theta ** 2).sum(axis=1) / spreads.of['theta'] ** 2
+    for part, name in ((own, 'evaluator'), (side, 'side'), (reliable, 'reliability')):
+        total -= 0.5 * (part.reshape(len(draws), -1) ** 2).sum(axis=1) / spreads.of[name] ** 2
+    total -= 0.5 * draws[:, -1] ** 2 / 4
+    for i, j, e, y in zip(votes.first, votes.second, votes.evaluator, votes.outcome, strict=True):
+        d = np.exp(reliable[:, e]) * (theta[:, i] - theta[:, j] + own[:, e, i] - own[:, e, j]) \
+            + side[:, e]
+        logits = np.stack([d / 2, draws[:, -1], -d / 2])
+        total += logits[int(2 - 2 * y)] - np.logaddexp.reduce(logits, axis=0)
+    return total
+
+
+def test_laplaces_posterior_is_that_of_mcmc():
+    votes, _, _ = simulated(2, 80, n=3, people=3)
+    votes = Comparisons.build(votes.first, votes.second, votes.outcome, items=votes.items,
+                              evaluator=[votes.evaluators[k] for k in votes.evaluator])
+    terms = make_terms(votes)
+    spreads = BlockSpreads({'theta': 1.0, 'category': 1.0, 'institution': 1.0, 'evaluator': 0.3,
+                       'side': 0.3, 'reliability': 0.3})
+    found = laplace(terms, spreads, np.zeros(terms.size))
+    rng = np.random.default_rng(0)
+    half = np.linalg.cholesky(found.covariance)
+    # Independence Metropolis from a wider Student's t, 400 chains at once.
+    x = np.tile(found.x, (400, 1))
+    now, kept, freedom, taken = None, [], 8.0, []
+    for step in range(120):
+        z = rng.normal(size=x.shape) * 1.05 / np.sqrt(rng.chisquare(freedom, (400, 1)) / freedom)
+        new = found.x + z @ half.T
+        q = -(freedom + terms.size) / 2 * np.log1p((z / 1.05) ** 2 @ np.ones(terms.size) / freedom)
+        there = logarithm(votes, spreads, new) - q
+        go = np.ones(400, bool) if now is None else np.log(rng.random(400)) < there - now
+        x = np.where(go[:, None], new, x)
+        now = there if now is None else np.where(go, there, now)
+        taken.append(go.mean())
+        if step >= 20:
+            kept.append(x[:, :3] - x[:, :3].mean(axis=1, keepdims=True))
+    assert np.mean(taken) > 0.3
+    drawn = np.concatenate(kept)
+    centre = np.eye(3) - 1 / 3
+    sd = np.sqrt(np.diag(centre @ found.covariance[:3, :3] @ centre))
+    np.testing.assert_allclose(found.x[:3] - found.x[:3].mean(), drawn.mean(axis=0),
+                               atol=0.12 * sd.min())
+    np.testing.assert_allclose(sd, drawn.std(axis=0), rtol=0.12)
+    assert prior_precision(terms, spreads)[0] == 1.0
+
+
+def test_boards_of_categories_are_shrunk_as_much_as_categories_are_alike():
+    def moved(by_category):
+        votes, _, _ = simulated(5, 600, by_category=by_category)
+        whole = posterior(votes)
+        plain = Hierarchical()(votes).scores
+        one = Hierarchical('c1')(votes).scores
+        return whole.spreads.of['category'], np.abs(one - plain).max()
+
+    alike, different = moved(0.0), moved(0.8)
+    assert alike[0] < 0.3 < different[0]
+    assert alike[1] < 0.2
+    assert different[1] > 2 * alike[1]
+    with pytest.raises(RankingError, match="no comparison is of the category 'x'; known: c0, c1"):
+        Hierarchical('x')(simulated(5, 60)[0])
+
+
+@pytest.mark.parametrize('scores', [False, True])
+def test_intervals_hold_where_evaluators_differ(scores):
+    inside = []
+    for seed in range(12):
+        votes, _, _ = simulated(seed, 240, people=12, by_evaluator=0.4, scores=scores)
+        rng = np.random.default_rng(seed)
+        truth = rng.normal(0, 1, 4)
+        found = rank(votes, 'hierarchical', intervals=1)
+        centred = truth - truth.mean()
+        inside.append((found.low <= centred) & (centred <= found.high))
+        assert found.diagnostics.details['intervals']['way'] == 'posterior'
+    assert np.mean(inside) >= 0.88
+
+
+def test_an_evaluator_who_prefers_the_side_shown_first_is_found_and_does_not_matter():
+    votes, _, _ = simulated(3, 600, side=2.5, theta=[1.0, 0.3, -0.3, -1.0])
+    found = posterior(votes)
+    side = found.x[found.terms.block('side')]
+    assert np.argmax(side) == votes.evaluators.index('e0') == np.argmax(np.abs(side))
+    assert side.max() > 0.8
+    scores = Hierarchical()(votes).scores
+    assert np.abs(scores - [1.0, 0.3, -0.3, -1.0]).max() < 0.35
+    chance = predict(found, votes)
+    np.testing.assert_allclose(chance.sum(axis=1), 1)
+    decisive = votes.outcome != 0.5
+    right = (chance[:, 0] > chance[:, 2]) == (votes.outcome == 1)
+    assert right[decisive].mean() > 0.6
+
+
+def test_posterior_ranks_are_probabilities_and_follow_the_scores():
+    fit = Hierarchical()(simulated(1, 500, theta=[2.0, 0.1, 0.0, -2.0])[0])
+    table = rank_shares(fit)
+    np.testing.assert_allclose(table.sum(axis=0), 1)
+    np.testing.assert_allclose(table.sum(axis=1), 1)
+    assert table[0, 0] > 0.95
+    assert table[3, 3] > 0.95
+    assert 0.1 < table[1, 1] < 0.9
