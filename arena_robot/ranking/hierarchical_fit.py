@@ -14,7 +14,7 @@ import numpy as np
 
 from arena_robot.core.errors import NotConverged
 from arena_robot.ranking.base import Floats
-from arena_robot.ranking.hierarchical_terms import BLOCKS, GROUPS, LocalModel, ModelTerms, local
+from arena_robot.ranking.hierarchical_terms import BLOCKS, GROUPS, LocalLikelihood, ModelTerms, local
 
 ROUNDS, SETTLED = 60, 2e-3
 STEPS, CLOSE, LONGEST = 60, 1e-7, 1.5
@@ -110,8 +110,9 @@ def prior_precision(terms: ModelTerms, spreads: BlockSpreads) -> Floats:
     return out
 
 
-def _climbed(terms: ModelTerms, spreads: BlockSpreads, precision: Floats, now: tuple[Floats, float],
-             step: Floats) -> tuple[Floats, LocalModel | None, float]:
+def _climbed(terms: ModelTerms, spreads: BlockSpreads, precision: Floats,
+             now: tuple[Floats, float], step: Floats,
+             ) -> tuple[Floats, LocalLikelihood | None, float]:
     x, value = now
     for halving in range(12):
         new = x + 0.5 ** halving * step

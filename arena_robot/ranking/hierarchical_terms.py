@@ -74,8 +74,8 @@ def make_terms(votes: Comparisons) -> ModelTerms:
     side, reliability, start, at = _of_evaluators(votes, start, at)
     start['globals'] = at
     scored = bool(np.isfinite(votes.score_first + votes.score_second).any())
-    return ModelTerms(votes, start, at + (4 if scored else 1), first, second, side, reliability, cells,
-                 scored)
+    return ModelTerms(votes, start, at + (4 if scored else 1), first, second, side, reliability,
+                      cells, scored)
 
 
 def _known(votes: Comparisons, name: str) -> tuple[Ints, np.ndarray]:
@@ -99,7 +99,7 @@ def _of_evaluators(votes: Comparisons, start: dict[str, int], at: int,
 
 
 @dataclass(frozen=True)
-class LocalModel:
+class LocalLikelihood:
     """
     The model at one x: log-likelihood, its slope (P,) and expected information (P, P).
 
@@ -129,7 +129,7 @@ def link(terms: ModelTerms, x: Floats) -> tuple[float, float, float, float]:
         float(np.exp(tail[0])), 0.0, 1.0, 0.0)
 
 
-def local(terms: ModelTerms, x: Floats, sigma: float, rho: float) -> LocalModel:
+def local(terms: ModelTerms, x: Floats, sigma: float, rho: float) -> LocalLikelihood:
     """Return the likelihood and its derivatives at x; ``sigma``, ``rho`` are of the scores."""
     votes = terms.votes
     kappa, m, delta, beta = link(terms, x)
@@ -161,7 +161,7 @@ def local(terms: ModelTerms, x: Floats, sigma: float, rho: float) -> LocalModel:
             value -= float(weight @ left ** 2 / 2 + (w * both).sum() * np.log(spread) / 2)
             slope += its_rows.T @ (weight * left)
             information += (its_rows.T @ (its_rows * weight[:, None])).toarray()
-    return LocalModel(value, slope, information, apart, joint, apart_rows, joint_rows)
+    return LocalLikelihood(value, slope, information, apart, joint, apart_rows, joint_rows)
 
 
 def _verdict_rows(terms: ModelTerms, r: Floats, inner: Floats, gap: Floats, seen: Floats,
