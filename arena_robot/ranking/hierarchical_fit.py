@@ -14,7 +14,13 @@ import numpy as np
 
 from arena_robot.core.errors import NotConverged
 from arena_robot.ranking.base import Floats
-from arena_robot.ranking.hierarchical_terms import BLOCKS, GROUPS, LocalLikelihood, ModelTerms, local
+from arena_robot.ranking.hierarchical_terms import (
+    BLOCKS,
+    GROUPS,
+    LocalLikelihood,
+    ModelTerms,
+    local,
+)
 
 ROUNDS, SETTLED = 60, 2e-3
 STEPS, CLOSE, LONGEST = 60, 1e-7, 1.5
