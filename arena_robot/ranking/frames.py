@@ -13,6 +13,7 @@ import numpy as np
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Standings
+from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.wording import is_few
 
 KINDS = ('pandas', 'polars')
@@ -82,14 +83,39 @@ def to_frame(found: Standings, kind: str = 'pandas') -> Any:
 
     :raises RankingError: ``kind`` is neither, or is not installed.
     """
+    return _framed(columns(found), kind)
+
+
+def win_rates(comparisons: Comparisons, kind: str | None = None) -> Any:
+    """
+    Return a row per compared pair and direction: wins, ties, losses, comparisons, share won.
+
+    A tie is half a win in the share. As a mapping of columns, or the data frame of ``kind``.
+
+    :raises RankingError: ``kind`` is no data frame, or is not installed.
+    """
+    counts = count_pairs(comparisons)
+    first, second = np.r_[counts.low, counts.high], np.r_[counts.high, counts.low]
+    wins, losses = np.r_[counts.wins, counts.losses], np.r_[counts.losses, counts.wins]
+    ties = np.tile(counts.ties, 2)
+    order = np.lexsort((second, first))
+    table = {'policy': [counts.items[k] for k in first[order]],
+             'against': [counts.items[k] for k in second[order]]}
+    numbers = {'wins': wins, 'ties': ties, 'losses': losses, 'n': wins + ties + losses,
+               'share': (wins + ties / 2) / (wins + ties + losses)}
+    out = {**table, **{name: values[order].tolist() for name, values in numbers.items()}}
+    return out if kind is None else _framed(out, kind)
+
+
+def _framed(table: dict[str, list[Any]], kind: str) -> Any:
     if kind not in KINDS:
         raise RankingError(f"no data frame '{kind}'; known: {', '.join(KINDS)}")
     try:
         library = importlib.import_module(kind)
     except ImportError as error:
-        raise RankingError(f'{kind} is not installed: pip install {kind}, or use '
-                           'arena_robot.ranking.frames.columns') from error
-    return library.DataFrame(columns(found))
+        raise RankingError(f'{kind} is not installed: pip install {kind}, or use the columns of '
+                           'arena_robot.ranking.frames') from error
+    return library.DataFrame(table)
 
 
 def _column(frame: Any, name: str) -> np.ndarray:

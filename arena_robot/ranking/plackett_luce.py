@@ -1,0 +1,96 @@
+"""
+Plackett–Luce: abilities from rankings of several policies, not only of two.
+
+    P(ranking) = Π_r e^{θ_r} / Σ_{s at or below r} e^{θ_s}
+
+over the places of a ranking but the last (Luce 1959, Plackett 1975). Two policies make it
+Bradley–Terry. The likelihood is concave; Newton's steps find its maximum, which is finite where
+everyone is ranked above somebody by a chain of rankings in both directions (Hunter 2004), and is
+held by the prior of :mod:`held` otherwise. Rankings have no ties.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from arena_robot.core.errors import NotConverged, RankingError
+from arena_robot.ranking.base import Diagnostics, Fit, Floats
+from arena_robot.ranking.bradley_terry import expected_share
+from arena_robot.ranking.counts import PairCounts, groups, is_connected, listed
+from arena_robot.ranking.held import PRIOR_L2
+
+ROUNDS, CLOSE = 100, 1e-10
+
+
+def plackett_luce(rankings: Sequence[Sequence[str]], items: Sequence[str] | None = None) -> Fit:
+    """
+    Fit rankings, each from best to worst, of at least two policies; not all need be in each.
+
+    ``items`` are the names in the order of the abilities (default: sorted).
+
+    :raises RankingError: no ranking, a name twice in one, or an unknown name.
+    :raises NotConverged: Newton's steps do not end.
+    """
+    names = list(items) if items is not None else sorted({one for row in rankings for one in row})
+    place = {name: k for k, name in enumerate(names)}
+    unknown = sorted({one for row in rankings for one in row if one not in place})
+    bad = [k for k, row in enumerate(rankings) if len(row) < 2 or len(set(row)) < len(row)]
+    if unknown or bad or not rankings:
+        raise RankingError('rankings need two or more different names each; ' + (
+            f"unknown: {', '.join(unknown)}" if unknown else
+            f'ranking {bad[0]} is {list(rankings[bad[0]])}' if bad else 'found none'))
+    below, best = _stages(rankings, place)
+    counts = _chained(rankings, names, place)
+    ridge = 0.0 if is_connected(counts) else PRIOR_L2
+    told = () if not ridge else (
+        f'no finite maximum between {listed(groups(counts, beaten=True))}; held by a prior',)
+    theta, matrix, steps = _maximum(below, best, ridge)
+    n = len(names)
+    centre = np.eye(n) - 1 / n
+    value = float((theta[best] - np.log(below @ np.exp(theta))).sum())
+    return Fit(theta, expected_share(theta), Diagnostics(True, steps, value, told, {
+        'rankings': len(rankings), 'items': names}), centre @ np.linalg.inv(matrix) @ centre,
+        np.full(n, ridge))
+
+
+def _stages(rankings: Sequence[Sequence[str]], place: dict[str, int],
+            ) -> tuple[Floats, np.ndarray]:
+    """Return (S, n) who is still to be placed at every place of every ranking, and (S,) who is."""
+    stages, best = [], []
+    for row in rankings:
+        order = [place[name] for name in row]
+        for k in range(len(order) - 1):
+            left = np.zeros(len(place))
+            left[order[k:]] = 1.0
+            stages.append(left)
+            best.append(order[k])
+    return np.array(stages), np.array(best)
+
+
+def _chained(rankings: Sequence[Sequence[str]], names: list[str], place: dict[str, int],
+             ) -> PairCounts:
+    """Return who was ranked next above whom, as pairs."""
+    n = len(names)
+    table = np.zeros((n, n))
+    for row in rankings:
+        order = [place[name] for name in row]
+        np.add.at(table, (order[:-1], order[1:]), 1.0)
+    low, high = np.nonzero(np.triu(table + table.T, 1))
+    return PairCounts(tuple(names), low, high, table[low, high], table[high, low],
+                      np.zeros(len(low)))
+
+
+def _maximum(below: Floats, best: np.ndarray, ridge: float) -> tuple[Floats, Floats, int]:
+    n = below.shape[1]
+    theta, wins = np.zeros(n), np.bincount(best, minlength=n)
+    for steps in range(1, ROUNDS + 1):
+        share = below * np.exp(theta - theta.max())
+        share /= share.sum(axis=1, keepdims=True)
+        matrix = np.diag(share.sum(axis=0)) - share.T @ share + ridge * np.eye(n) + 1 / n
+        step = np.linalg.solve(matrix, wins - share.sum(axis=0) - ridge * theta)
+        size = float(np.abs(step).max())
+        theta = theta + step * min(1.0, 2.0 / max(size, 1e-300))
+        if size < CLOSE:
+            return theta - theta.mean(), matrix, steps
+    raise NotConverged(f'Plackett–Luce on {n} policies still changed by {size:.1e} after {ROUNDS} '
+                       'steps')
