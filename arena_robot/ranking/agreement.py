@@ -1,4 +1,4 @@
-"""Do verdicts agree, is there one order at all, and what do old verdicts still count?"""
+"""Whether verdicts agree, whether one order explains them, and verdicts that count less with age."""
 
 from dataclasses import dataclass
 from itertools import combinations

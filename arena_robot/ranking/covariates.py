@@ -5,7 +5,7 @@ Bradley–Terry with covariates of a comparison: what else makes people prefer a
 
 x (k,) are differences between the two of a comparison, such as of their duration, or constants of
 it, such as 1 for a bias towards the side shown first. γ says how much they matter, and θ is free
-of them. A weak ridge on γ (a standard deviation of 10) keeps a covariate without any spread finite.
+of them. A weak ridge on γ (a standard deviation of 10) keeps one without any spread finite.
 """
 
 from collections.abc import Sequence
