@@ -1,4 +1,4 @@
-"""Whether verdicts agree, whether one order explains them, and verdicts that count less with age."""
+"""Whether verdicts agree, whether one order explains them, and what old ones count."""
 
 from dataclasses import dataclass
 from itertools import combinations
