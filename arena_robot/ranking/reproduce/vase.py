@@ -1,6 +1,7 @@
 """The Atari tables of "Evaluating Agents using Social Choice Theory", from a table of scores."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -55,7 +56,7 @@ def _rule(name: str, printed: Mapping[str, float], result: VoteResult, agents: S
     order = ' > '.join(' = '.join(agents[k] for k in tier) for tier in result.tiers or ())
     place = {agents[k]: at for at, tier in enumerate(result.tiers or ()) for k in tier}
     names = sorted(printed, key=lambda one: -printed[one])
-    fits = bool(place) and all(place[a] <= place[b] for a, b in zip(names, names[1:], strict=False)
+    fits = bool(place) and all(place[a] <= place[b] for a, b in pairwise(names)
                                if printed[a] > printed[b])
     why = ('the order is the same; ' if fits else 'the order differs; ') + WHY.get(
         name, 'ties in scores are broken at random there, and kept here')
