@@ -6,7 +6,9 @@ requirements-bench.txt; where one is missing its column says so.
 """
 
 import importlib
+import multiprocessing
 import os
+import resource
 import sys
 import time
 import warnings
@@ -27,6 +29,7 @@ from arena_robot.ranking.uncertainty import bootstrap  # noqa: E402
 LIMITS_S = {'bt 612 x 7': 1e-3, 'davidson 612 x 7': 1e-3, 'task T=60, one start': 10e-3,
             'bt 1000000 x 200': 0.3, 'bt bootstrap x 1000': 0.5,
             'bt bootstrap 50000 x 1000': 20.0}
+MOST_MB = 1000.0
 
 
 def drawn(n, m, seed=0):
@@ -105,6 +108,12 @@ def against(name, make, votes, runs, ours=None):
     return f'{text}, off by {off:.0e}'
 
 
+def bootstrap_mb():
+    """Return the largest resident memory of this process after the bootstrap of 1000 policies."""
+    bootstrap(BradleyTerry(), drawn(1000, 50_000), 1000)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def main():
     small, large, many = drawn(7, 612), drawn(200, 1_000_000), drawn(1000, 50_000)
     plain, elo = BradleyTerry(), Elo(orders=0)
@@ -132,6 +141,10 @@ def main():
         print(' | '.join([f'{name:26} {seconds * 1e3:8.3f} ms', f'{limit:14}',
                           *peers.get(name, [])]), flush=True)
         missed += [name] if seconds > limit_s else []
+    with multiprocessing.get_context('spawn').Pool(1) as one:
+        used = one.apply(bootstrap_mb)
+    print(f'bt bootstrap 50000 x 1000  {used:8.0f} MB | limit {MOST_MB:.0f} MB')
+    missed += ['memory of the bootstrap'] if used > MOST_MB else []
     print('missed: ' + ', '.join(missed) if missed else 'every limit kept')
     return 1 if missed else 0
 

@@ -26,6 +26,7 @@ from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Floats
 from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.counts import count_pairs, require_comparisons
+from arena_robot.ranking.counts import groups as groups_of
 from arena_robot.ranking.held import established, one_sided
 from arena_robot.ranking.interval_kind import chosen_cluster
 from arena_robot.ranking.sequential import evidence
@@ -64,7 +65,8 @@ def sessions_needed(comparisons: Comparisons, goal: str = 'first', k: int = 3, *
     """
     Return how many more sessions are needed, None where too few are there to tell.
 
-    ``cluster`` says what counts as one observation, as in :mod:`interval_kind`.
+    ``cluster`` says what counts as one observation, as in :mod:`interval_kind`. Asked is about
+    the largest group of policies that were compared with each other.
 
     :raises RankingError: an unknown goal, a k that does not split the policies, no comparison.
     """
@@ -72,9 +74,10 @@ def sessions_needed(comparisons: Comparisons, goal: str = 'first', k: int = 3, *
         raise RankingError(f"asked for the sessions until '{goal}' with k = {k} of "
                            f"{comparisons.n} policies; known goals: {', '.join(GOALS)}, and k "
                            'is less than the number of policies')
-    counts, by = count_pairs(comparisons), chosen_cluster(comparisons, cluster)
-    require_comparisons(counts)
+    require_comparisons(count_pairs(comparisons))
     votes = comparisons.take(comparisons.weight > 0)
+    votes = votes.only(groups_of(count_pairs(votes))[0])
+    counts, by = count_pairs(votes), chosen_cluster(votes, cluster)
     groups, sessions = votes.clusters(by), len(np.unique(votes.session))
     above, below = one_sided(counts)
     least = LEAST_SESSIONS if by == 'session' else LEAST_CLUSTERS

@@ -82,6 +82,8 @@ def test_imported_sessions_are_counted_and_marked(place):
     assert 'an origin is one of relayed, imported' in place.get('/evaluations?origin=x', 400).text
     told = place.get('/api/standings').json()['diagnostics']
     assert told['origins'] == {'imported': 3, 'relayed': 18}
+    assert told['needed']['sessions'] in (18, 21)
+    assert 'more sessions are needed (in 9 of 10 cases' in page
 
 
 def test_two_policies_meet_on_a_page_with_their_videos_in_step(place):
