@@ -10,8 +10,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
 from arena_robot.core.errors import ConfigError
 
 T = TypeVar('T')
@@ -31,6 +29,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 
     Raises ConfigError when the file is missing, unreadable, or not a mapping.
     """
+    import yaml
     try:
         data = yaml.safe_load(Path(path).read_text(encoding='utf-8'))
     except OSError as error:

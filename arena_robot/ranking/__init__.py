@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from arena_robot.ranking.agreement import agreement_alpha, decayed, intransitivity
     from arena_robot.ranking.base import Comparisons, Standings
     from arena_robot.ranking.covariates import adjusted
-    from arena_robot.ranking.evaluators import evaluators, influence
+    from arena_robot.ranking.evaluators import influence
     from arena_robot.ranking.frames import from_frame, to_frame, win_rates
+    from arena_robot.ranking.luce import plackett_luce
     from arena_robot.ranking.methods import METHODS, method, rank, rank_comparable
     from arena_robot.ranking.needed import first_known, needed_words, sessions_needed
-    from arena_robot.ranking.plackett_luce import plackett_luce
 
 # What is loaded from where when it is asked for, so that `import arena_robot.ranking` is fast.
 _HOMES = {name: home for home, names in {
     'agreement': ('agreement_alpha', 'decayed', 'intransitivity'),
     'base': ('Comparisons', 'Standings'), 'covariates': ('adjusted',),
-    'evaluators': ('evaluators', 'influence'), 'frames': ('from_frame', 'to_frame', 'win_rates'),
+    'evaluators': ('influence',), 'frames': ('from_frame', 'to_frame', 'win_rates'),
     'methods': ('METHODS', 'method', 'rank', 'rank_comparable'),
     'needed': ('first_known', 'needed_words', 'sessions_needed'),
-    'plackett_luce': ('plackett_luce',)}.items() for name in names}
+    'luce': ('plackett_luce',)}.items() for name in names}
 
 __all__ = ['METHODS', 'Comparisons', 'Standings', 'adjusted', 'agreement_alpha', 'decayed',
-           'evaluators', 'first_known', 'from_frame', 'influence', 'intransitivity', 'method',
+           'first_known', 'from_frame', 'influence', 'intransitivity', 'method',
            'needed_words', 'plackett_luce', 'rank', 'rank_comparable', 'sessions_needed',
            'to_frame', 'win_rates']
 

@@ -25,8 +25,6 @@ from arena_robot.ranking.held import PRIOR_L2, established, one_sided
 from arena_robot.ranking.hierarchical_fit import AbilityPosterior, fit_posterior
 from arena_robot.ranking.hierarchical_terms import link, make_terms
 
-MOST_UNKNOWNS = 6000
-
 
 @dataclass(frozen=True)
 class Hierarchical:
@@ -56,9 +54,6 @@ def posterior(comparisons: Comparisons) -> AbilityPosterior:
     """
     require_comparisons(count_pairs(comparisons))
     terms = make_terms(comparisons.take(comparisons.weight > 0))
-    if terms.size > MOST_UNKNOWNS:
-        raise RankingError(f'the hierarchical model has {terms.size} unknowns here, more than '
-                           f'{MOST_UNKNOWNS}; use bt or davidson')
     return fit_posterior(terms)
 
 

@@ -19,11 +19,12 @@ from arena_robot.ranking.hierarchical_terms import (
     GROUPS,
     LocalLikelihood,
     ModelTerms,
+    derivatives,
     local,
 )
 
-ROUNDS, SETTLED = 60, 2e-3
-STEPS, CLOSE, LONGEST = 60, 1e-7, 1.5
+ROUNDS, SETTLED = 200, 3e-3
+STEPS, ROUGH, CLOSE, LONGEST = 100, 1e-3, 1e-7, 1.5
 # Prior standard deviations and their weight in observations. Abilities are log-odds without
 # scores, and progress with them, where they are about a fifth.
 PRIOR = {'theta': (1.0, 3.0), 'category': (0.3, 4.0), 'institution': (0.3, 4.0),
@@ -71,20 +72,19 @@ def fit_posterior(terms: ModelTerms) -> AbilityPosterior:
         scores = np.r_[terms.votes.score_first, terms.votes.score_second]
         x[-3:] = float(np.nanmean(scores)), 1.0, 3.0
     x[terms.start['globals']] = -0.5
-    rounds, change, before = 0, np.inf, np.zeros(terms.votes.n)
+    rounds, change = 0, np.inf
     while rounds < ROUNDS and change > SETTLED:
-        found = laplace(terms, spreads, x)
-        x, theta = found.x, found.x[:terms.votes.n]
-        rounds += 1
-        change = float(np.abs(theta - before).max()) / unit(terms, 'theta')
-        before, last = theta, found
-        spreads = _renewed(found)
-    return replace(last, rounds=rounds, settled=change <= SETTLED)
+        found = laplace(terms, spreads, x, ROUGH)
+        new, rounds, x = _renewed(found), rounds + 1, found.x
+        change = max(abs(float(np.log(new.of[name] / spreads.of[name]))) for name in PRIOR)
+        spreads = new
+    return replace(laplace(terms, spreads, x), rounds=rounds, settled=change <= SETTLED)
 
 
-def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats) -> AbilityPosterior:
+def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats, close: float = CLOSE,
+            ) -> AbilityPosterior:
     """
-    Return the posterior for given spreads, searched from ``x``.
+    Return the posterior for given spreads, searched from ``x`` until a step is below ``close``.
 
     :raises NotConverged: Newton's steps do not end.
     """
@@ -92,16 +92,15 @@ def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats) -> AbilityPoste
     here = local(terms, x, spreads.sigma, spreads.rho)
     value = here.value - 0.5 * float(precision @ x ** 2)
     for _ in range(STEPS):
-        matrix = here.information + np.diag(precision)
-        step = np.linalg.solve(matrix, here.slope - precision * x)
+        slope, matrix = derivatives(terms, x, here)
+        matrix[np.diag_indices(len(x))] += precision
+        step = np.linalg.solve(matrix, slope - precision * x)
         size = float(np.abs(step).max())
         step *= min(1.0, LONGEST / max(size, 1e-300))
         new, there, gained = _climbed(terms, spreads, precision, (x, value), step)
-        if size < CLOSE or there is None:
+        if size < close or there is None:
             return AbilityPosterior(terms, x, np.linalg.inv(matrix), spreads, value, 0, True)
         x, here, value = new, there, gained
-    if size < 1e-3:
-        return AbilityPosterior(terms, x, np.linalg.inv(matrix), spreads, value, 0, True)
     raise NotConverged(f'the hierarchical model on {terms.votes.n} policies still changed by '
                        f'{size:.1e} after {STEPS} steps')
 
@@ -139,9 +138,9 @@ def _renewed(found: AbilityPosterior) -> BlockSpreads:
     if not terms.scored:
         return replace(found.spreads, of=of)
     here = local(terms, found.x, found.spreads.sigma, found.spreads.rho)
-    weight = terms.votes.weight * np.isfinite(terms.votes.score_first + terms.votes.score_second)
-    apart, joint = (float(weight @ (left ** 2 + ((rows @ found.covariance) * rows.toarray()).sum(
-        axis=1)) / weight.sum()) for left, rows in ((here.apart, here.apart_rows),
-                                                    (here.joint, here.joint_rows)))
+    weight = terms.votes.weight * here.both
+    apart, joint = (float(weight @ (rest ** 2 + ((rows @ found.covariance) * rows).sum(axis=1))
+                          / weight.sum()) for rest, rows in (
+                              (here.apart, terms.apart_rows), (here.joint, terms.joint_rows)))
     return BlockSpreads(of, float(np.sqrt((apart + joint) / 2)),
-                   float(np.clip((joint - apart) / (joint + apart), -0.9, 0.95)))
+                        float(np.clip((joint - apart) / (joint + apart), -0.9, 0.95)))

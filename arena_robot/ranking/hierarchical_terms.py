@@ -15,15 +15,15 @@ of the abilities.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
+from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Floats, Ints
 from arena_robot.ranking.davidson import outcome_probabilities
 
 GROUPS = ('category', 'institution', 'evaluator')
+MOST_CELLS = 40_000_000
 BLOCKS = ('theta', *GROUPS, 'side', 'reliability', 'globals')
 
 
@@ -34,7 +34,8 @@ class ModelTerms:
 
     ``start`` has the first place of every block; ``first`` and ``second`` (M, 4) are the places of
     the four parts of an ability, -1 for none; ``side``, ``reliability`` (M,) likewise; ``cells``
-    are (group, policy) of the offsets of a block.
+    are (group, policy) of the offsets of a block. ``apart_rows`` and ``joint_rows`` (M, P) are the
+    derivatives of (s_i - s_j) / √2 and of (s_i + s_j) / √2 by x.
     """
 
     votes: Comparisons
@@ -46,6 +47,8 @@ class ModelTerms:
     reliability: Ints
     cells: dict[str, Ints]
     scored: bool
+    apart_rows: Floats
+    joint_rows: Floats
 
     def block(self, name: str) -> slice:
         """Return where a block stands in x."""
@@ -74,8 +77,25 @@ def make_terms(votes: Comparisons) -> ModelTerms:
     side, reliability, start, at = _of_evaluators(votes, start, at)
     start['globals'] = at
     scored = bool(np.isfinite(votes.score_first + votes.score_second).any())
-    return ModelTerms(votes, start, at + (4 if scored else 1), first, second, side, reliability,
-                      cells, scored)
+    size, half = at + (4 if scored else 1), np.full(m, np.sqrt(0.5))
+    if m * size > MOST_CELLS:
+        raise RankingError(f'the hierarchical model has {size} unknowns for {m} verdicts here, '
+                           f'more than {MOST_CELLS} numbers; use bt or davidson')
+    parts = [[(places[:, k], side * half) for places, side in ((first, 1.0), (second, sign))
+              for k in range(first.shape[1])] for sign in (-1.0, 1.0)]
+    if scored:
+        parts[1].append((np.full(m, start['globals'] + 1), 2 * half))
+    apart, joint = (row_matrix(entries, m, size) for entries in parts)
+    return ModelTerms(votes, start, size, first, second, side, reliability, cells, scored, apart,
+                      joint)
+
+
+def row_matrix(entries: list[tuple[Ints, Floats]], count: int, size: int) -> Floats:
+    """Return (M, P) the sum of values (M,) at their places (M,), -1 for none."""
+    out, rows = np.zeros((count, size + 1)), np.arange(count)
+    for places, values in entries:
+        out[rows, places] += values
+    return out[:, :-1]
 
 
 def _known(votes: Comparisons, name: str) -> tuple[Ints, np.ndarray]:
@@ -98,26 +118,7 @@ def _of_evaluators(votes: Comparisons, start: dict[str, int], at: int,
     return side, reliability, start, at
 
 
-@dataclass(frozen=True)
-class LocalLikelihood:
-    """
-    The model at one x: log-likelihood, its slope (P,) and expected information (P, P).
-
-    ``gap`` (M,) are differences of abilities, ``apart`` (M,) and ``joint`` (M,) residuals of the
-    difference and the sum of the scores, over √2; ``apart_rows``, ``joint_rows`` (M, P) their
-    derivatives.
-    """
-
-    value: float
-    slope: Floats
-    information: Floats
-    apart: Floats
-    joint: Floats
-    apart_rows: csr_array
-    joint_rows: csr_array
-
-
-def ability(terms: ModelTerms, x: Floats, places: Ints) -> Floats:
+def ability(x: Floats, places: Ints) -> Floats:
     """Return (M,) the abilities whose parts stand at ``places`` (M, 4)."""
     return np.asarray(np.append(x, 0.0)[places].sum(axis=1))
 
@@ -129,69 +130,82 @@ def link(terms: ModelTerms, x: Floats) -> tuple[float, float, float, float]:
         float(np.exp(tail[0])), 0.0, 1.0, 0.0)
 
 
+@dataclass(frozen=True)
+class LocalLikelihood:
+    """
+    The model at one x, for σ and ρ of the scores; arrays (M,).
+
+    ``gap`` are differences of abilities, ``seen`` of scores, ``scale`` is R; ``win`` and ``tie``
+    are chances; ``apart`` and ``joint`` are residuals of the difference and the sum of the scores
+    over √2, 0 where one is missing; ``both`` tells where neither is. ``value`` is the
+    log-likelihood.
+    """
+
+    gap: Floats
+    seen: Floats
+    scale: Floats
+    win: Floats
+    tie: Floats
+    apart: Floats
+    joint: Floats
+    both: np.ndarray
+    spread: tuple[float, float]
+    value: float
+
+
 def local(terms: ModelTerms, x: Floats, sigma: float, rho: float) -> LocalLikelihood:
-    """Return the likelihood and its derivatives at x; ``sigma``, ``rho`` are of the scores."""
-    votes = terms.votes
+    """Return the model at x."""
+    votes, w = terms.votes, terms.votes.weight
     kappa, m, delta, beta = link(terms, x)
-    one, two = ability(terms, x, terms.first), ability(terms, x, terms.second)
-    whole = np.append(x, 0.0)
-    r = np.exp(whole[terms.reliability])
-    gap, scores = one - two, votes.score_first - votes.score_second
-    both = np.isfinite(scores)
+    one, two, whole = ability(x, terms.first), ability(x, terms.second), np.append(x, 0.0)
+    scores = votes.score_first - votes.score_second
+    both, gap, scale = np.isfinite(scores), one - two, np.exp(whole[terms.reliability])
     seen = np.where(both, scores, gap) if terms.scored else np.zeros(len(gap))
-    inner = delta * gap + beta * seen
-    win, tie, loss = outcome_probabilities(r * inner + whole[terms.side], kappa)
-    w, mean, tied = votes.weight, win + tie / 2, votes.outcome == 0.5
-    chance = np.select([votes.outcome == 1, tied], [win, tie], loss)
-    rows = _verdict_rows(terms, r, inner, gap, seen, delta + np.where(both, 0.0, beta))
-    kappa_row = np.zeros(terms.size)
-    kappa_row[terms.start['globals']] = 1.0
-    slope = rows.T @ (w * (votes.outcome - mean)) + kappa_row * float(w @ (tied - tie))
-    cross = rows.T @ (w * tie * (0.5 - mean))
-    information = (rows.T @ (rows * (w * (win + tie / 4 - mean ** 2))[:, None])).toarray()
-    information += np.outer(cross, kappa_row) + np.outer(kappa_row, cross)
-    information += np.outer(kappa_row, kappa_row) * float(w @ (tie * (1 - tie)))
+    win, tie, loss = outcome_probabilities(
+        scale * (delta * gap + beta * seen) + whole[terms.side], kappa)
+    chance = np.select([votes.outcome == 1, votes.outcome == 0.5], [win, tie], loss)
     value = float(w @ np.log(np.maximum(chance, 1e-300)))
-    apart, apart_rows = _score_rows(terms, votes, one, two, m, -1.0)
-    joint, joint_rows = _score_rows(terms, votes, one, two, m, 1.0)
-    for left, its_rows, spread in ((apart, apart_rows, sigma ** 2 * (1 - rho)),
-                                   (joint, joint_rows, sigma ** 2 * (1 + rho))):
-        if terms.scored:
-            weight = w / spread * both
-            value -= float(weight @ left ** 2 / 2 + (w * both).sum() * np.log(spread) / 2)
-            slope += its_rows.T @ (weight * left)
-            information += (its_rows.T @ (its_rows * weight[:, None])).toarray()
-    return LocalLikelihood(value, slope, information, apart, joint, apart_rows, joint_rows)
-
-
-def _verdict_rows(terms: ModelTerms, r: Floats, inner: Floats, gap: Floats, seen: Floats,
-                  per_gap: Floats) -> csr_array:
-    """Return (M, P) the derivatives of d."""
-    entries: list[tuple[Ints, Floats]] = []
-    for places, sign in ((terms.first, 1.0), (terms.second, -1.0)):
-        entries += [(places[:, k], sign * r * per_gap) for k in range(places.shape[1])]
-    entries += [(terms.reliability, r * inner), (terms.side, np.ones(len(r)))]
+    left, right = votes.score_first - m - one, votes.score_second - m - two
+    apart, joint = (np.nan_to_num((left + sign * right) * np.sqrt(0.5)) for sign in (-1, 1))
+    spread = sigma ** 2 * (1 - rho), sigma ** 2 * (1 + rho)
     if terms.scored:
-        last = np.full(len(r), terms.size)
-        entries += [(last - 2, r * gap), (last - 1, r * seen)]
-    return _sparse(entries, len(r), terms.size)
+        known = float((w * both).sum())
+        value -= sum(float(w @ rest ** 2) / (2 * v) + known * np.log(v) / 2
+                     for rest, v in zip((apart, joint), spread, strict=True))
+    return LocalLikelihood(gap, seen, scale, win, tie, apart, joint, both, spread, value)
 
 
-def _score_rows(terms: ModelTerms, votes: Comparisons, one: Floats, two: Floats, m: float,
-                sign: float) -> tuple[Floats, csr_array]:
-    """Return (M,) residuals of (s_i ± s_j) / √2, 0 for unknown, and (M, P) their derivatives."""
-    half, count = np.sqrt(0.5), len(votes)
-    left = half * ((votes.score_first - m - one) + sign * (votes.score_second - m - two))
-    entries: list[tuple[Ints, Any]] = []
-    for places, side in ((terms.first, half), (terms.second, sign * half)):
-        entries += [(places[:, k], np.full(count, side)) for k in range(places.shape[1])]
-    if terms.scored and sign > 0:
-        entries.append((np.full(count, terms.start['globals'] + 1), np.full(count, 2 * half)))
-    return np.nan_to_num(left), _sparse(entries, count, terms.size)
+def derivatives(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> tuple[Floats, Floats]:
+    """Return the slope (P,) of the log-likelihood and its expected information (P, P)."""
+    votes, w, tie = terms.votes, terms.votes.weight, here.tie
+    rows, at = _verdict_rows(terms, x, here), terms.start['globals']
+    mean = here.win + tie / 2
+    slope = rows.T @ (w * (votes.outcome - mean))
+    slope[at] += float(w @ ((votes.outcome == 0.5) - tie))
+    matrix = rows.T @ (rows * (w * (here.win + tie / 4 - mean ** 2))[:, None])
+    cross = rows.T @ (w * tie * (0.5 - mean))
+    matrix[at] += cross
+    matrix[:, at] += cross
+    matrix[at, at] += float(w @ (tie * (1 - tie)))
+    if terms.scored:
+        for rest, its_rows, v in ((here.apart, terms.apart_rows, here.spread[0]),
+                                  (here.joint, terms.joint_rows, here.spread[1])):
+            weight = w * here.both / v
+            slope += its_rows.T @ (weight * rest)
+            matrix += its_rows.T @ (its_rows * weight[:, None])
+    return slope, np.asarray(matrix)
 
 
-def _sparse(entries: list[tuple[Ints, Floats]], count: int, size: int) -> csr_array:
-    at = np.concatenate([places for places, _ in entries])
-    values = np.concatenate([values for _, values in entries])
-    rows, kept = np.tile(np.arange(count), len(entries)), at >= 0
-    return csr_array((values[kept], (rows[kept], at[kept])), shape=(count, size))
+def _verdict_rows(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> Floats:
+    """Return (M, P) the derivatives of d."""
+    _, _, delta, beta = link(terms, x)
+    count = len(here.gap)
+    per_gap = here.scale * (delta + (np.where(here.both, 0.0, beta) if terms.scored else 0.0))
+    entries = [(places[:, k], sign * per_gap) for places, sign in (
+        (terms.first, 1.0), (terms.second, -1.0)) for k in range(places.shape[1])]
+    entries += [(terms.reliability, here.scale * (delta * here.gap + beta * here.seen)),
+                (terms.side, np.ones(count))]
+    if terms.scored:
+        last = np.full(count, terms.size)
+        entries += [(last - 2, here.scale * here.gap), (last - 1, here.scale * here.seen)]
+    return row_matrix(entries, count, terms.size)

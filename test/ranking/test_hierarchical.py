@@ -8,7 +8,7 @@ from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.hierarchical import Hierarchical, posterior, predict, rank_shares
 from arena_robot.ranking.hierarchical_fit import BlockSpreads, laplace, prior_precision
-from arena_robot.ranking.hierarchical_terms import local, make_terms
+from arena_robot.ranking.hierarchical_terms import derivatives, local, make_terms
 from arena_robot.ranking.methods import rank
 
 
@@ -42,7 +42,7 @@ def test_slopes_are_those_of_finite_differences(scores):
         score_second=votes.score_second, evaluator=[votes.evaluators[k] for k in votes.evaluator],
         category=[votes.categories[k] for k in votes.category]))
     x = np.random.default_rng(1).normal(0, 0.3, terms.size)
-    slope = local(terms, x, 0.3, 0.4).slope
+    slope, _ = derivatives(terms, x, local(terms, x, 0.3, 0.4))
     for k in range(terms.size):
         step = np.zeros(terms.size)
         step[k] = 1e-6
