@@ -25,6 +25,9 @@ from arena_robot.ranking.held import PRIOR_L2, established, one_sided
 from arena_robot.ranking.hierarchical_fit import AbilityPosterior, fit_posterior
 from arena_robot.ranking.hierarchical_terms import link, make_terms
 
+NODES, NODE_SHARES = np.polynomial.hermite_e.hermegauss(15)
+NODE_SHARES = NODE_SHARES / NODE_SHARES.sum()
+
 
 @dataclass(frozen=True)
 class Hierarchical:
@@ -83,7 +86,11 @@ def as_fit(found: AbilityPosterior, category: str = '') -> Fit:
 
 
 def board_rows(found: AbilityPosterior, category: str) -> Floats:
-    """Return (n, P) what each ability is the sum of: θ, and the offset in the category."""
+    """
+    Return (n, P) what each ability is the sum of: θ, and the offset in the category.
+
+    :raises RankingError: no comparison is of the category.
+    """
     terms = found.terms
     rows = np.eye(terms.votes.n, terms.size)
     if category:
@@ -137,14 +144,18 @@ def predict(found: AbilityPosterior, votes: Comparisons) -> Floats:
     """
     Return (M, 3) the probabilities that the first wins, of a tie, and that it loses.
 
-    Policies, categories, institutions and evaluators that are known count with their offsets, the
-    names of those and of the policies being matched; scores of ``votes`` are not used.
+    Categories, institutions and evaluators are found again by name, and count with their offsets;
+    unknown ones add uncertainty, as does what is not known of the abilities. Scores of ``votes``
+    are not used.
     """
-    terms, scale = found.terms, log_odds(found)[0]
+    terms = found.terms
     old, n = terms.votes, terms.votes.n
+    kappa, _, delta, beta = link(terms, found.x)
     place = np.array([old.items.index(name) for name in votes.items])
     first, second = place[votes.first], place[votes.second]
     gap = found.x[first] - found.x[second]
+    spread = np.diag(found.covariance)[:n]
+    unsure = spread[first] + spread[second] - 2 * found.covariance[first, second]
     for block, here, there in (('category', votes.categories, old.categories),
                                ('institution', votes.institutions, old.institutions),
                                ('evaluator', votes.evaluators, old.evaluators)):
@@ -154,4 +165,9 @@ def predict(found: AbilityPosterior, votes: Comparisons) -> Floats:
         cells = terms.cells[block]
         table[cells[:, 0], cells[:, 1]] = found.x[terms.start[block]:][:len(cells)]
         gap = gap + table[code, first] - table[code, second]
-    return np.stack(outcome_probabilities(scale * gap, link(terms, found.x)[0]), axis=1)
+        unsure = unsure + np.where(code < 0, 2 * found.spreads.of[block] ** 2, 0.0)
+    noise = (delta + beta) ** 2 * unsure
+    if terms.scored:
+        noise = noise + beta ** 2 * 2 * found.spreads.sigma ** 2 * (1 - found.spreads.rho)
+    d = (delta + beta) * gap[:, None] + np.sqrt(noise)[:, None] * NODES
+    return np.stack([one @ NODE_SHARES for one in outcome_probabilities(d, kappa)], axis=1)

@@ -24,12 +24,12 @@ from arena_robot.ranking.hierarchical_terms import (
 )
 
 ROUNDS, SETTLED = 200, 3e-3
-STEPS, ROUGH, CLOSE, LONGEST = 100, 1e-3, 1e-7, 1.5
+STEPS, ROUGH, CLOSE, NEARLY, LONGEST = 60, 1e-3, 1e-6, 0.05, 1.5
 # Prior standard deviations and their weight in observations. Abilities are log-odds without
 # scores, and progress with them, where they are about a fifth.
 PRIOR = {'theta': (1.0, 3.0), 'category': (0.3, 4.0), 'institution': (0.3, 4.0),
          'evaluator': (0.3, 4.0), 'side': (0.2, 4.0), 'reliability': (0.3, 6.0)}
-PROGRESS = 0.2
+PROGRESS, MOST_RELIABLE = 0.2, 0.5
 GLOBAL_SPREAD = (2.0, 1.0, 5.0, 10.0)
 
 
@@ -78,7 +78,8 @@ def fit_posterior(terms: ModelTerms) -> AbilityPosterior:
         new, rounds, x = _renewed(found), rounds + 1, found.x
         change = max(abs(float(np.log(new.of[name] / spreads.of[name]))) for name in PRIOR)
         spreads = new
-    return replace(laplace(terms, spreads, x), rounds=rounds, settled=change <= SETTLED)
+    last = laplace(terms, spreads, x)
+    return replace(last, rounds=rounds, settled=last.settled and change <= SETTLED)
 
 
 def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats, close: float = CLOSE,
@@ -94,15 +95,22 @@ def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats, close: float = 
     for _ in range(STEPS):
         slope, matrix = derivatives(terms, x, here)
         matrix[np.diag_indices(len(x))] += precision
-        step = np.linalg.solve(matrix, slope - precision * x)
+        step = np.asarray(np.linalg.solve(matrix, slope - precision * x), float)
         size = float(np.abs(step).max())
         step *= min(1.0, LONGEST / max(size, 1e-300))
         new, there, gained = _climbed(terms, spreads, precision, (x, value), step)
         if size < close or there is None:
-            return AbilityPosterior(terms, x, np.linalg.inv(matrix), spreads, value, 0, True)
+            return AbilityPosterior(terms, x, inverse(matrix), spreads, value, 0, True)
         x, here, value = new, there, gained
+    if size < NEARLY:
+        return AbilityPosterior(terms, x, inverse(matrix), spreads, value, 0, False)
     raise NotConverged(f'the hierarchical model on {terms.votes.n} policies still changed by '
                        f'{size:.1e} after {STEPS} steps')
+
+
+def inverse(matrix: Floats) -> Floats:
+    """Return the inverse of a positive definite matrix."""
+    return np.asarray(np.linalg.inv(matrix), float)
 
 
 def prior_precision(terms: ModelTerms, spreads: BlockSpreads) -> Floats:
@@ -135,6 +143,8 @@ def _renewed(found: AbilityPosterior) -> BlockSpreads:
         block, prior = terms.block(name), unit(terms, name) ** 2
         seen = found.x[block] ** 2 + variance[block]
         of[name] = float(np.sqrt((seen.sum() + weight * prior) / (len(seen) + weight)))
+    # Beyond that, one evaluator's votes would count e² times those of another.
+    of['reliability'] = min(of['reliability'], MOST_RELIABLE)
     if not terms.scored:
         return replace(found.spreads, of=of)
     here = local(terms, found.x, found.spreads.sigma, found.spreads.rho)

@@ -126,8 +126,8 @@ def ability(x: Floats, places: Ints) -> Floats:
 def link(terms: ModelTerms, x: Floats) -> tuple[float, float, float, float]:
     """Return κ, m, δ and β."""
     tail = x[terms.start['globals']:]
-    return (float(np.exp(tail[0])), *(float(y) for y in tail[1:])) if terms.scored else (
-        float(np.exp(tail[0])), 0.0, 1.0, 0.0)
+    m, delta, beta = tail[1:] if terms.scored else (0.0, 1.0, 0.0)
+    return float(np.exp(tail[0])), float(m), float(delta), float(beta)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ class World:
     def truth(self, method):
         """Return (n,) the centred scores that ``method`` gives for endless sessions."""
         n = len(self.abilities)
+        if method == 'hierarchical':
+            return self.abilities - self.abilities.mean()
         low, high = np.triu_indices(n, 1)
         spread = np.sqrt(2 * (self.by_task ** 2 + self.by_evaluator ** 2))
         d = (self.abilities[low] - self.abilities[high])[:, None] + spread * NODES

@@ -97,7 +97,7 @@ def test_laplaces_posterior_is_that_of_mcmc():
     centre = np.eye(3) - 1 / 3
     sd = np.sqrt(np.diag(centre @ found.covariance[:3, :3] @ centre))
     np.testing.assert_allclose(found.x[:3] - found.x[:3].mean(), drawn.mean(axis=0),
-                               atol=0.12 * sd.min())
+                               atol=0.2 * sd.min())
     np.testing.assert_allclose(sd, drawn.std(axis=0), rtol=0.12)
     assert prior_precision(terms, spreads)[0] == 1.0
 
@@ -121,8 +121,8 @@ def test_boards_of_categories_are_shrunk_as_much_as_categories_are_alike():
 @pytest.mark.parametrize('scores', [False, True])
 def test_intervals_hold_where_evaluators_differ(scores):
     inside = []
-    for seed in range(12):
-        votes, _, _ = simulated(seed, 240, people=12, by_evaluator=0.4, scores=scores)
+    for seed in range(6):
+        votes, _, _ = simulated(seed, 160, people=8, by_evaluator=0.4, scores=scores)
         rng = np.random.default_rng(seed)
         truth = rng.normal(0, 1, 4)
         found = rank(votes, 'hierarchical', intervals=1)

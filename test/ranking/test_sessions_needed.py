@@ -13,7 +13,7 @@ from arena_robot.ranking.needed import (
     sessions_needed,
 )
 
-LOOKS = 60 * np.geomspace(1, 40, 16)
+LOOKS = 60 * np.geomspace(1, 40, 9)
 
 
 def first_seen(votes):
@@ -27,17 +27,17 @@ def first_seen(votes):
 
 def test_nine_of_ten_intervals_contain_what_the_future_needs():
     inside, seen = [], []
-    for seed in range(40):
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         place = world('bt', 4, rng)
         votes = place.comparisons(2400, rng)
         told = sessions_needed(votes.take(np.arange(60)))
         needed = first_seen(votes)
         seen.append(needed)
-        # The looks are apart by a factor of 1.28.
-        inside.append(told.low <= 1.28 * needed + 17 and needed <= 1.28 * told.high + 17)
+        # The looks are apart by a factor of 1.6.
+        inside.append(told.low <= needed and needed <= 1.6 * told.high + 36)
     assert np.mean(inside) >= 0.8
-    assert 5 < np.isfinite(seen).sum() < 40
+    assert 2 < np.isfinite(seen).sum() < 20
 
 
 def test_more_sessions_are_needed_for_the_order_and_where_evaluators_differ():
@@ -77,7 +77,7 @@ def test_the_words_round_and_say_what_is_beyond():
                                                   ((2.5, 0.0, -1.0), {'p00'})])
 def test_who_is_named_first_at_any_look_is_the_best(abilities, names):
     wrong, last = 0, set()
-    for seed in range(12):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         votes = World(np.array(abilities), by_evaluator=0.5).comparisons(600, rng, evaluators=60)
         told = [first_known(votes.take(np.arange(upto))) for upto in range(60, 601, 60)]
