@@ -44,7 +44,7 @@ def livebench_lines(models: Sequence[str], scores: Floats | None) -> list[Publis
         return [unchecked(PAPER, what, published, 'the scores of 18 August 2024 are not in a '
                           'public repository; give them with --livebench')]
     rated = rate_table(scores).ratings[0]
-    first = np.flatnonzero(rated > rated.max() - 1e-6)
+    first = np.flatnonzero(rated > rated.max() - 1e-6).tolist()
     return [line(PAPER, what, published, f'{", ".join(models[k] for k in first)} at '
                  f'{rated.max():.4f}', len(first) == 4 and abs(rated.max() + 0.0497) < 6e-5,
                  'these are other scores')]
@@ -55,7 +55,7 @@ def atari_tie_lines(agents: Sequence[str], scores: Floats) -> list[PublishedLine
     found = []
     for kind, count in ATARI_FIRST.items():
         rated = rate_table(normalised(scores), kind).ratings[0]
-        first = [agents[k] for k in np.flatnonzero(rated > rated.max() - 1e-6)]
+        first = [agents[k] for k in np.flatnonzero(rated > rated.max() - 1e-6).tolist()]
         known = {'r2d2(bandit)', 'agent57', 'muzero'} <= set(first)
         found.append(line(
             PAPER, f'figure 4, agents that share the first place, {kind}',

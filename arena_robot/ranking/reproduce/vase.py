@@ -29,7 +29,7 @@ def atari_lines(agents: Sequence[str], scores: Floats) -> list[PublishedLine]:
     found = [line(PAPER, f'table 5, Elo ratings of {count} agents', _text(ELO[count]),
                   _text(ratings := elo(agents, scores)), all(
                       abs(ratings[name] - value) <= 1.0 for name, value in ELO[count].items()),
-                  'another scale or starting point of Elo was used')]
+                  'scores that are equal count half here, and are ordered at random there')]
     found += [_rule(name, printed, vote(profile, name, 3, 3), agents, count)
               for name, printed in VOTES[count].items()]
     found.append(_nash(agents, scores))
@@ -67,7 +67,7 @@ def _nash(agents: Sequence[str], scores: Floats) -> PublishedLine:
     """Return who shares the first place by Nash averaging of scores in [0, 1]."""
     table = normalised(scores)
     ratings = nash_average((table, -table)).ratings[0]
-    first = {agents[k] for k in np.flatnonzero(ratings > ratings.max() - 1e-6)}
+    first = {agents[k] for k in np.flatnonzero(ratings > ratings.max() - 1e-6).tolist()}
     count = len(agents)
     return line(PAPER, f'observation {5 if count == min(NASH) else 6}, Nash averaging of {count} '
                 'agents: a tie of four', ', '.join(sorted(NASH[count])), ', '.join(sorted(first)),
