@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     """Compute and print."""
     from dataclasses import asdict
 
-    from arena_robot.ranking.reproduce.lines import Agreement
+    from arena_robot.ranking.reproduce.lines import Reproduction
 
     lines = [*_of_roboarena(args.roboarena), *_of_atari(args.atari),
              *_of_deviation(args.livebench)]
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for one in lines:
         print(one.words())
-    count = {kind: sum(one.agreement is kind for one in lines) for kind in Agreement}
+    count = {kind: sum(one.agreement is kind for one in lines) for kind in Reproduction}
     print(', '.join(f'{number} {kind.value}' for kind, number in count.items()))
     return 0
 

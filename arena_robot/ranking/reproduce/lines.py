@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Agreement(Enum):
+class Reproduction(Enum):
     """Whether a published statement was found again."""
 
     REPRODUCED = 'reproduced'
@@ -24,7 +24,7 @@ class PublishedLine:
     what: str
     published: str
     found: str
-    agreement: Agreement
+    agreement: Reproduction
     why: str = ''
 
     def words(self) -> str:
@@ -38,10 +38,10 @@ def line(paper: str, what: str, published: str, found: str, agrees: bool, why: s
          ) -> PublishedLine:
     """Return a line that agrees or differs; ``why`` is told where it differs."""
     return PublishedLine(paper, what, published, found,
-                         Agreement.REPRODUCED if agrees else Agreement.DIFFERS,
+                         Reproduction.REPRODUCED if agrees else Reproduction.DIFFERS,
                          '' if agrees else why)
 
 
 def unchecked(paper: str, what: str, published: str, why: str) -> PublishedLine:
     """Return a line that cannot be checked."""
-    return PublishedLine(paper, what, published, '', Agreement.UNCHECKED, why)
+    return PublishedLine(paper, what, published, '', Reproduction.UNCHECKED, why)
