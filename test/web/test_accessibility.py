@@ -1,21 +1,26 @@
-"""axe-core finds nothing serious on any page of site, console and report, light and dark."""
+"""axe-core finds nothing serious on any page of site, console, report; all fit a phone."""
 
 import importlib.util
 import sys
 from pathlib import Path
 
 import pytest
-from console_rig import Station
+from console_rig import Page, Station
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 from site_audits import write_audits
+from test_console_stop import QUESTIONS
 from test_site import Place, finished
 from test_site_pages import steps
 
 from arena_robot.core.episode import Preference
+from arena_robot.core.errors import SessionError
 from arena_robot.core.verdict import Verdict
 from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.scene_match import SceneMatch, write_scene_match
 from arena_robot.reports.tournament import write_report
 from arena_robot.server.store.evaluations import insert_evaluations
+from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 from arena_robot.web.console.serve import ConsoleServer
 
@@ -27,8 +32,13 @@ SITE = ('/', '/matrix', '/policies', '/policies/crimson-7b', '/policies/elsewher
         '/evaluations/import-1', '/versus',
         '/versus?a=crimson-7b&b=azure-fast', '/by/category', '/by/institution', '/history',
         '/data', '/audit', '/about', '/api', '/rules', '/owner', '/no/such/page')
-CONSOLE = (State.IDLE, State.ASSIGNED, State.START_PHOTOGRAPHED, State.RUNNING_A, State.SCORING_A,
-           State.RESET, State.PREFERENCE, State.REVIEW, State.SUBMITTING, State.DONE)
+BAD = (Check('arm', False, 'arm: no state'), Check('server', True, 'its clock', warning=True))
+CONSOLE = [(state, '', {}) for state in State] + [
+    (State.PREFLIGHT, '', {'checks': BAD, 'notice': 'something to know'}),
+    (State.RESET, '[data-mode=blend]', {'moved_cameras': ('left',)}), *QUESTIONS[-3:]]
+# States whose colours another one has too.
+ALIKE = (State.TASK_ENTERED, State.ASSIGNED, State.START_PHOTOGRAPHED, State.RUNNING_B,
+         State.SCORING_B, State.SUBMITTING, State.ABORTED)
 RUN = """
 const done = arguments[arguments.length - 1];
 const only = arguments[0] ? {runOnly: ['color-contrast']} : {};
@@ -46,16 +56,20 @@ def source():
     return (Path(found.submodule_search_locations[0]) / 'axe.min.js').read_text(encoding='utf-8')
 
 
-def findings(browser, source):
-    """Return the serious findings on the page that is open: all rules light, contrast dark."""
+def findings(browser, source, themes=('light', 'dark')):
+    """Return what is serious on the page: all rules light, contrast dark, too wide for a phone."""
     found = []
-    for theme in ('light', 'dark'):
+    for theme in themes:
         browser.execute_cdp_cmd('Emulation.setEmulatedMedia', {
             'features': [{'name': 'prefers-color-scheme', 'value': theme}]})
         if theme == 'light':
             browser.execute_script(source)
         found += [(theme, *one) for one in browser.execute_async_script(RUN, theme == 'dark')]
-    return found
+    browser.execute_cdp_cmd('Emulation.setDeviceMetricsOverride', {
+        'width': 390, 'height': 844, 'deviceScaleFactor': 1, 'mobile': False})
+    wide = browser.execute_script('return document.documentElement.scrollWidth - innerWidth')
+    browser.execute_cdp_cmd('Emulation.clearDeviceMetricsOverride', {})
+    return found + [('phone', f'{wide} px too wide')] * (wide > 0)
 
 
 @pytest.fixture
@@ -92,22 +106,56 @@ def test_the_site(place, pages, source):
         pages.execute_script('for (const one of document.querySelectorAll("details")) '
                              'one.open = true')
         found[path] = findings(pages, source)
+    found['signed in'] = signed_in(place, pages, source)
     assert not {path: one for path, one in found.items() if one}, found
 
 
+def signed_in(place, pages, source):
+    """Return what is found on the page of an owner's policies."""
+    pages.get(f'{place.web.address}/owner')
+    pages.find_element('css selector', '[name=token]').send_keys(place.token, Keys.ENTER)
+    WebDriverWait(pages, 20.0).until(lambda page: 'olga' in page.page_source)
+    return findings(pages, source)
+
+
 def test_the_console(pages, source):
-    from selenium.webdriver.support.ui import WebDriverWait
     station, found = Station(), {}
     with ConsoleServer(station, port=0) as server:
-        pages.get(server.url)
-        for state in CONSOLE:
-            station.set(state)
-            WebDriverWait(pages, 20.0, 0.05).until(lambda page: page.execute_script(
-                'return document.querySelector("#panel h2")?.textContent')
-                == station.now.message, state.value)
-            found[state.value] = findings(pages, source)
+        page = Page(pages, station, server.url)
+        for state, css, more in CONSOLE:
+            page.shows(state, **more)
+            if css:
+                page.press(css)
+            themes = ('light',) if state in ALIKE else ('light', 'dark')
+            found[state.value, css] = findings(pages, source, themes)
+        page.press('#no')
+        found |= alarmed(page, station, source) | watched(page, station, source)
+        station.end()
         pages.get('about:blank')
-    assert not {state: one for state, one in found.items() if one}, found
+    assert not {what: one for what, one in found.items() if one}, found
+
+
+def alarmed(page, station, source):
+    """Return what is found while STOP waits, and a refusal is shown."""
+    station.rest.clear()
+    page.shows(State.START_PHOTOGRAPHED)
+    station.fail = SessionError('refused')
+    page.press('#again')
+    page.until(lambda: 'refused' in page.find('#problem').text, 'no problem')
+    page.find('#stop').click()
+    page.until(lambda: page.find('#alarm').is_displayed(), 'no alarm')
+    station.rest.set()
+    station.fail = None
+    return {'alarm': findings(page.browser, source)}
+
+
+def watched(page, station, source):
+    """Return what is found on a page that somebody else's session is watched on."""
+    station.take('terminal')
+    page.until(lambda: 'You are watching' in page.find('#panel').text, 'in control')
+    page.find('#seat').click()
+    page.until(lambda: page.find('#ask').is_displayed(), 'no question')
+    return {'watched': findings(page.browser, source)}
 
 
 def test_the_report(pages, source, tmp_path):
@@ -119,5 +167,8 @@ def test_the_report(pages, source, tmp_path):
 
 
 def test_a_finding_is_found(pages, source):
-    pages.get('data:text/html,<html><body><img src="x"><p style="color:%23ddd">pale</p></body>')
-    assert {one[1] for one in findings(pages, source)} >= {'image-alt', 'color-contrast'}
+    pages.get('data:text/html,<!doctype html><html><body><img src="x">'
+              '<p style="color:%23ddd">pale</p>'
+              '<p style="position:absolute;left:0;width:400px">wide</p></body>')
+    assert {one[1] for one in findings(pages, source)} >= {
+        'image-alt', 'color-contrast', '10 px too wide'}

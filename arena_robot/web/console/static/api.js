@@ -4,6 +4,16 @@ const SEAT = 'arena-seat';
 
 export const seat = () => sessionStorage.getItem(SEAT) ?? '';
 
+// Returns the response; an Error in plain words where none comes.
+async function fetched(path, timeoutMs, options = {}) {
+  try {
+    return await fetch(`/api/${path}`, {...options, signal: AbortSignal.timeout(timeoutMs)});
+  } catch (error) {
+    throw new Error(error.name === 'TimeoutError' ? `no answer within ${timeoutMs / 1000} s`
+      : 'no connection');
+  }
+}
+
 async function answer(response) {
   const body = await response.json().catch(() => ({}));
   if (!response.ok) throw new Error(body.detail ?? `the console answered ${response.status}`);
@@ -11,9 +21,7 @@ async function answer(response) {
 }
 
 export async function get(path, timeoutMs = 20000) {
-  return answer(await fetch(`/api/${path}`, {
-    signal: AbortSignal.timeout(timeoutMs), headers: {'X-Seat': seat()},
-  }));
+  return answer(await fetched(path, timeoutMs, {headers: {'X-Seat': seat()}}));
 }
 
 export async function post(path, words = {}) {
@@ -25,7 +33,7 @@ export async function post(path, words = {}) {
 
 // Reads pictures: per picture its length in 4 bytes, then the JPEG.
 export async function pictures(path) {
-  const response = await fetch(`/api/${path}`, {signal: AbortSignal.timeout(20000)});
+  const response = await fetched(path, 20000);
   if (!response.ok) throw new Error(`the console answered ${response.status}`);
   const data = await response.arrayBuffer();
   const found = [];
@@ -48,8 +56,8 @@ export const press = (button, text = '') => post('press', {button, text});
 // Asks the station to stop the arm; resolves once the arm's own measurement shows rest.
 // `name` is that of the press: the station stops once for it, by whichever way it comes first.
 export async function stopByRequest(name, timeoutMs = 3000) {
-  const told = await answer(await fetch(`/api/stop?press=${name}`, {
-    method: 'POST', signal: AbortSignal.timeout(timeoutMs), priority: 'high', cache: 'no-store',
+  const told = await answer(await fetched(`stop?press=${name}`, timeoutMs, {
+    method: 'POST', priority: 'high', cache: 'no-store',
   }));
   if (!told.at_rest) throw new Error('the station does not tell whether the arm is at rest');
 }

@@ -101,7 +101,7 @@ function show(found) {
   byId('station').textContent = [state.station, state.evaluator].filter(Boolean).join(' · ');
   byId('session').textContent = state.session_id ? `session ${state.session_id.slice(0, 8)}` : '';
   document.body.className = state.running || state.state.startsWith('running') ? 'running'
-    : ['done', 'aborted'].includes(state.state) ? 'final' : '';
+    : state.state === 'done' ? 'final' : '';
   say(byId('notice'), state.notice);
   byId('notice').hidden = !state.notice;
   const now = options.states.indexOf(state.state);

@@ -103,7 +103,7 @@ function alarm(of, detail = '') {
   byId('alarm').hidden = false;
   byId('alarm').replaceChildren(
     'The arm has not confirmed that it is at rest. Use the hardware stop.',
-    el('small', {}, `STOP is sent again until the arm confirms. ${detail}`));
+    el('small', {}, `STOP is sent again until the arm confirms. ${detail && `(${detail})`}`));
 }
 
 const typing = (node) => ['TEXTAREA', 'SELECT'].includes(node.tagName)
