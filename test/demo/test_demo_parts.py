@@ -288,7 +288,8 @@ def test_a_run_that_only_shows_the_site_keeps_the_reports_figures(tmp_path, monk
     def ended(played):
         demo = Demo(options)
         demo._played = played
-        demo._end(new_plan(TASKS, 1, 1, 'still'), (), usage, SimpleNamespace(site=''), None,
+        arena = SimpleNamespace(site='', uploaded=tmp_path)
+        demo._end(new_plan(TASKS, 1, 1, 'still'), (), usage, arena, None,
                   SimpleNamespace(wrong_with=None, lossy=set()))
         return len(written)
     assert [ended(1), ended(0), ended(0), ended(2)] == [1, 1, 1, 2]
