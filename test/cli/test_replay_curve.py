@@ -1,0 +1,35 @@
+"""`arena replay --judge`: the curve follows the messages of a bag, in a terminal and as a plot."""
+
+import argparse
+import io
+import sys
+
+from arena_robot.cli import replay
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
+
+
+class Terminal(io.StringIO):
+    """Output that is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_the_curve_follows_the_messages(tmp_path, message_folders, monkeypatch):
+    folder = tmp_path / 'one' / 'A'
+    SampleMaker(SampleEpisode(30, width=64, height=36, slot='A', session_id='one',
+                              potential=True), message_folders).write(folder)
+    out, held = Terminal(), []
+    args = argparse.Namespace(judge='oracle', param=[], folder=folder, plot=tmp_path / 'p.png')
+    with BagReader(folder) as bag:
+        monkeypatch.setattr(sys, 'stdout', out)
+        with replay._curve(bag, args, lambda message: held.append(message.topic)) as hold:
+            assert not any(hold(message) for message in bag.messages())
+        assert len(held) == sum(1 for _ in bag.messages()), 'it is asked for each message'
+    first, *lines = out.getvalue().split('\r')
+    assert first == ''
+    assert len(lines) == 10, 'one for each frame of the judge'
+    assert '0.0 s  progress   0' in lines[0]
+    assert 'oracle: ' in lines[-1]
+    assert (tmp_path / 'p.png').stat().st_size > 5000
