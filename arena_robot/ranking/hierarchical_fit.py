@@ -29,7 +29,7 @@ STEPS, ROUGH, CLOSE, NEARLY, LONGEST = 60, 1e-3, 1e-6, 0.05, 1.5
 # scores, and progress with them, where they are about a fifth.
 PRIOR = {'theta': (1.0, 3.0), 'category': (0.3, 4.0), 'institution': (0.3, 4.0),
          'evaluator': (0.3, 4.0), 'side': (0.2, 4.0), 'reliability': (0.3, 6.0)}
-PROGRESS, MOST_RELIABLE = 0.2, 0.5
+PROGRESS, MOST_RELIABLE, MEAN_RELIABILITY = 0.2, 0.5, 0.02
 GLOBAL_SPREAD = (2.0, 1.0, 5.0, 10.0)
 
 
@@ -91,11 +91,11 @@ def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats, close: float = 
     """
     precision = prior_precision(terms, spreads)
     here = local(terms, x, spreads.sigma, spreads.rho)
-    value = here.value - 0.5 * float(precision @ x ** 2)
+    value = here.value - 0.5 * float(x @ precision @ x)
     for _ in range(STEPS):
         slope, matrix = derivatives(terms, x, here)
-        matrix[np.diag_indices(len(x))] += precision
-        step = np.asarray(np.linalg.solve(matrix, slope - precision * x), float)
+        matrix += precision
+        step = np.asarray(np.linalg.solve(matrix, slope - precision @ x), float)
         size = float(np.abs(step).max())
         step *= min(1.0, LONGEST / max(size, 1e-300))
         new, there, gained = _climbed(terms, spreads, precision, (x, value), step)
@@ -114,13 +114,22 @@ def inverse(matrix: Floats) -> Floats:
 
 
 def prior_precision(terms: ModelTerms, spreads: BlockSpreads) -> Floats:
-    """Return (P,) the prior precision of each unknown."""
+    """
+    Return (P, P) the prior precision of the unknowns.
+
+    The mean log reliability is held at 0: a common factor of all would only rescale the abilities,
+    and the maximum would take it wherever abilities cost least.
+    """
     out = np.empty(terms.size)
     for name in BLOCKS[:-1]:
         out[terms.block(name)] = 1 / spreads.of[name] ** 2
     count = terms.size - terms.start['globals']
     out[terms.start['globals']:] = 1 / np.array(GLOBAL_SPREAD[:count]) ** 2
-    return out
+    matrix, block = np.diag(out), terms.block('reliability')
+    people = block.stop - block.start
+    if people:
+        matrix[block, block] += 1 / (MEAN_RELIABILITY * people) ** 2
+    return matrix
 
 
 def _climbed(terms: ModelTerms, spreads: BlockSpreads, precision: Floats,
@@ -130,7 +139,7 @@ def _climbed(terms: ModelTerms, spreads: BlockSpreads, precision: Floats,
     for halving in range(12):
         new = x + 0.5 ** halving * step
         there = local(terms, new, spreads.sigma, spreads.rho)
-        gained = there.value - 0.5 * float(precision @ new ** 2)
+        gained = there.value - 0.5 * float(new @ precision @ new)
         if gained >= value - 1e-9:
             return new, there, gained
     return x, None, value

@@ -59,7 +59,7 @@ def logarithm(votes, spreads, draws):
     total = -0.5 * (theta ** 2).sum(axis=1) / spreads.of['theta'] ** 2
     for part, name in ((own, 'evaluator'), (side, 'side'), (reliable, 'reliability')):
         total -= 0.5 * (part.reshape(len(draws), -1) ** 2).sum(axis=1) / spreads.of[name] ** 2
-    total -= 0.5 * draws[:, -1] ** 2 / 4
+    total -= 0.5 * draws[:, -1] ** 2 / 4 + 0.5 * (reliable.mean(axis=1) / 0.02) ** 2
     for i, j, e, y in zip(votes.first, votes.second, votes.evaluator, votes.outcome, strict=True):
         d = np.exp(reliable[:, e]) * (theta[:, i] - theta[:, j] + own[:, e, i] - own[:, e, j]) \
             + side[:, e]
@@ -99,7 +99,7 @@ def test_laplaces_posterior_is_that_of_mcmc():
     np.testing.assert_allclose(found.x[:3] - found.x[:3].mean(), drawn.mean(axis=0),
                                atol=0.2 * sd.min())
     np.testing.assert_allclose(sd, drawn.std(axis=0), rtol=0.12)
-    assert prior_precision(terms, spreads)[0] == 1.0
+    assert prior_precision(terms, spreads)[0, 0] == 1.0
 
 
 def test_boards_of_categories_are_shrunk_as_much_as_categories_are_alike():
