@@ -127,6 +127,11 @@ def mend_cmake_files() -> None:
                          'changed: adapt mend_cmake_files in .ci/environment.py.')
 
 
+def for_cpp() -> bool:
+    """Whether somebody here reads messages in C++, as rosbag2 does: that doubles the build."""
+    return bool(os.environ.get('ARENA_ROS_TOOLS') or shutil.which('ros2'))
+
+
 def build(*packages: str) -> None:
     """Build packages with colcon, as in a lab's workspace."""
     system_parts.need_build_tools()
@@ -137,6 +142,7 @@ def build(*packages: str) -> None:
     run([PYTHON, VENV / 'bin' / 'colcon', 'build', '--base-paths', '.', 'arena_msgs', TF,
          '--packages-select', *packages, '--event-handlers', 'console_direct+', '--cmake-args',
          '-DBUILD_TESTING=OFF', '-DCMAKE_BUILD_TYPE=Release', f'-DPython3_EXECUTABLE={PYTHON}',
+         f'-DWITHOUT_CPP={"OFF" if for_cpp() else "ON"}',
          f'-DPYTHON_INSTALL_DIR=lib/python{VERSION}/site-packages'],
         'colcon', environment=environment)
 
@@ -185,7 +191,8 @@ def browser() -> bool:
 def steps() -> list[tuple[str, str, str, Callable[[], None]]]:
     """Return title, stamp, dependencies and function of every step, in order."""
     wheels = digest(files(*WHEELS))
-    messages = digest(files('arena_msgs', TF, 'requirements-ros.txt'), pin('numpy'))
+    messages = digest(files('arena_msgs', TF, 'requirements-ros.txt'), pin('numpy'),
+                      str(for_cpp()))
     package = digest(files(*PACKAGE_FILES), messages)
     return [
         ('Virtual environment', 'venv', digest(()), make_venv),

@@ -32,6 +32,7 @@ from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.proto import arena_server_pb2_grpc as arena_grpc
+from arena_robot.server.store import log
 from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.policies import NewPolicy, Policies
@@ -176,7 +177,9 @@ def fill(folder, count):
                 'lighting': '', 'clutter': '', 'incomplete': '', 'conflict': '',
                 'accepted_ns': k * 10**9, 'imported': True})
         for start_row in range(0, count, 5000):
-            connection.execute(sa.insert(sessions), rows[start_row:start_row + 5000])
+            part = rows[start_row:start_row + 5000]
+            connection.execute(sa.insert(sessions), part)
+            log.append(connection, [(row['id'], '{}') for row in part], 0)
 
 
 def pages(address, rounds):

@@ -20,7 +20,13 @@ from arena_robot.server.conflicts import conflict
 from arena_robot.server.evidence import Missing, SessionEvidence, collect, missing
 from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.store import sessions, verdicts
-from arena_robot.server.store.accounts import account_name, account_of, station_name
+from arena_robot.server.store.accounts import (
+    account_name,
+    account_names,
+    account_of,
+    station_name,
+    station_names,
+)
 from arena_robot.server.store.database import Connection, Database
 from arena_robot.server.store.ledger import MINT, SPENT, NotEnoughCredit, Transfer, book, lock
 from arena_robot.server.store.policies import (
@@ -138,8 +144,8 @@ class Acceptance:
                                    'the site; only a maintainer withdraws it: append a correction '
                                    'that says why, and ask the maintainer')
             now = self._clock.now_ns()
-            self._log.append(connection, session_id, correction_entry(
-                session_id, caller.name, text, withdraw, now))
+            self._log.append(connection, [(session_id, correction_entry(
+                session_id, caller.name, text, withdraw, now))])
             if withdraw:
                 verdicts.mark_withdrawn(connection, session_id, now)
         self._changed()
@@ -181,23 +187,30 @@ def _charge(connection: Connection, transfer: Transfer, now_ns: int) -> None:
 
 def enter_earlier(database: Database, transparency: TransparencyLog) -> None:
     """Give an entry to all that counts without one: imports, sessions from before the log."""
+    last: SessionRow | None = None
     while True:
         with database.write() as connection:
             transparency.lock(connection)  # nobody else enters the same sessions
-            batch = verdicts.accepted_without_entry(connection)
-            for session in batch:
-                _enter(transparency, connection, session, None, session.accepted_ns or 0)
+            batch = verdicts.accepted_without_entry(connection, last)
+            policies, people, stations = (
+                policy_names(connection), account_names(connection), station_names(connection)
+            ) if batch else ({}, {}, {})
+            transparency.append(connection, [(session.id, session_entry(
+                session, people[session.evaluator_id], stations[session.station_id], None,
+                (policies[session.policy_a_id], policies[session.policy_b_id]),
+                session.accepted_ns or 0)) for session in batch])
         if not batch:
             return
+        last = batch[-1]
 
 
 def _enter(transparency: TransparencyLog, connection: Connection, session: SessionRow,
-           evidence: SessionEvidence | None, accepted_ns: int) -> None:
+           evidence: SessionEvidence, accepted_ns: int) -> None:
     names = policy_names(connection)
-    transparency.append(connection, session.id, session_entry(
+    transparency.append(connection, [(session.id, session_entry(
         session, account_name(connection, session.evaluator_id),
         station_name(connection, session.station_id), evidence,
-        (names[session.policy_a_id], names[session.policy_b_id]), accepted_ns))
+        (names[session.policy_a_id], names[session.policy_b_id]), accepted_ns))])
 
 
 def counts(session: SessionRow) -> bool:

@@ -21,6 +21,7 @@ from arena_robot.server.assignment_goals import Posterior, posterior_of
 from arena_robot.server.base import PolicyRecord
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.policies import policy_names
+from arena_robot.server.store.tallies import PairTally, TallyBy, tallies
 from arena_robot.server.store.verdicts import (
     counted_verdicts,
     origins_of_verdicts,
@@ -47,11 +48,24 @@ class Results:
         self._looked_s = float('-inf')
         self._renewing: set[tuple[str, bool, int]] = set()
         self._standings: dict[tuple[str, bool, int], _Kept] = {}
+        self._grouped: dict[TallyBy, tuple[tuple[int, int], list[PairTally]]] = {}
 
     def comparisons(self, open_source: bool = False) -> list[Comparison]:
         """Return every verdict that counts: accepted and not withdrawn; oldest first."""
         with self._database.read() as connection:
             return counted_verdicts(connection, open_source)
+
+    def tallies(self, by: TallyBy) -> list[PairTally]:
+        """Return every verdict that counts by group and pair; kept until another one counts."""
+        version = self.version()
+        with self._lock:
+            kept = self._grouped.get(by)
+        if kept is not None and kept[0] == version:
+            return kept[1]
+        found = tallies(self._database, by)
+        with self._lock:
+            self._grouped[by] = (version, found)
+        return found
 
     def origins(self) -> dict[str, int]:
         """Return how many verdicts that count passed the relay, and how many are imported."""

@@ -15,6 +15,7 @@ from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import Role
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.results import Results
+from arena_robot.server.store.tallies import TallyBy, against
 from arena_robot.server.roboarena_csv import export_tables
 
 SESSIONS = """session_uuid,institution,evaluator,created,valid,preference,policy_a,policy_b,\
@@ -55,6 +56,19 @@ def test_tables_come_in_once_and_go_out_again(database, clock, tmp_path):
     assert len(list(csv.DictReader((out / 'episodes.csv').open()))) == 4
     with pytest.raises(DataError, match='exists'):
         export_tables(database, out)
+
+
+def test_tallies_are_kept_until_another_verdict_counts(database, tmp_path, monkeypatch):
+    results = Results(database)
+    monkeypatch.setattr('arena_robot.server.results.LOOK_S', -1.0)
+    assert results.tallies(TallyBy.CATEGORY) == []
+    load(database, write(tmp_path))
+    found = results.tallies(TallyBy.CATEGORY)
+    assert sum(one.count for one in found) == 2
+    assert results.tallies(TallyBy.CATEGORY) is found
+    scores = against(found, 'p')
+    assert (scores['q'].wins, scores['q'].ties + scores['q'].losses) == (1, 1)
+    assert sum(one.count for one in results.tallies(TallyBy.INSTITUTION)) == 2
 
 
 @pytest.mark.parametrize(('sessions', 'episodes', 'words'), [

@@ -207,6 +207,18 @@ def station_name(connection: Connection, number: int) -> str:
         stations.c.id == number)).scalar_one())
 
 
+def account_names(connection: Connection) -> dict[int, str]:
+    """Return the name of every account by its number, inside the caller's transaction."""
+    return {row.id: row.name for row in connection.execute(
+        sa.select(accounts.c.id, accounts.c.name))}
+
+
+def station_names(connection: Connection) -> dict[int, str]:
+    """Return the name of every station by its number, inside the caller's transaction."""
+    return {row.id: row.name for row in connection.execute(
+        sa.select(stations.c.id, stations.c.name))}
+
+
 def _holder(connection: Connection, row: Any) -> Caller:
     table = accounts if row['account_id'] is not None else stations
     number = row['account_id'] if row['account_id'] is not None else row['station_id']

@@ -20,7 +20,6 @@ from arena_robot.server.base import PolicyState, SessionState, UnknownSession
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.filters import Filter, older, origin, outcome
 from arena_robot.server.store.schema import accounts, episodes, files, policies, sessions
-from arena_robot.server.store.tallies import PairTally, TallyBy, tallies
 
 MOST = 200
 MARKS = {
@@ -104,10 +103,6 @@ class Browse:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-
-    def tallies(self, by: TallyBy) -> list[PairTally]:
-        """Return every verdict that counts, added up by group and pair."""
-        return tallies(self._database, by)
 
     def page(self, wanted: Filter) -> Page:
         """Return the newest evaluations that pass the filter; DataError for a bad key."""

@@ -1,5 +1,6 @@
 """The entries of the log, in the order of their numbers; the database refuses to change one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -18,13 +19,15 @@ class LogEntry:
     created_ns: int
 
 
-def append(connection: Connection, session_id: str, body: str, now_ns: int) -> int:
-    """Add an entry inside the caller's transaction and return its number."""
+def append(connection: Connection, bodies: Sequence[tuple[str, str]], now_ns: int) -> None:
+    """Add an entry for each session and body, inside the caller's transaction."""
+    if not bodies:
+        return
     lock(connection)  # numbers have no gap
-    number = size(connection)
-    connection.execute(sa.insert(log).values(number=number, session_id=session_id, body=body,
-                                             created_ns=now_ns))
-    return number
+    first = size(connection)
+    connection.execute(sa.insert(log), [
+        {'number': number, 'session_id': session_id, 'body': body, 'created_ns': now_ns}
+        for number, (session_id, body) in enumerate(bodies, first)])
 
 
 def lock(connection: Connection) -> None:

@@ -90,14 +90,12 @@ def between(found: Iterable[PairTally], first: str, second: str) -> dict[str, Sc
 
 def against(found: Iterable[PairTally], policy: str) -> dict[str, Score]:
     """Return the score of a policy against each that it met, the most frequent first."""
-    rows = list(found)
-    met = {one.policy_b for one in rows if one.policy_a == policy}
-    met |= {one.policy_a for one in rows if one.policy_b == policy}
-    scores = {}
-    for other in met:
-        parts = between(rows, policy, other).values()
-        scores[other] = Score(sum(s.wins for s in parts), sum(s.ties for s in parts),
-                              sum(s.losses for s in parts))
+    scores: dict[str, Score] = {}
+    for one in found:
+        if one.policy_a == policy:
+            _add(scores.setdefault(one.policy_b, Score()), one.preference, Preference.A, one.count)
+        elif one.policy_b == policy:
+            _add(scores.setdefault(one.policy_a, Score()), one.preference, Preference.B, one.count)
     return dict(sorted(scores.items(), key=lambda item: (-item[1].count, item[0])))
 
 

@@ -65,11 +65,15 @@ def incomplete_sessions(connection: Connection, after_ns: int) -> list[str]:
         c.ended_ns).limit(BATCH)).scalars())
 
 
-def accepted_without_entry(connection: Connection) -> list[SessionRow]:
-    """Return sessions that count and are not in the log, oldest first, a batch at a time."""
+def accepted_without_entry(connection: Connection,
+                           last: SessionRow | None = None) -> list[SessionRow]:
+    """Return sessions that count and are not in the log, oldest first, a batch after ``last``."""
     entered = sa.exists().where(log.c.session_id == sessions.c.id)
-    rows = connection.execute(sa.select(sessions).where(
-        sessions.c.accepted_ns.is_not(None), sa.not_(entered)).order_by(
+    wanted = [sessions.c.accepted_ns.is_not(None), sa.not_(entered)]
+    if last is not None:
+        wanted.append(sa.tuple_(sessions.c.created_ns, sessions.c.id) > (
+            last.created_ns, last.id))
+    rows = connection.execute(sa.select(sessions).where(*wanted).order_by(
         sessions.c.created_ns, sessions.c.id).limit(BATCH)).mappings()
     return [session_of_row(row) for row in rows]
 

@@ -1,6 +1,7 @@
 """The log as the server publishes it: signed heads, entries, proofs, reveals, receipts."""
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from arena_robot.core.clock import Clock
@@ -24,9 +25,9 @@ class TransparencyLog:
         self._tree = MerkleTree()
         self._lock = threading.Lock()
 
-    def append(self, connection: Connection, session_id: str, body: str) -> int:
-        """Add an entry inside the caller's transaction and return its number."""
-        return stored.append(connection, session_id, body, self._clock.now_ns())
+    def append(self, connection: Connection, bodies: Sequence[tuple[str, str]]) -> None:
+        """Add an entry for each session and body, inside the caller's transaction."""
+        stored.append(connection, bodies, self._clock.now_ns())
 
     def size(self) -> int:
         """Return how many entries there are."""

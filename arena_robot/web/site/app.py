@@ -160,7 +160,7 @@ def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> Non
         card = parts.browse.card(name)
         return pages.TemplateResponse(request, 'policy.html', {
             'card': card, 'row': view_models.row_of(parts.results, name),
-            'against': against(parts.browse.tallies(TallyBy.CATEGORY), name),
+            'against': against(parts.results.tallies(TallyBy.CATEGORY), name),
             'site': str(request.base_url).rstrip('/'),
             'page': parts.browse.page(Filter(policy=name, limit=10))})
 

@@ -75,16 +75,16 @@ def score_view(name: str, score: Score) -> ScoreView:
     return ScoreView(name, score, score.count < LEAST_SESSIONS, low, high)
 
 
-def group_views(browse: Browse, by: TallyBy) -> list[tuple[str, list[ScoreView]]]:
+def group_views(results: Results, by: TallyBy) -> list[tuple[str, list[ScoreView]]]:
     """Return the scores of each group, those with too few comparisons last."""
     return [(name, sorted((score_view(policy, score) for policy, score in scores.items()),
                           key=lambda one: one.few))
-            for name, scores in scores_by_group(browse.tallies(by)).items()]
+            for name, scores in scores_by_group(results.tallies(by)).items()]
 
 
-def met_views(browse: Browse, first: str, second: str) -> tuple[ScoreView, list[ScoreView]]:
+def met_views(results: Results, first: str, second: str) -> tuple[ScoreView, list[ScoreView]]:
     """Return the score of ``first`` against ``second``, in all and in each category."""
-    met = between(browse.tallies(TallyBy.CATEGORY), first, second)
+    met = between(results.tallies(TallyBy.CATEGORY), first, second)
     total = Score(sum(s.wins for s in met.values()), sum(s.ties for s in met.values()),
                   sum(s.losses for s in met.values()))
     return score_view(first, total), [score_view(name, score) for name, score in met.items()]
@@ -131,7 +131,7 @@ def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
         shown: dict[str, object] = {'policies': known, 'a': a, 'b': b, 'total': None}
         if a and b and a != b:
             browse.card(a), browse.card(b)
-            total, by_category = met_views(browse, a, b)
+            total, by_category = met_views(results, a, b)
             shown |= {'total': total, 'chance': win_chance(results, a, b),
                       'elsewhere': elsewhere(results, a, b),
                       'films': film_pairs(browse, a, b), 'by_category': by_category,
@@ -141,11 +141,11 @@ def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
     @app.get('/by/{group}', response_class=HTMLResponse, include_in_schema=False)
     def by(request: Request, group: TallyBy) -> Response:
         return pages.TemplateResponse(request, 'groups.html', {
-            'by': group.value, 'least': LEAST_SESSIONS, 'groups': group_views(browse, group)})
+            'by': group.value, 'least': LEAST_SESSIONS, 'groups': group_views(results, group)})
 
     @app.get('/api/by/{group}')
     def by_json(group: TallyBy) -> dict[str, dict[str, dict[str, int]]]:
         """Return wins, ties and losses of each policy, by category or institution."""
         return {name: {policy: {'wins': s.wins, 'ties': s.ties, 'losses': s.losses}
                        for policy, s in scores.items()}
-                for name, scores in scores_by_group(browse.tallies(group)).items()}
+                for name, scores in scores_by_group(results.tallies(group)).items()}

@@ -29,7 +29,7 @@ def add_share_charts(app: FastAPI, results: Results, browse: Browse) -> None:
     def by(group: TallyBy) -> Response:
         """Return the shares won by category or institution as a picture."""
         groups = {name or 'other': [won_share(one) for one in views]
-                  for name, views in group_views(browse, group)}
+                  for name, views in group_views(results, group)}
         if not groups:
             raise RankingError(f'{NOTHING}: a plot needs a session that counts')
         return svg_response(kept.get(('by', group.value), lambda: figure_bytes(
@@ -41,7 +41,7 @@ def add_share_charts(app: FastAPI, results: Results, browse: Browse) -> None:
         browse.card(a), browse.card(b)
 
         def draw() -> bytes:
-            total, by_category = met_views(browse, a, b)
+            total, by_category = met_views(results, a, b)
             return figure_bytes(shares_figure({f'{a} against {b}': [
                 won_share(total, 'all sessions'), *map(won_share, by_category)]}), 'svg')
         return svg_response(kept.get(('versus', a, b), draw))
