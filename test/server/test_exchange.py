@@ -15,8 +15,8 @@ from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import Role
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.results import Results
-from arena_robot.server.store.tallies import TallyBy, against
 from arena_robot.server.roboarena_csv import export_tables
+from arena_robot.server.store.tallies import Score, TallyBy, against
 
 SESSIONS = """session_uuid,institution,evaluator,created,valid,preference,policy_a,policy_b,\
 feedback_text
@@ -66,8 +66,7 @@ def test_tallies_are_kept_until_another_verdict_counts(database, tmp_path, monke
     found = results.tallies(TallyBy.CATEGORY)
     assert sum(one.count for one in found) == 2
     assert results.tallies(TallyBy.CATEGORY) is found
-    scores = against(found, 'p')
-    assert (scores['q'].wins, scores['q'].ties + scores['q'].losses) == (1, 1)
+    assert against(found, 'p')['q'] == Score(wins=1)
     assert sum(one.count for one in results.tallies(TallyBy.INSTITUTION)) == 2
 
 
