@@ -22,7 +22,7 @@ HOMES = {
     'sqlalchemy': ('server/store/',), 'alembic': ('server/store/',), 'fastapi': ('web/',),
     'uvicorn': ('web/',), 'starlette': ('web/',), 'matplotlib': ('reports/',),
     'pyzed': ('drivers/zed/',), 'pyrealsense2': ('drivers/realsense.py',),
-    'pylibfranka': ('drivers/libfranka.py',),
+    'pylibfranka': ('drivers/franka/libfranka.py',), 'franka': ('drivers/franka/rs.py',),
     'rosbags': ('recording/',), 'zstandard': ('recording/',), 'av': ('recording/', 'drivers/uvc/'),
     'h5py': ('recording/',), 'pyarrow': ('recording/',),
     'cryptography': ('server/',), 'prometheus_client': ('server/',),

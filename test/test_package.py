@@ -109,7 +109,7 @@ def test_every_other_import_is_pinned():
         'openssl': 'mujoco', 'opengl': 'mujoco', 'ruamel': 'rosbags', 'glfw': 'mujoco',
         'typing_extensions': 'fastapi', 'anyio': 'fastapi', 'serial': 'pyserial',
         'prometheus_client': 'prometheus_client', 'markupsafe': 'jinja2'}
-    vendors = {'pyzed', 'pylibfranka', 'franka_msgs', 'zerorpc', 'evalica', 'choix',
+    vendors = {'pyzed', 'pylibfranka', 'franka', 'franka_msgs', 'zerorpc', 'evalica', 'choix',
                'pyspiel', 'pytest'}
     own = {'arena_robot', *ROS_PACKAGES, *vendors}
     missing = {name for name in imported() - set(sys.stdlib_module_names) - own

@@ -6,6 +6,7 @@ passed, else 1.
 
     arena doctor
     arena doctor --data /data/arena --ports 50061,8061 --json
+    arena doctor --station my_lab.yaml      what its robot, gripper and cameras need; nothing moves
 """
 
 import argparse
@@ -27,6 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--ports', default=PORTS, metavar='N,N,…',
                         help='ports that must be free: server, site, console, policy '
                              '(default %(default)s)')
+    parser.add_argument('--station', type=Path, metavar='FILE',
+                        help='check the parts of this station file too; while no station runs')
     parser.add_argument('--json', action='store_true', help='for programs')
 
 
@@ -40,6 +43,9 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as error:
         raise ConfigError(f"--ports '{args.ports}' is not a list of numbers") from error
     found = all_checks(args.data.expanduser(), args.min_free_gb, ports)
+    if args.station:
+        from arena_robot.cli.doctor_station import station_checks
+        found += station_checks(args.station)
     if args.json:
         print(json.dumps([vars(one) for one in found], indent=2, default=str))
     else:

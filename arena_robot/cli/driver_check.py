@@ -1,11 +1,12 @@
 """
 Check that a driver does what the station expects of its kind of part, on hardware too.
 
-BACKEND is sim, replay, robotiq (a gripper), droid_nuc (an arm or a gripper), zed (a camera), a
-name that an installed package adds, or module:Class. First come the checks that move nothing.
-Those that send commands move an arm's flange and a gripper's fingers a little: they run only after
-the word MOVE is typed, or with --yes. Exit code 0 only when every check held; 1 when one failed or
-the moving part was not run. Ctrl-C stops the part, which then holds.
+BACKEND is sim, replay, franka_rs or libfranka (an arm), robotiq (a gripper), droid_nuc (an arm or
+a gripper), zed (a camera), a name that an installed package adds, or module:Class. First come the
+checks that move nothing. Those that send commands move an arm's flange and a gripper's fingers a
+little: they run only after the word MOVE is typed, or with --yes. Exit code 0 only when every
+check held; 1 when one failed or the moving part was not run. Ctrl-C stops the part, which then
+holds.
 
   arena driver check camera my_lab.zed:ZedCamera --param serial_number=4711
   arena driver check arm sim --yes

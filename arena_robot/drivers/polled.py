@@ -4,8 +4,11 @@ import abc
 import threading
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ReadTimeout, StaleData
+from arena_robot.core.observation import Floats
 from arena_robot.drivers.part import Opened
 
 State = TypeVar('State')
@@ -47,3 +50,10 @@ class Polled(Opened, abc.ABC, Generic[State]):
     @abc.abstractmethod
     def _trouble(self) -> str:
         """Return why nothing is read, '' when something is."""
+
+
+def fixed(values: Floats) -> Floats:
+    """Return a copy that cannot be written to: states share it."""
+    out: Floats = np.array(values, dtype=float)
+    out.setflags(write=False)
+    return out

@@ -35,6 +35,8 @@ DRIVERS: dict[str, Table[DriverClass]] = {
         'sim': 'arena_robot.drivers.sim.arm:SimArm',
         'replay': 'arena_robot.drivers.replay:ReplayArm',
         'droid_nuc': 'arena_robot.drivers.droid_nuc.arm:DroidNucArm',
+        'franka_rs': 'arena_robot.drivers.franka.arm:FrankaRsArm',
+        'libfranka': 'arena_robot.drivers.franka.arm:LibfrankaArm',
     }),
     'gripper': _table('gripper', {
         'sim': 'arena_robot.drivers.sim.gripper:SimGripper',

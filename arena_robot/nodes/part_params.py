@@ -14,8 +14,8 @@ class PartParams(Parameters):
     diagnostic_period: float = param(
         1.0, 'time between two reports on /diagnostics', 0.1, 60.0, unit='s')
     backend: str = param(
-        'sim', 'driver of the part: sim, replay, robotiq, droid_nuc, an installed one, '
-        'module:Class')
+        'sim', 'driver of the part: sim, replay, franka_rs, libfranka, robotiq, droid_nuc, an '
+        'installed one, module:Class')
     use_fake_hardware: bool = param(False, 'use the backend sim instead of backend')
 
     @property

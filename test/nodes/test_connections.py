@@ -49,7 +49,7 @@ def test_a_real_station_has_all_that_a_session_needs(client, station_process):
     connections = Connections(client, SessionParams(), {})
     eventually(lambda: all(c.ok for c in connections.checks()), 'all checks', 30.0)
     assert [c.name for c in connections.checks()] == ['arm node', 'gripper node', *(
-        f'{role} camera node' for role in ('left', 'right', 'wrist'))]
+        f'{role} camera node' for role in ('left', 'right', 'wrist')), 'arm driver']
 
 
 def test_a_recorder_that_listens_is_no_arm(lab):
@@ -145,3 +145,21 @@ def test_a_part_that_cannot_be_configured_says_why_in_the_check(lab):
     assert 'arm_node is not active (unconfigured): nothing' in connections.checks()[0].detail
     tell('robot mode', diagnostics.OK, 'IDLE')
     assert 'does not publish arm_node/arm_state' in connections.checks()[0].detail
+
+
+def test_an_arm_with_another_driver_than_the_sessions_fails_the_check(lab):
+    session = lab('session')
+    connections = Connections(session, SessionParams(backend='franka_rs'), {})
+    name = f"{session.get_namespace().strip('/')}/arm_node: robot mode"
+
+    def tell(backend):
+        connections._reports.take(diagnostics.report(0, diagnostics.status(
+            name, '172.16.0.2', diagnostics.OK, 'IDLE', {'backend': backend})))
+        return connections.other_backend()
+    assert connections.other_backend() == ''
+    assert tell('franka_rs') == ''
+    assert "backend 'libfranka', session_node's is 'franka_rs'" in tell('libfranka')
+    found = {one.name: one for one in connections.checks()}['arm driver']
+    assert not found.ok
+    assert 'Correct the station file' in found.detail
+    assert tell('franka_rs') == ''

@@ -10,7 +10,7 @@ from fake_station import FakeArm, FakeCamera, FakeGripper, FakePolicy, FakeSafet
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import EndReason, Slot
-from arena_robot.core.errors import DriverError, PolicyUnavailable, ReadTimeout
+from arena_robot.core.errors import DriverError, PolicyUnavailable, ReadTimeout, SessionError
 from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.robot_motions import RobotMotions
@@ -135,3 +135,20 @@ def test_a_press_long_after_a_lost_answer_sends_its_own_request(running, monkeyp
         assert not lost.done()
         answers.set()
         assert lost.result(10.0) is None
+
+
+def test_a_robot_that_is_driven_in_another_way_now_makes_no_second_rollout():
+    clock = LoopClock()
+    parts = Parts(FakeArm(clock), FakeGripper(clock), {'left': FakeCamera(clock)})
+    said = ['']
+    config = SessionConfig(StationInfo('bench', 'panda'))
+    stage = RobotMotions(parts, FakeSafety(), clock, config, refusal=lambda: said[0])
+    job, policy = RolloutRequest('s1', Slot.A, 'close it'), FakePolicy(clock)
+    with stage.rollout(job, policy, Sink()):
+        pass
+    said[0] = "arm_node runs with backend 'libfranka', session_node's is 'franka_rs'"
+    with pytest.raises(SessionError, match='libfranka'), stage.rollout(job, policy, Sink()):
+        pytest.fail('it began')
+    said[0] = ''
+    with stage.rollout(job, policy, Sink()):
+        pass

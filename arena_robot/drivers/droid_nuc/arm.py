@@ -10,10 +10,10 @@ from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.errors import DriverError, SafetyError
 from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
 from arena_robot.drivers.droid_nuc.client import RemoteError, ZerorpcClient
-from arena_robot.drivers.droid_nuc.reading import JUMPED_NS, NucTime, Reading, fixed, reading_of
+from arena_robot.drivers.droid_nuc.reading import JUMPED_NS, NucTime, Reading, reading_of
 from arena_robot.drivers.droid_nuc.server_thread import ServerThread
 from arena_robot.drivers.droid_nuc.targets import NucTargets
-from arena_robot.drivers.polled import Polled
+from arena_robot.drivers.polled import Polled, fixed
 from arena_robot.safety.robots import move_duration_s, robot_of
 
 log = logging.getLogger(__name__)

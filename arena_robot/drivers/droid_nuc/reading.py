@@ -9,6 +9,7 @@ import numpy as np
 
 from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import DOF, Floats
+from arena_robot.drivers.polled import fixed
 
 WAYS = 1000         # readings from which the shortest way is taken
 JUMPED_NS = 10**9
@@ -32,13 +33,6 @@ class Reading:
     tau: Floats
     pose: Floats
     command_succeeded: bool
-
-
-def fixed(values: Floats) -> Floats:
-    """Return a copy that cannot be written to: states share it."""
-    out: Floats = np.array(values, dtype=float)
-    out.setflags(write=False)
-    return out
 
 
 def reading_of(answer: Any) -> Reading:

@@ -5,6 +5,7 @@ from enum import Enum
 import numpy as np
 
 from arena_robot.core.observation import Floats
+from arena_robot.drivers.min_jerk import min_jerk
 
 AGAIN_NS = round(1e9 / 15)      # the server drops targets while its controller starts
 MOVE_NS = round(1e9 / 30)       # the server has a thread for each target: not too close together
@@ -91,8 +92,7 @@ class NucTargets:
         assert self._start is not None
         assert self._goal is not None
         share = min(1.0, (now_ns - self._begin_ns) / max(1, self._end_ns - self._begin_ns))
-        shape = share ** 3 * (10 - 15 * share + 6 * share * share)
-        self.target = self._start + shape * (self._goal - self._start)
+        self.target = min_jerk(self._start, self._goal, share)
         if share >= 1.0:
             self.phase = TargetPhase.HOLD
             self._due_ns, self._end_ns = now_ns + AGAIN_NS, now_ns + HELD_NS

@@ -7,7 +7,14 @@ import mujoco
 import numpy as np
 
 from arena_robot.core.observation import DOF, Floats, RobotMode
-from arena_robot.drivers.sim.impedance import BRAKE, DROID, HOLD, HybridImpedance, ImpedanceGains
+from arena_robot.drivers.sim.impedance import (
+    BRAKE,
+    DROID,
+    FREE,
+    HOLD,
+    HybridImpedance,
+    ImpedanceGains,
+)
 from arena_robot.safety.robots import Robot
 
 STILL_RAD_S = 0.004
@@ -15,12 +22,22 @@ _FILTER = 0.3  # of the external torque, per 4 ms tick: about 10 ms
 
 
 class Phase(str, Enum):
-    """Source of the target: a command stream, a motion, none while braking, or the held pose."""
+    """
+    Source of the target: a command stream, a motion, none while braking, or the held pose.
+
+    FOLLOW and TORQUE are those of a control box: set-points or torques that come every
+    millisecond.
+    """
 
     TRACK = 'track'
     MOVE = 'move'
     BRAKE = 'brake'
     HOLD = 'hold'
+    FOLLOW = 'follow'
+    TORQUE = 'torque'
+
+
+MOVING = (Phase.TRACK, Phase.MOVE, Phase.FOLLOW, Phase.TORQUE)
 
 
 @dataclass(frozen=True)
@@ -52,6 +69,8 @@ class ArmControl:
         self.phase = Phase.HOLD
         self.q_des = np.zeros(DOF)
         self.tau_ext = np.zeros(DOF)
+        self._lead = np.zeros(DOF)
+        self._tau = np.zeros(DOF)
         self._motion: Motion | None = None
         self._hold_ns = 0
         self._impedance: HybridImpedance | None = None
@@ -83,6 +102,17 @@ class ArmControl:
         goal = self._within(q)
         self._motion = Motion(self._q(data), goal, now_ns, duration_s)
         self._enter(Phase.MOVE, HOLD)
+
+    def follow(self, q: Floats, dq: Floats) -> None:
+        """Have the stiff controller follow a set-point (rad, rad/s) until the next one."""
+        self.q_des, self._lead = self._within(q), dq
+        self._enter(Phase.FOLLOW, HOLD)
+
+    def drive(self, tau: Floats) -> None:
+        """Apply torques (7,) N m in addition to those that carry the arm's weight."""
+        most = np.array(self.robot.joint_torque)
+        self._tau = np.clip(tau, -most, most)
+        self._enter(Phase.TORQUE, FREE)
 
     def brake(self) -> None:
         """Come to rest at once, then hold."""
@@ -117,7 +147,13 @@ class ArmControl:
             self.q_des, lead = self._motion.at(now_ns)
             if (now_ns - self._motion.begin_ns) * 1e-9 >= self._motion.duration_s:
                 self._enter(Phase.HOLD, HOLD)
+        elif self.phase is Phase.FOLLOW:
+            lead = self._lead
+        elif self.phase is Phase.TORQUE:
+            self.q_des = self._q(data)
         self.impedance.refresh(data, self.q_des, lead)
+        if self.phase is Phase.TORQUE:
+            data.qfrc_applied[self.impedance.dofs] = self._tau
 
     def _within(self, q: Floats) -> Floats:
         limits = self.robot.limits
@@ -133,7 +169,6 @@ class ArmControl:
     def _enter(self, phase: Phase, gains: ImpedanceGains) -> None:
         self.phase = phase
         if self.mode in (RobotMode.IDLE, RobotMode.MOVE):
-            moving = phase in (Phase.TRACK, Phase.MOVE)
-            self.mode = RobotMode.MOVE if moving else RobotMode.IDLE
+            self.mode = RobotMode.MOVE if phase in MOVING else RobotMode.IDLE
         if self.impedance.gains is not gains:
             self.impedance.use(gains)

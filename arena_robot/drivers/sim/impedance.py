@@ -35,6 +35,7 @@ HOLD = ImpedanceGains(kq=(800, 800, 800, 800, 300, 300, 120), kqd=(80, 80, 80, 8
                        kxd=(0,) * 6)
 BRAKE = ImpedanceGains(kq=(0,) * 7, kqd=(220, 220, 160, 160, 30, 30, 12), kx=(0,) * 6,
                        kxd=(0,) * 6)
+FREE = ImpedanceGains(kq=(0,) * 7, kqd=(0,) * 7, kx=(0,) * 6, kxd=(0,) * 6)
 
 
 class HybridImpedance:

@@ -54,8 +54,7 @@ class SessionNode(Listening):
         self.params = declare(self, SessionParams())
         refuse_unknown(self)
         v = self.params
-        config = session_config(v)
-        clock = RosClock(self.get_clock(), self.context)
+        config, clock = session_config(v), RosClock(self.get_clock(), self.context)
         robot = v.robot_type
         self.audience = RosAudience(self, clock, robot_of(robot).base_frame(v.arm_prefix), {
             'station': v.station, 'robot_type': robot, 'backend': v.backend,
@@ -73,7 +72,8 @@ class SessionNode(Listening):
             self, v.recorder, self.connections.streams()) if v.recorder else None
         self.arena = make_arena(v, clock)
         motions = RobotMotions(self.parts, Safety(
-            limits_for(robot), clock, max_state_age_s=v.max_state_age), clock, config)
+            limits_for(robot), clock, max_state_age_s=v.max_state_age), clock, config,
+            refusal=self.connections.other_backend)
         self._store = store = SessionStore(Path(v.data_dir).expanduser() / 'sessions', clock)
         self.conductor = Conductor(
             motions, self.arena, store, self._recorder or NoRecorder(store.root),

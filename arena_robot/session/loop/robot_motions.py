@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
@@ -34,12 +34,15 @@ class RobotMotions:
     """
     Runs one motion of the robot at a time; the stop works at any time.
 
-    ``leave_out`` are masks by view of regions that do not count in the scene match.
+    ``leave_out`` are masks by view of regions that do not count in the scene match. ``refusal``
+    says why no rollout can be made now, '' when one can.
     """
 
     def __init__(self, parts: Parts, safety: CommandFilter, clock: Clock, config: SessionConfig,
-                 leave_out: dict[str, Mask] | None = None) -> None:
+                 leave_out: dict[str, Mask] | None = None,
+                 refusal: Callable[[], str] = str) -> None:
         self.parts = parts
+        self._refusal = refusal
         self._safety = safety
         self._clock = clock
         self._config = config
@@ -148,12 +151,14 @@ class RobotMotions:
         """
         Yield a rollout that :meth:`stop` can end; no other motion can start meanwhile.
 
-        Raises SessionError when :meth:`stop` was called since ``stops`` was read. Errors of the
-        policy keep their class and lose their text; see :func:`blinded`.
+        Raises SessionError when :meth:`stop` was called since ``stops`` was read, and for a
+        refusal. Errors of the policy keep their class and lose their text; see :func:`blinded`.
         """
         config = self._config.rollout
         if max_steps:
             config = replace(config, max_steps=min(max_steps, config.max_steps))
+        if why := self._refusal():
+            raise SessionError(why)
         with self._alone(f'{job.slot.value} is running'):
             rollout = Rollout(job, self.parts, policy, self._safety, self._clock, sink, config,
                               shown_error=lambda error: blinded(error, job.slot))

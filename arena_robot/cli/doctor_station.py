@@ -1,0 +1,197 @@
+"""Checks of `arena doctor --station`: what the parts of a station file need; nothing moves."""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from arena_robot.cli.doctor_checks import DoctorFinding, Wrong, verdict
+from arena_robot.core.config import read_yaml
+from arena_robot.core.errors import DriverError
+
+SYS = Path('/sys')
+SPIN_S, LATE_MS = 1.0, 1.0
+LONGEST_GAP_MS, MOST_LOST = 20.0, 0.01
+SLOW_USB = 5000         # Mbit/s of USB 3
+FRANKA = ('franka_rs', 'libfranka')
+Section = Mapping[str, Any]
+
+
+def station_checks(path: Path) -> list[DoctorFinding]:
+    """Return the results for the parts that a station file describes."""
+    out = []
+    for key, found in read_yaml(path).items():
+        name = str(key).rsplit('/', 1)[-1]
+        values = found.get('ros__parameters', {}) if isinstance(found, dict) else {}
+        backend = str(values.get('backend', 'sim'))
+        for title, look in _checks(name, backend, values):
+            out.append(verdict(f'{name}: {title}', look))
+    return out
+
+
+def _checks(name: str, backend: str,
+            values: Section) -> list[tuple[str, Callable[[], str]]]:
+    """Return the checks of one part."""
+    if name == 'arm_node' and backend in FRANKA:
+        real_time = bool(_own(values, backend).get('realtime', False))
+        return [('library', partial(franka_library, backend)),
+                ('robot', partial(franka_robot, _ip(values), str(values.get('robot_type',
+                                                                            'panda')))),
+                ('kernel', partial(kernel, real_time)), ('punctuality', punctuality)]
+    if backend == 'droid_nuc':
+        own = _own(values, backend)
+        where = str(own.get('robot_ip', _ip(values)))
+        return [('NUC', partial(reachable, where, int(own.get('port', 4242)),
+                                "start DROID's server on the NUC"))]
+    if name == 'gripper_node' and backend == 'robotiq':
+        return [('serial port', partial(serial_port, str(values.get('com_port', ''))))]
+    if name.endswith('_camera') and backend in ('zed', 'uvc', 'realsense'):
+        serial = str(values.get('serial_number', ''))
+        looks: list[tuple[str, Callable[[], str]]] = [
+            ('USB', partial(usb_speed, backend, serial))]
+        if backend == 'zed':
+            looks.insert(0, ('SDK', partial(zed_camera, serial)))
+        return looks
+    return []
+
+
+def franka_library(backend: str) -> str:
+    """Check that the library of a backend is installed."""
+    from arena_robot.drivers.table import driver
+    found = driver('arm', backend)
+    try:
+        found.require_library()
+    except DriverError as error:
+        raise Wrong('not installed', str(error)) from error
+    return str(found.INSTALL)
+
+
+def franka_robot(address: str, robot_type: str, seconds: float = SPIN_S) -> str:
+    """Check the way to a control box: version, lost states, gaps. Needs the robot for itself."""
+    from arena_robot.drivers.franka.probe import look_at
+    from arena_robot.drivers.franka.wire import VERSIONS
+    try:
+        look = look_at(address, seconds)
+    except DriverError as error:
+        found, _, advice = str(error).partition(': ')
+        raise Wrong(found, advice or 'see the message') from error
+    said = (f'FCI version {look.version}, {look.states} states in {seconds:g} s, {look.lost} '
+            f'lost, longest gap {look.gap_ms:.1f} ms')
+    wanted = VERSIONS.get(robot_type)
+    if look.version != wanted:
+        raise Wrong(said, f'robot_type is {robot_type}, which has version {wanted}: correct the '
+                    'station file')
+    if look.gap_ms > LONGEST_GAP_MS or look.lost > MOST_LOST * max(1, look.states):
+        raise Wrong(said, 'connect the robot by a cable of its own, without a switch, to a '
+                    'network card of the machine itself; end other programs')
+    return said
+
+
+def kernel(wanted: bool, sys: Path = SYS) -> str:
+    """Check the kernel where real-time priority is asked for."""
+    live = _text(sys / 'kernel' / 'realtime') == '1'
+    if wanted and not live:
+        raise Wrong('realtime is true and this kernel is not real-time',
+                    'install a PREEMPT_RT kernel (Ubuntu: pro enable realtime-kernel), or set '
+                    'realtime to false')
+    return 'real-time' if live else 'not real-time; realtime is false, so it need not be'
+
+
+def punctuality(seconds: float = SPIN_S, most_ms: float = LATE_MS) -> str:
+    """Check how late this machine wakes a program that sleeps for a millisecond, 1000 times."""
+    late, due = [], time.monotonic()
+    for _ in range(round(seconds * 1000)):
+        due += 0.001
+        time.sleep(max(0.0, due - time.monotonic()))
+        now = time.monotonic()
+        late.append(1e3 * (now - due))
+        due = max(due, now - 0.001)
+    share = sum(one > most_ms for one in late) / len(late)
+    said = f'{100 * share:.1f} % of wake-ups later than {most_ms:g} ms, latest {max(late):.1f} ms'
+    if share > MOST_LOST:
+        raise Wrong(said, 'end other programs, keep cameras and policies off this machine, and '
+                    "set the processor's governor to performance")
+    return said
+
+
+def reachable(host: str, port: int, advice: str, timeout_s: float = 2.0) -> str:
+    """Check that something listens at an address."""
+    began = time.monotonic()
+    try:
+        socket.create_connection((host, port), timeout_s).close()
+    except OSError as error:
+        raise Wrong(f'{host}:{port}: {error.strerror or error}', f'{advice}; check cable, power '
+                    'and the addresses of both machines') from error
+    return f'{host}:{port} answers in {1e3 * (time.monotonic() - began):.1f} ms'
+
+
+def serial_port(path: str, sys: Path = SYS) -> str:
+    """Check a serial port: there, permitted, answering at once."""
+    port = Path(path)
+    if not path or not port.exists():
+        known = sorted(str(one) for one in Path('/dev/serial/by-id').glob('*'))
+        raise Wrong(f"there is no port '{path}'", 'plug the adapter in, or correct com_port; '
+                    f"found: {', '.join(known) or 'none'}")
+    if not os.access(port, os.R_OK | os.W_OK):
+        raise Wrong(f'no permission for {path}', 'sudo usermod -aG dialout $USER, then log in '
+                    'again')
+    timer = _text(sys / 'bus/usb-serial/devices' / port.resolve().name / 'latency_timer')
+    if timer and timer != '1':
+        raise Wrong(f'the adapter collects for {timer} ms', 'add the udev rule of '
+                    'docs/hardware.md (the gripper is read less often until then)')
+    return f'{port.resolve()}' + (', latency timer 1 ms' if timer else '')
+
+
+def zed_camera(serial: str) -> str:
+    """Check that the ZED SDK loads and lists a camera."""
+    from arena_robot.drivers.zed.sdk import load_sl
+    try:
+        sl = load_sl()
+    except DriverError as error:
+        found, _, advice = str(error).partition(': ')
+        raise Wrong(found, advice or 'see the message') from error
+    known = [str(one.serial_number) for one in sl.Camera.get_device_list()]
+    if serial not in known:
+        raise Wrong(f"no ZED {serial or 'without a number'}; found: {', '.join(known) or 'none'}",
+                    'plug it in, or correct serial_number')
+    return f'{serial}, SDK {sl.Camera.get_sdk_version()}'
+
+
+def usb_speed(backend: str, serial: str, sys: Path = SYS) -> str:
+    """Check that a camera is plugged into USB 3."""
+    from arena_robot.drivers.uvc.usb import choose, video_devices
+    try:
+        one = choose(video_devices(sys), serial)
+    except DriverError as error:
+        if backend == 'uvc':
+            found, _, advice = str(error).partition('; ')
+            raise Wrong(found, f'plug it in, or correct serial_number; {advice}') from error
+        return 'its speed cannot be told here'      # its library finds it in another way
+    usb = (sys / 'class/video4linux' / Path(one.path).name / 'device').resolve().parent
+    speed = _text(usb / 'speed')
+    if speed.isdigit() and int(speed) < SLOW_USB:
+        raise Wrong(f'{one.serial} runs at {speed} Mbit/s', 'plug it into a USB 3 port of the '
+                    'machine itself, with its own cable')
+    return f'{one.serial} at {one.path}' + (f', {speed} Mbit/s' if speed else '')
+
+
+def _ip(values: Section) -> str:
+    return str(values.get('robot_ip', '172.16.0.2'))
+
+
+def _own(values: Section, backend: str) -> Section:
+    """Return a driver's own parameters, written as a map or with dots."""
+    found = values.get(backend, {})
+    dotted = {str(key).partition('.')[2]: value for key, value in values.items()
+              if str(key).startswith(f'{backend}.')}
+    return {**(found if isinstance(found, dict) else {}), **dotted}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding='utf-8', errors='replace').strip()
+    except OSError:
+        return ''

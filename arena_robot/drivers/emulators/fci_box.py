@@ -1,0 +1,220 @@
+"""The protocol of a control box: its modes, what it answers, and what ends a motion."""
+
+import struct
+import time
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from arena_robot.core.observation import DOF, RobotMode
+from arena_robot.drivers.emulators.fci_client import FciClient
+from arena_robot.drivers.emulators.fci_faults import FciFaults
+from arena_robot.drivers.emulators.fci_model import box_urdf
+from arena_robot.drivers.emulators.fci_motion import TICK_S, FciMotion, collided, fill
+from arena_robot.drivers.franka.wire import (
+    BAD_VALUE,
+    CONNECT,
+    CONNECTED,
+    DEVIATIONS,
+    DIALECTS,
+    DONE,
+    ERRORS,
+    MOVE,
+    NOT_POSSIBLE,
+    SIZES,
+    VERSIONS,
+    FciCommand,
+    FciController,
+    FciError,
+    FciGenerator,
+    MoveStatus,
+)
+from arena_robot.drivers.sim.station import SimStation
+
+FOR_EVER_S = 1e9
+RECOVERY_TICKS = 100
+REST_RAD_S = 0.02
+IDLE_TICKS = 8                  # between two steps of an arm that stands still
+MOVES = (RobotMode.IDLE, RobotMode.MOVE)
+
+
+class FciBox:
+    """
+    A control box for one client at a time; its owner calls ``_tick`` a thousand times a second.
+
+    ``events`` are its own log: milliseconds of its own time and words, among them ``at rest``.
+    ``settings`` has what clients have set.
+    """
+
+    def __init__(self, robot: str, version: int | None, task: str, patience_s: float) -> None:
+        self.station = SimStation.make(task, robot=robot, cameras=(), epoch_ns=time.time_ns(),
+                                       command_timeout_s=FOR_EVER_S)
+        self.faults = FciFaults()
+        self.mode = RobotMode.IDLE
+        self.settings: dict[FciCommand, tuple[float, ...]] = {}
+        self.events: deque[tuple[int, str]] = deque(maxlen=10_000)
+        self.ticks = 0
+        self._dialect = DIALECTS[VERSIONS[robot] if version is None else version]
+        self._urdf = box_urdf(self.station.robot)
+        self._patience_s = patience_s
+        self._state = np.zeros((), self._dialect.state)
+        for name in ('F_T_EE', 'EE_T_K', 'F_T_NE', 'NE_T_EE'):
+            self._state[name][...] = np.eye(4).ravel()
+        self._client: FciClient | None = None
+        self._motion: FciMotion | None = None
+        self._move_call: int | None = None
+        self._due: list[tuple[int, Callable[[], None]]] = []
+        self._moving = False
+
+    def _tick(self) -> None:
+        self.ticks += 1
+        for entry in [entry for entry in self._due if entry[0] <= self.ticks]:
+            self._due.remove(entry)
+            entry[1]()
+        if self._motion is not None:
+            self._control(self._motion)
+        if collided(self.station) and self.mode in MOVES:
+            self._abort(MoveStatus.REFLEX_ABORTED, RobotMode.REFLEX, (FciError.joint_reflex,))
+        if self._moving or self._motion is not None or self.ticks % IDLE_TICKS == 0:
+            self.station.step(TICK_S if self._moving or self._motion else IDLE_TICKS * TICK_S)
+            self._note_rest(fill(self._state, self.station, self._motion))
+        self._state['message_id'] = self.ticks
+        self._state['robot_mode'] = self.mode
+        if self._client is not None:
+            self._client.send_state(self._state, self.ticks)
+
+    def _control(self, motion: FciMotion) -> None:
+        assert self._client is not None
+        command = self._client.command()
+        if command is None and self._patience_s and not self.faults.broken:
+            self._client.wait(self._patience_s)
+            command = self._client.command()
+        outcome = motion.step(command)
+        if isinstance(outcome, FciError):
+            self._abort(MoveStatus.REFLEX_ABORTED, RobotMode.REFLEX, (outcome,))
+        elif outcome:
+            self._abort(MoveStatus.SUCCESS, RobotMode.IDLE)
+
+    def _note_rest(self, speed: float) -> None:
+        moving = speed > REST_RAD_S
+        if self._moving and not moving:
+            self._log('at rest')
+        self._moving = moving
+
+    # -- what clients ask for ------------------------------------------------------------------
+
+    def _answer(self, command: FciCommand, call: int, payload: bytes) -> None:
+        client = self._client
+        assert client is not None
+        if command is FciCommand.CONNECT:
+            version, port = CONNECT.unpack(payload)
+            fits = version == self._dialect.version
+            client.reply(command, call, CONNECTED.pack(not fits, self._dialect.version))
+            if fits:
+                client.send_states_to(port)
+                self._log('connected')
+        elif command is FciCommand.MOVE:
+            self._move(call, payload)
+        elif command is FciCommand.STOP_MOVE:
+            client.reply(command, call, bytes([DONE]))
+            if self._motion is not None:
+                self._abort(MoveStatus.PREEMPTED, RobotMode.IDLE)
+        elif command is FciCommand.AUTOMATIC_ERROR_RECOVERY:
+            self._recover(call)
+        elif command is FciCommand.GET_ROBOT_MODEL:
+            client.reply(command, call, bytes([DONE]) + self._urdf.encode())
+        elif command in self.faults.refused or command is FciCommand.LOAD_MODEL_LIBRARY:
+            client.reply(command, call, bytes([NOT_POSSIBLE]))
+        else:
+            self._set(command, call, payload)
+
+    def _set(self, command: FciCommand, call: int, payload: bytes) -> None:
+        good = len(payload) == SIZES.get(command, len(payload))
+        if good and command in SIZES:
+            values = struct.unpack(f'<{len(payload) // 8}d', payload)
+            good = bool(np.all(np.isfinite(values)))
+            self.settings[command] = values
+            if good and command is FciCommand.SET_COLLISION_BEHAVIOR:
+                self.station.world.arm.collision_nm = np.array(values[3 * DOF:4 * DOF])
+        assert self._client is not None
+        self._client.reply(command, call, bytes([DONE if good else BAD_VALUE]))
+
+    def _move(self, call: int, payload: bytes) -> None:
+        assert self._client is not None
+        asked, shown = MOVE.unpack_from(payload)
+        rest = payload[MOVE.size + DEVIATIONS:]
+        speed = np.frombuffer(rest[1:], '<f8') if rest[:1] == b'\1' else None
+        refused = (self.mode is not RobotMode.IDLE or self._motion is not None
+                   or FciCommand.MOVE in self.faults.refused)
+        status = (MoveStatus.NOT_POSSIBLE if refused else MoveStatus.INVALID
+                  if asked > 2 or shown not in (0, 1, 4) else MoveStatus.MOTION_STARTED)
+        self._client.reply(FciCommand.MOVE, call, self._dialect.move_status(status))
+        if status is not MoveStatus.MOTION_STARTED:
+            return
+        self._move_call = call
+
+        def begin() -> None:
+            if self._move_call == call:
+                self._motion = FciMotion(self.station, self._dialect, FciController(asked),
+                                      FciGenerator(shown + 1), speed)
+                self._enter(RobotMode.MOVE)
+                self._log(f'moves: {self._motion.generator.name}, {FciController(asked).name}')
+        self._due.append((self.ticks + 2, begin))
+
+    def _recover(self, call: int) -> None:
+        client, refused = self._client, FciCommand.AUTOMATIC_ERROR_RECOVERY in self.faults.refused
+        assert client is not None
+        if refused or self.mode not in (RobotMode.IDLE, RobotMode.REFLEX):
+            client.reply(FciCommand.AUTOMATIC_ERROR_RECOVERY, call, bytes([NOT_POSSIBLE]))
+            return
+
+        def recovered() -> None:
+            if self.mode is RobotMode.AUTOMATIC_ERROR_RECOVERY:
+                self._enter(RobotMode.IDLE)
+                client.reply(FciCommand.AUTOMATIC_ERROR_RECOVERY, call, bytes([DONE]))
+        self._enter(RobotMode.AUTOMATIC_ERROR_RECOVERY)
+        self._due.append((self.ticks + RECOVERY_TICKS, recovered))
+
+    # -- ends ----------------------------------------------------------------------------------
+
+    def _abort(self, status: MoveStatus, mode: RobotMode,
+               errors: tuple[FciError, ...] = ()) -> None:
+        """End a motion, if there is one: brake, say why, and enter ``mode``."""
+        self._flag(errors)
+        self.station.world.arm.brake()
+        self._motion = None
+        self._enter(mode)
+        self._log(' '.join((status.name.lower(), mode.name.lower(), *(e.name for e in errors))))
+        if self._client is not None and self._move_call is not None:
+            self._client.reply(FciCommand.MOVE, self._move_call,
+                               self._dialect.move_status(status))
+        self._move_call = None
+
+    def _enter(self, mode: RobotMode) -> None:
+        self.mode = mode
+        if mode is RobotMode.IDLE:
+            self._flag(())
+            if collided(self.station):
+                self.station.arm.recover()
+
+    def _flag(self, errors: tuple[FciError, ...]) -> None:
+        flags = np.zeros(ERRORS, dtype=np.uint8)
+        flags[[int(error) for error in errors]] = 1
+        self._state['errors'][...] = flags
+        if errors:
+            self._state['reflex_reason'][...] = flags
+
+    def _part(self, why: str) -> None:
+        """End the connection; a motion ends with it, and the arm brakes."""
+        if self._client is None:
+            return
+        self._log(why)
+        self._client.close()
+        if self._motion is not None:
+            self._abort(MoveStatus.ABORTED, RobotMode.REFLEX,
+                        (FciError.communication_constraints_violation,))
+        self._client, self._move_call = None, None
+
+    def _log(self, words: str) -> None:
+        self.events.append((self.ticks, words))

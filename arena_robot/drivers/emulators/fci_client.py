@@ -1,0 +1,129 @@
+"""One client of an emulated control box: its two sockets and the bytes on them."""
+
+import contextlib
+import select
+import socket
+from typing import Any
+
+import numpy as np
+
+from arena_robot.drivers.emulators.fci_faults import FciFaults
+from arena_robot.drivers.franka.wire import HEADER, Dialect, FciCommand
+
+LARGEST = 1 << 16
+
+
+class FciClient:
+    """A connected client; every method returns at once. ``gone`` is set when it has left."""
+
+    def __init__(self, line: socket.socket, host: str, dialect: Dialect,
+                 faults: FciFaults) -> None:
+        line.setblocking(False)
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.gone = False
+        self._line, self._dialect, self._faults = line, dialect, faults
+        self._address = line.getpeername()[0]
+        self._waiting = b''
+        self._states: tuple[str, int] | None = None
+        self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._udp.bind((host, 0))
+        self._udp.setblocking(False)
+        self._late: list[tuple[int, bytes]] = []
+
+    @property
+    def connected(self) -> bool:
+        """Return whether it said where states are to be sent."""
+        return self._states is not None
+
+    def send_states_to(self, port: int) -> None:
+        """Send states to this port from now on."""
+        self._states = (self._address, port)
+
+    def close(self) -> None:
+        """Close both sockets."""
+        self.gone = True
+        self._line.close()
+        self._udp.close()
+
+    def requests(self) -> list[tuple[FciCommand, int, bytes]]:
+        """Return what has come: command, its id, its payload."""
+        found: list[tuple[FciCommand, int, bytes]] = []
+        if self._faults.unplugged:
+            return found
+        try:
+            received = self._line.recv(LARGEST)
+            self.gone = not received
+            self._waiting += received
+        except BlockingIOError:
+            return found
+        except OSError:
+            self.gone = True
+        while len(self._waiting) >= HEADER.size:
+            number, number_of_call, size = HEADER.unpack_from(self._waiting)
+            if not HEADER.size <= size <= LARGEST:
+                self.gone = True
+                break
+            if len(self._waiting) < size:
+                break
+            payload, self._waiting = self._waiting[HEADER.size:size], self._waiting[size:]
+            try:
+                found.append((self._dialect.command_of(number), number_of_call, payload))
+            except ValueError:
+                self.gone = True
+                break
+        return found
+
+    def reply(self, command: FciCommand, number_of_call: int, body: bytes) -> None:
+        """Answer a request, unless a fault keeps the answer back."""
+        if command in self._faults.unanswered or self._faults.unplugged or self.gone:
+            return
+        message = HEADER.pack(self._dialect.number_of(command), number_of_call,
+                              HEADER.size + len(body)) + body
+        try:
+            self._line.sendall(message)
+        except OSError:
+            self.gone = True
+
+    def send_state(self, state: Any, tick: int) -> None:
+        """Send a state, as the faults of the network let it through."""
+        faults = self._faults
+        if self._states is None or faults.broken or faults.spend('states_lost'):
+            return
+        packet = state.tobytes()
+        if faults.spend('states_cut'):
+            packet = packet[:-1]
+        if faults.spend('states_damaged'):
+            packet = bytes(255 - byte for byte in packet)
+        if faults.spend('states_late'):
+            self._late.append((tick + faults.late_ms, packet))
+            return
+        for _ in range(2 if faults.spend('states_doubled') else 1):
+            self._send(packet)
+        while self._late and self._late[0][0] <= tick:
+            self._send(self._late.pop(0)[1])
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when a command or a request has come, or after ``timeout_s``."""
+        with contextlib.suppress(OSError, ValueError):
+            select.select([self._line, self._udp], [], [], timeout_s)
+
+    def command(self) -> Any | None:
+        """Return the newest command that has come, None without one."""
+        newest = None
+        size = self._dialect.command.itemsize
+        while not self.gone and not self._faults.unplugged:
+            try:
+                packet = self._udp.recv(LARGEST)
+            except OSError:
+                break
+            if self._faults.spend('commands_lost') or len(packet) != size:
+                continue
+            if self._faults.spend('commands_damaged'):
+                packet = packet[:8] + bytes(255 - byte for byte in packet[8:])
+            newest = np.frombuffer(packet, self._dialect.command)[0]
+        return newest
+
+    def _send(self, packet: bytes) -> None:
+        assert self._states is not None
+        with contextlib.suppress(OSError):
+            self._udp.sendto(packet, self._states)

@@ -1,0 +1,298 @@
+"""A Franka that this machine commands itself: the drivers franka_rs and libfranka."""
+
+import importlib.util
+import logging
+import threading
+import time
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+
+from arena_robot.core.action import ArmCommand
+from arena_robot.core.clock import Clock, SystemClock
+from arena_robot.core.errors import DriverError, NotConnected, SafetyError
+from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
+from arena_robot.drivers.franka.board import FrankaCommand, FrankaOrder, FrankaRequest, FrankaState
+from arena_robot.drivers.franka.client import FrankaConfig
+from arena_robot.drivers.franka.process import ControlProcess
+from arena_robot.drivers.franka.wire import VERSIONS
+from arena_robot.drivers.polled import Polled, fixed
+from arena_robot.safety.collision import CollisionThresholds
+from arena_robot.safety.kinematics import flange_pose
+from arena_robot.safety.robots import move_duration_s, robot_of
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.004
+OPEN_S, STOP_S, ANSWER_S, RECOVERY_S = 25.0, 0.3, 2.0, 20.0
+INSET_RAD = 0.055       # franka-rs refuses targets that are nearer to the end of a joint's range
+HINTS = {
+    RobotMode.USER_STOPPED: 'the user stop is pressed: release it',
+    RobotMode.GUIDING: 'the arm is guided by hand: let go of its buttons',
+    RobotMode.OTHER: "the robot is not ready: open the brakes and activate FCI in Franka's Desk",
+}
+
+
+class FrankaArm(Polled[ArmState]):
+    """
+    Base of both drivers; see :class:`arena_robot.drivers.base.Arm`.
+
+    A control process owns the connection. It is killed and started again when its newest state is
+    older than 0.5 s; the robot stops when that happens, and what was commanded before is
+    forgotten. Without a motion the robot itself holds its position. ``collision_torque`` and
+    ``collision_force`` are set at the joints and at the flange; ``load_*`` is what hangs at the
+    flange. ``realtime`` needs a real-time kernel.
+    """
+
+    LIBRARY: ClassVar[str] = ''
+    MODULE: ClassVar[str] = ''
+    INSTALL: ClassVar[str] = ''
+    ROBOTS: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, robot_ip: str = '172.16.0.2', robot_type: str = 'fr3',
+                 command_timeout: float = 0.5, realtime: bool = False,
+                 collision_torque: tuple[float, ...] = (40.0,) * DOF,
+                 collision_force: tuple[float, ...] = (40.0,) * 3 + (30.0,) * 3,
+                 load_mass: float = 0.0, load_centre: tuple[float, ...] = (0.0, 0.0, 0.06),
+                 load_inertia: tuple[float, ...] = (0.001, 0.0, 0.0, 0.0, 0.001, 0.0, 0.0, 0.0,
+                                                    0.001),
+                 clock: Clock | None = None) -> None:
+        super().__init__('arm', clock or SystemClock())
+        limits = robot_of(robot_type).limits
+        self._lower = np.array(limits.hardware_lower) + INSET_RAD
+        self._upper = np.array(limits.hardware_upper) - INSET_RAD
+        self._robot_type, self._timeout_ns = robot_type, round(command_timeout * 1e9)
+        CollisionThresholds(collision_torque, collision_torque, collision_force,
+                            collision_force).checked()
+        self._config = FrankaConfig(
+            robot_ip, robot_type, realtime, collision_torque, collision_torque, collision_force,
+            collision_force, load_mass, load_centre, load_inertia)
+        self._control: ControlProcess | None = None
+        self._thread: threading.Thread | None = None
+        self._over = threading.Event()
+        self._seen = FrankaState()                  # guarded by _new, as what follows
+        self._command = FrankaCommand()
+        self._requests = 0
+        self._asking = threading.Lock()
+
+    def open(self) -> None:
+        """Connect, set thresholds and load, read the first state; nothing moves."""
+        if self._open:
+            return
+        self.require_library()
+        self._require_robot_type()
+        self._state, self._seen, self._command = None, FrankaState(), FrankaCommand()
+        self._control = ControlProcess(self.LIBRARY, self._config)
+        self._over.clear()
+        self._control.start(time.monotonic_ns())
+        self._thread = threading.Thread(target=self._look, name=f'{self.LIBRARY} arm', daemon=True)
+        self._thread.start()
+        try:
+            with self._new:
+                self._new.wait_for(lambda: self._state or self._trouble(), OPEN_S)
+                if self._state is None:
+                    raise NotConnected(f'no connection to the robot at {self._config.address}: '
+                                       f'{self._trouble() or "its control process is silent"}')
+            self._require_robot(self._seen.version)
+        except BaseException:
+            self._end()
+            raise
+        super().open()
+
+    def close(self) -> None:
+        """End a motion and the connection; the robot holds."""
+        if self._open:
+            self.stop()
+        super().close()
+        self._end()
+
+    def state(self, max_age_s: float = 0.1) -> ArmState:
+        """Return the newest state."""
+        return self._newest(max_age_s, 'the robot sends nothing')
+
+    def command(self, command: ArmCommand) -> ArmCommand:
+        """Track ``command.q`` clipped to the joint limits."""
+        q = self._checked(command.q)
+        with self._new:
+            self._require_running()
+            self._post(FrankaOrder.TRACK, q)
+        return ArmCommand(q, command.stamp_ns)
+
+    def move_to(self, q: Floats, duration_s: float | None = None) -> float:
+        """Start a min-jerk motion from the measured pose; it keeps to the robot's own time."""
+        goal = self._checked(q)
+        with self._new:
+            start = self._require_running()
+            time_s = move_duration_s(start, goal) if duration_s is None else float(duration_s)
+            if not time_s > 0.0:
+                raise SafetyError(f'a motion must take some time, got {duration_s} s')
+            self._post(FrankaOrder.MOVE, goal, time_s)
+        return time_s
+
+    def stop(self) -> None:
+        """Come to rest; a control process that does not do it in time is killed, which does."""
+        with self._new:
+            if self._control is None:
+                return
+            serial = self._post(FrankaOrder.HOLD, np.zeros(DOF)).serial
+            if self._new.wait_for(lambda: self._seen.obeyed >= serial or not self._seen.count,
+                                  STOP_S):
+                return
+            self._control.kill('the control process did not stop the motion in time: it was '
+                               'ended, which stops the robot')
+            self._seen = FrankaState()
+        log.error('%s', self._trouble())
+
+    def recover(self) -> None:
+        """Clear errors, and see in the robot's mode that it holds; DriverError says what is."""
+        self._require_open('the arm')
+        with self._new:
+            self._post(FrankaOrder.HOLD, np.zeros(DOF))
+            mode = self._state.mode if self._state else RobotMode.OTHER
+        refused = '' if mode in (RobotMode.GUIDING, RobotMode.USER_STOPPED) else \
+            self._ask(FrankaRequest.RECOVER, (0.0,) * 26, RECOVERY_S)
+        with self._new:
+            held = self._new.wait_for(
+                lambda: self._state is not None and self._state.mode is RobotMode.IDLE, ANSWER_S)
+            mode = self._state.mode if self._state else RobotMode.OTHER
+        if not held:
+            raise DriverError(f'the arm is still in {mode.name}: '
+                              f'{refused or HINTS.get(mode) or self._trouble()}')
+
+    def set_collision_behavior(self, thresholds: CollisionThresholds) -> None:
+        """Set the thresholds from now on, also after a new connection."""
+        self._require_open('the arm')
+        config = self._config
+        values = (*(thresholds.lower_torque or config.lower_torque),
+                  *(thresholds.upper_torque or config.upper_torque),
+                  *(thresholds.lower_force or config.lower_force),
+                  *(thresholds.upper_force or config.upper_force))
+        if refused := self._ask(FrankaRequest.COLLISION, values, ANSWER_S):
+            raise DriverError(f'the robot did not take the thresholds: {refused}')
+        self._config = replace(config, lower_torque=values[:7], upper_torque=values[7:14],
+                               lower_force=values[14:20], upper_force=values[20:])
+        if self._control is not None:
+            self._control.config = self._config
+
+    # -- the driver's thread -------------------------------------------------------------------
+
+    def _look(self) -> None:
+        while not self._over.wait(LOOK_S):
+            with self._new:
+                if self._control is None:
+                    return
+                trouble = self._trouble()
+                state = self._control.watch(time.monotonic_ns())
+                if self._trouble() != trouble:
+                    self._lose()
+                if state is not None and state.count != self._seen.count:
+                    self._take(state)
+                elif state is not None:
+                    self._seen = state
+                self._new.notify_all()
+
+    def _take(self, state: FrankaState) -> None:
+        age_ns = time.monotonic_ns() - state.read_ns
+        mode = RobotMode(state.mode)
+        errors = state.errors or ((HINTS[mode],) if mode in HINTS else ())
+        tracked = self._command.order is FrankaOrder.TRACK and (
+            state.order is FrankaOrder.TRACK or state.obeyed < self._command.serial)
+        pose = fixed(flange_pose(state.q))
+        self._seen = state
+        self._state = ArmState(
+            self._clock.now_ns() - age_ns, state.q, state.dq, state.tau, state.tau_ext, pose,
+            self._command.q if tracked else state.q_d, mode, errors, state.success_rate)
+        self._read_ns, self._count = self._clock.steady_ns() - age_ns, self._count + 1
+
+    def _lose(self) -> None:
+        """Forget what was commanded: a new connection begins at rest."""
+        if self._trouble():
+            log.error('%s: %s', self.LIBRARY, self._trouble())
+            self._seen = FrankaState()
+            self._post(FrankaOrder.HOLD, np.zeros(DOF))
+        else:
+            log.warning('%s: the robot answers again', self.LIBRARY)
+
+    def _trouble(self) -> str:
+        return self._control.trouble if self._control else ''
+
+    def _end(self) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join(10.0)
+        self._thread = None
+        with self._new:
+            control, self._control = self._control, None
+        if control is not None:
+            control.close()
+
+    def _post(self, order: FrankaOrder, q: Floats, duration_s: float = 0.0) -> FrankaCommand:
+        """Replace the command; the caller has the lock."""
+        now_ns = time.monotonic_ns()
+        self._command = FrankaCommand(self._command.serial + 1, order, now_ns,
+                                      now_ns + self._timeout_ns, duration_s, fixed(q))
+        if self._control is not None:
+            self._control.board.post_command(self._command)
+        return self._command
+
+    def _ask(self, request: FrankaRequest, values: tuple[float, ...], timeout_s: float) -> str:
+        """Have something done once; return why it was not, '' when it was."""
+        with self._asking, self._new:
+            if self._control is None or self._trouble():
+                return self._trouble() or 'the arm is closed'
+            self._requests += 1
+            serial = self._requests
+            self._control.board.post_request(serial, request, values)
+            if not self._new.wait_for(lambda: self._seen.answered == serial or self._trouble(),
+                                      timeout_s):
+                return f'no answer within {timeout_s:g} s'
+            return self._trouble() or self._seen.answer
+
+    @classmethod
+    def require_library(cls) -> None:
+        """Raise NotConnected when the library is not installed."""
+        if importlib.util.find_spec(cls.MODULE) is None:
+            raise NotConnected(f'{cls.LIBRARY} needs a package that is not installed: pip install '
+                               f'{cls.INSTALL}')
+
+    def _require_robot_type(self) -> None:
+        if self._robot_type not in self.ROBOTS:
+            raise NotConnected(f'{self.LIBRARY} drives {" and ".join(self.ROBOTS)} only, '
+                               f'robot_type is {self._robot_type}; use franka_rs or droid_nuc')
+
+    def _require_robot(self, version: int) -> None:
+        if version != VERSIONS[self._robot_type]:
+            raise NotConnected(
+                f'the robot speaks version {version} of the FCI, a {self._robot_type} version '
+                f'{VERSIONS[self._robot_type]}: correct robot_type, or update the robot')
+
+    def _require_running(self) -> Floats:
+        """Return the measured joints, or raise why commands are refused."""
+        if self._trouble() or self._state is None:
+            raise DriverError(self._trouble() or 'no state came yet')
+        if self._state.mode not in (RobotMode.IDLE, RobotMode.MOVE):
+            raise DriverError(f'the arm is in {self._state.mode.name} '
+                              f'({", ".join(self._state.errors)}); recover it first')
+        return self._state.q
+
+    def _checked(self, q: Floats) -> Floats:
+        self._require_open('the arm')
+        q = np.asarray(q, dtype=float)
+        if q.shape != (DOF,) or not np.all(np.isfinite(q)):
+            raise SafetyError(f'an arm target must be {DOF} finite numbers, got {q!r}')
+        return np.clip(q, self._lower, self._upper)
+
+
+class FrankaRsArm(FrankaArm):
+    """FR3 and Panda through franka-rs: targets become torques with DROID's gains at 1 kHz."""
+
+    LIBRARY, MODULE, INSTALL = 'franka_rs', 'franka', 'franka-rs==0.4.0'
+    ROBOTS = ('fr3', 'panda')
+
+
+class LibfrankaArm(FrankaArm):
+    """FR3 through the vendor's pylibfranka: the robot itself interpolates between targets."""
+
+    LIBRARY, MODULE, INSTALL = 'libfranka', 'pylibfranka', 'pylibfranka==0.21.3'
+    ROBOTS = ('fr3',)

@@ -1,0 +1,188 @@
+"""
+The control process of a Franka: one library, one connection, one loop.
+
+Started by the driver with the file of the shared memory, the name of the library and its
+configuration as JSON. Its loop reads a state, carries out the newest command and writes the state
+down. It ends when the connection does, and with the driver's process.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from arena_robot.core.errors import DriverError
+from arena_robot.core.observation import Floats, RobotMode
+from arena_robot.drivers.franka.board import (
+    Board,
+    FrankaCommand,
+    FrankaOrder,
+    FrankaRequest,
+    FrankaState,
+    ended,
+)
+from arena_robot.drivers.franka.client import (
+    FrankaClient,
+    FrankaConfig,
+    FrankaLost,
+    FrankaReading,
+    FrankaRefused,
+)
+from arena_robot.drivers.min_jerk import min_jerk
+
+PERIOD_NS = 4_000_000
+CONNECT_NS, RECOVERY_NS, START_NS = 10_000_000_000, 15_000_000_000, 1_000_000_000
+BEAT_NS = 500_000_000
+NEAR_RAD, LONGER_MS = 0.002, 300        # a motion ends near its goal, or so much later
+RUNS = (RobotMode.IDLE, RobotMode.MOVE)
+
+
+class FrankaControl:
+    """The loop; ``alive`` tells whether the driver's process is still there."""
+
+    def __init__(self, board: Board, client: FrankaClient, alive: Callable[[], bool]) -> None:
+        self._board, self._client, self._alive = board, client, alive
+        self._state = FrankaState()
+        self._order = FrankaOrder.HOLD
+        self._command = FrankaCommand()
+        self._from = np.zeros(0)
+        self._begin_ms = 0
+        self._answered = 0
+        self._answer = self._refusal = ''
+
+    def run(self) -> None:
+        """Work until the driver ends; raises DriverError when the connection ends."""
+        self._command = self._board.command()       # what was sent before is not carried out
+        self._answered = self._board.request()[0]
+        self._busy(CONNECT_NS)
+        self._client.connect()
+        due = time.monotonic_ns()
+        while self._alive():
+            self._cycle()
+            due = max(due + PERIOD_NS, time.monotonic_ns() - PERIOD_NS)
+            time.sleep(max(0.0, (due - time.monotonic_ns()) * 1e-9))
+
+    def _cycle(self) -> None:
+        reading = self._client.read()
+        try:
+            self._obey(reading)
+            self._play(reading)
+        except FrankaRefused as error:
+            self._refusal = str(error)
+            self._end()
+        self._grant(self._board.request())
+        self._publish(reading)
+
+    def _obey(self, reading: FrankaReading) -> None:
+        """Carry out the newest command."""
+        command = self._board.command()
+        if command.serial == self._command.serial:
+            return
+        self._command, self._refusal = command, ''
+        if command.order is FrankaOrder.HOLD or reading.mode not in RUNS:
+            self._end()
+        elif command.order is FrankaOrder.TRACK:
+            if self._order is not FrankaOrder.TRACK:
+                self._begin(FrankaOrder.TRACK)
+            self._client.send(command.q)
+        else:
+            reading = self._begin(FrankaOrder.MOVE)
+            self._from, self._begin_ms = reading.q, reading.robot_ms
+
+    def _begin(self, order: FrankaOrder) -> FrankaReading:
+        """Begin a motion where the arm is; return that state."""
+        self._end()
+        self._busy(START_NS)
+        self._client.start(order, self._client.read().q)
+        self._order = order
+        return self._client.read()
+
+    def _end(self) -> None:
+        if self._order is not FrankaOrder.HOLD:
+            self._order = FrankaOrder.HOLD
+            self._client.end()
+
+    def _play(self, reading: FrankaReading) -> None:
+        """Continue a motion, and end it when it is over or nobody commands it any more."""
+        if self._order is FrankaOrder.HOLD:
+            return
+        now_ns = time.monotonic_ns()
+        deserted = now_ns - self._board.last_beat_ns > BEAT_NS
+        late = self._order is FrankaOrder.TRACK and now_ns > self._command.until_ns
+        if deserted or late or not self._client.running:
+            self._end()
+        elif self._order is FrankaOrder.MOVE:
+            passed_ms = reading.robot_ms - self._begin_ms
+            goal: Floats = self._command.q
+            total_ms = max(1.0, self._command.duration_s * 1e3)
+            self._client.send(min_jerk(self._from, goal, passed_ms / total_ms))
+            near = bool(np.max(np.abs(reading.q - goal)) < NEAR_RAD)
+            if passed_ms > total_ms + (0 if near else LONGER_MS):
+                self._end()
+
+    def _grant(self, asked: tuple[int, FrankaRequest, tuple[float, ...]]) -> None:
+        serial, request, values = asked
+        if serial == self._answered:
+            return
+        self._answer = ''
+        try:
+            if request is FrankaRequest.RECOVER:
+                self._busy(RECOVERY_NS)
+                self._end()
+                self._client.recover()
+            elif request is FrankaRequest.COLLISION:
+                self._busy(START_NS)
+                self._client.set_collision(values[:7], values[7:14], values[14:20], values[20:])
+        except FrankaRefused as error:
+            self._answer = str(error)
+        self._answered = serial
+
+    def _busy(self, at_most_ns: int) -> None:
+        """Tell the driver that the next call may take some time."""
+        self._state = replace(self._state, busy_until_ns=time.monotonic_ns() + at_most_ns)
+        self._board.post_state(self._state)
+
+    def _publish(self, reading: FrankaReading) -> None:
+        new = reading.robot_ms != self._state.robot_ms
+        errors = reading.errors + ((self._refusal,) if self._refusal else ())
+        self._state = FrankaState(
+            self._state.count + new, time.monotonic_ns() if new else self._state.read_ns,
+            reading.robot_ms, self._command.serial, self._answered, 0, reading.mode, self._order,
+            self._client.version, reading.success_rate, reading.q, reading.dq, reading.tau,
+            reading.tau_ext, reading.q_d, errors, '', self._answer)
+        self._board.post_state(self._state)
+
+
+def client_of(library: str, config: FrankaConfig) -> FrankaClient:
+    """Return the client of a library; only its own module imports it."""
+    if library == 'franka_rs':
+        from arena_robot.drivers.franka.rs import FrankaRsClient
+        return FrankaRsClient(config)
+    from arena_robot.drivers.franka.libfranka import LibfrankaClient
+    return LibfrankaClient(config)
+
+
+def main(arguments: list[str]) -> int:
+    """Run a control process; the exit code is 0 when the driver has ended."""
+    path, library, text = arguments
+    values = {name: tuple(value) if isinstance(value, list) else value
+              for name, value in json.loads(text).items()}
+    board, driver = Board(Path(path)), os.getppid()
+    try:
+        FrankaControl(board, client_of(library, FrankaConfig(**values)),
+                      lambda: os.getppid() == driver).run()
+    except (DriverError, ImportError) as error:
+        words = str(error)
+        board.post_state(ended(board.state(), words))
+        sys.stderr.write(f'{words}\n')
+        return 3 if isinstance(error, FrankaLost) else 4
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,137 @@
+"""The vendor's pylibfranka in the control process: FR3, targets that the robot interpolates."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from arena_robot.core.observation import Floats, RobotMode
+from arena_robot.drivers.franka.board import FrankaOrder
+from arena_robot.drivers.franka.client import (
+    FrankaConfig,
+    FrankaLost,
+    FrankaReading,
+    FrankaRefused,
+    ordinary_priority,
+    seven,
+)
+from arena_robot.safety.robots import robot_of
+
+VERSION = 10
+TOLERANCE_RAD = 10.0    # of the library's own "reached"; the driver looks at the joints itself
+LOST = ('NetworkException', 'RealtimeException', 'IncompatibleVersionException')
+
+
+class LibfrankaClient:
+    """See :class:`FrankaClient`. No call lets other Python threads run meanwhile."""
+
+    def __init__(self, config: FrankaConfig) -> None:
+        self.version = VERSION
+        self._config = config
+        limits = robot_of(config.robot_type)
+        self._speed = [float(one) for one in np.minimum(limits.limits.velocity,
+                                                        limits.joint_velocity)]
+        self._robot: Any = None
+        self._handler: Any = None
+        self._mode = 0
+
+    def connect(self) -> None:
+        """Connect, and set thresholds and load."""
+        import pylibfranka
+        self._library, config = pylibfranka, self._config
+        kind = pylibfranka.RealtimeConfig
+        with self._told(FrankaLost):
+            self._robot = pylibfranka.Robot(config.address,
+                                            kind.kEnforce if config.realtime else kind.kIgnore)
+        if not config.realtime:
+            ordinary_priority()
+        self.set_collision(config.lower_torque, config.upper_torque, config.lower_force,
+                           config.upper_force)
+        if config.load_mass > 0.0:
+            with self._told():
+                self._robot.set_load(config.load_mass, list(config.load_centre),
+                                     list(config.load_inertia))
+
+    def read(self) -> FrankaReading:
+        """Return the newest state."""
+        with self._told(FrankaLost):
+            state = self._robot.read_once()
+        self._mode = int(RobotMode[_snake(state.robot_mode.name)])
+        errors = _flags(state.current_errors)
+        if not errors and self._mode == RobotMode.REFLEX:
+            errors = _flags(state.last_motion_errors)
+        return FrankaReading(
+            round(state.time.to_sec() * 1000), seven(state.q), seven(state.dq),
+            seven(state.tau_J), seven(state.tau_ext_hat_filtered), seven(state.q_d), self._mode,
+            errors, float(state.control_command_success_rate))
+
+    @property
+    def running(self) -> bool:
+        """Whether a motion runs: the mode tells, calls of the handler do not."""
+        return self._handler is not None and self._mode == RobotMode.MOVE
+
+    def start(self, order: FrankaOrder, q: Floats) -> None:
+        """Begin a motion; the robot's own controller holds until the first target."""
+        kind = self._library.AsyncPositionControlHandler
+        with self._told():
+            made = kind.configure(self._robot, kind.Configuration(self._speed, TOLERANCE_RAD))
+        if made.error_message:
+            raise FrankaRefused(made.error_message)
+        self._handler = made.handler
+        self.read()
+
+    def send(self, q: Floats) -> None:
+        """Give the motion its target."""
+        if self._handler is None:
+            return
+        kind = self._library.AsyncPositionControlHandler
+        with self._told():
+            answer = self._handler.set_joint_position_target(
+                kind.JointPositionTarget([float(one) for one in q]))
+        if not answer.was_successful:
+            raise FrankaRefused(answer.error_message)
+
+    def end(self) -> None:
+        """Stop at once."""
+        handler, self._handler = self._handler, None
+        if handler is None:
+            return
+        with contextlib.suppress(FrankaRefused), self._told():
+            handler.stop_control()
+
+    def recover(self) -> None:
+        """Clear errors."""
+        self.end()
+        with self._told():
+            self._robot.automatic_error_recovery()
+
+    def set_collision(self, lower_torque: tuple[float, ...], upper_torque: tuple[float, ...],
+                      lower_force: tuple[float, ...], upper_force: tuple[float, ...]) -> None:
+        """Set the thresholds of collisions."""
+        with self._told():
+            self._robot.set_collision_behavior(list(lower_torque), list(upper_torque),
+                                               list(lower_force), list(upper_force))
+
+    @contextlib.contextmanager
+    def _told(self, otherwise: type[Exception] = FrankaRefused) -> Iterator[None]:
+        """Have the library's errors as ours; a broken socket escapes it as a bare RuntimeError."""
+        try:
+            yield
+        except (RuntimeError, self._library.FrankaException) as error:
+            bare = type(error) is RuntimeError
+            kind = FrankaLost if bare or type(error).__name__ in LOST else otherwise
+            raise kind(str(error)) from error
+
+
+def _snake(name: str) -> str:
+    """Return ``kUserStopped`` as ``USER_STOPPED``."""
+    words = name.removeprefix('k')
+    return ''.join(f'_{one}' if one.isupper() and i else one
+                   for i, one in enumerate(words)).upper()
+
+
+def _flags(errors: Any) -> tuple[str, ...]:
+    """Return the names of the flags that are set."""
+    names = (name for name in dir(errors) if not name.startswith('_'))
+    return tuple(name for name in names if getattr(errors, name) is True)

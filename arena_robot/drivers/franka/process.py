@@ -1,0 +1,103 @@
+"""The control process as its driver sees it: started, watched, killed when it hangs."""
+
+import json
+import shutil
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from arena_robot.core.process import Process
+from arena_robot.drivers.franka.board import Board, FrankaState
+from arena_robot.drivers.franka.client import FrankaConfig
+
+SILENT_NS = 500_000_000         # without a new state: killed
+START_NS = 20_000_000_000       # until the first sign of a process; imports on a busy machine
+AGAIN_NS = 1_000_000_000        # between two attempts to start one
+SHARED = Path('/dev/shm')
+
+
+class ControlProcess:
+    """
+    One library in a process of its own; one thread calls :meth:`watch` again and again.
+
+    ``trouble`` says why there is no state, '' when there is one. ``board`` is where commands go,
+    ``config`` what the next process is started with.
+    """
+
+    def __init__(self, library: str, config: FrankaConfig) -> None:
+        where = str(SHARED) if SHARED.is_dir() else None
+        self._folder = Path(tempfile.mkdtemp(prefix='arena_franka_', dir=where))
+        self.board = Board(self._folder / 'board')
+        self.config = config
+        self._library = library
+        self._process = self._made()
+        self.trouble = ''
+        self.starts = 0
+        self._running = False
+        self._started_ns = 0
+
+    @property
+    def pid(self) -> int:
+        """Return the process's number."""
+        return self._process.pid
+
+    def start(self, now_ns: int) -> None:
+        """Start it; what the last one wrote is taken away."""
+        self.board.post_state(FrankaState(busy_until_ns=now_ns + START_NS))
+        self.board.beat(now_ns)
+        self._process = self._made()
+        self._process.start()
+        self._running, self._started_ns = True, now_ns
+        self.starts += 1
+
+    def watch(self, now_ns: int) -> FrankaState | None:
+        """Return its state, None when there is none; kill it when it hangs, and start it again."""
+        self.board.beat(now_ns)
+        if not self._running:
+            if now_ns - self._started_ns > AGAIN_NS:
+                self.start(now_ns)
+            return None
+        state = self.board.state()
+        if self._process.code is not None:
+            self._over((state.trouble if state else '') or 'the control process ended with '
+                       f'{self._process.code}: {self._last_words()}')
+            return None
+        if state is None:
+            return None
+        if state.trouble:
+            return None
+        if now_ns > max(state.busy_until_ns, state.read_ns + SILENT_NS):
+            self.kill(f'no state of the robot for {SILENT_NS / 1e9:g} s: the control process was '
+                      'ended, which stops the robot; check its cable and power')
+            return None
+        if state.count == 0:
+            return None
+        self.trouble = ''
+        return state
+
+    def kill(self, why: str) -> None:
+        """End it at once; the connection ends with it, and so does a motion."""
+        self._process.kill()
+        self._over(why)
+
+    def close(self) -> None:
+        """End it and remove its files; can be called twice."""
+        self._running = False
+        self._process.kill()
+        self.board.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _made(self) -> Process:
+        return Process(
+            f'{self._library} control process',
+            [sys.executable, '-m', 'arena_robot.drivers.franka.child',
+             str(self.board.path), self._library, json.dumps(asdict(self.config))],
+            self._folder / 'log')
+
+    def _over(self, why: str) -> None:
+        self._running, self.trouble = False, why
+
+    def _last_words(self) -> str:
+        lines = self._process.said().strip().splitlines()
+        return lines[-1][:300] if lines else 'it said nothing'

@@ -1,0 +1,128 @@
+"""What `arena doctor --station` says about the parts of a station file, with each thing broken."""
+
+import socket
+import threading
+
+import pytest
+
+from arena_robot.cli import doctor_station as checks
+from arena_robot.cli.doctor_checks import Wrong
+from arena_robot.core.errors import DriverError
+from arena_robot.drivers.emulators.fr3 import Fr3Emulator
+from arena_robot.drivers.franka.probe import look_at
+
+
+def said(look, *words):
+    with pytest.raises(Wrong) as caught:
+        look()
+    for word in words:
+        assert word in f'{caught.value.found} | {caught.value.advice}', caught.value
+    assert caught.value.advice
+
+
+def by_name(path):
+    return {one.name: one for one in checks.station_checks(path)}
+
+
+@pytest.fixture(scope='module')
+def box():
+    with Fr3Emulator(port=0, lock_step=True) as made:
+        yield made
+
+
+def test_a_robot_is_looked_at_without_moving_it(box):
+    where = f'127.0.0.1:{box.port}'
+    look = look_at(where, 0.1)
+    assert look.version == 10
+    assert look.states >= 1
+    said(lambda: checks.franka_robot(where, 'panda', 0.05), 'FCI version 10',
+         'robot_type is panda, which has version 5')
+    box.faults.silent = True
+    said(lambda: checks.franka_robot(where, 'fr3', 0.05), 'sends no states', 'firewall')
+    box.faults.silent = False
+    assert all('moves' not in words for _, words in box.events)
+
+
+def test_what_is_no_robot_says_so():
+    with socket.create_server(('127.0.0.1', 0)) as taken:
+        port = taken.getsockname()[1]
+
+        def greet():
+            line, _ = taken.accept()
+            with line:
+                line.sendall(b'HTTP/1.1 400 Bad Request\r\n')
+                line.recv(64)
+        thread = threading.Thread(target=greet)
+        thread.start()
+        with pytest.raises(DriverError, match=r"no Franka control box: b'HTTP"):
+            look_at(f'127.0.0.1:{port}')
+        thread.join(10.0)
+    said(lambda: checks.franka_robot(f'127.0.0.1:{port}', 'fr3'), 'refuses', 'activate FCI')
+    said(lambda: checks.reachable('127.0.0.1', port, 'start it'), 'refused', 'start it')
+
+
+def test_a_kernel_is_needed_only_where_it_is_asked_for(tmp_path):
+    assert 'need not be' in checks.kernel(False, tmp_path)
+    said(lambda: checks.kernel(True, tmp_path), 'PREEMPT_RT', 'realtime to false')
+    (tmp_path / 'kernel').mkdir()
+    (tmp_path / 'kernel' / 'realtime').write_text('1\n')
+    assert checks.kernel(True, tmp_path) == 'real-time'
+
+
+def test_a_machine_that_wakes_late_is_told():
+    assert 'latest' in checks.punctuality(0.02, most_ms=1e6)
+    said(lambda: checks.punctuality(0.02, most_ms=-1.0), 'later than', 'governor')
+
+
+def test_serial_ports(tmp_path, monkeypatch):
+    said(lambda: checks.serial_port(str(tmp_path / 'ttyUSB0')), 'no port', 'plug the adapter in')
+    port = tmp_path / 'ttyUSB0'
+    port.write_text('')
+    assert checks.serial_port(str(port), tmp_path) == str(port)
+    device = tmp_path / 'bus/usb-serial/devices/ttyUSB0'
+    device.mkdir(parents=True)
+    (device / 'latency_timer').write_text('16\n')
+    said(lambda: checks.serial_port(str(port), tmp_path), 'collects for 16 ms', 'udev rule')
+    (device / 'latency_timer').write_text('1\n')
+    assert 'timer 1 ms' in checks.serial_port(str(port), tmp_path)
+    monkeypatch.setattr(checks.os, 'access', lambda *_: False)
+    said(lambda: checks.serial_port(str(port)), 'no permission', 'dialout')
+
+
+def test_cameras(tmp_path, monkeypatch):
+    said(lambda: checks.usb_speed('uvc', '7', tmp_path), 'no USB camera with serial number 7')
+    usb = tmp_path / 'devices/usb1/1-2'
+    (usb / '1-2:1.0').mkdir(parents=True)
+    for name, text in (('idVendor', '046d'), ('serial', '7'), ('speed', '480')):
+        (usb / name).write_text(f'{text}\n')
+    node = tmp_path / 'class/video4linux/video0'
+    node.mkdir(parents=True)
+    (node / 'device').symlink_to(usb / '1-2:1.0')
+    said(lambda: checks.usb_speed('uvc', '7', tmp_path), '480 Mbit/s', 'USB 3')
+    (usb / 'speed').write_text('5000\n')
+    assert '5000 Mbit/s' in checks.usb_speed('uvc', '7', tmp_path)
+    monkeypatch.setattr('importlib.util.find_spec', lambda name: None)
+    said(lambda: checks.zed_camera('20000001'), 'no pyzed', 'get_python_api.py')
+
+
+def test_a_station_file_has_the_checks_of_its_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(checks, 'punctuality', lambda: 'in time')
+    path = tmp_path / 'lab.yaml'
+    path.write_text("""
+/**/arm_node:
+  ros__parameters: {backend: libfranka, robot_type: fr3, robot_ip: '127.0.0.1:9',
+                    libfranka: {realtime: true}}
+/**/gripper_node:
+  ros__parameters: {backend: droid_nuc, droid_nuc: {robot_ip: 127.0.0.1, port: 9}}
+/**/left_camera:
+  ros__parameters: {role: left, backend: uvc, serial_number: '99'}
+/**/right_camera:
+  ros__parameters: {role: right, backend: sim}
+""")
+    found = by_name(path)
+    assert set(found) == {
+        'arm_node: library', 'arm_node: robot', 'arm_node: kernel', 'arm_node: punctuality',
+        'gripper_node: NUC', 'left_camera: USB'}
+    assert not found['arm_node: robot'].ok
+    assert not found['gripper_node: NUC'].ok
+    assert found['arm_node: kernel'].ok == (checks._text(checks.SYS / 'kernel/realtime') == '1')

@@ -1,0 +1,234 @@
+"""The drivers of a directly wired Franka: the real libraries against the emulated control box."""
+
+import contextlib
+import importlib.util
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from arena_robot.core.action import ArmCommand
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.errors import DriverError, NotConnected
+from arena_robot.core.observation import RobotMode
+from arena_robot.drivers.conformance.pytest_suite import ArmConformance
+from arena_robot.drivers.conformance.rig import ArmRig
+from arena_robot.drivers.emulators.fr3 import Fr3Emulator
+from arena_robot.drivers.franka.arm import FrankaRsArm, LibfrankaArm
+from arena_robot.drivers.franka.wire import FciCommand, FciError
+from arena_robot.safety.collision import CollisionThresholds
+
+BUSY_S = 30.0
+HOST = '127.17.44.1'        # libfranka's port cannot be changed, an address of this machine can
+ARMS = {'franka_rs': FrankaRsArm, 'libfranka': LibfrankaArm}
+MISSING = {name: importlib.util.find_spec(arm.MODULE) is None for name, arm in ARMS.items()}
+
+
+def needs(name):
+    return pytest.mark.skipif(MISSING[name], reason=f'{ARMS[name].INSTALL} is not installed')
+
+
+LIBRARIES = [pytest.param(name, marks=needs(name)) for name in ARMS]
+
+
+@pytest.fixture(scope='module')
+def box():
+    with Fr3Emulator(HOST, lock_step=True) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def mended(box):
+    yield
+    box.faults.mend()
+    box.release()
+
+
+def until(condition, what='it'):
+    end_s = time.monotonic() + BUSY_S
+    while not condition():
+        assert time.monotonic() < end_s, f'{what} did not happen'
+        time.sleep(0.002)
+
+
+def rig_of(box, arm):
+    def sleep(seconds):
+        end, end_s = box.ticks + round(seconds * 1000), time.monotonic() + BUSY_S
+        while box.ticks < end and time.monotonic() < end_s:
+            time.sleep(0.002)
+
+    def trip():
+        box.reflex()
+        until(lambda: arm.wait_state(BUSY_S).recovery_required)
+
+    return ArmRig(arm, SystemClock(), silence=lambda: setattr(box.faults, 'silent', True),
+                  trip=trip, mend=box.faults.mend, max_age_s=1.0, rate_hz=2.0, latency_s=0.4,
+                  harmless=True, sleep=sleep)
+
+
+@needs('franka_rs')
+class TestFrankaRsArm(ArmConformance):
+    @pytest.fixture
+    def rig(self, box):
+        return rig_of(box, FrankaRsArm(HOST))
+
+
+@pytest.fixture(scope='module', params=LIBRARIES)
+def library(request):
+    return request.param
+
+
+@pytest.fixture
+def arm(box, library):
+    with ARMS[library](HOST) as made:
+        yield made
+
+
+def follow(arm):
+    """Begin a long motion of joint 7, and return its goal once the arm is on its way."""
+    start = arm.wait_state(BUSY_S).q
+    goal = start + np.eye(7)[6] * (0.6 if start[6] < 0.0 else -0.6)
+    arm.move_to(goal, 3.0)
+    until(lambda: abs(arm.wait_state(BUSY_S).q[6] - start[6]) > 0.03, 'a motion')
+    return goal
+
+
+def logged(box, begin, words):
+    """Return the milliseconds of the box at which it logged these words, after ``begin``."""
+    return [ms for ms, said in box.events if ms >= begin and words in said]
+
+
+def rest_after(box, begin, words):
+    """Return how long the box's arm took to come to rest after it logged these words."""
+    until(lambda: logged(box, begin, words), words)
+    at = logged(box, begin, words)[0]
+    until(lambda: logged(box, at, 'at rest'), 'rest')
+    return logged(box, at, 'at rest')[0] - at
+
+
+def again(arm):
+    """Wait until a lost robot answers again, and recover it."""
+    until(lambda: not arm._trouble() and arm._seen.count, 'a new connection')
+    arm.wait_state(BUSY_S)
+    arm.recover()
+    assert arm.wait_state(BUSY_S).mode is RobotMode.IDLE
+
+
+def test_thresholds_are_set_at_open_later_and_at_a_new_connection(box, arm):
+    assert set(box.settings[FciCommand.SET_COLLISION_BEHAVIOR]) == {40.0, 30.0}
+    arm.set_collision_behavior(CollisionThresholds((21.0,) * 7, (22.0,) * 7))
+    expected = (21.0,) * 7 + (22.0,) * 7
+    assert box.settings[FciCommand.SET_COLLISION_BEHAVIOR][14:28] == expected
+    box.settings.clear()
+    box.drop_client()
+    again(arm)
+    assert box.settings[FciCommand.SET_COLLISION_BEHAVIOR][14:28] == expected
+
+
+def test_a_reflex_has_the_vendors_name_and_recovery_holds_the_measured_pose(box, arm):
+    goal, begin = follow(arm), box.ticks
+    box.reflex(FciError.joint_velocity_violation)
+    until(lambda: arm.wait_state(BUSY_S).recovery_required)
+    assert arm.state(BUSY_S).errors == ('joint_velocity_violation',)
+    with pytest.raises(DriverError, match=r'REFLEX \(joint_velocity_violation\); recover it'):
+        arm.command(ArmCommand(goal, 0))
+    assert rest_after(box, begin, 'reflex') <= 150
+    held = arm.wait_state(BUSY_S).q
+    arm.recover()
+    assert np.max(np.abs(arm.wait_state(BUSY_S).q_desired - held)) < 0.01
+    sent = arm.command(ArmCommand(held, 0))
+    until(lambda: arm.wait_state(BUSY_S).mode is RobotMode.MOVE)
+    assert np.array_equal(sent.q, held)
+    assert np.max(np.abs(arm.wait_state(BUSY_S).q - held)) < 0.02
+
+
+@pytest.mark.parametrize(('press', 'mode', 'words'), [
+    ('press_user_stop', RobotMode.USER_STOPPED, 'the user stop is pressed'),
+    ('guide', RobotMode.GUIDING, 'guided by hand'),
+    ('lock_joints', RobotMode.OTHER, 'open the brakes'),
+])
+def test_a_robot_that_is_not_ready_says_so_until_it_is(box, arm, press, mode, words):
+    goal, begin = follow(arm), box.ticks
+    getattr(box, press)()
+    until(lambda: arm.wait_state(BUSY_S).mode is mode)
+    assert rest_after(box, begin, mode.name.lower()) <= 150
+    assert words in arm.state(BUSY_S).errors[0]
+    with pytest.raises(DriverError, match=words):
+        arm.move_to(goal)
+    with pytest.raises(DriverError, match=words):
+        arm.recover()
+    box.release()
+    arm.recover()
+    arm.command(ArmCommand(arm.wait_state(BUSY_S).q, 0))
+
+
+@pytest.mark.parametrize(('break_it', 'in_log', 'words'), [
+    (lambda box, arm: box.drop_client(), 'closed the connection', 'clos|Net Exc|interrupt|UDP'),
+    (lambda box, arm: os.kill(arm._control.pid, signal.SIGKILL), 'client left', 'ended with -9'),
+    (lambda box, arm: os.kill(arm._control.pid, signal.SIGSTOP), 'client left',
+     'no state of the robot for 0.5 s'),
+    (lambda box, arm: setattr(box.faults, 'unplugged', True), 'communication_constraints',
+     'no state of the robot for 0.5 s|UDP receive'),
+])
+def test_a_lost_connection_ends_at_rest_and_is_told_and_made_again(box, arm, break_it, in_log,
+                                                                   words):
+    goal, begin = follow(arm), box.ticks
+    before = arm._control.starts
+    break_it(box, arm)
+    until(lambda: arm._trouble(), 'the trouble')
+    with pytest.raises(DriverError, match=words):
+        arm.command(ArmCommand(goal, 0))
+    assert rest_after(box, begin, in_log) <= 150
+    box.faults.mend()
+    again(arm)
+    assert arm._control.starts > before
+    held = arm.wait_state(BUSY_S).q
+    assert abs(held[6] - goal[6]) > 0.02
+    arm.command(ArmCommand(held, 0))
+
+
+def test_a_stop_that_hangs_ends_the_process(box, arm):
+    follow(arm)
+    begin = box.ticks
+    box.faults.unanswered = {FciCommand.STOP_MOVE}
+    os.kill(arm._control.pid, signal.SIGSTOP)
+    arm.stop()
+    assert 'did not stop the motion in time' in arm._trouble()
+    assert rest_after(box, begin, 'client left') <= 150
+
+
+@pytest.mark.parametrize(('options', 'words'), [
+    ({'robot_ip': '127.17.44.9'}, 'no connection to the robot at 127.17.44.9: .*refused'),
+    ({'robot_type': 'panda'}, 'speaks version 10 of the FCI, a panda version 5|drives fr3 only'),
+])
+def test_a_wrong_address_or_robot_is_an_error_at_open(box, library, options, words):
+    arm = ARMS[library](**{'robot_ip': HOST, **options})
+    with pytest.raises(NotConnected, match=words):
+        arm.open()
+    assert arm._control is None
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setattr(FrankaRsArm, 'MODULE', 'no_such_franka')
+    with pytest.raises(NotConnected, match=r'pip install franka-rs==0.4.0'):
+        FrankaRsArm().open()
+
+
+@needs('franka_rs')
+def test_a_panda_is_driven_by_version_5():
+    with Fr3Emulator(port=0, robot='panda', lock_step=True) as panda:
+        where = f'127.0.0.1:{panda.port}'
+        with contextlib.closing(FrankaRsArm(where, 'panda')) as arm:
+            arm.open()
+            start = arm.wait_state(BUSY_S).q
+            goal = start + 0.05 * np.eye(7)[6]
+            arm.move_to(goal, 0.5)
+            until(lambda: np.max(np.abs(arm.wait_state(BUSY_S).q - goal)) < 0.005)
+            until(lambda: arm.wait_state(BUSY_S).mode is RobotMode.IDLE)
+            arm.command(ArmCommand(start, 0))
+            until(lambda: arm.wait_state(BUSY_S).mode is RobotMode.MOVE)
+            arm.stop()
+        with pytest.raises(NotConnected, match='version 5 of the FCI, a fr3 version 10'):
+            FrankaRsArm(where, 'fr3').open()

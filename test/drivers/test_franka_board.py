@@ -1,0 +1,207 @@
+"""The memory between a driver and its control process, and the loop of that process."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from arena_robot.core.observation import RobotMode
+from arena_robot.drivers.franka.board import (
+    Board,
+    FrankaCommand,
+    FrankaOrder,
+    FrankaRequest,
+    FrankaState,
+)
+from arena_robot.drivers.franka.child import FrankaControl
+from arena_robot.drivers.franka.client import (
+    FrankaLost,
+    FrankaReading,
+    FrankaRefused,
+    joint_gains,
+)
+from arena_robot.safety.kinematics import frames, jacobian
+from arena_robot.safety.limits import KQ, KX
+from arena_robot.safety.robots import RESET_JOINTS
+
+HOME = np.array(RESET_JOINTS)
+
+
+@pytest.fixture
+def board(tmp_path):
+    made = Board(tmp_path / 'board')
+    yield made
+    made.close()
+
+
+def test_records_come_back_whole(board, tmp_path):
+    assert board.state() is None
+    assert board.command().serial == 0
+    assert board.request()[0] == 0
+    other = Board(tmp_path / 'board')
+    state = FrankaState(3, 4, 5, 6, 7, 8, 4, FrankaOrder.TRACK, 10, 0.5, *np.arange(35.0).reshape(
+        5, 7), ('cartesian_reflex',), 'tröuble\n"x"' * 200, 'no')
+    other.post_state(state)
+    found = board.state()
+    assert (found.count, found.order, found.version) == (3, FrankaOrder.TRACK, 10)
+    assert found.errors == ('cartesian_reflex',)
+    assert found.trouble.startswith('tr?uble "x"')
+    assert np.array_equal(found.q_d, np.arange(28.0, 35.0))
+    other.post_command(FrankaCommand(9, FrankaOrder.MOVE, 1, 2, 1.5, HOME))
+    assert np.array_equal(board.command().q, HOME)
+    other.post_request(2, FrankaRequest.COLLISION, tuple(float(i) for i in range(26)))
+    assert board.request()[2][25] == 25.0
+    other.close()
+
+
+def test_a_reader_never_gets_half_a_record(board):
+    over, torn = threading.Event(), []
+
+    def read():
+        while not over.is_set():
+            found = board.command()
+            if len(set(found.q)) != 1 or found.q[0] != found.serial:
+                torn.append(found)
+    thread = threading.Thread(target=read)
+    board.post_command(FrankaCommand(0, q=np.zeros(7)))
+    thread.start()
+    for serial in range(1, 3000):
+        board.post_command(FrankaCommand(serial, q=np.full(7, float(serial))))
+    over.set()
+    thread.join(10.0)
+    assert torn == []
+
+
+class FakeClient:
+    """A robot that is where it was sent a millisecond ago."""
+
+    version = 10
+
+    def __init__(self):
+        self.did, self.q, self.ms, self.mode = [], HOME.copy(), 0, RobotMode.IDLE
+        self.refuses = self.lost = False
+
+    def connect(self):
+        self.did.append('connect')
+
+    def read(self):
+        if self.lost:
+            raise FrankaLost('server closed connection')
+        self.ms += 4
+        zero = np.zeros(7)
+        return FrankaReading(self.ms, self.q.copy(), zero, zero, zero, self.q, self.mode, (), 1.0)
+
+    @property
+    def running(self):
+        return self.mode is RobotMode.MOVE
+
+    def start(self, order, q):
+        self.did.append(f'start {order.name}')
+        assert np.array_equal(q, self.q)
+        self.mode = RobotMode.MOVE
+
+    def send(self, q):
+        if self.refuses:
+            raise FrankaRefused('outside the limits')
+        self.q = np.array(q)
+
+    def end(self):
+        self.did.append('end')
+        self.mode = RobotMode.IDLE
+
+    def recover(self):
+        self.did.append('recover')
+        if self.refuses:
+            raise FrankaRefused('command not possible in the current mode ("User stopped")!')
+
+    def set_collision(self, *values):
+        self.did.append(f'collision {values[1][0]}')
+
+
+@pytest.fixture
+def client():
+    return FakeClient()
+
+
+@pytest.fixture
+def control(board, client):
+    made = FrankaControl(board, client, lambda: True)
+    made._cycle()
+    return made
+
+
+def post(board, serial, order, q=HOME, *, until_s=60.0, duration_s=0.0):
+    now_ns = time.monotonic_ns()
+    board.beat(now_ns)
+    board.post_command(FrankaCommand(serial, order, now_ns, now_ns + round(until_s * 1e9),
+                                     duration_s, q))
+
+
+def test_only_the_newest_target_is_tracked_until_commands_end(board, client, control):
+    post(board, 1, FrankaOrder.TRACK, HOME + 0.1)
+    post(board, 2, FrankaOrder.TRACK, HOME + 0.2)
+    control._cycle()
+    assert np.array_equal(client.q, HOME + 0.2)
+    assert board.state().obeyed == 2
+    post(board, 3, FrankaOrder.TRACK, HOME + 0.3, until_s=-1.0)
+    control._cycle()
+    assert client.did == ['start TRACK', 'end']
+    assert board.state().order is FrankaOrder.HOLD
+
+
+def test_a_motion_keeps_to_the_robots_time(board, client, control):
+    post(board, 1, FrankaOrder.MOVE, HOME + 0.2, duration_s=0.4)
+    control._cycle()
+    assert np.max(np.abs(client.q - HOME)) < 0.01
+    for _ in range(50):
+        control._cycle()
+    assert 0.05 < client.q[0] - HOME[0] < 0.15
+    for _ in range(200):
+        control._cycle()
+    assert np.allclose(client.q, HOME + 0.2)
+    assert client.did == ['start MOVE', 'end']
+
+
+def test_a_motion_ends_when_the_driver_is_gone_and_on_hold(board, client, control):
+    post(board, 1, FrankaOrder.TRACK)
+    control._cycle()
+    board.beat(time.monotonic_ns() - 10**9)
+    control._cycle()
+    post(board, 2, FrankaOrder.TRACK)
+    control._cycle()
+    post(board, 3, FrankaOrder.HOLD)
+    control._cycle()
+    assert client.did == ['start TRACK', 'end', 'start TRACK', 'end']
+
+
+def test_refusals_are_told_and_requests_answered(board, client, control):
+    client.refuses = True
+    post(board, 1, FrankaOrder.TRACK, HOME + 9.0)
+    control._cycle()
+    assert board.state().errors == ('outside the limits',)
+    board.post_request(1, FrankaRequest.RECOVER)
+    control._cycle()
+    assert board.state().answered == 1
+    assert 'User stopped' in board.state().answer
+    board.post_request(2, FrankaRequest.COLLISION, (20.0,) * 26)
+    control._cycle()
+    assert board.state().answer == ''
+    assert client.did[-1] == 'collision 20.0'
+
+
+def test_what_was_commanded_before_a_start_is_not_carried_out(board, client):
+    post(board, 5, FrankaOrder.TRACK, HOME + 0.5)
+    left = iter([True, True, False])
+    FrankaControl(board, client, lambda: next(left)).run()
+    assert client.did == ['connect']
+    client.lost = True
+    with pytest.raises(FrankaLost, match='server closed'):
+        FrankaControl(board, client, lambda: True).run()
+
+
+def test_gains_are_the_diagonal_of_droids_matrix():
+    jac = jacobian(frames(HOME))
+    stiffness, damping = joint_gains(HOME)
+    assert np.allclose(stiffness, np.diag(np.diag(KQ) + jac.T @ np.diag(KX) @ jac))
+    assert min(damping) > 0.9
