@@ -1,13 +1,22 @@
 """The drivers of a directly wired Franka: the real libraries against the emulated control box."""
 
 import contextlib
-import importlib.util
 import os
 import signal
 import time
 
 import numpy as np
 import pytest
+from franka_rig import (
+    ARMS,
+    BUSY_S,
+    HOST,
+    again,
+    follow,
+    needs,
+    rest_after,
+    until,
+)
 
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import SystemClock
@@ -16,19 +25,9 @@ from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.conformance.pytest_suite import ArmConformance
 from arena_robot.drivers.conformance.rig import ArmRig
 from arena_robot.drivers.emulators.fr3 import Fr3Emulator
-from arena_robot.drivers.franka.arm import FrankaRsArm, LibfrankaArm
+from arena_robot.drivers.franka.arm import FrankaRsArm
 from arena_robot.drivers.franka.wire import FciCommand, FciError
 from arena_robot.safety.collision import CollisionThresholds
-
-BUSY_S = 30.0
-HOST = '127.17.44.1'        # libfranka's port cannot be changed, an address of this machine can
-ARMS = {'franka_rs': FrankaRsArm, 'libfranka': LibfrankaArm}
-MISSING = {name: importlib.util.find_spec(arm.MODULE) is None for name, arm in ARMS.items()}
-
-
-def needs(name):
-    return pytest.mark.skipif(MISSING[name], reason=f'{ARMS[name].INSTALL} is not installed')
-
 
 LIBRARIES = [pytest.param(name, marks=needs(name)) for name in ARMS]
 
@@ -44,13 +43,6 @@ def mended(box):
     yield
     box.faults.mend()
     box.release()
-
-
-def until(condition, what='it'):
-    end_s = time.monotonic() + BUSY_S
-    while not condition():
-        assert time.monotonic() < end_s, f'{what} did not happen'
-        time.sleep(0.002)
 
 
 def rig_of(box, arm):
@@ -84,36 +76,6 @@ def library(request):
 def arm(box, library):
     with ARMS[library](HOST) as made:
         yield made
-
-
-def follow(arm):
-    """Begin a long motion of joint 7, and return its goal once the arm is on its way."""
-    start = arm.wait_state(BUSY_S).q
-    goal = start + np.eye(7)[6] * (0.6 if start[6] < 0.0 else -0.6)
-    arm.move_to(goal, 3.0)
-    until(lambda: abs(arm.wait_state(BUSY_S).q[6] - start[6]) > 0.03, 'a motion')
-    return goal
-
-
-def logged(box, begin, words):
-    """Return the milliseconds of the box at which it logged these words, after ``begin``."""
-    return [ms for ms, said in box.events if ms >= begin and words in said]
-
-
-def rest_after(box, begin, words):
-    """Return how long the box's arm took to come to rest after it logged these words."""
-    until(lambda: logged(box, begin, words), words)
-    at = logged(box, begin, words)[0]
-    until(lambda: logged(box, at, 'at rest'), 'rest')
-    return logged(box, at, 'at rest')[0] - at
-
-
-def again(arm):
-    """Wait until a lost robot answers again, and recover it."""
-    until(lambda: not arm._trouble() and arm._seen.count, 'a new connection')
-    arm.wait_state(BUSY_S)
-    arm.recover()
-    assert arm.wait_state(BUSY_S).mode is RobotMode.IDLE
 
 
 def test_thresholds_are_set_at_open_later_and_at_a_new_connection(box, arm):

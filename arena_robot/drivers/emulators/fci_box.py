@@ -196,7 +196,7 @@ class FciBox:
         if mode is RobotMode.IDLE:
             self._flag(())
             if collided(self.station):
-                self.station.arm.recover()
+                self.station.world.arm.recover(self.station.world.data)
 
     def _flag(self, errors: tuple[FciError, ...]) -> None:
         flags = np.zeros(ERRORS, dtype=np.uint8)

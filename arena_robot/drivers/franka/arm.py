@@ -154,11 +154,12 @@ class FrankaArm(Polled[ArmState]):
             self._ask(FrankaRequest.RECOVER, (0.0,) * 26, RECOVERY_S)
         with self._new:
             held = self._new.wait_for(
-                lambda: self._state is not None and self._state.mode is RobotMode.IDLE, ANSWER_S)
+                lambda: self._state is not None and self._state.mode is RobotMode.IDLE,
+                STOP_S if mode in HINTS else ANSWER_S)
             mode = self._state.mode if self._state else RobotMode.OTHER
         if not held:
-            raise DriverError(f'the arm is still in {mode.name}: '
-                              f'{refused or HINTS.get(mode) or self._trouble()}')
+            why = (HINTS.get(mode, ''), refused or self._trouble())
+            raise DriverError(f'the arm is still in {mode.name}: {"; ".join(filter(None, why))}')
 
     def set_collision_behavior(self, thresholds: CollisionThresholds) -> None:
         """Set the thresholds from now on, also after a new connection."""

@@ -38,6 +38,7 @@ from arena_robot.drivers.min_jerk import min_jerk
 PERIOD_NS = 4_000_000
 CONNECT_NS, RECOVERY_NS, START_NS = 10_000_000_000, 15_000_000_000, 1_000_000_000
 BEAT_NS = 500_000_000
+REST_RAD_S, REST_NS = 0.02, 400_000_000     # a motion begins at rest, or so much later
 NEAR_RAD, LONGER_MS = 0.002, 300        # a motion ends near its goal, or so much later
 RUNS = (RobotMode.IDLE, RobotMode.MOVE)
 
@@ -98,7 +99,10 @@ class FrankaControl:
         """Begin a motion where the arm is; return that state."""
         self._end()
         self._busy(START_NS)
-        self._client.start(order, self._client.read().q)
+        reading, end_ns = self._client.read(), time.monotonic_ns() + REST_NS
+        while np.max(np.abs(reading.dq)) > REST_RAD_S and time.monotonic_ns() < end_ns:
+            reading = self._client.read()
+        self._client.start(order, reading.q)
         self._order = order
         return self._client.read()
 
