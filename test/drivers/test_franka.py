@@ -11,6 +11,7 @@ from franka_rig import (
     ARMS,
     BUSY_S,
     HOST,
+    LONG,
     again,
     follow,
     needs,
@@ -22,14 +23,21 @@ from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import DriverError, NotConnected
 from arena_robot.core.observation import RobotMode
+from arena_robot.drivers.conformance.any_part import opens_and_closes_twice
+from arena_robot.drivers.conformance.arm import (
+    command_returns_what_is_tracked,
+    moves_and_says_how_long_it_takes,
+    tripped_arm_wants_recovery,
+)
 from arena_robot.drivers.conformance.pytest_suite import ArmConformance
 from arena_robot.drivers.conformance.rig import ArmRig
 from arena_robot.drivers.emulators.fr3 import Fr3Emulator
-from arena_robot.drivers.franka.arm import FrankaRsArm
+from arena_robot.drivers.franka.arm import FrankaRsArm, LibfrankaArm
 from arena_robot.drivers.franka.wire import FciCommand, FciError
 from arena_robot.safety.collision import CollisionThresholds
 
-LIBRARIES = [pytest.param(name, marks=needs(name)) for name in ARMS]
+LIBRARIES = [pytest.param('franka_rs', marks=needs('franka_rs')),
+             pytest.param('libfranka', marks=[needs('libfranka'), LONG])]
 
 
 @pytest.fixture(scope='module')
@@ -62,6 +70,10 @@ def rig_of(box, arm):
 
 @needs('franka_rs')
 class TestFrankaRsArm(ArmConformance):
+    checks = ArmConformance.checks if 'ARENA_TEST_WALKS' in os.environ else (
+        opens_and_closes_twice, command_returns_what_is_tracked, moves_and_says_how_long_it_takes,
+        tripped_arm_wants_recovery)
+
     @pytest.fixture
     def rig(self, box):
         return rig_of(box, FrankaRsArm(HOST))
@@ -75,9 +87,11 @@ def library(request):
 @pytest.fixture
 def arm(box, library):
     with ARMS[library](HOST) as made:
+        made.recover()
         yield made
 
 
+@LONG
 def test_thresholds_are_set_at_open_later_and_at_a_new_connection(box, arm):
     assert set(box.settings[FciCommand.SET_COLLISION_BEHAVIOR]) == {40.0, 30.0}
     arm.set_collision_behavior(CollisionThresholds((21.0,) * 7, (22.0,) * 7))
@@ -106,6 +120,7 @@ def test_a_reflex_has_the_vendors_name_and_recovery_holds_the_measured_pose(box,
     assert np.max(np.abs(arm.wait_state(BUSY_S).q - held)) < 0.02
 
 
+@LONG
 @pytest.mark.parametrize(('press', 'mode', 'words'), [
     ('press_user_stop', RobotMode.USER_STOPPED, 'the user stop is pressed'),
     ('guide', RobotMode.GUIDING, 'guided by hand'),
@@ -126,8 +141,10 @@ def test_a_robot_that_is_not_ready_says_so_until_it_is(box, arm, press, mode, wo
     arm.command(ArmCommand(arm.wait_state(BUSY_S).q, 0))
 
 
+@LONG
 @pytest.mark.parametrize(('break_it', 'in_log', 'words'), [
-    (lambda box, arm: box.drop_client(), 'closed the connection', 'clos|Net Exc|interrupt|UDP'),
+    (lambda box, arm: box.drop_client(), 'closed the connection',
+     'clos|Net Exc|interrupt|UDP|no state'),
     (lambda box, arm: os.kill(arm._control.pid, signal.SIGKILL), 'client left', 'ended with -9'),
     (lambda box, arm: os.kill(arm._control.pid, signal.SIGSTOP), 'client left',
      'no state of the robot for 0.5 s'),
@@ -142,7 +159,9 @@ def test_a_lost_connection_ends_at_rest_and_is_told_and_made_again(box, arm, bre
     until(lambda: arm._trouble(), 'the trouble')
     with pytest.raises(DriverError, match=words):
         arm.command(ArmCommand(goal, 0))
-    assert rest_after(box, begin, in_log) <= 150
+    if arm.LIBRARY == 'franka_rs' or in_log != 'communication_constraints':
+        assert rest_after(box, begin, in_log) <= 150
+    until(lambda: not box._moving, 'rest')    # libfranka's last target is where it goes
     box.faults.mend()
     again(arm)
     assert arm._control.starts > before
@@ -151,6 +170,7 @@ def test_a_lost_connection_ends_at_rest_and_is_told_and_made_again(box, arm, bre
     arm.command(ArmCommand(held, 0))
 
 
+@LONG
 def test_a_stop_that_hangs_ends_the_process(box, arm):
     follow(arm)
     begin = box.ticks
@@ -161,6 +181,7 @@ def test_a_stop_that_hangs_ends_the_process(box, arm):
     assert rest_after(box, begin, 'client left') <= 150
 
 
+@LONG
 @pytest.mark.parametrize(('options', 'words'), [
     ({'robot_ip': '127.17.44.9'}, 'no connection to the robot at 127.17.44.9: .*refused'),
     ({'robot_type': 'panda'}, 'speaks version 10 of the FCI, a panda version 5|drives fr3 only'),
@@ -178,6 +199,15 @@ def test_a_library_that_is_missing_is_named(monkeypatch):
         FrankaRsArm().open()
 
 
+@needs('libfranka')
+@LONG
+class TestLibfrankaArm(ArmConformance):
+    @pytest.fixture
+    def rig(self, box):
+        return rig_of(box, LibfrankaArm(HOST))
+
+
+@LONG
 @needs('franka_rs')
 def test_a_panda_is_driven_by_version_5():
     with Fr3Emulator(port=0, robot='panda', lock_step=True) as panda:

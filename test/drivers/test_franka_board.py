@@ -8,7 +8,7 @@ import pytest
 
 from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.franka.board import (
-    Board,
+    FrankaBoard,
     FrankaCommand,
     FrankaOrder,
     FrankaRequest,
@@ -30,7 +30,7 @@ HOME = np.array(RESET_JOINTS)
 
 @pytest.fixture
 def board(tmp_path):
-    made = Board(tmp_path / 'board')
+    made = FrankaBoard(tmp_path / 'board')
     yield made
     made.close()
 
@@ -39,7 +39,7 @@ def test_records_come_back_whole(board, tmp_path):
     assert board.state() is None
     assert board.command().serial == 0
     assert board.request()[0] == 0
-    other = Board(tmp_path / 'board')
+    other = FrankaBoard(tmp_path / 'board')
     state = FrankaState(3, 4, 5, 6, 7, 8, 4, FrankaOrder.TRACK, 10, 0.5, *np.arange(35.0).reshape(
         5, 7), ('cartesian_reflex',), 'tröuble\n"x"' * 200, 'no')
     other.post_state(state)

@@ -72,7 +72,7 @@ class FciBox:
         for entry in [entry for entry in self._due if entry[0] <= self.ticks]:
             self._due.remove(entry)
             entry[1]()
-        if self._motion is not None:
+        if self._motion is not None and self._motion.shown:
             self._control(self._motion)
         if collided(self.station) and self.mode in MOVES:
             self._abort(MoveStatus.REFLEX_ABORTED, RobotMode.REFLEX, (FciError.joint_reflex,))
@@ -83,11 +83,13 @@ class FciBox:
         self._state['robot_mode'] = self.mode
         if self._client is not None:
             self._client.send_state(self._state, self.ticks)
+        if self._motion is not None:
+            self._motion.shown = True
 
     def _control(self, motion: FciMotion) -> None:
         assert self._client is not None
         command = self._client.command()
-        if command is None and self._patience_s and not self.faults.broken:
+        if command is None and self._patience_s and motion.began and not self.faults.broken:
             self._client.wait(self._patience_s)
             command = self._client.command()
         outcome = motion.step(command)

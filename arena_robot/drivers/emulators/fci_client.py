@@ -119,7 +119,7 @@ class FciClient:
             if self._faults.spend('commands_lost') or len(packet) != size:
                 continue
             if self._faults.spend('commands_damaged'):
-                packet = packet[:8] + bytes(255 - byte for byte in packet[8:])
+                packet = packet[:8] + bytes(255 - byte for byte in packet[8:64]) + packet[64:]
             newest = np.frombuffer(packet, self._dialect.command)[0]
         return newest
 

@@ -24,12 +24,14 @@ class FciMotion:
     One motion of the emulated arm, from the Move to its end; the box's thread calls it.
 
     ``generator`` and ``controller`` are what states show. ``speed`` (7,) rad/s is set for targets
-    that the box itself interpolates, None otherwise.
+    that the box itself interpolates, None otherwise. ``shown`` is set once a state has shown it,
+    ``began`` with the first command; clients look at two states before that.
     """
 
     def __init__(self, station: SimStation, dialect: Dialect, controller: FciController,
                  generator: FciGenerator, speed: Floats | None) -> None:
         self.controller, self.generator = controller, generator
+        self.shown = False
         self.q_d = measured_q(station)
         self.dq_d = np.zeros(DOF)
         self.tau_d = np.zeros(DOF)
@@ -37,7 +39,7 @@ class FciMotion:
         self._torque = controller is FciController.EXTERNAL
         self._target: Floats | None = None
         self._missing = self._cycles = 0
-        self._began = False
+        self.began = False
         self._heard: deque[bool] = deque(maxlen=100)
         robot = station.robot
         self._lower = np.array(robot.limits.hardware_lower)
@@ -59,12 +61,12 @@ class FciMotion:
         if self._dialect.is_finished(command, self._torque):
             return True
         error = self._obey(command, passed * TICK_S)
-        self._began = True
+        self.began = True
         return False if error is None else error
 
     def _without(self) -> FciError | bool:
         self._missing += 1
-        if self._missing >= (LOST if self._began else FIRST) and self._speed is None:
+        if self._missing >= (LOST if self.began else FIRST) and self._speed is None:
             return FciError.communication_constraints_violation
         if self._speed is not None and self._target is not None:
             self._approach()
@@ -85,7 +87,7 @@ class FciMotion:
         if not np.all(np.isfinite(tau)):
             return FciError.tau_J_range_violation
         steps = passed_s / TICK_S
-        if self._began and np.max(np.abs(tau - self.tau_d)) > TORQUE_STEP_NM * steps:
+        if self.began and np.max(np.abs(tau - self.tau_d)) > TORQUE_STEP_NM * steps:
             return FciError.controller_torque_discontinuity
         self.tau_d = tau
         self._arm.drive(tau)
@@ -93,11 +95,11 @@ class FciMotion:
 
     def _follow(self, q: Floats, passed_s: float) -> FciError | None:
         speed = (q - self.q_d) / passed_s
-        if not self._began and np.max(np.abs(q - self.q_d)) > START_RAD:
+        if not self.began and np.max(np.abs(q - self.q_d)) > START_RAD:
             return FciError.joint_position_motion_generator_start_pose_invalid
         if not np.all((q >= self._lower) & (q <= self._upper)):
             return FciError.joint_motion_generator_position_limits_violation
-        if self._began and np.any(np.abs(speed - self.dq_d) > JUMP_RAD_S2 * passed_s):
+        if self.began and np.any(np.abs(speed - self.dq_d) > JUMP_RAD_S2 * passed_s):
             return FciError.joint_motion_generator_velocity_discontinuity
         if np.any(np.abs(speed) > FASTER * self._fastest):
             return FciError.joint_motion_generator_velocity_limits_violation

@@ -83,7 +83,7 @@ class FrankaCommand:
     q: Floats = field(default_factory=lambda: _ZERO)
 
 
-class Board:
+class FrankaBoard:
     """
     The shared memory, in a file; one side writes states, the other commands and requests.
 
@@ -132,9 +132,11 @@ class Board:
         errors, trouble, answer = json.loads(payload[_STATE_NUMBERS.size:])
         joints = np.array(numbers[10:]).reshape(5, DOF)
         joints.setflags(write=False)
-        whole = (int(number) for number in numbers[:7])
-        return FrankaState(*whole, FrankaOrder(numbers[7]), numbers[8], numbers[9], *joints,
-                           tuple(errors), trouble, answer)
+        count, read, robot_ms, obeyed, answered, busy, mode, order, version = numbers[:9]
+        q, dq, tau, tau_ext, q_d = joints
+        return FrankaState(
+            count, read, robot_ms, obeyed, answered, busy, mode, FrankaOrder(order), version,
+            numbers[9], q, dq, tau, tau_ext, q_d, tuple(errors), trouble, answer)
 
     def post_command(self, command: FrankaCommand) -> None:
         """Replace the command."""

@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import Floats, RobotMode
 from arena_robot.drivers.franka.board import (
-    Board,
+    FrankaBoard,
     FrankaCommand,
     FrankaOrder,
     FrankaRequest,
@@ -46,7 +47,8 @@ RUNS = (RobotMode.IDLE, RobotMode.MOVE)
 class FrankaControl:
     """The loop; ``alive`` tells whether the driver's process is still there."""
 
-    def __init__(self, board: Board, client: FrankaClient, alive: Callable[[], bool]) -> None:
+    def __init__(self, board: FrankaBoard, client: FrankaClient,
+                 alive: Callable[[], bool]) -> None:
         self._board, self._client, self._alive = board, client, alive
         self._state = FrankaState()
         self._order = FrankaOrder.HOLD
@@ -76,7 +78,8 @@ class FrankaControl:
         except FrankaRefused as error:
             self._refusal = str(error)
             self._end()
-        self._grant(self._board.request())
+        if self._grant(self._board.request()):
+            reading = self._settled()
         self._publish(reading)
 
     def _obey(self, reading: FrankaReading) -> None:
@@ -85,7 +88,10 @@ class FrankaControl:
         if command.serial == self._command.serial:
             return
         self._command, self._refusal = command, ''
-        if command.order is FrankaOrder.HOLD or reading.mode not in RUNS:
+        if command.order is FrankaOrder.HOLD:
+            self._end()
+        elif reading.mode not in RUNS:
+            self._refusal = f'not carried out: the robot is in {RobotMode(reading.mode).name}'
             self._end()
         elif command.order is FrankaOrder.TRACK:
             if self._order is not FrankaOrder.TRACK:
@@ -119,6 +125,9 @@ class FrankaControl:
         deserted = now_ns - self._board.last_beat_ns > BEAT_NS
         late = self._order is FrankaOrder.TRACK and now_ns > self._command.until_ns
         if deserted or late or not self._client.running:
+            if reading.mode in RUNS and not late:
+                self._refusal = ('the driver fell silent' if deserted
+                                 else 'the motion ended before its time')
             self._end()
         elif self._order is FrankaOrder.MOVE:
             passed_ms = reading.robot_ms - self._begin_ms
@@ -129,10 +138,11 @@ class FrankaControl:
             if passed_ms > total_ms + (0 if near else LONGER_MS):
                 self._end()
 
-    def _grant(self, asked: tuple[int, FrankaRequest, tuple[float, ...]]) -> None:
+    def _grant(self, asked: tuple[int, FrankaRequest, tuple[float, ...]]) -> bool:
+        """Do what is asked once; return whether there was something."""
         serial, request, values = asked
         if serial == self._answered:
-            return
+            return False
         self._answer = ''
         try:
             if request is FrankaRequest.RECOVER:
@@ -145,6 +155,14 @@ class FrankaControl:
         except FrankaRefused as error:
             self._answer = str(error)
         self._answered = serial
+        return True
+
+    def _settled(self) -> FrankaReading:
+        """Return a state from after a recovery; the first ones may still show it."""
+        reading, end_ns = self._client.read(), time.monotonic_ns() + START_NS
+        while reading.mode == RobotMode.AUTOMATIC_ERROR_RECOVERY and time.monotonic_ns() < end_ns:
+            reading = self._client.read()
+        return reading
 
     def _busy(self, at_most_ns: int) -> None:
         """Tell the driver that the next call may take some time."""
@@ -174,9 +192,9 @@ def client_of(library: str, config: FrankaConfig) -> FrankaClient:
 def main(arguments: list[str]) -> int:
     """Run a control process; the exit code is 0 when the driver has ended."""
     path, library, text = arguments
-    values = {name: tuple(value) if isinstance(value, list) else value
-              for name, value in json.loads(text).items()}
-    board, driver = Board(Path(path)), os.getppid()
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
+                              for name, value in json.loads(text).items()}
+    board, driver = FrankaBoard(Path(path)), os.getppid()
     try:
         FrankaControl(board, client_of(library, FrankaConfig(**values)),
                       lambda: os.getppid() == driver).run()

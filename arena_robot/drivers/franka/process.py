@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from arena_robot.core.process import Process
-from arena_robot.drivers.franka.board import Board, FrankaState
+from arena_robot.drivers.franka.board import FrankaBoard, FrankaState
 from arena_robot.drivers.franka.client import FrankaConfig
 
 SILENT_NS = 500_000_000         # without a new state: killed
@@ -28,7 +28,7 @@ class ControlProcess:
     def __init__(self, library: str, config: FrankaConfig) -> None:
         where = str(SHARED) if SHARED.is_dir() else None
         self._folder = Path(tempfile.mkdtemp(prefix='arena_franka_', dir=where))
-        self.board = Board(self._folder / 'board')
+        self.board = FrankaBoard(self._folder / 'board')
         self.config = config
         self._library = library
         self._process = self._made()

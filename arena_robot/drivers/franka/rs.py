@@ -50,12 +50,8 @@ class FrankaRsClient:
         self.set_collision(config.lower_torque, config.upper_torque, config.lower_force,
                            config.upper_force)
         if config.load_mass > 0.0:
-            if not hasattr(self._robot, 'set_load'):
-                raise FrankaLost("this franka-rs cannot set a load: set the tool's mass and "
-                                 "centre in Franka's Desk, and load_mass to 0")
-            with self._told():
-                self._robot.set_load(config.load_mass, list(config.load_centre),
-                                     list(config.load_inertia))
+            raise FrankaLost("franka-rs 0.4.0 cannot set a load: set the tool's mass and centre "
+                             "in Franka's Desk, and load_mass to 0")
 
     def read(self) -> FrankaReading:
         """Return the newest state."""
