@@ -83,8 +83,6 @@ def _of_atari(folder: Path | None) -> 'list[PublishedLine]':
 
 
 def _of_roboarena(folder: Path | None) -> 'list[PublishedLine]':
-    import csv
-
     from arena_robot.ranking.reproduce.lines import unchecked
     from arena_robot.ranking.reproduce.roboarena import (
         PAPER,
@@ -93,7 +91,7 @@ def _of_roboarena(folder: Path | None) -> 'list[PublishedLine]':
         session_lines,
     )
     from arena_robot.ranking.rollouts import arena_tables
-    from arena_robot.records.roboarena_csv import read_folder
+    from arena_robot.records.roboarena_csv import read_folder, rows_of
     if folder is None:
         return [unchecked(PAPER, 'figures 5, 6 and 8 and the share of preferences that progress '
                           'does not explain', 'printed', 'the tables are not here; give '
@@ -102,8 +100,7 @@ def _of_roboarena(folder: Path | None) -> 'list[PublishedLine]':
     lines = session_lines(arena_tables(data.comparisons(), data.scored(), POLICIES))
     path = folder / 'task_categories.csv'
     if path.exists():
-        with path.open(newline='', encoding='utf-8') as file:
-            rows = list(csv.DictReader(file))
+        rows = [row for _, row in rows_of(path, ('vlm_is_member', 'is_member'))]
         lines += category_lines([row['vlm_is_member'] == '1' for row in rows],
                                 [row['is_member'] == '1' for row in rows])
     return lines
@@ -126,14 +123,12 @@ def _atari(path: Path) -> 'tuple[list[str], list[str], np.ndarray]':
 
 def _scores(path: Path) -> 'tuple[list[str], np.ndarray]':
     """Return models and scores (models, tasks) of a CSV table with a header."""
-    import csv
-
     import numpy as np
 
     from arena_robot.core.errors import DataError
+    from arena_robot.records.roboarena_csv import rows_of
+    rows = [list(row.values()) for _, row in rows_of(path)]
     try:
-        with path.open(newline='', encoding='utf-8') as file:
-            rows = list(csv.reader(file))[1:]
         return [row[0] for row in rows], np.array([[float(x) for x in row[1:]] for row in rows])
-    except (OSError, ValueError, IndexError) as error:
+    except (ValueError, IndexError) as error:
         raise DataError(f'{path} is not a table of scores: {error}') from error

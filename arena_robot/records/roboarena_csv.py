@@ -46,7 +46,7 @@ def read_tables(sessions: Path | str, episodes: Path | str | None = None) -> Rob
     lines: dict[str, int] = {}
     refused: list[str] = []
     skipped: set[str] = set()
-    for line, row in _rows(Path(sessions), SESSIONS_NEED):
+    for line, row in rows_of(Path(sessions), SESSIONS_NEED):
         try:
             session = build_session(row)
             if session.session_id in found:
@@ -104,7 +104,7 @@ def csv_line(values: Sequence[Any]) -> str:
 def _rollouts(path: Path, sessions: Mapping[str, RoboArenaSession], skipped: set[str],
               refused: list[str]) -> dict[str, list[RoboArenaRollout]]:
     found: dict[str, list[RoboArenaRollout]] = {}
-    for line, row in _rows(path, EPISODES_NEED):
+    for line, row in rows_of(path, EPISODES_NEED):
         name = row['session_uuid'].strip()
         try:
             if name in sessions:
@@ -116,7 +116,8 @@ def _rollouts(path: Path, sessions: Mapping[str, RoboArenaSession], skipped: set
     return found
 
 
-def _rows(path: Path, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
+def rows_of(path: Path, needed: Sequence[str] = ()) -> list[tuple[int, dict[str, str]]]:
+    """Return the rows of a table with their lines; DataError without a column that is needed."""
     try:
         with path.open(newline='', encoding='utf-8-sig') as file:
             reader = csv.DictReader(file)

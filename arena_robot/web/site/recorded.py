@@ -44,7 +44,7 @@ class RecordedRollout:
 
     Curves are (seconds of the video, value): ``gripper`` 0 open to 1 closed, ``speed`` of the
     fastest joint in rad/s, ``progress`` 0 to 1 as a simulator told it, ``judges`` as judges did,
-    by name, with ``notes`` of each. ``still`` is the share of the time that no joint moved,
+    by name, with ``audits`` of each. ``still`` is the share of the time that no joint moved,
     ``longest_still_s`` the longest time without a pause of it.
     """
 
@@ -55,7 +55,7 @@ class RecordedRollout:
     still: float | None = None
     longest_still_s: float = 0.0
     judges: Mapping[str, Curve] = field(default_factory=dict)
-    notes: Mapping[str, AuditNote] = field(default_factory=dict)
+    audits: Mapping[str, AuditNote] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -158,7 +158,7 @@ def _judged(found: RecordedRollout, audits: Sequence[EpisodeAudit]) -> RecordedR
     return replace(
         found,
         judges={label(a): curve(np.array(a.times_s) + first_s, np.array(a.phi)) for a in audits},
-        notes={label(a): AuditNote(a.calibrated, a.convention, a.metrics,
+        audits={label(a): AuditNote(a.calibrated, a.convention, a.metrics,
                                    shifted(marks_of(a), first_s)) for a in audits})
 
 

@@ -90,8 +90,8 @@ def _judges(recorded: RecordedSession) -> list[tuple[str, dict[str, Curve], floa
 
 
 def _marks(recorded: RecordedSession, judge: str) -> list[tuple[str, Marks]]:
-    return [(slot, one.notes[judge].marks) for slot, one in recorded.rollouts.items()
-            if judge in one.notes]
+    return [(slot, one.audits[judge].marks) for slot, one in recorded.rollouts.items()
+            if judge in one.audits]
 
 
 def _dots(recorded: RecordedSession, judge: str, seconds: float
@@ -171,7 +171,7 @@ def _shown(browse: Browse, files: RecordedFiles, session_id: str) -> dict[str, A
             'views': views, 'recorded': recorded, 'plot': curve_plot(recorded),
             'has_progress': has_progress(recorded), 'audit_metrics': METRICS,
             'audits': [(judge, slot, note) for slot, one in recorded.rollouts.items()
-                       for judge, note in one.notes.items()]}
+                       for judge, note in one.audits.items()]}
 
 
 def _add_videos(app: FastAPI, browse: Browse, blobs: Blobs) -> None:
