@@ -1,12 +1,14 @@
 """Calls of services and actions: an answer, or an error that says what is missing."""
 
 import threading
+import time
 import uuid
 
 import pytest
 from rclpy.action import ActionServer, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
+from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from arena_msgs.action import MoveToJoints
@@ -101,3 +103,22 @@ def test_a_goal_that_is_refused_or_that_nobody_takes_is_an_error(pair):
         send_goal(nowhere, MoveToJoints.Goal(), 10.0, 'go_home', find_s=0.1)
     for client in (there, nowhere):
         client.destroy()
+
+
+def test_a_goal_that_is_answered_before_it_is_listed_is_no_error(pair, monkeypatch):
+    class AnsweredFirst(Future):
+        def add_done_callback(self, callback):
+            end_s = time.monotonic() + 5.0
+            while not self.done() and time.monotonic() < end_s:
+                time.sleep(0.001)
+            super().add_done_callback(callback)
+
+    name, asks = pair
+    client = ThreadedActionClient(asks, MoveToJoints, f'{name}/go_home',
+                                  callback_group=ReentrantCallbackGroup())
+    client.wait_for_server(10.0)
+    monkeypatch.setattr('rclpy.action.client.Future', AnsweredFirst)
+    with pytest.raises(DriverError, match='go_home refused the goal'):
+        send_goal(client, MoveToJoints.Goal(), 10.0, 'go_home', find_s=10.0)
+    assert not client._futures
+    client.destroy()
