@@ -29,13 +29,12 @@ from rclpy.signals import SignalHandlerOptions
 from typing_extensions import Self
 
 from arena_robot.core.errors import ArenaError, ConfigError
-from arena_robot.core.process import end_signals
+from arena_robot.core.process import end_signals, switch_threads_soon
 from arena_robot.nodes.listener import Listening
 
 RCLError = rclpy_implementation.RCLError
 log = logging.getLogger(__name__)
 STOP_S = 1.0
-SWITCH_S = 0.0005
 MALLOPT = ((-3, 64 << 20), (-1, 256 << 20))  # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD (bytes)
 PROFILE_VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
 
@@ -156,9 +155,7 @@ def run_with(build: Callable[[Spin], object], args: Sequence[str] | None = None)
 
     Returns 0, 2 for bad configuration, 1 for what else fails at the start.
     """
-    # Control loops and image streams share the interpreter. At Python's default of 5 ms per
-    # switch, a few waiting threads add up to the period of a frame.
-    sys.setswitchinterval(SWITCH_S)
+    switch_threads_soon()
     _keep_memory()
     logging.basicConfig(stream=sys.stderr, format='[%(levelname)s] [%(name)s]: %(message)s')
     try:

@@ -11,6 +11,7 @@ import uvicorn
 from typing_extensions import Self
 
 from arena_robot.core.errors import NotConnected
+from arena_robot.core.process import switch_threads_soon
 from arena_robot.session.evaluator.desk import Desk
 from arena_robot.web.bounds import BodyLimit, bounded_http
 from arena_robot.web.console.app import LOCAL, create_app
@@ -56,6 +57,7 @@ class ConsoleServer:
 
     def open(self) -> None:
         """Start serving; NotConnected when the address is in use."""
+        switch_threads_soon()    # STOP passes several
         self._thread = threading.Thread(target=self._serve, name='console', daemon=True)
         self._thread.start()
         deadline_s = time.monotonic() + START_S
