@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from arena_robot.core.config import build, nearest
-from arena_robot.core.errors import ConfigError
+from arena_robot.core.errors import ConfigError, SafetyError
 from arena_robot.core.observation import DOF, Floats
 from arena_robot.safety.limits import ArmLimits
 
@@ -133,3 +133,11 @@ def move_duration_s(q_from: Floats, q_to: Floats) -> float:
     """Return DROID's time for a min-jerk motion: clamp(max(1, max(8 |dq| / v)), 0, 4) s."""
     longest = float(np.max(np.abs(q_to - q_from) * 8.0 / _MOVE_VELOCITY))
     return min(max(1.0, longest), 4.0)
+
+
+def motion_s(q_from: Floats, q_to: Floats, duration_s: float | None) -> float:
+    """Return ``duration_s`` checked, or DROID's time where it is None. Raises SafetyError."""
+    time_s = move_duration_s(q_from, q_to) if duration_s is None else float(duration_s)
+    if not time_s > 0.0:
+        raise SafetyError(f'a motion must take some time, got {duration_s} s')
+    return time_s

@@ -14,7 +14,7 @@ from arena_robot.drivers.droid_nuc.reading import JUMPED_NS, NucTime, Reading, r
 from arena_robot.drivers.droid_nuc.server_thread import ServerThread
 from arena_robot.drivers.droid_nuc.targets import NucTargets
 from arena_robot.drivers.polled import Polled, fixed
-from arena_robot.safety.robots import move_duration_s, robot_of
+from arena_robot.safety.robots import motion_s, robot_of
 
 log = logging.getLogger(__name__)
 
@@ -95,9 +95,7 @@ class DroidNucArm(Polled[ArmState]):
         goal = self._checked(q)
         with self._new:
             start = self._require_running()
-            time_s = move_duration_s(start, goal) if duration_s is None else float(duration_s)
-            if not time_s > 0.0:
-                raise SafetyError(f'a motion must take some time, got {duration_s} s')
+            time_s = motion_s(start, goal, duration_s)
             self._targets.move(start, goal, time_s, self._clock.steady_ns())
         self._server.wake()
         return time_s

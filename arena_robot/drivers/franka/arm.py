@@ -20,7 +20,7 @@ from arena_robot.drivers.franka.wire import VERSIONS
 from arena_robot.drivers.polled import Polled, fixed
 from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.kinematics import flange_pose
-from arena_robot.safety.robots import move_duration_s, robot_of
+from arena_robot.safety.robots import motion_s, robot_of
 
 log = logging.getLogger(__name__)
 
@@ -124,9 +124,7 @@ class FrankaArm(Polled[ArmState]):
         goal = self._checked(q)
         with self._new:
             start = self._require_running()
-            time_s = move_duration_s(start, goal) if duration_s is None else float(duration_s)
-            if not time_s > 0.0:
-                raise SafetyError(f'a motion must take some time, got {duration_s} s')
+            time_s = motion_s(start, goal, duration_s)
             self._post(FrankaOrder.MOVE, goal, time_s)
         return time_s
 

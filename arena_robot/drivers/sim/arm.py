@@ -10,7 +10,7 @@ from arena_robot.drivers.part import Opened
 from arena_robot.drivers.sim.poses import pose_of
 from arena_robot.drivers.sim.world import SimWorld, is_finite
 from arena_robot.safety.collision import CollisionThresholds
-from arena_robot.safety.robots import move_duration_s
+from arena_robot.safety.robots import motion_s
 
 
 class SimArm(Opened):
@@ -70,9 +70,7 @@ class SimArm(Opened):
         goal = self._checked(q)
         with self.world.ticked:
             now = self.world.data.qpos[self.world.arm.impedance.qpos]
-            time_s = move_duration_s(now, goal) if duration_s is None else float(duration_s)
-            if not time_s > 0.0:
-                raise SafetyError(f'a motion must take some time, got {duration_s} s')
+            time_s = motion_s(now, goal, duration_s)
             self.world.arm.move(self.world.data, goal, time_s, self.world.elapsed_ns)
         return time_s
 

@@ -15,7 +15,7 @@ from sensor_msgs.msg import JointState
 
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import Clock
-from arena_robot.core.errors import DriverError, NotConnected, SafetyError
+from arena_robot.core.errors import DriverError, NotConnected
 from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
 from arena_robot.drivers.part import Opened
 from arena_robot.nodes import qos
@@ -25,7 +25,7 @@ from arena_robot.nodes.vendor.joints import JointReadings, Joints
 from arena_robot.nodes.vendor.params import RosControlArmParams
 from arena_robot.safety.filter import finite
 from arena_robot.safety.kinematics import flange_pose
-from arena_robot.safety.robots import Robot, move_duration_s
+from arena_robot.safety.robots import Robot, motion_s
 
 PERIOD_S = 0.01
 FRESH_S = 0.2
@@ -112,9 +112,7 @@ class RosControlArm(Opened):
         self._require_open('the arm')
         goal = self._ready(q, 'a goal')
         start = self._readings.get(FRESH_S).q
-        time_s = move_duration_s(start, goal) if duration_s is None else float(duration_s)
-        if not time_s > 0.0:
-            raise SafetyError(f'a motion must take some time, got {duration_s} s')
+        time_s = motion_s(start, goal, duration_s)
         with self._lock:
             self._end_motion()
             self._stream = None
