@@ -1,0 +1,1 @@
+"""Generated skills: specifications, policy models, exemplar pool, labels, verifier (VERGSA)."""
