@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections import namedtuple
+from dataclasses import replace
 
 import pytest
 
@@ -97,6 +98,20 @@ def test_a_full_queue_is_counted_and_nobody_waits(tmp_path):
     assert report.topics[0].received == 20
     assert report.topics[0].lost == 15
     assert bag.message_count == 5
+
+
+def test_a_report_never_sees_a_list_of_topics_that_is_still_being_filled(tmp_path):
+    recorder = BagRecorder(SETTINGS, ManualClock(time.time_ns()))
+    seen = []
+
+    def topics():
+        for name in ('/a', '/b'):
+            yield replace(TOPIC, name=name)
+            seen.append(len(recorder.report().topics))
+
+    recorder.start(tmp_path / 'A', topics())
+    assert seen == [0, 0]
+    assert len(recorder.stop()[1].topics) == 2
 
 
 def test_pause_keeps_nothing_and_duration_leaves_it_out(tmp_path):
@@ -202,6 +217,7 @@ def test_a_disk_that_refuses_is_reported_and_the_rest_recoverable(tmp_path, monk
 
 VICTIM = """
 import struct, sys, time
+from dataclasses import replace
 from pathlib import Path
 from arena_robot.core.clock import SystemClock
 from arena_robot.recording.bag.base import Message, Topic

@@ -134,12 +134,13 @@ class BagRecorder:
         self.check_disk(folder)
         bag = BagWriter(folder, custom, self.settings.chunk_bytes, level=self.settings.level)
         bag.open()
-        self._reset(folder)
+        counters = {}
         for topic in topics:
             bag.add_topic(topic)
-            self._counters[topic.name] = TopicCounter(topic)
+            counters[topic.name] = TopicCounter(topic)
+        self._reset(folder, counters)
         for message in latched:
-            self._counters[message.topic].received += 1
+            counters[message.topic].received += 1
             self._keep(bag, message._replace(log_ns=self._started_stamp_ns))
         bag.flush()
         self._bag = bag
@@ -237,11 +238,11 @@ class BagRecorder:
             disk_free=disk_free(self.folder) if self.folder else 0,
             max_skew_s=self._skew.max_ns * 1e-9, topics=topics, problem=self._problem)
 
-    def _reset(self, folder: Path) -> None:
+    def _reset(self, folder: Path, counters: dict[str, TopicCounter]) -> None:
         self.folder = folder
         self._queue.clear()
         self._queued_bytes = 0
-        self._counters = {}
+        self._counters = counters
         self._skew = SkewMeter()
         self._problem = ''
         self._paused = False
