@@ -34,9 +34,14 @@ FILES = sorted(p for p in PACKAGE.rglob('*.py') if '_pb2' not in p.name)
 
 
 @functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding='utf-8'))
+
+
+@functools.cache
 def imports(path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -45,27 +50,26 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize('path', FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_rooms_import_only_downwards(path):
+def forbidden(path: Path) -> list[str]:
+    """Return what a file imports from its own row or a higher one."""
     parts = path.relative_to(PACKAGE).parts
     room = parts[0] if len(parts) > 1 else None
-    for name in imports(path):
-        words = name.split('.')
-        if words[0] != 'arena_robot' or len(words) < 2 or words[1] not in ROW:
-            continue
-        if room is None:
-            pytest.fail(f'{path.name} at the top of the package imports {name}')
-        if words[1] != room:
-            assert ROW[words[1]] < ROW[room], f'{room} may not import {name}'
+    taken = {name: words[1] for name in imports(path)
+             if (words := name.split('.'))[0] == 'arena_robot' and words[1:2] and words[1] in ROW}
+    return [f'{path.relative_to(PACKAGE)} imports {name}' for name, other in taken.items()
+            if room is None or (other != room and ROW[other] >= ROW[room])]
 
 
-@pytest.mark.parametrize('path', FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_each_outside_library_has_one_home(path):
-    where = path.relative_to(PACKAGE).as_posix()
-    for name in imports(path):
-        homes = HOMES.get(name.split('.')[0])
-        if homes:
-            assert where.startswith(homes), f'{where} imports {name}; its home is {homes}'
+def test_rooms_import_only_downwards():
+    assert [line for path in FILES for line in forbidden(path)] == []
+
+
+def test_each_outside_library_has_one_home():
+    away = [f'{where} imports {name}; its home is {homes}' for path in FILES
+            for name in imports(path)
+            if (homes := HOMES.get(name.split('.')[0]))
+            and not (where := path.relative_to(PACKAGE).as_posix()).startswith(homes)]
+    assert away == []
 
 
 def module_of(path: Path) -> str:
@@ -135,14 +139,13 @@ def probes(tree: ast.AST) -> list[int]:
                 node.func.id == 'getattr' and isinstance(node.args[1], ast.Constant)))]
 
 
-@pytest.mark.parametrize('path', FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_a_type_says_what_an_object_has(path):
-    lines = probes(ast.parse(path.read_text(encoding='utf-8')))
-    if path.relative_to(PACKAGE).as_posix() in PROBES:
-        assert lines, 'it need not be in PROBES any more'
-    else:
-        assert not lines, (f'{path}:{lines[0]}: hasattr, or getattr by a fixed name; declare the '
-                           'attribute, or ask for a Protocol with isinstance')
+def test_a_type_says_what_an_object_has():
+    found = {where: lines for path in FILES if (lines := probes(parsed(path)))
+             and (where := path.relative_to(PACKAGE).as_posix())}
+    assert {where: lines for where, lines in found.items() if where not in PROBES} == {}, (
+        'hasattr, or getattr by a fixed name; declare the attribute, or ask for a Protocol with '
+        'isinstance')
+    assert set(found) == set(PROBES), 'these need not be in PROBES any more'
 
 
 def test_probes_are_found():
@@ -171,10 +174,9 @@ def _is_self(value: ast.expr) -> bool:
     return isinstance(value, ast.Name) and value.id == 'self'
 
 
-@pytest.mark.parametrize('path', FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_callbacks_are_arguments(path):
-    lines = late_callbacks(ast.parse(path.read_text(encoding='utf-8')))
-    assert not lines, f'{path}:{lines[0]}: give the callback to the constructor or the call'
+def test_callbacks_are_arguments():
+    late = {str(path): lines for path in FILES if (lines := late_callbacks(parsed(path)))}
+    assert late == {}, 'give the callback to the constructor or the call'
 
 
 def test_late_callbacks_are_found():

@@ -4,8 +4,6 @@ import ast
 import functools
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parent.parent
 FUNCTION_LINES, FILE_LINES = 40, 300
 FOLDERS = ('arena_robot', '.ci', 'launch', 'bench', 'docs', 'test')
@@ -33,15 +31,16 @@ def functions(path):
     return [node for node in ast.walk(parsed(path)) if isinstance(node, Function)]
 
 
-@pytest.mark.parametrize('path', FILES, ids=name)
-def test_files_and_functions_are_short(path):
-    lines = len(path.read_text(encoding='utf-8').splitlines())
-    assert lines <= FILE_LINES, f'{name(path)} has {lines} lines: split it by meaning'
-    if path.parent == MIGRATIONS:
-        return
-    long = {f'{one.name}, line {one.lineno}': one.end_lineno - one.lineno + 1
+def test_files_are_short():
+    sizes = {name(path): len(path.read_text(encoding='utf-8').splitlines()) for path in FILES}
+    assert {path: lines for path, lines in sizes.items() if lines > FILE_LINES} == {}
+
+
+def test_functions_are_short():
+    long = {f'{name(path)}:{one.lineno} {one.name}': one.end_lineno - one.lineno + 1
+            for path in FILES if path.parent != MIGRATIONS
             for one in functions(path) if one.end_lineno - one.lineno >= FUNCTION_LINES}
-    assert not long, f'{name(path)} has functions of more than {FUNCTION_LINES} lines'
+    assert long == {}
 
 
 def called(function):
@@ -96,8 +95,7 @@ def holds_always(node):
             test.comparators[0]) and not any(isinstance(n, ast.Call) for n in ast.walk(test))
 
 
-@pytest.mark.parametrize('path', TESTS, ids=name)
-def test_no_assertion_holds_always(path):
-    found = [node.lineno for node in ast.walk(parsed(path))
+def test_no_assertion_holds_always():
+    found = [f'{name(path)}:{node.lineno}' for path in TESTS for node in ast.walk(parsed(path))
              if isinstance(node, ast.Assert) and holds_always(node)]
-    assert not found, f'{name(path)}: the assertions in lines {found} cannot fail'
+    assert found == []

@@ -134,13 +134,12 @@ class BagRecorder:
         self.check_disk(folder)
         bag = BagWriter(folder, custom, self.settings.chunk_bytes, level=self.settings.level)
         bag.open()
-        counters = {}
-        for topic in topics:
+        announced = list(topics)
+        for topic in announced:
             bag.add_topic(topic)
-            counters[topic.name] = TopicCounter(topic)
-        self._reset(folder, counters)
+        self._reset(folder, {topic.name: TopicCounter(topic) for topic in announced})
         for message in latched:
-            counters[message.topic].received += 1
+            self._counters[message.topic].received += 1
             self._keep(bag, message._replace(log_ns=self._started_stamp_ns))
         bag.flush()
         self._bag = bag
