@@ -8,6 +8,7 @@ A message says what was requested, what was found and what to do; the cause is k
     ArenaError                       code = 'internal'
     ├── ConfigError                  'config'             a file, key or parameter is wrong
     ├── DataError                    'data'               recorded or imported data is wrong
+    │   └── CodeRefused              'code_refused'       generated code may not, or cannot, run
     ├── RankingError                 'ranking'            the data do not determine a ranking
     │   ├── UnknownMethod            'unknown_method'
     │   └── NotConverged             'not_converged'
@@ -52,6 +53,12 @@ class DataError(ArenaError):
     """Recorded or imported data is wrong."""
 
     code = 'data'
+
+
+class CodeRefused(DataError):
+    """Generated code has something that is not allowed, or its run gave no valid result."""
+
+    code = 'code_refused'
 
 
 class RankingError(ArenaError):
