@@ -1,0 +1,120 @@
+"""
+Algorithm 1 for one task: base solutions, completions from every prefix of one, all executed.
+
+Nothing is executed twice: a solution that was written again counts again and has its result
+from before. A reply that cannot be read is counted and is no solution.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+
+from arena_robot.core.errors import ConfigError, ModelBadReply
+from arena_robot.skills.base import Execution, SkillExecutor, SkillPolicy, Solution, TaskSpec
+from arena_robot.skills.identity import solution_key
+from arena_robot.skills.labels import BASE, COMPLETION, TriedSolution
+
+Exemplars = Sequence[tuple[TaskSpec, Solution]]
+
+
+class CompletedBase(str, Enum):
+    """Which successful base solutions are completed."""
+
+    FIRST = 'first'
+    RANDOM = 'random'
+    ALL = 'all'
+
+
+@dataclass(frozen=True)
+class LabelSettings:
+    """``bases`` solutions per task, ``completions`` from each prefix, ``exemplars`` per prompt."""
+
+    bases: int = 3
+    completions: int = 3
+    completed: CompletedBase = CompletedBase.FIRST
+    exemplars: int = 2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.bases < 1 or self.completions < 0 or self.exemplars < 0 or self.seed < 0:
+            raise ConfigError('bases must be at least 1; completions, exemplars and seed 0')
+
+
+@dataclass(frozen=True)
+class LabelledTask:
+    """All that was tried for a task; ``malformed`` replies are no solutions."""
+
+    spec: TaskSpec
+    tried: tuple[TriedSolution, ...]
+    malformed: int = 0
+
+
+class OnceEach:
+    """An executor that runs each solution once; ``known`` are results from before, by key."""
+
+    def __init__(self, executor: SkillExecutor,
+                 known: Mapping[str, Execution] | None = None) -> None:
+        self._executor = executor
+        self.known = dict(known or {})
+        self.runs = 0
+
+    def execute(self, spec: TaskSpec, solution: Solution, seed: int) -> Execution:
+        """Return the result of a solution."""
+        key = run_key(solution, seed)
+        if key not in self.known:
+            self.runs += 1
+            self.known[key] = self._executor.execute(spec, solution, seed)
+        return self.known[key]
+
+
+def run_key(solution: Solution, seed: int) -> str:
+    """Return the name of a result: of this solution with this seed."""
+    return f'{solution_key(solution)}/{seed}'
+
+
+def label_task(spec: TaskSpec, policy: SkillPolicy, executor: SkillExecutor,
+               exemplars: Exemplars, settings: LabelSettings) -> LabelledTask:
+    """Return what Algorithm 1 tries for a task."""
+    once = OnceEach(executor)
+    tried: list[TriedSolution] = []
+    malformed = 0
+    for number in range(settings.bases):
+        try:
+            solution = policy.generate(spec, exemplars, _seed(settings, number, 0, 0))
+        except ModelBadReply:
+            malformed += 1
+            continue
+        tried.append(TriedSolution(solution, once.execute(spec, solution, settings.seed), BASE,
+                                   number))
+    for base, kept, draw in _completions(tried, settings):
+        prefix = replace(base.solution, subtasks=base.solution.subtasks[:kept])
+        try:
+            solution = policy.complete(spec, prefix, exemplars,
+                                       _seed(settings, base.number, kept + 1, draw))
+        except ModelBadReply:
+            malformed += 1
+            continue
+        tried.append(TriedSolution(solution, once.execute(spec, solution, settings.seed),
+                                   COMPLETION, base.number, kept))
+    return LabelledTask(spec, tuple(tried), malformed)
+
+
+def _completions(bases: Sequence[TriedSolution], settings: LabelSettings
+                 ) -> Iterator[tuple[TriedSolution, int, int]]:
+    """Yield (base, subtasks kept, number of the draw); 0 subtasks keep only the scene."""
+    good = [one for one in bases if one.execution.success]
+    if settings.completed is CompletedBase.FIRST:
+        good = good[:1]
+    elif settings.completed is CompletedBase.RANDOM and good:
+        rng = np.random.default_rng([settings.seed, len(good)])
+        good = [good[int(rng.integers(len(good)))]]
+    for base in good:
+        for kept in range(len(base.solution.subtasks)):
+            for draw in range(settings.completions):
+                yield base, kept, draw
+
+
+def _seed(settings: LabelSettings, number: int, kept: int, draw: int) -> int:
+    return ((settings.seed * 1000 + number) * 100 + kept) * 100 + draw

@@ -1,0 +1,129 @@
+"""
+Metrics of selection: success, best of N, filter with coverage, AUC within tasks; all over tasks.
+
+Intervals are percentiles of a bootstrap that draws whole tasks: candidates of one task are alike.
+Equal scores share what they would get, so a scorer that cannot tell has the mean of its task.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from arena_robot.core.observation import Floats
+
+DRAWS = 1000
+LEVEL = 0.95
+BINS = 10
+
+
+@dataclass(frozen=True)
+class TaskScores:
+    """Candidates of one task: ``success`` (n,) 0 or 1, ``scores`` (n,) of one scorer."""
+
+    task: str
+    success: Floats
+    scores: Floats
+
+
+@dataclass(frozen=True)
+class SkillInterval:
+    """A value with its interval; not a number where nothing can be said."""
+
+    value: float
+    low: float
+    high: float
+
+    def as_json(self) -> list[float | None]:
+        """Return [value, low, high]; null for what is not a number."""
+        return [None if np.isnan(v) else round(float(v), 4)
+                for v in (self.value, self.low, self.high)]
+
+
+def mean_success(one: TaskScores) -> float:
+    """Return the share of candidates that succeed."""
+    return float(one.success.mean())
+
+
+def best_of(one: TaskScores) -> float:
+    """Return the success of the candidate with the highest score, the mean of equals."""
+    return float(one.success[one.scores >= one.scores.max()].mean())
+
+
+def oracle_best(one: TaskScores) -> float:
+    """Return 1 when any candidate succeeds: what no choice can exceed."""
+    return float(one.success.max())
+
+
+def auc(one: TaskScores) -> float:
+    """Return how often a success has a higher score than a failure; not a number without both."""
+    good, bad = one.scores[one.success > 0.5], one.scores[one.success < 0.5]
+    if not len(good) or not len(bad):
+        return float('nan')
+    apart = np.sign(good[:, None] - bad[None, :])
+    return float(0.5 + 0.5 * apart.mean())
+
+
+def over_tasks(rows: Sequence[TaskScores], of: Callable[[TaskScores], float],
+               seed: int = 0) -> SkillInterval:
+    """Return the mean over tasks that have a value; several rows of a task are averaged."""
+    values = np.array(list(per_task(rows, of).values()))
+    return interval(values[:, None], lambda v: float(v.mean()), seed)
+
+
+def per_task(rows: Sequence[TaskScores], of: Callable[[TaskScores], float]) -> dict[str, float]:
+    """Return the mean value of each task that has one."""
+    found: dict[str, list[float]] = {}
+    for one in rows:
+        if not np.isnan(value := of(one)):
+            found.setdefault(one.task, []).append(value)
+    return {task: sum(values) / len(values) for task, values in found.items()}
+
+
+def difference(rows: Sequence[TaskScores], of: Callable[[TaskScores], float],
+               others: Sequence[TaskScores], other: Callable[[TaskScores], float],
+               seed: int = 0) -> SkillInterval:
+    """Return the mean difference over the same tasks, with its interval."""
+    mine, theirs = per_task(rows, of), per_task(others, other)
+    apart = [value - theirs[task] for task, value in mine.items() if task in theirs]
+    return interval(np.array(apart)[:, None], lambda v: float(v.mean()), seed)
+
+
+def filtered(rows: Sequence[TaskScores], threshold: float = 0.5, seed: int = 0
+             ) -> tuple[SkillInterval, SkillInterval]:
+    """Return precision (success among accepted) and coverage (share accepted)."""
+    sums = {one.task: np.zeros(3) for one in rows}
+    for one in rows:
+        taken = one.scores >= threshold
+        sums[one.task] += [one.success[taken].sum(), taken.sum(), len(taken)]
+    table = np.array(list(sums.values())).reshape(-1, 3)
+    return (interval(table, lambda t: _ratio(t[:, 0].sum(), t[:, 1].sum()), seed),
+            interval(table, lambda t: _ratio(t[:, 1].sum(), t[:, 2].sum()), seed))
+
+
+def calibration(rows: Sequence[TaskScores], bins: int = BINS) -> list[dict[str, float]]:
+    """Return for each bin with candidates: mean score, share of successes, how many."""
+    scores = np.concatenate([one.scores for one in rows]) if rows else np.zeros(0)
+    success = np.concatenate([one.success for one in rows]) if rows else np.zeros(0)
+    place = np.clip((scores * bins).astype(int), 0, bins - 1)
+    return [{'score': round(float(scores[place == k].mean()), 4),
+             'success': round(float(success[place == k].mean()), 4),
+             'count': int((place == k).sum())} for k in range(bins) if (place == k).any()]
+
+
+def interval(table: Floats, of: Callable[[Floats], float], seed: int) -> SkillInterval:
+    """Return a statistic of the rows (tasks, k) and its interval over draws of rows."""
+    if not len(table):
+        return SkillInterval(float('nan'), float('nan'), float('nan'))
+    rng = np.random.default_rng([seed, len(table)])
+    drawn = np.array([of(table[rng.integers(len(table), size=len(table))])
+                      for _ in range(DRAWS)])
+    drawn = drawn[~np.isnan(drawn)]
+    if not len(drawn):
+        return SkillInterval(of(table), float('nan'), float('nan'))
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return SkillInterval(of(table), float(low), float(high))
+
+
+def _ratio(part: float, whole: float) -> float:
+    return float(part / whole) if whole else float('nan')

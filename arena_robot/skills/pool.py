@@ -1,0 +1,104 @@
+"""
+The exemplar pool: solutions that succeeded, found by the likeness of their tasks.
+
+A pool has at most one solution per task, the one with the fewest subtasks, and never one of a
+barred task (a test task). It is one JSON file, replaced whole.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.core.files import write_json
+from arena_robot.skills.as_json import from_json, to_json
+from arena_robot.skills.base import Solution, TaskSpec
+from arena_robot.skills.embedding import HashedNgrams, TextEmbedder, cosines
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Exemplar:
+    """A task with a solution that was executed with success; ``source`` says where and when."""
+
+    spec: TaskSpec
+    solution: Solution
+    source: str = ''
+
+
+@dataclass(frozen=True)
+class ExemplarPool:
+    """Exemplars by task; ``barred`` are names of tasks that may not enter."""
+
+    exemplars: tuple[Exemplar, ...] = ()
+    barred: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        names = [one.spec.name for one in self.exemplars]
+        if inside := self.barred & set(names):
+            raise DataError(f'tasks kept for tests are in the pool: {", ".join(sorted(inside))}')
+        if len(set(names)) < len(names):
+            raise DataError('a task is in the pool twice')
+
+    def nearest(self, spec: TaskSpec, count: int, embedder: TextEmbedder | None = None
+                ) -> list[tuple[Exemplar, float]]:
+        """Return the ``count`` exemplars of other tasks most like ``spec``, and their cosines."""
+        others = [one for one in self.exemplars if one.spec.name != spec.name]
+        like = cosines(embedder or HashedNgrams(), words_of(spec),
+                       [words_of(one.spec) for one in others])
+        order = sorted(range(len(others)), key=lambda k: (-like[k], others[k].spec.name))
+        return [(others[k], float(like[k])) for k in order[:count]]
+
+    def grown(self, spec: TaskSpec, solution: Solution, source: str = '') -> 'ExemplarPool':
+        """Return the pool with a solution that succeeded; a longer one of a known task is left."""
+        if solution.task != spec.name:
+            raise DataError(f"the solution is of '{solution.task}', not of '{spec.name}'")
+        known = {one.spec.name: one for one in self.exemplars}
+        have = known.get(spec.name)
+        if have is not None and len(have.solution.subtasks) <= len(solution.subtasks):
+            return self
+        known[spec.name] = Exemplar(spec, solution, source)
+        return replace(self, exemplars=tuple(known.values()))
+
+    def without(self, names: Sequence[str]) -> 'ExemplarPool':
+        """Return the pool that bars ``names``, which lose their exemplars."""
+        return ExemplarPool(tuple(one for one in self.exemplars if one.spec.name not in names),
+                            self.barred | set(names))
+
+    def pairs(self, spec: TaskSpec, count: int) -> list[tuple[TaskSpec, Solution]]:
+        """Return what a policy model is given for ``spec``."""
+        return [(one.spec, one.solution) for one, _ in self.nearest(spec, count)]
+
+
+def words_of(spec: TaskSpec) -> str:
+    """Return the text by which tasks are compared: name and description."""
+    return f'{spec.name}. {spec.description}'
+
+
+def write_pool(path: Path, pool: ExemplarPool) -> None:
+    """Write a pool, whole or not at all."""
+    write_json(path, {'version': VERSION, 'barred': sorted(pool.barred), 'exemplars': [
+        {'spec': to_json(one.spec), 'solution': to_json(one.solution), 'source': one.source}
+        for one in pool.exemplars]})
+
+
+def read_pool(path: Path) -> ExemplarPool:
+    """Return a pool; ConfigError when there is no such file, DataError when it is no pool."""
+    try:
+        data = json.loads(path.read_text(encoding='utf-8'))
+    except OSError as error:
+        raise ConfigError(f'cannot read {path}: {error.strerror or error}') from error
+    except ValueError as error:
+        raise DataError(f'{path} is no exemplar pool: {error}') from error
+    try:
+        if data['version'] != VERSION:
+            raise DataError(f'{path} has version {data["version"]}, this program reads {VERSION}')
+        return ExemplarPool(tuple(
+            Exemplar(from_json(TaskSpec, one['spec'], f'{path}: exemplar {k}'),
+                     from_json(Solution, one['solution'], f'{path}: exemplar {k}'),
+                     str(one['source'])) for k, one in enumerate(data['exemplars'])),
+            frozenset(data['barred']))
+    except (KeyError, TypeError) as error:
+        raise DataError(f'{path} is no exemplar pool: {error!r}') from error

@@ -1,0 +1,158 @@
+"""
+What the verifier sees of a prefix: named features of its structure, and hashed text.
+
+Structure crosses the task's verb with what the code wants of which kind of joint, and compares the
+code with the specification: whether names exist, whether the joint is one the task speaks of,
+whether the goal is where the joint already is, whether the grasp is of the link that moves. The
+name of the task itself is not a feature.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from arena_robot.core.observation import Floats
+from arena_robot.skills.base import SkillJoint, SkillObject, Solution, Subtask, TaskSpec
+from arena_robot.skills.code_facts import LOWER, PRIMITIVES, UPPER, CodeFacts, facts_of
+from arena_robot.skills.embedding import HashedNgrams
+from arena_robot.skills.intent import words
+
+PARTICLES = ('on', 'off', 'up', 'down', 'left', 'right', 'half', 'halfway', 'middle')
+TEXT = HashedNgrams(128)
+TOLERANCES = (0.03, 0.08, 0.15, 0.25, 0.4)
+Named = dict[str, float]
+
+
+def verb_of(spec: TaskSpec) -> str:
+    """Return the first word of the task's name, and the first particle such as on or left."""
+    said = words(spec.name)
+    more = [word for word in [*said, *words(spec.description)] if word in PARTICLES]
+    return ' '.join([*said[:1], *more[:1]])
+
+
+def structure(spec: TaskSpec, solution: Solution, length: int) -> Named:
+    """Return the named features of the first ``length`` subtasks."""
+    facts = [_facts(one) for one in solution.subtasks[:length]]
+    found: Counter[str] = Counter()
+    verb = verb_of(spec)
+    wanted = _joints_meant(spec)
+    found.update({f'length {min(length, 6)}', f'last {_kind(facts[-1])}',
+                  f'{verb}: last {_kind(facts[-1])}'})
+    for place, one in enumerate(facts):
+        found.update(set(_of_names(spec, one)))
+        found.update(set(_of_goal(spec, one, verb, wanted)))
+        if _kind(one) == 'motion':
+            held = [names for before in facts[:place]
+                    for names in before.names('grasp_object', 'grasp_object_link')]
+            found.update(set(_of_grasp(spec, one, held, verb, wanted)))
+    goals = [one.goal or 'place' for one in facts if _kind(one) == 'motion']
+    found.update({f'motions {min(len(goals), 3)}', f'{verb}: motions {min(len(goals), 3)}'})
+    return {name: min(float(times), 2.0) for name, times in found.items()}
+
+
+def text_rows(spec: TaskSpec, solution: Solution, length: int) -> Floats:
+    """Return (256,) hashed text: of all subtasks' names, and of the last one's code."""
+    names = ' '.join(one.name for one in solution.subtasks[:length])
+    return np.concatenate(TEXT.embed([names, solution.subtasks[length - 1].code]))
+
+
+def task_words(spec: TaskSpec) -> Named:
+    """Return what a filter sees that knows only the task's name."""
+    return {f'name {word}': 1.0 for word in words(spec.name)}
+
+
+@lru_cache(maxsize=20000)
+def _facts(one: Subtask) -> CodeFacts:
+    return facts_of(one)
+
+
+def _kind(facts: CodeFacts) -> str:
+    for name in PRIMITIVES:
+        if facts.names(name):
+            return 'release' if name == 'release_grasp' else 'grasp'
+    if facts.problem:
+        return 'broken'
+    return {'joint': 'motion', 'place': 'motion', 'gripper': 'near'}.get(facts.about, 'other')
+
+
+def _joints_meant(spec: TaskSpec) -> set[tuple[str, str]]:
+    said = {*words(spec.name), *words(spec.description)}
+    scores = {(o.name, j.name): _overlap(o, j, said) for o in spec.objects for j in o.joints}
+    best = max(scores.values(), default=0)
+    return {pair for pair, score in scores.items() if score == best}
+
+
+def _overlap(owner: SkillObject, joint: SkillJoint, said: set[str]) -> int:
+    own = {*words(joint.name), *words(joint.link)}
+    own |= {w for k in owner.links if k.name == joint.link for w in words(k.semantics)}
+    return 2 * len(own & said) + len({*words(owner.name), *words(owner.category)} & said)
+
+
+def _of_names(spec: TaskSpec, facts: CodeFacts) -> Iterator[str]:
+    known = {o.name: {k.name for k in o.links} | {j.name for j in o.joints} for o in spec.objects}
+    for _, names in facts.calls:
+        if names and names[0] not in known:
+            yield 'object unknown'
+        elif len(names) > 1 and names[1] not in known[names[0]]:
+            yield 'part unknown'
+    if facts.problem:
+        yield 'syntax'
+    if not facts.has_success:
+        yield 'no success'
+
+
+def _joint_of(spec: TaskSpec, facts: CodeFacts) -> tuple[SkillObject, SkillJoint] | None:
+    read = next(iter(facts.names('get_joint_state')), ())
+    return next(((o, j) for o in spec.objects for j in o.joints if (o.name, j.name) == read), None)
+
+
+def _bucket(value: float | None) -> str:
+    return 'none' if value is None else str(int(np.searchsorted(TOLERANCES, value)))
+
+
+def _of_goal(spec: TaskSpec, facts: CodeFacts, verb: str, wanted: set[tuple[str, str]]
+             ) -> Iterator[str]:
+    if _kind(facts) != 'motion':
+        return
+    goal, size = facts.goal or 'place', _bucket(facts.tolerance)
+    yield from (f'goal {goal}', f'{verb}: goal {goal}', f'tolerance {size}',
+                f'{goal}: tolerance {size}', f'{verb}: tolerance {size}')
+    found = _joint_of(spec, facts)
+    if found is None:
+        return
+    owner, joint = found
+    sense = next((k.semantics for k in owner.links if k.name == joint.link), '') or joint.kind
+    meant = 'meant' if (owner.name, joint.name) in wanted else 'other'
+    yield from (f'joint {meant}', f'{joint.kind}: goal {goal}', f'{verb}, {joint.kind}: {goal}',
+                f'{owner.category}: goal {goal}', f'{verb}, {owner.category}: {goal}',
+                f'{verb}, {sense}: {goal}')
+    start = spec.initial.get(f'{owner.name}/{joint.name}')
+    if start is not None:
+        there = {UPPER: 1.0, LOWER: 0.0}.get(goal, facts.share or 0.5)
+        far = 'there' if abs(there - start) < 0.15 else 'away'
+        yield from (f'start {far}', f'joint {meant}, start {far}', f'start {far}: {size}')
+
+
+def _moved(owner: SkillObject, joint: SkillJoint) -> set[str]:
+    """Return the link that a joint moves and what is fixed to it."""
+    return {joint.link} | {k.name for k in owner.links if k.parent == joint.link}
+
+
+def _of_grasp(spec: TaskSpec, facts: CodeFacts, held: Sequence[tuple[str, ...]], verb: str,
+              wanted: set[tuple[str, str]]) -> Iterator[str]:
+    found = _joint_of(spec, facts)
+    owner = found[0].name if found else next(iter(facts.names('get_position')), ('',))[0]
+    of_joint = _moved(*found) if found else set()
+    if not held:
+        what = 'nothing'
+    elif held[-1][0] != owner:
+        what = 'another object'
+    elif len(held[-1]) > 1:
+        what = 'its link' if held[-1][1] in of_joint else 'another link'
+    else:
+        what = 'the object'
+    yield from (f'holds {what}', f'{verb}: holds {what}', f'{facts.goal or "place"}: holds {what}')
+    if found:
+        yield from (f'{found[0].category}: holds {what}', f'{found[1].kind}: holds {what}')

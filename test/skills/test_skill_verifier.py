@@ -1,0 +1,167 @@
+"""The verifier, its baselines and the metrics."""
+
+import json
+
+import numpy as np
+import pytest
+from chat_server import ChatServer, said
+from scipy.optimize import check_grad
+from skill_worlds import StructuralExecutor, all_specs, spec_of
+
+from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.models.chat import ChatClient, ChatSettings
+from arena_robot.skills.base import Solution, Subtask, SubtaskKind
+from arena_robot.skills.baselines import ModelJudge, RuleScorer, broken_rules
+from arena_robot.skills.generator import StructuredGenerator
+from arena_robot.skills.labelling import LabelSettings, label_task
+from arena_robot.skills.metrics import (
+    TaskScores,
+    auc,
+    best_of,
+    calibration,
+    difference,
+    filtered,
+    mean_success,
+    oracle_best,
+    over_tasks,
+)
+from arena_robot.skills.subtask_lines import expand, parse_lines
+from arena_robot.skills.verifier import (
+    STRATEGIES,
+    read_verifier,
+    score,
+    strategy,
+    write_verifier,
+)
+from arena_robot.skills.verifier_training import TrainingSettings, focal, train_verifier
+
+SPEC = spec_of('drawer', 0, 0)
+
+
+@pytest.fixture(scope='module')
+def labelled():
+    settings = LabelSettings(bases=7, completions=1)
+    return [label_task(spec, StructuredGenerator(), StructuralExecutor(), (), settings)
+            for spec in all_specs()]
+
+
+def rows(scorer, tasks):
+    return [TaskScores(one.spec.name, np.array([float(t.execution.success) for t in one.tried]),
+                       np.array([score(scorer, one.spec, t.solution) for t in one.tried]))
+            for one in tasks]
+
+
+def test_on_other_tasks_the_verifier_beats_chance_rules_and_permuted_labels(labelled):
+    train = [one for k, one in enumerate(labelled) if k % 4]
+    test = labelled[::4]
+    made = {name: rows(scorer, test) for name, scorer in {
+        'verifier': train_verifier(train, TrainingSettings(ridge=3.0)),
+        'name': train_verifier(train, TrainingSettings(ridge=3.0, sees='name')),
+        'rule': RuleScorer()}.items()}
+    made['permuted'] = [row for seed in range(4) for row in rows(train_verifier(
+        train, TrainingSettings(ridge=3.0, permuted=True, seed=seed)), test)]
+    within = {name: over_tasks(found, auc).value for name, found in made.items()}
+    best = {name: over_tasks(found, best_of).value for name, found in made.items()}
+    assert within['verifier'] > 0.7
+    assert within['verifier'] > within['rule']
+    assert within['permuted'] < 0.65
+    assert within['name'] == 0.5
+    assert best['verifier'] > best['name'] + 0.2
+    assert best['name'] == pytest.approx(over_tasks(made['name'], mean_success).value)
+
+
+def test_a_verifier_is_read_as_it_was_written(labelled, tmp_path):
+    model = train_verifier(labelled[:8], TrainingSettings(ridge=3.0, soft=True), 'grammar-1')
+    path = tmp_path / 'v.json'
+    write_verifier(path, model)
+    again = read_verifier(path)
+    one = labelled[9]
+    for t in one.tried:
+        assert again.prefixes(one.spec, t.solution) == pytest.approx(
+            model.prefixes(one.spec, t.solution), abs=1e-4)
+    assert again.card == model.card
+    assert again.card.good < again.card.prefixes
+    with pytest.raises(ConfigError, match='cannot read'):
+        read_verifier(tmp_path / 'none.json')
+    path.write_text('{}')
+    with pytest.raises(DataError, match='no verifier'):
+        read_verifier(path)
+
+
+def test_one_label_alone_cannot_be_learned(labelled):
+    with pytest.raises(DataError, match='one label only'):
+        train_verifier([])
+
+
+@pytest.mark.parametrize('gamma', [0.0, 2.0])
+def test_the_derivative_of_the_focal_loss(gamma):
+    y = np.array([0.0, 1.0, 0.3, 1.0])
+    z = np.array([-1.5, 0.2, 3.0, -4.0])
+    assert check_grad(lambda v: focal(v, y, gamma)[0].sum(), lambda v: focal(v, y, gamma)[1],
+                      z) < 1e-5
+    if not gamma:
+        q = 1 / (1 + np.exp(-z))
+        assert focal(z, y, 0.0)[0] == pytest.approx(-y * np.log(q) - (1 - y) * np.log(1 - q))
+
+
+def test_strategies():
+    p = np.array([0.9, 0.4, 0.6])
+    assert {name: round(of(p), 4) for name, of in STRATEGIES.items()} == {
+        'last': 0.6, 'mean': 0.6333, 'min': 0.4, 'max': 0.9,
+        'product': round(float((0.9 * 0.4 * 0.6) ** (1 / 3)), 4)}
+    with pytest.raises(ConfigError, match=r"no strategy 'lost'.*last"):
+        strategy('lost')
+
+
+def subtask(line):
+    return expand(parse_lines(line)[0], SPEC)
+
+
+@pytest.mark.parametrize(('one', 'told'), [
+    (subtask('joint drawer drawer_tray_joint upper 0.3'), []),
+    (subtask('grasp drawer drawer_tray'), []),
+    (subtask('joint drawer drawer_tray_joint lower 0.9'), ['the tolerance is lax']),
+    (subtask('grasp drawer handle_7'), ['drawer has no handle_7']),
+    (Subtask('x', SubtaskKind.PRIMITIVE, 'open("f")'),
+     ['no success', 'open is not allowed', 'no object f', 'no primitive']),
+    (Subtask('x', SubtaskKind.REWARD, 'success = True'),
+     ['no reward', 'nothing bounds the success'])])
+def test_rules(one, told):
+    found = broken_rules(SPEC, one)
+    assert list(dict.fromkeys(found)) == told
+    assert RuleScorer().prefixes(SPEC, Solution(SPEC.name, {}, (one, one))) == pytest.approx(
+        [0.5 ** len(found), 0.25 ** len(found)])
+
+
+def test_a_model_judges_each_subtask():
+    answers = ['{"score": 1}', '{"score": 0.0}', 'well', 'well', 'well']
+    with ChatServer(lambda r: said(answers.pop(0))) as server:
+        client = ChatClient(ChatSettings(base_url=server.url, model='m'))
+        judge = ModelJudge(client)
+        line = subtask('grasp drawer drawer_tray')
+        found = judge.prefixes(SPEC, Solution(SPEC.name, {}, (line,) * 3))
+        client.close()
+    assert found.tolist() == [1.0, 0.0, 0.5]
+    assert judge.malformed == 1
+    assert 'grasp_object_link(self' in server.requests[0]['messages'][0]['content']
+
+
+def scores(success, given, task='t'):
+    return TaskScores(task, np.array(success, float), np.array(given, float))
+
+
+def test_metrics_by_hand():
+    one = scores([1, 0, 1, 0], [0.9, 0.9, 0.2, 0.1])
+    other = scores([0, 0], [0.6, 0.4], 'u')
+    assert (mean_success(one), best_of(one), oracle_best(one), auc(one)) == (0.5, 0.5, 1.0, 0.625)
+    assert np.isnan(auc(other))
+    assert over_tasks([one, other], auc).value == 0.625
+    found = over_tasks([one, other], mean_success)
+    assert (found.value, found.low, found.high) == (0.25, 0.0, 0.5)
+    precision, coverage = filtered([one, other])
+    assert (precision.value, coverage.value) == (1 / 3, 0.5)
+    assert difference([one, other], best_of, [other, one], oracle_best).value == -0.25
+    assert calibration([other], 2) == [{'score': 0.4, 'success': 0.0, 'count': 1},
+                                       {'score': 0.6, 'success': 0.0, 'count': 1}]
+    nothing = filtered([scores([1, 0], [0.1, 0.1])])[0]
+    assert json.dumps(nothing.as_json()) == '[null, null, null]'
