@@ -1,0 +1,126 @@
+"""
+Report on one policy in nine sections, with claims and citations that are checked.
+
+Each comparative claim is measured on the sessions: supported, refuted, or not testable; refuted
+ones are dropped. Each cited session exists, is one of the policy, and has the words quoted.
+
+    arena report pi0 --tables roboarena
+    arena report pi0 --data arena-data --since 2026-01-01 --html --output pi0.html
+    arena report pi0 --tables roboarena --check somebodys.json
+    arena report pi0 --tables roboarena --diff last_month.json
+
+--tables is a folder with sessions.csv and episodes.csv; --data or --config is an arena server's.
+--check reads a report as JSON, checks it against these sessions, and ends with code 1 when a claim
+is refuted or a citation does not hold.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from arena_robot.reports.policy_report.material import ReportMaterial
+    from arena_robot.reports.policy_report.statements import PolicyReport
+
+VERB = 'report'
+HELP = 'report on a policy with checked claims and citations'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument('policy', help='its name in the sessions')
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument('--tables', type=Path, metavar='DIR', help='sessions.csv and episodes.csv')
+    where.add_argument('--data', type=Path, metavar='DIR', help="an arena server's data folder")
+    where.add_argument('--config', type=Path, metavar='FILE', help="an arena server's file")
+    parser.add_argument('--since', default='', metavar='DAY', help='only sessions since that day')
+    parser.add_argument('--policies', default='', metavar='A,B,…',
+                        help='only sessions between these policies')
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument('--json', action='store_true', help='print JSON')
+    shape.add_argument('--markdown', action='store_true', help='print Markdown (the default)')
+    shape.add_argument('--html', action='store_true', help='print an HTML page')
+    parser.add_argument('--site', default='', metavar='URL',
+                        help='address of the site that cited sessions are linked to')
+    parser.add_argument('--output', type=Path, metavar='FILE', help='write it there instead')
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument('--check', type=Path, metavar='JSON', help='check this report instead')
+    other.add_argument('--diff', type=Path, metavar='JSON',
+                       help='print what changed since this report instead')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the report, or check or compare one."""
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.reports.policy_report.compose import report_of
+    from arena_robot.reports.policy_report.difference import difference_of
+
+    material = _material(args)
+    if args.check:
+        return _check(args, material)
+    report = report_of(args.policy, material, SystemClock(), args.since)
+    text = difference_of(_read(args.diff), report).words() if args.diff else _shape(args, report)
+    if args.output:
+        from arena_robot.core.files import write_text
+        write_text(args.output, text + '\n')
+        print(f'{args.output}: {report.counts.words()}')
+    else:
+        print(text)
+    return 0
+
+
+def _material(args: argparse.Namespace) -> 'ReportMaterial':
+    from arena_robot.reports.policy_report.material import material_of
+    if args.tables:
+        from arena_robot.cli.refused import tell_refused
+        from arena_robot.records.roboarena_csv import read_folder
+        data = read_folder(args.tables)
+        tell_refused(data)
+        found = material_of(data.sessions)
+    else:
+        found = _of_server(args)
+    names = [one.strip() for one in args.policies.split(',') if one.strip()]
+    return found.between(names) if names else found
+
+
+def _of_server(args: argparse.Namespace) -> 'ReportMaterial':
+    from arena_robot.core.config import load
+    from arena_robot.server.config import ServerConfig
+    from arena_robot.server.sealing import seal_of
+    from arena_robot.server.store.database import Database
+    from arena_robot.web.site.report_material import server_material
+    config = load(ServerConfig, args.config) if args.config else ServerConfig(data=args.data)
+    key = config.key_path()
+    with Database(config.database_url(), seal_of(key) if key.exists() else None) as database:
+        return server_material(database)
+
+
+def _shape(args: argparse.Namespace, report: 'PolicyReport') -> str:
+    from arena_robot.reports.policy_report.render import as_html, as_markdown
+    from arena_robot.reports.policy_report.statements import report_to_json
+    if args.json:
+        return json.dumps(report_to_json(report), indent=2, ensure_ascii=False, allow_nan=False)
+    return as_html(report, args.site) if args.html else as_markdown(report, args.site)
+
+
+def _check(args: argparse.Namespace, material: 'ReportMaterial') -> int:
+    """Print what of a report does not hold."""
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.reports.policy_report.compose import checker_of, finished_report
+    given = _read(args.check)
+    found = finished_report(checker_of(args.policy, material, args.since or given.since),
+                            given.sections, SystemClock(), given.since, given.method)
+    for one in found.dropped:
+        print(f'{one.section}: {one.text}\n    {one.why}')
+    print(found.counts.words())
+    return int(bool(found.dropped))
+
+
+def _read(path: Path) -> 'PolicyReport':
+    from arena_robot.core.errors import DataError
+    from arena_robot.reports.policy_report.statements import report_from_json
+    try:
+        return report_from_json(json.loads(path.read_text(encoding='utf-8')), str(path))
+    except (OSError, ValueError) as error:
+        raise DataError(f'{path} cannot be read as a report: {error}') from error

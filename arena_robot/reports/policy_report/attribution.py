@@ -1,0 +1,106 @@
+"""Which words of an evaluator are about which slot, and what kinds of things they speak of."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from arena_robot.reports.policy_report.material import ReportSession
+from arena_robot.reports.policy_report.statements import Citation
+
+LONGEST = 160
+_SENTENCE = re.compile(r'[^.!?;\n]+[.!?;\n]*')
+_MENTION = re.compile(
+    r'(?i:\b(?:policy|model|robot)\s+(?P<named>[ab])\b)|(?P<bare>\b[AB]\b)(?!\s(?:few|bit|lot|'
+    r'little|good|better|very|small|large|third|second)\b)|(?i:(?:^\s*|[,;]\s*)(?P<every>both|neither)\b|\b(?P<both>both|neither)\s'
+    r'(?=(?:of )?(?:the )?(?:polic|model|robot|them|trial)))')
+_OBJECT = re.compile(r'(?i)\b(than|of|as|to|with|from|like)\s+$')
+_JOINED = re.compile(r'(?i)\s*(,|and|or|&|/)\s*')
+_ON = re.compile(r'(?i)\s*(it|this policy|the policy|then)\b')
+_TAIL = re.compile(r'(?i)[\s,]*\b(and|but|while|whereas|so|or|then)?[\s,]*$')
+
+
+@dataclass(frozen=True)
+class WordGroup:
+    """
+    Words that evaluators use for one thing; ``title`` is shown.
+
+    A piece of text that has ``unless`` as well does not speak of it.
+    """
+
+    title: str
+    pattern: re.Pattern[str]
+    unless: re.Pattern[str] | None = None
+
+    def where(self, piece: str) -> int | None:
+        """Return where a piece of text speaks of it, None where it does not."""
+        hit = self.pattern.search(piece)
+        return None if hit is None or (self.unless and self.unless.search(piece)) else hit.start()
+
+
+def group(title: str, words: str, unless: str = '') -> WordGroup:
+    """Return a group of words given as regular expressions without case."""
+    return WordGroup(title, re.compile(words, re.IGNORECASE),
+                     re.compile(unless, re.IGNORECASE) if unless else None)
+
+
+def about(session: ReportSession, slot: str) -> list[str]:
+    """Return the pieces of the evaluator's words that are about a slot, as they stand there."""
+    found = [session.notes[slot]] if session.notes.get(slot) else []
+    for text in session.words:
+        found += [piece for slots, piece in _pieces(text) if slot in slots]
+    return [piece for one in found if (piece := one.strip())]
+
+
+def cited(sessions: Iterable[tuple[ReportSession, str]], words: WordGroup) -> list[Citation]:
+    """Return a citation of each (session, slot) where the words are about that slot."""
+    found = []
+    for session, slot in sessions:
+        for piece in about(session, slot):
+            if (at := words.where(piece)) is not None:
+                found.append(Citation(session.session_id, shortened(piece, at)))
+                break
+    return found
+
+
+def shortened(piece: str, at: int = 0) -> str:
+    """Return up to 160 characters of a piece around ``at``, cut between words."""
+    if len(piece) > LONGEST:
+        start = max(0, min(at - LONGEST // 3, len(piece) - LONGEST))
+        start = start and piece.find(' ', start) + 1
+        end = piece.rfind(' ', start, start + LONGEST)
+        piece = piece[start:end if end > start else start + LONGEST]
+    return _TAIL.sub('', piece).strip()
+
+
+@lru_cache(maxsize=20_000)
+def _pieces(text: str) -> tuple[tuple[str, str], ...]:
+    found: list[tuple[str, str]] = []
+    last = ''
+    for sentence in _SENTENCE.findall(text):
+        mentions = _mentions(sentence)
+        if not mentions:
+            if last and _ON.match(sentence):
+                found.append((last, sentence))
+            continue
+        ends = [start for start, _, _ in mentions[1:]] + [len(sentence)]
+        found += [(slots, sentence[start:end])
+                  for (start, _, slots), end in zip(mentions, ends, strict=True)]
+        last = mentions[-1][2]
+    return tuple(found)
+
+
+def _mentions(sentence: str) -> list[tuple[int, int, str]]:
+    """Return (start, end, slots) of the mentions that begin something about slots."""
+    found: list[tuple[int, int, str]] = []
+    for hit in _MENTION.finditer(sentence):
+        if _OBJECT.search(sentence[:hit.start()]):
+            continue
+        both = hit['both'] or hit['every']
+        slots = 'AB' if both else (hit['named'] or hit['bare']).upper()
+        if found and _JOINED.fullmatch(sentence[found[-1][1]:hit.start()]):
+            start, _, before = found[-1]
+            found[-1] = start, hit.end(), ''.join(sorted({*before, *slots}))
+        elif not (found and both and len(found[-1][2]) == 2):
+            found.append((hit.start('every') if hit['every'] else hit.start(), hit.end(), slots))
+    return found

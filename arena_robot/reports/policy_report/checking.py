@@ -1,0 +1,185 @@
+"""
+Checks of claims and citations against the sessions.
+
+A claim is measured on the sessions of its policy against its opponents in its category: the share
+won, ties half, with the interval of the ranking's Bradley–Terry (:func:`interval_kind.difference`)
+on these sessions, where the opponents count as one. *better* is supported where the whole interval
+is above one half and refuted where it is below; *worse* the other way round; *equal* is supported
+where the interval lies within ``EQUAL_WITHIN`` of one half and refuted where it leaves one half
+out. Everything else cannot be tested: too few sessions, or an interval that tells nothing. A claim
+about another policy, an unknown opponent or an unknown category is refuted.
+
+Intervals are at 95 %, each by itself: of 100 claims on equal policies about 5 are supported.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from arena_robot.core.task_categories import CATEGORIES
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.interval_kind import difference
+from arena_robot.ranking.stated import LEAST_COMPARISONS
+from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession
+from arena_robot.reports.policy_report.statements import (
+    CheckCounts,
+    Citation,
+    Claim,
+    ClaimFinding,
+    ClaimVerdict,
+    Dropped,
+    Relation,
+    ReportSection,
+    Statement,
+)
+
+EQUAL_WITHIN = 0.15
+LONGEST_QUOTE = 400
+_OPPONENTS = 'the opponents'
+
+
+class ReportChecker:
+    """Checks what is said about one policy, ``since`` a day; measurements are kept."""
+
+    def __init__(self, material: ReportMaterial, policy: str, since: str = '') -> None:
+        self.policy = policy
+        self.sessions = material.of(policy, since)
+        self._mine = {s.session_id: s for s in self.sessions}
+        self._all = material.by_id()
+        self._met = {s.opponent(policy) for s in self.sessions}
+        self._measured: dict[tuple[tuple[str, ...], str], ClaimFinding] = {}
+
+    def finding(self, claim: Claim) -> ClaimFinding:
+        """Return the verdict on a claim with its numbers."""
+        if wrong := self._no_claim(claim):
+            return ClaimFinding(ClaimVerdict.REFUTED, why=wrong)
+        found = self.measured(claim.opponents, claim.category)
+        return dataclasses.replace(found, verdict=_verdict(claim.relation, found))
+
+    def measured(self, opponents: Iterable[str], category: str = '') -> ClaimFinding:
+        """Return wins, share and interval against opponents in a category, as untestable."""
+        key = tuple(sorted(set(opponents))), category
+        if key not in self._measured:
+            self._measured[key] = _measure(self.policy, [
+                s for s in self.sessions if s.opponent(self.policy) in key[0]
+                and category in ('', s.category)])
+        return self._measured[key]
+
+    def problem(self, citation: Citation, statement: Statement) -> str:
+        """Return why a citation does not hold for its statement, '' when it does."""
+        session = self._mine.get(citation.session_id)
+        if session is None:
+            known = self._all.get(citation.session_id)
+            return ('there is no such session' if known is None else
+                    f'the session is not one of {self.policy} in this report')
+        wanted = {statement.category, statement.claim.category if statement.claim else ''} - {''}
+        if wanted - {session.category}:
+            return (f'the session is of the category {session.category or "(none)"}, not '
+                    f"{', '.join(sorted(wanted))}")
+        if statement.claim and session.opponent(self.policy) not in statement.claim.opponents:
+            return f'the opponent was {session.opponent(self.policy)}'
+        if len(citation.quote) > LONGEST_QUOTE:
+            return f'the quote is longer than {LONGEST_QUOTE} characters'
+        if citation.quote and not session.says(citation.quote):
+            return "the quote does not stand in the evaluator's words"
+        return ''
+
+    def check(self, statement: Statement) -> tuple[Statement, list[tuple[Citation, str]]]:
+        """Return a statement with its finding and the citations that hold; and the others."""
+        refused = [(one, why) for one in statement.citations
+                   if (why := self.problem(one, statement))]
+        bad = {one for one, _ in refused}
+        return dataclasses.replace(
+            statement, finding=self.finding(statement.claim) if statement.claim else None,
+            citations=tuple(one for one in statement.citations if one not in bad)), refused
+
+    def _no_claim(self, claim: Claim) -> str:
+        if claim.policy != self.policy:
+            return f"the claim is about '{claim.policy:.60}', the report about {self.policy}"
+        if not claim.opponents:
+            return 'the claim names no opponent'
+        strange = sorted(set(claim.opponents) - self._met)
+        if strange:
+            return f"never compared with {', '.join(one[:60] for one in strange)}"
+        if claim.category and claim.category not in CATEGORIES:
+            return f"there is no category '{claim.category:.60}'"
+        return ''
+
+
+def checked_section(checker: ReportChecker, section: ReportSection,
+                    ) -> tuple[ReportSection, list[Dropped], CheckCounts]:
+    """
+    Return a section without refuted claims and refused citations; what was dropped; the counts.
+
+    A statement whose citations were all refused is dropped as well.
+    """
+    kept: list[Statement] = []
+    dropped: list[Dropped] = []
+    verdicts: list[ClaimVerdict] = []
+    good = bad = 0
+    for given in section.statements:
+        one, refused = checker.check(given)
+        good, bad = good + len(one.citations), bad + len(refused)
+        dropped += [Dropped(section.title, f'[{citation.session_id:.40}] {citation.quote:.200}',
+                            why) for citation, why in refused]
+        if one.finding is not None:
+            verdicts.append(one.finding.verdict)
+        if one.finding is not None and one.finding.verdict is ClaimVerdict.REFUTED:
+            dropped.append(Dropped(section.title, one.text, one.finding.words()))
+        elif refused and not one.citations and one.finding is None:
+            dropped.append(Dropped(section.title, one.text, 'no citation of it holds'))
+        else:
+            kept.append(one)
+    counted = CheckCounts(*map(verdicts.count, (
+        ClaimVerdict.SUPPORTED, ClaimVerdict.REFUTED, ClaimVerdict.UNTESTABLE)),
+        citations=good, refused_citations=bad)
+    return ReportSection(section.title, tuple(kept)), dropped, counted
+
+
+def added(counts: Iterable[CheckCounts]) -> CheckCounts:
+    """Return the sum of counts."""
+    rows = [dataclasses.astuple(one) for one in counts]
+    return CheckCounts(*(sum(column) for column in zip(*rows, strict=True))) if rows \
+        else CheckCounts()
+
+
+def relation_of(found: ClaimFinding) -> Relation | None:
+    """Return the relation that a measurement supports, None where it supports none."""
+    return next((one for one in Relation if _verdict(one, found) is ClaimVerdict.SUPPORTED), None)
+
+
+def _verdict(relation: Relation, found: ClaimFinding) -> ClaimVerdict:
+    if found.low is None or found.high is None:
+        return ClaimVerdict.UNTESTABLE
+    above, below = found.low > 0.5, found.high < 0.5
+    if relation is Relation.EQUAL:
+        if above or below:
+            return ClaimVerdict.REFUTED
+        close = found.low >= 0.5 - EQUAL_WITHIN and found.high <= 0.5 + EQUAL_WITHIN
+        return ClaimVerdict.SUPPORTED if close else ClaimVerdict.UNTESTABLE
+    right, wrong = (above, below) if relation is Relation.BETTER else (below, above)
+    return ClaimVerdict.SUPPORTED if right else (
+        ClaimVerdict.REFUTED if wrong else ClaimVerdict.UNTESTABLE)
+
+
+def _measure(policy: str, sessions: list[ReportSession]) -> ClaimFinding:
+    outcome = [s.won(policy) for s in sessions]
+    wins, ties, losses = (outcome.count(x) for x in (1.0, 0.5, 0.0))
+    if not outcome:
+        return ClaimFinding(ClaimVerdict.UNTESTABLE, why='they never met in these sessions')
+    share = (wins + ties / 2) / len(outcome)
+    if len(outcome) < LEAST_COMPARISONS:
+        return ClaimFinding(ClaimVerdict.UNTESTABLE, wins, ties, losses, share)
+    zeros = np.zeros(len(outcome), dtype=int)
+    found = difference(Comparisons.build(
+        zeros, zeros + 1, outcome, items=(policy, _OPPONENTS),
+        evaluator=[s.evaluator for s in sessions],
+        institution=[s.institution for s in sessions]), policy, _OPPONENTS)
+    low, high = (None, None) if found is None else (_share(found[1]), _share(found[2]))
+    return ClaimFinding(ClaimVerdict.UNTESTABLE, wins, ties, losses, share, low, high)
+
+
+def _share(log_odds: float) -> float:
+    return 1.0 / (1.0 + math.exp(-min(max(log_odds, -700.0), 700.0)))

@@ -1,0 +1,183 @@
+"""Sections 1 to 4 from numbers alone: overview, comparisons, strengths, weaknesses."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from arena_robot.core.errors import RankingError
+from arena_robot.core.task_categories import CATEGORIES
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.methods import rank_comparable
+from arena_robot.ranking.recommended import RECOMMENDED
+from arena_robot.ranking.wording import interval_words, place_words
+from arena_robot.reports.policy_report.attribution import about, shortened
+from arena_robot.reports.policy_report.checking import ReportChecker, relation_of
+from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession, compared
+from arena_robot.reports.policy_report.means import SampleMean
+from arena_robot.reports.policy_report.statements import (
+    Citation,
+    Claim,
+    Relation,
+    ReportSection,
+    Statement,
+)
+
+CITED = 3
+_WORDS = {Relation.BETTER: 'was preferred more often than', Relation.WORSE:
+          'was preferred less often than', Relation.EQUAL: 'did about as well as'}
+
+
+class PerformanceSections:
+    """Writes the sections of one policy; ``checker`` measures what they state."""
+
+    def __init__(self, checker: ReportChecker, material: ReportMaterial) -> None:
+        self._check, self._material = checker, material
+        self.policy, self.sessions = checker.policy, checker.sessions
+        counted = Counter(s.opponent(self.policy) for s in self.sessions)
+        self.opponents = tuple(sorted(counted, key=lambda name: (-counted[name], name)))
+        self.categories = [c for c, _ in Counter(
+            s.category for s in self.sessions if s.category in CATEGORIES).most_common()]
+
+    def overview(self) -> ReportSection:
+        """Return how much there is, how it stands, how far it gets, how it ends."""
+        days = [s.created[:10] for s in self.sessions if s.created]
+        places = len({s.institution for s in self.sessions} - {''})
+        span = f', from {min(days)} to {max(days)}' if days else ''
+        found = [Statement(
+            f'{self.policy} was compared in {len(self.sessions)} sessions with '
+            f'{_named(self.opponents, 9)}{span}'
+            + (f', at {places} institution{"s" * (places > 1)}.' if places else '.'))]
+        if self.opponents:
+            found.append(self._compared(self.opponents, '', ', over all categories'))
+        return ReportSection('Policy Overview', tuple(
+            found + [Statement(one) for one in (*self._standing(), *self._progress(),
+                                                *self._times()) if one]))
+
+    def comparative(self) -> ReportSection:
+        """Return a statement per category and per opponent."""
+        by_category = [self._compared(self.opponents, category)
+                       for category in self.categories]
+        by_opponent = [self._compared((one,), '') for one in self.opponents]
+        pairs = [self._compared((one,), category) for category in self.categories
+                 for one in self.opponents
+                 if relation_of(self._check.measured((one,), category))]
+        return ReportSection('Comparative Performance',
+                             tuple(by_category + by_opponent + pairs))
+
+    def strengths(self) -> ReportSection:
+        """Return where the policy is better, with sessions that it won."""
+        return ReportSection('Strengths', self._side(Relation.BETTER, 1.0))
+
+    def weaknesses(self) -> ReportSection:
+        """Return where the policy is worse, with sessions that it lost."""
+        return ReportSection('Weaknesses', self._side(Relation.WORSE, 0.0))
+
+    def _compared(self, opponents: tuple[str, ...], category: str, more: str = '') -> Statement:
+        found = self._check.measured(opponents, category)
+        relation, whom = relation_of(found), self._whom(opponents)
+        where = f'{category}: ' if category else ''
+        if relation is None:
+            return Statement(f'{where}{self.policy} against {whom}{more}: {found.words()}; these '
+                             'sessions do not tell which is better.', category=category)
+        return Statement(f'{where}{self.policy} {_WORDS[relation]} {whom}{more}.',
+                         Claim(self.policy, opponents, category, relation), category=category)
+
+    def _whom(self, opponents: tuple[str, ...]) -> str:
+        return opponents[0] if len(opponents) == 1 else f'the {len(opponents)} others'
+
+    def _side(self, relation: Relation, won: float) -> tuple[Statement, ...]:
+        found = []
+        for opponents, category in [*((self.opponents, c) for c in self.categories),
+                                    *(((one,), '') for one in self.opponents)]:
+            if opponents and relation_of(self._check.measured(opponents, category)) is relation:
+                found.append(Statement(
+                    f'{f"{category}: " if category else ""}{self.policy} {_WORDS[relation]} '
+                    f'{self._whom(opponents)}.',
+                    Claim(self.policy, opponents, category, relation),
+                    self._examples(opponents, category, won), category))
+        found += self._far(relation)
+        return tuple(found) or (Statement(
+            f'In no category and against no opponent do these sessions show that {self.policy} '
+            f'is {relation.value}.', citations=self._examples(self.opponents, '', won)),)
+
+    def _far(self, relation: Relation) -> list[Statement]:
+        """Return the categories where the progress differs clearly from that of the others."""
+        found = []
+        for category in self.categories:
+            gap = SampleMean.of([mine - other for s in self.sessions if s.category == category
+                                 for mine, other in compared(s, self.policy)])
+            if gap.clear and (gap.mean > 0) is (relation is Relation.BETTER):
+                found.append(Statement(
+                    f'{category}: progress differs from that of the other policy in the same '
+                    f'session by {gap.words(signed=True)} points of 100.', category=category,
+                    citations=self._examples(self.opponents, category, float(gap.mean > 0))))
+        return found
+
+    def _examples(self, opponents: Sequence[str], category: str, won: float,
+                  ) -> tuple[Citation, ...]:
+        """Return sessions that were won or lost, those with words and the clearest first."""
+        fitting = [s for s in self.sessions if s.won(self.policy) == won
+                   and s.opponent(self.policy) in opponents and category in ('', s.category)]
+        fitting.sort(key=lambda s: (not about(s, s.slot(self.policy)), -_apart(s, self.policy),
+                                    s.session_id))
+        return tuple(Citation(s.session_id, next(
+            (shortened(one) for one in about(s, s.slot(self.policy))), ''))
+            for s in fitting[:CITED])
+
+    def _standing(self) -> list[str]:
+        every, names = self._material.sessions, self._material.policies()
+        place = {name: k for k, name in enumerate(names)}
+        votes = Comparisons.build(
+            [place[s.policies['A']] for s in every], [place[s.policies['B']] for s in every],
+            [s.won(s.policies['A']) for s in every], items=names,
+            evaluator=[s.evaluator for s in every])
+        try:
+            found, _ = rank_comparable(votes, RECOMMENDED, intervals=1)
+        except RankingError:
+            return []
+        if self.policy not in found.items:
+            return []
+        k = found.items.index(self.policy)
+        few = found.too_few is not None and bool(found.too_few[k])
+        interval = interval_words(float(found.low[k]), float(found.high[k]), few)
+        return [f'In the standings of all {len(votes)} sessions ({RECOMMENDED}): rank '
+                f'{place_words(found, k)} of {len(found.items)}, score {found.scores[k]:.2f} '
+                f'({interval}).']
+
+    def _progress(self) -> list[str]:
+        pairs = [pair for s in self.sessions for pair in compared(s, self.policy)]
+        if not pairs:
+            return []
+        mine, gap = SampleMean.of([a for a, _ in pairs]), SampleMean.of([a - b for a, b in pairs])
+        done = sum(a == 1.0 for a, _ in pairs)
+        return [f'Mean progress: {mine.words()}, of 100; to the other policy of the same session '
+                f'{gap.words(signed=True)}. It finished the task in {done} of {len(pairs)} '
+                'rollouts.']
+
+    def _times(self) -> list[str]:
+        slots = [(s, s.slot(self.policy)) for s in self.sessions]
+        lines = []
+        seconds = [s.seconds[k] for s, k in slots if k in s.seconds]
+        if seconds:
+            lines.append(f'A rollout took {sum(seconds) / len(seconds):.0f} s on average '
+                         f'({len(seconds)} rollouts).')
+        waits = [s.latency_s[k] for s, k in slots if k in s.latency_s]
+        if waits:
+            lines.append(f'An inference took {1e3 * sum(waits) / len(waits):.0f} ms on average '
+                         f'({len(waits)} rollouts).')
+        ends = Counter(s.ends[k] for s, k in slots if k in s.ends)
+        if ends:
+            lines.append('Rollouts ended: ' + ', '.join(
+                f'{word} {count}' for word, count in ends.most_common()) + '.')
+        audits = [s.audits[k]['ppl'] for s, k in slots if 'ppl' in s.audits.get(k, {})]
+        if audits:
+            lines.append(f'Directness by the audit (PPL): {SampleMean.of(audits).words()}.')
+        return lines
+
+
+def _apart(session: ReportSession, policy: str) -> float:
+    return max((abs(a - b) for a, b in compared(session, policy)), default=0.0)
+
+
+def _named(names: Sequence[str], most: int) -> str:
+    shown = ', '.join(names[:most]) or 'nobody'
+    return shown if len(names) <= most else f'{shown} and {len(names) - most} more'
