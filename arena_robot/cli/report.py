@@ -10,6 +10,12 @@ ones are dropped. Each cited session exists, is one of the policy, and has the w
     arena report pi0 --tables roboarena --diff last_month.json
 
 --tables is a folder with sessions.csv and episodes.csv; --data or --config is an arena server's.
+With --model a chat model writes the prose; what the sessions refute is sent back once, and dropped
+if it comes again. The transcript is kept beside --output.
+
+    arena report pi0 --tables roboarena --model --dry-run
+    arena report pi0 --tables roboarena --model --prices 2.5,10 --budget 1 --output pi0.md
+
 --check reads a report as JSON, checks it against these sessions, and ends with code 1 when a claim
 is refuted or a citation does not hold.
 """
@@ -18,6 +24,8 @@ import argparse
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from arena_robot.cli.model_arguments import add_model_arguments, chat_client
 
 if TYPE_CHECKING:
     from arena_robot.reports.policy_report.material import ReportMaterial
@@ -48,18 +56,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     other.add_argument('--check', type=Path, metavar='JSON', help='check this report instead')
     other.add_argument('--diff', type=Path, metavar='JSON',
                        help='print what changed since this report instead')
+    add_model_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Make the report, or check or compare one."""
-    from arena_robot.core.clock import SystemClock
-    from arena_robot.reports.policy_report.compose import report_of
     from arena_robot.reports.policy_report.difference import difference_of
 
     material = _material(args)
     if args.check:
         return _check(args, material)
-    report = report_of(args.policy, material, SystemClock(), args.since)
+    report = _report(args, material)
+    if report is None:
+        return 0
     text = difference_of(_read(args.diff), report).words() if args.diff else _shape(args, report)
     if args.output:
         from arena_robot.core.files import write_text
@@ -68,6 +77,24 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(text)
     return 0
+
+
+def _report(args: argparse.Namespace, material: 'ReportMaterial') -> 'PolicyReport | None':
+    """Return the report; None in a dry run, which prints what would be sent."""
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.reports.policy_report.compose import report_of
+    from arena_robot.reports.policy_report.narrator import ReportNarrator
+    if not args.model:
+        return report_of(args.policy, material, SystemClock(), args.since)
+    chat = chat_client(args, args.output and args.output.with_suffix('.transcript.jsonl'))
+    try:
+        narrator = ReportNarrator(chat)
+        if args.dry_run:
+            print('\n\n'.join(narrator.prompts(args.policy, material, args.since)))
+            return None
+        return narrator.report(args.policy, material, SystemClock(), args.since)
+    finally:
+        chat.close()
 
 
 def _material(args: argparse.Namespace) -> 'ReportMaterial':

@@ -119,6 +119,15 @@ class ChatClient:
         """Return what a call can cost at most, by a cautious estimate of its tokens."""
         return self._price(token_bound(messages), self.settings.max_tokens)
 
+    def preview(self, messages: Sequence[ChatMessage],
+                schema: Mapping[str, Any] | None = None) -> str:
+        """Return what a call would send, pictures by their SHA-256, and what it costs at most."""
+        sent = {'url': self.url, 'model': self.model, 'messages': in_a_transcript(messages),
+                'schema': schema}
+        told = self._key.shown(json.dumps(sent, indent=2, ensure_ascii=False))
+        return (f'{told}\nat most {token_bound(messages)} tokens in and '
+                f'{self.settings.max_tokens} out, cost at most {self.cost_bound(messages):.4f}')
+
     def ask(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any] | None = None,
             attempt: int = 0) -> ChatReply:
         """
@@ -131,6 +140,7 @@ class ChatClient:
         if path is not None and (found := _cached(path)) is not None:
             with self._lock:
                 self.usage.cached += 1
+            self._note(messages, found)
             return found
         bound = self.cost_bound(messages)
         self._reserve(bound)
@@ -194,8 +204,12 @@ class ChatClient:
             self.usage.tokens_in += tokens_in
             self.usage.tokens_out += tokens_out
             self.usage.cost += cost
-        return ChatReply(completion(body), self.model, tokens_in, tokens_out, cost,
-                         counted=used is not None)
+        try:
+            text = completion(body)
+        except ModelBadReply as error:
+            self._note(messages, ChatReply('', self.model, tokens_in, tokens_out, cost), error)
+            raise
+        return ChatReply(text, self.model, tokens_in, tokens_out, cost, counted=used is not None)
 
     def _price(self, tokens_in: int, tokens_out: int) -> float:
         s = self.settings
@@ -210,13 +224,16 @@ class ChatClient:
         return Path(self.settings.cache).expanduser() / (
             hashlib.sha256(key.encode()).hexdigest() + '.json')
 
-    def _note(self, messages: Sequence[ChatMessage], reply: ChatReply) -> None:
+    def _note(self, messages: Sequence[ChatMessage], reply: ChatReply,
+              error: ModelBadReply | None = None) -> None:
         if not self.settings.transcript:
             return
         line = json.dumps({
             'time_s': round(time.time(), 3), 'model': self.model, 'url': self.url,
             'messages': in_a_transcript(messages), 'reply': reply.text, 'cost': reply.cost,
-            'tokens_in': reply.tokens_in, 'tokens_out': reply.tokens_out}, ensure_ascii=False)
+            'tokens_in': reply.tokens_in, 'tokens_out': reply.tokens_out,
+            **({'cached': True} if reply.cached else {}),
+            **({'error': str(error)} if error else {})}, ensure_ascii=False)
         path = Path(self.settings.transcript).expanduser()
         with self._lock, path.open('a', encoding='utf-8') as out:
             out.write(self._key.shown(line) + '\n')

@@ -20,6 +20,25 @@ _ON = re.compile(r'(?i)\s*(it|this policy|the policy|then)\b')
 _TAIL = re.compile(r'(?i)[\s,]*\b(and|but|while|whereas|so|or|then)?[\s,]*$')
 
 
+_ORDER = re.compile(
+    r'(?i)\b(ignore|disregard|forget|override)\s+(all|any|the|every|everything|previous|prior|above|'
+    r'your|these|this|what)\b|\b(system|developer)\s+(prompt|message|note)|\b(assistant|chatgpt|'
+    r'language model|llm|json|schema)\b|\b(you|please)\s+(must|should|are|will|have to|now|write|'
+    r'say|report|rank)\b|\b(praise|recommend|rate|rank|cite|declare|report|write|say|claim)\s+'
+    r'(this|that|policy|the|it|only|a|b|as)\b|\bas an?\s+ai\b|===|<\W?\w+>|\binstructions?\s*:|'
+    r'\bnew (instructions?|rules?|task)\b|https?:')
+
+
+@lru_cache(maxsize=50_000)
+def speaks_to_a_reader(text: str) -> bool:
+    """
+    Tell whether a text gives orders to whoever makes a report of it.
+
+    Such a text is never quoted: it does not speak of a rollout.
+    """
+    return _ORDER.search(text) is not None
+
+
 @dataclass(frozen=True)
 class WordGroup:
     """
@@ -49,7 +68,7 @@ def about(session: ReportSession, slot: str) -> list[str]:
     found = [session.notes[slot]] if session.notes.get(slot) else []
     for text in session.words:
         found += [piece for slots, piece in _pieces(text) if slot in slots]
-    return [piece for one in found if (piece := one.strip())]
+    return [piece for one in found if (piece := one.strip()) and not speaks_to_a_reader(piece)]
 
 
 def cited(sessions: Iterable[tuple[ReportSession, str]], words: WordGroup) -> list[Citation]:

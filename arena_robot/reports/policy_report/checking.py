@@ -22,6 +22,7 @@ from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.interval_kind import difference
 from arena_robot.ranking.stated import LEAST_COMPARISONS
+from arena_robot.reports.policy_report.attribution import speaks_to_a_reader
 from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession
 from arena_robot.reports.policy_report.statements import (
     CheckCounts,
@@ -84,7 +85,7 @@ class ReportChecker:
             return f'the quote is longer than {LONGEST_QUOTE} characters'
         if citation.quote and not session.says(citation.quote):
             return "the quote does not stand in the evaluator's words"
-        return ''
+        return 'the quote gives orders' if speaks_to_a_reader(citation.quote) else ''
 
     def check(self, statement: Statement) -> tuple[Statement, list[tuple[Citation, str]]]:
         """Return a statement with its finding and the citations that hold; and the others."""
@@ -132,9 +133,9 @@ def checked_section(checker: ReportChecker, section: ReportSection,
             dropped.append(Dropped(section.title, one.text, 'no citation of it holds'))
         else:
             kept.append(one)
-    counted = CheckCounts(*map(verdicts.count, (
-        ClaimVerdict.SUPPORTED, ClaimVerdict.REFUTED, ClaimVerdict.UNTESTABLE)),
-        citations=good, refused_citations=bad)
+    counted = CheckCounts(
+        verdicts.count(ClaimVerdict.SUPPORTED), verdicts.count(ClaimVerdict.REFUTED),
+        verdicts.count(ClaimVerdict.UNTESTABLE), good, bad)
     return ReportSection(section.title, tuple(kept)), dropped, counted
 
 
