@@ -27,8 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='version 10 or 5 of the protocol (default %(default)s)')
     parser.add_argument('--task', default='do_not_move', metavar='TASK',
                         help='scene of the simulation (default %(default)s)')
-    parser.add_argument('--lock-step', action='store_true',
-                        help='wait for each command of a motion, for a machine that is busy')
+    parser.add_argument('--strict', action='store_true',
+                        help='drop commands that come later than a millisecond, as the real box '
+                             'does, for real-time machines (default: wait for them)')
     parser.add_argument('--reflex-after', type=float, metavar='S',
                         help='have a reflex after so many seconds')
 
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     for number in end_signals():
         signal.signal(number, lambda *_: over.set())
     with Fr3Emulator(args.host, args.port, robot=args.robot, task=args.task,
-                     lock_step=args.lock_step) as emulator:
+                     lock_step=not args.strict) as emulator:
         print(f'a simulated {args.robot} answers on {emulator.host}:{emulator.port}; Ctrl-C ends '
               'it', flush=True)
         if args.reflex_after is not None and not over.wait(args.reflex_after):

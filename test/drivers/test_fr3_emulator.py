@@ -152,11 +152,64 @@ def test_joint_positions_are_followed_and_finished(box, client):
     assert state['control_command_success_rate'] == 1.0
 
 
-def test_torques_move_the_arm_which_carries_its_own_weight(box, client):
+def torques(client):
+    """Begin a motion of torques; return its call and the first state that shows it."""
     generator = (FciGenerator.NONE if client.dialect.version == 10
                  else FciGenerator.JOINT_VELOCITY)
-    client.move(FciController.EXTERNAL, generator, bytes(57))
-    state = client.newest(lambda one: one['robot_mode'] == RobotMode.MOVE)
+    call, _ = client.move(FciController.EXTERNAL, generator, bytes(57))
+    return call, client.newest(lambda one: one['robot_mode'] == RobotMode.MOVE)
+
+
+def stopped(client, call):
+    client.ask(FciCommand.STOP_MOVE)
+    assert client.reply(call) == client.dialect.move_status(MoveStatus.PREEMPTED)
+
+
+def test_a_command_that_comes_after_its_motion_is_not_one_of_the_next(box, client):
+    call, state = torques(client)
+    client.command(state)
+    stopped(client, call)
+    client.command(state)           # its q_c is zero
+    call, state = position(client)
+    held = np.array(state['q_d'])
+    for _ in range(5):
+        state = client.state()
+    client.command(state, q_c=held)
+    assert client.state()['robot_mode'] == RobotMode.MOVE
+    stopped(client, call)
+
+
+def test_an_arm_that_is_held_says_where_and_a_motion_begins_there(box, client):
+    call, state = torques(client)
+    for _ in range(80):
+        client.command(state, tau_J_d=[0, 0, 0, 0, 0, 0, 0.5])
+        state = client.state()
+    stopped(client, call)
+    call, state = position(client)      # it comes to rest first
+    assert np.max(np.abs(state['dq'])) < 0.01
+    held = np.array(state['q_d'])
+    client.command(state, q_c=held, motion_finished=1)
+    client.reply(call)
+    state = client.newest(lambda one: one['robot_mode'] == RobotMode.IDLE)
+    assert np.max(np.abs(state['q_d'] - held)) < 1e-4
+
+
+def test_lost_commands_are_bridged_with_the_speed_before(box, client):
+    call, state = position(client)
+    for _ in range(60):
+        client.command(state, q_c=state['q_d'] + 1e-4)
+        state = client.state()
+    before, box.faults.commands_lost = np.array(state['q_d']), 5
+    for _ in range(5):
+        client.command(state, q_c=before)
+        state = client.state()
+    assert np.max(np.abs(state['q_d'] - before - 5e-4)) < 2e-5
+    client.command(state, q_c=state['q_d'], motion_finished=1)
+    client.reply(call)
+
+
+def test_torques_move_the_arm_which_carries_its_own_weight(box, client):
+    call, state = torques(client)
     start = np.array(state['q'])
     for _ in range(100):
         client.command(state)
@@ -166,7 +219,7 @@ def test_torques_move_the_arm_which_carries_its_own_weight(box, client):
         client.command(state, tau_J_d=[0, 0, 0, 0, 0, 0, 0.5])
         state = client.state()
     assert state['q'][6] > start[6] + 0.01
-    client.ask(FciCommand.STOP_MOVE)
+    stopped(client, call)
 
 
 @pytest.mark.parametrize(('values', 'error'), [

@@ -11,7 +11,7 @@ from arena_robot.core.observation import DOF, RobotMode
 from arena_robot.drivers.emulators.fci_client import FciClient
 from arena_robot.drivers.emulators.fci_faults import FciFaults
 from arena_robot.drivers.emulators.fci_model import box_urdf
-from arena_robot.drivers.emulators.fci_motion import TICK_S, FciMotion, collided, fill
+from arena_robot.drivers.emulators.fci_motion import TICK_S, FciMotion, braking, collided, fill
 from arena_robot.drivers.franka.wire import (
     BAD_VALUE,
     CONNECT,
@@ -72,8 +72,8 @@ class FciBox:
         for entry in [entry for entry in self._due if entry[0] <= self.ticks]:
             self._due.remove(entry)
             entry[1]()
-        if self._motion is not None and self._motion.shown:
-            self._control(self._motion)
+        if self._motion is not None and self._motion.shown is not None:
+            self._control(self._motion, self._motion.shown)
         if collided(self.station) and self.mode in MOVES:
             self._abort(MoveStatus.REFLEX_ABORTED, RobotMode.REFLEX, (FciError.joint_reflex,))
         if self._moving or self._motion is not None or self.ticks % IDLE_TICKS == 0:
@@ -83,15 +83,20 @@ class FciBox:
         self._state['robot_mode'] = self.mode
         if self._client is not None:
             self._client.send_state(self._state, self.ticks)
-        if self._motion is not None:
-            self._motion.shown = True
+        if self._motion is not None and self._motion.shown is None:
+            self._motion.shown = self.ticks
 
-    def _control(self, motion: FciMotion) -> None:
-        assert self._client is not None
-        command = self._client.command()
-        if command is None and self._patience_s and motion.began and not self.faults.broken:
-            self._client.wait(self._patience_s)
-            command = self._client.command()
+    def _control(self, motion: FciMotion, since: int) -> None:
+        client = self._client
+        assert client is not None
+        # One that answers an older state comes too late, and is dropped.
+        since = self.ticks - 1 if motion.began else since
+        lost, end_s = client.lost, time.monotonic() + self._patience_s
+        command, asked = client.command(since), not motion.began or self.faults.broken
+        while command is None and not asked and client.lost == lost and (
+                left_s := end_s - time.monotonic()) > 0.0:
+            asked = client.wait(left_s)
+            command = client.command(since)
         outcome = motion.step(command)
         if isinstance(outcome, FciError):
             self._abort(MoveStatus.REFLEX_ABORTED, RobotMode.REFLEX, (outcome,))
@@ -157,7 +162,9 @@ class FciBox:
         self._move_call = call
 
         def begin() -> None:
-            if self._move_call == call:
+            if self._move_call == call and braking(self.station):
+                self._due.append((self.ticks + 1, begin))
+            elif self._move_call == call:
                 self._motion = FciMotion(self.station, self._dialect, FciController(asked),
                                       FciGenerator(shown + 1), speed)
                 self._enter(RobotMode.MOVE)

@@ -14,13 +14,17 @@ LARGEST = 1 << 16
 
 
 class FciClient:
-    """A connected client; every method returns at once. ``gone`` is set when it has left."""
+    """
+    A connected client; every method returns at once.
+
+    ``gone`` is set when it has left, ``lost`` counts commands that a fault has taken.
+    """
 
     def __init__(self, line: socket.socket, host: str, dialect: Dialect,
                  faults: FciFaults) -> None:
         line.setblocking(False)
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.gone = False
+        self.gone, self.lost = False, 0
         self._line, self._dialect, self._faults = line, dialect, faults
         self._address = line.getpeername()[0]
         self._waiting = b''
@@ -102,13 +106,16 @@ class FciClient:
         while self._late and self._late[0][0] <= tick:
             self._send(self._late.pop(0)[1])
 
-    def wait(self, timeout_s: float) -> None:
-        """Return when a command or a request has come, or after ``timeout_s``."""
-        with contextlib.suppress(OSError, ValueError):
-            select.select([self._line, self._udp], [], [], timeout_s)
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for a packet or ``timeout_s``; return True for a request, or the end."""
+        try:
+            ready, _, _ = select.select([self._line, self._udp], [], [], timeout_s)
+        except (OSError, ValueError):
+            return True
+        return self._line in ready
 
-    def command(self) -> Any | None:
-        """Return the newest command that has come, None without one."""
+    def command(self, since: int) -> Any | None:
+        """Return the newest command that answers a state from ``since`` on, None without one."""
         newest = None
         size = self._dialect.command.itemsize
         while not self.gone and not self._faults.unplugged:
@@ -116,11 +123,15 @@ class FciClient:
                 packet = self._udp.recv(LARGEST)
             except OSError:
                 break
-            if self._faults.spend('commands_lost') or len(packet) != size:
+            if len(packet) != size:
+                continue
+            if self._faults.spend('commands_lost'):
+                self.lost += 1
                 continue
             if self._faults.spend('commands_damaged'):
                 packet = packet[:8] + bytes(255 - byte for byte in packet[8:64]) + packet[64:]
-            newest = np.frombuffer(packet, self._dialect.command)[0]
+            command = np.frombuffer(packet, self._dialect.command)[0]
+            newest = command if command['message_id'] >= since else newest
         return newest
 
     def _send(self, packet: bytes) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from arena_robot.core.observation import DOF, Floats, RobotMode
 from arena_robot.drivers.franka.wire import Dialect, FciController, FciError, FciGenerator
+from arena_robot.drivers.sim.arm_control import Phase
 from arena_robot.drivers.sim.station import SimStation
 
 TICK_S = 0.001
@@ -14,7 +15,7 @@ LOST = 20                       # commands in a row that may be missing
 FIRST = 1000                    # states until the first command must have come
 START_RAD = 1e-3
 JUMP_RAD_S2 = 1000.0            # of a set-point; the real box allows less
-ASYNC_RAD_S2 = 10.0
+ASYNC_RAD_S2 = 10.0             # of what the box itself interpolates
 TORQUE_STEP_NM = 1.0001
 FASTER = 1.05
 
@@ -24,21 +25,23 @@ class FciMotion:
     One motion of the emulated arm, from the Move to its end; the box's thread calls it.
 
     ``generator`` and ``controller`` are what states show. ``speed`` (7,) rad/s is set for targets
-    that the box itself interpolates, None otherwise. ``shown`` is set once a state has shown it,
-    ``began`` with the first command; clients look at two states before that.
+    that the box itself interpolates, None otherwise. ``shown`` is the number of the first state
+    that has shown it, ``began`` is set with the first command; clients look at two states before
+    that.
     """
 
     def __init__(self, station: SimStation, dialect: Dialect, controller: FciController,
                  generator: FciGenerator, speed: Floats | None) -> None:
         self.controller, self.generator = controller, generator
-        self.shown = False
-        self.q_d = measured_q(station)
+        self.shown: int | None = None
+        self.q_d = held_q(station)
         self.dq_d = np.zeros(DOF)
         self.tau_d = np.zeros(DOF)
         self._arm, self._dialect, self._speed = station.world.arm, dialect, speed
         self._torque = controller is FciController.EXTERNAL
         self._target: Floats | None = None
-        self._missing = self._cycles = 0
+        self._missing = self._lost = self._cycles = 0
+        self._ddq_d = np.zeros(DOF)
         self.began = False
         self._heard: deque[bool] = deque(maxlen=100)
         robot = station.robot
@@ -57,10 +60,10 @@ class FciMotion:
         self._heard.append(command is not None)
         if command is None:
             return self._without()
-        passed, self._missing = self._missing + 1, 0
+        self._lost, self._missing = self._missing, 0
         if self._dialect.is_finished(command, self._torque):
             return True
-        error = self._obey(command, passed * TICK_S)
+        error = self._obey(command)
         self.began = True
         return False if error is None else error
 
@@ -70,39 +73,44 @@ class FciMotion:
             return FciError.communication_constraints_violation
         if self._speed is not None and self._target is not None:
             self._approach()
+        elif self.began and not self._torque:   # with the acceleration that it had
+            self.dq_d = self.dq_d + self._ddq_d * TICK_S
+            self.q_d = self.q_d + self.dq_d * TICK_S
+            self._arm.follow(self.q_d, self.dq_d)
         return False
 
-    def _obey(self, command: Any, passed_s: float) -> FciError | None:
+    def _obey(self, command: Any) -> FciError | None:
         if self._speed is not None:
             self._target = np.array(command['q_c'])
             self._approach()
             return None
         if self._torque:
-            return self._drive(np.array(command['tau_J_d']), passed_s)
+            return self._drive(np.array(command['tau_J_d']))
         if self.generator is FciGenerator.JOINT_VELOCITY:
-            return self._follow(self.q_d + np.array(command['dq_c']) * passed_s, passed_s)
-        return self._follow(np.array(command['q_c']), passed_s)
+            return self._follow(self.q_d + np.array(command['dq_c']) * TICK_S)
+        return self._follow(np.array(command['q_c']))
 
-    def _drive(self, tau: Floats, passed_s: float) -> FciError | None:
+    def _drive(self, tau: Floats) -> FciError | None:
         if not np.all(np.isfinite(tau)):
             return FciError.tau_J_range_violation
-        steps = passed_s / TICK_S
+        steps = 1 + self._lost
         if self.began and np.max(np.abs(tau - self.tau_d)) > TORQUE_STEP_NM * steps:
             return FciError.controller_torque_discontinuity
         self.tau_d = tau
         self._arm.drive(tau)
         return None
 
-    def _follow(self, q: Floats, passed_s: float) -> FciError | None:
-        speed = (q - self.q_d) / passed_s
+    def _follow(self, q: Floats) -> FciError | None:
+        speed = (q - self.q_d) / TICK_S
         if not self.began and np.max(np.abs(q - self.q_d)) > START_RAD:
             return FciError.joint_position_motion_generator_start_pose_invalid
         if not np.all((q >= self._lower) & (q <= self._upper)):
             return FciError.joint_motion_generator_position_limits_violation
-        if self.began and np.any(np.abs(speed - self.dq_d) > JUMP_RAD_S2 * passed_s):
+        if self.began and np.any(np.abs(speed - self.dq_d) > JUMP_RAD_S2 * TICK_S):
             return FciError.joint_motion_generator_velocity_discontinuity
         if np.any(np.abs(speed) > FASTER * self._fastest):
             return FciError.joint_motion_generator_velocity_limits_violation
+        self._ddq_d = np.clip((speed - self.dq_d) / TICK_S, -ASYNC_RAD_S2, ASYNC_RAD_S2)
         self.q_d, self.dq_d = q, speed
         self._arm.follow(q, speed)
         return None
@@ -125,6 +133,17 @@ def measured_q(station: SimStation) -> Floats:
     return np.array(station.world.data.qpos[station.world.arm.impedance.qpos])
 
 
+def braking(station: SimStation) -> bool:
+    """Return whether the simulated arm still comes to rest."""
+    return station.world.arm.phase is Phase.BRAKE
+
+
+def held_q(station: SimStation) -> Floats:
+    """Return where the resting arm is held (7,) rad, and its joints while it is not."""
+    arm = station.world.arm
+    return arm.q_des.copy() if arm.phase is Phase.HOLD else measured_q(station)
+
+
 def fill(state: Any, station: SimStation, motion: FciMotion | None) -> float:
     """Write the simulated arm into a state's datagram; return its fastest joint in rad/s."""
     world = station.world
@@ -139,7 +158,7 @@ def fill(state: Any, station: SimStation, motion: FciMotion | None) -> float:
            + data.qfrc_applied[drive.dofs])
     for name, values in (('q', q), ('theta', q), ('dq', dq), ('dtheta', dq), ('tau_J', tau),
                          ('tau_ext_hat_filtered', world.arm.tau_ext),
-                         ('q_d', q if motion is None else motion.q_d),
+                         ('q_d', held_q(station) if motion is None else motion.q_d),
                          ('dq_d', 0.0 if motion is None else motion.dq_d),
                          ('tau_J_d', 0.0 if motion is None else motion.tau_d)):
         state[name][...] = values

@@ -15,7 +15,7 @@ from arena_robot.drivers.emulators.fci_client import FciClient
 from arena_robot.drivers.emulators.fci_motion import TICK_S
 from arena_robot.drivers.franka.wire import ROBOT_PORT, FciError, MoveStatus
 
-LATE_S = 0.1
+CATCH_UP_S = 1.0
 ORDER_S = 5.0
 
 
@@ -113,7 +113,7 @@ class Fr3Emulator(FciBox):
                     time.sleep(wait_s)
                 elif wait_s < -TICK_S:
                     self.late_ticks += 1
-                    due = due if wait_s > -LATE_S else time.monotonic()
+                    due = due if self._catches_up(-wait_s) else time.monotonic()
                 while not self._orders.empty():
                     self._orders.get()()
                 self._hear()
@@ -121,6 +121,11 @@ class Fr3Emulator(FciBox):
                     self._let_in(listener)
                 self._tick()
             self._part('the box was switched off')
+
+    def _catches_up(self, late_s: float) -> bool:
+        """Whether states follow without a pause: only where the box waits for their commands."""
+        answered = self._motion is not None and self._motion.began and self._patience_s
+        return bool(answered) and late_s < CATCH_UP_S
 
     def _hear(self) -> None:
         if self._client is None:
