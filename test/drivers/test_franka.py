@@ -27,6 +27,7 @@ from arena_robot.drivers.conformance.any_part import opens_and_closes_twice
 from arena_robot.drivers.conformance.arm import (
     command_returns_what_is_tracked,
     moves_and_says_how_long_it_takes,
+    tracks_a_stream,
     tripped_arm_wants_recovery,
 )
 from arena_robot.drivers.conformance.pytest_suite import ArmConformance
@@ -72,7 +73,7 @@ def rig_of(box, arm):
 class TestFrankaRsArm(ArmConformance):
     checks = ArmConformance.checks if 'ARENA_TEST_WALKS' in os.environ else (
         opens_and_closes_twice, command_returns_what_is_tracked, moves_and_says_how_long_it_takes,
-        tripped_arm_wants_recovery)
+        tracks_a_stream, tripped_arm_wants_recovery)
 
     @pytest.fixture
     def rig(self, box):
