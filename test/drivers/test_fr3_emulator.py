@@ -116,7 +116,8 @@ def position(client):
     call, status = client.move(FciController.JOINT_IMPEDANCE, FciGenerator.JOINT_POSITION,
                                bytes(57) if client.dialect.version == 10 else b'')
     assert status == client.dialect.move_status(MoveStatus.MOTION_STARTED)
-    return call, client.newest(lambda one: one['robot_mode'] == RobotMode.MOVE)
+    return call, client.newest(    # states of a motion before may still be waiting
+        lambda one: one['motion_generator_mode'] == FciGenerator.JOINT_POSITION)
 
 
 def test_sizes_are_those_of_the_vendor():
@@ -157,7 +158,7 @@ def torques(client):
     generator = (FciGenerator.NONE if client.dialect.version == 10
                  else FciGenerator.JOINT_VELOCITY)
     call, _ = client.move(FciController.EXTERNAL, generator, bytes(57))
-    return call, client.newest(lambda one: one['robot_mode'] == RobotMode.MOVE)
+    return call, client.newest(lambda one: one['controller_mode'] == FciController.EXTERNAL)
 
 
 def stopped(client, call):
