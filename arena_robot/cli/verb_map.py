@@ -14,8 +14,8 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ('Recorded episodes', ('episode', 'replay', 'export', 'import')),
     ('Drivers and policies: their authors', ('driver', 'emulate', 'policy')),
     ('The arena: its maintainers', ('server', 'admin', 'results')),
-    ('Results: everybody', ('rank', 'rank-eval', 'report', 'vote', 'game', 'verify', 'correct',
-                             'audit', 'judge', 'skill', 'reproduce')),
+    ('Results: everybody', ('rank', 'rank-eval', 'report', 'categorise', 'vote', 'game', 'verify',
+                             'correct', 'audit', 'judge', 'skill', 'reproduce')),
     ('Simulation', ('sim', 'simulate-pool')),
 )
 OTHERS = 'More'

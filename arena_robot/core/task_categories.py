@@ -32,6 +32,12 @@ CATEGORIES = tuple(sorted({name for name, _ in _RULES}))
 _COMPILED = tuple((name, re.compile(pattern, re.IGNORECASE)) for name, pattern in _RULES)
 
 
+def matched(instruction: str) -> list[tuple[str, str]]:
+    """Return (category, the words that decide it) of every rule that fits, in their order."""
+    return [(name, hit.group(0).lower()) for name, words in _COMPILED
+            if (hit := words.search(instruction))]
+
+
 @lru_cache(maxsize=4096)
 def categorise(instruction: str) -> str:
     """Return the category of an instruction, '' for an empty one."""
