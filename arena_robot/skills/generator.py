@@ -129,10 +129,7 @@ class _Draw:
 
     def grasp(self) -> Grasp:
         """Return what is grasped first, None for nothing."""
-        name = self.names[0]
-        right: Grasp = (name,)
-        if self.intent.kind == 'joint':
-            right = (name, held_link(self.spec, *self.names))
+        name, right = self.names[0], self._right()
         wanted = self._copied(lambda e: e.grasps != '')
         if wanted is None:
             wanted = self.intent.kind != 'joint' or self.rng.random() < 0.5
@@ -148,11 +145,15 @@ class _Draw:
         extra = int(self.rng.poisson(self.rates.padding)) if length is None \
             else max(0, min(length - len(steps), 2))
         for _ in range(min(extra, 4)):
-            near = self.names[:1]
-            pick = PlanStep('reach', near) if self.rng.random() < 0.6 else PlanStep('release')
+            pick = PlanStep('reach', self._right()) if self.rng.random() < 0.6 else PlanStep('release')
             place = 0 if pick.verb == 'reach' else len(steps)
             steps = [*steps[:place], pick, *steps[place:]]
         return steps
+
+    def _right(self) -> tuple[str, ...]:
+        if self.intent.kind != 'joint':
+            return self.names[:1]
+        return (self.names[0], held_link(self.spec, *self.names))
 
     def _goal(self) -> str:
         copied = self._copied(lambda e: e.goal) if self.example \

@@ -1,0 +1,130 @@
+"""
+The whole loop on a table of tasks: solutions, labels, pools, verifiers, and what they are worth.
+
+Solutions without exemplars are written and executed first, with completions (Algorithm 1). Then
+solutions with two fixed exemplars, and with exemplars of pools that never saw the test task (or
+its family). Verifiers are trained on the first ones and choose among those that were held out.
+Every stage is a dataset file in the folder, so that an interrupted call goes on.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from arena_robot.core.errors import ConfigError
+from arena_robot.core.parallel import HERE, Workers
+from arena_robot.skills.base import Execution, SkillExecutor, SkillPolicy, TaskSpec
+from arena_robot.skills.bench_splits import FAMILY, TASK, groups
+from arena_robot.skills.dataset import (
+    LabelMakers,
+    Progress,
+    Provenance,
+    SkillDataset,
+    make_dataset,
+    nothing,
+)
+from arena_robot.skills.fixed_exemplars import fixed_exemplars
+from arena_robot.skills.labelling import CompletedBase, Exemplars, LabelSettings, run_key
+from arena_robot.skills.pool import ExemplarPool
+
+BASE_STAGE, FIXED_STAGE, POOL_STAGE, FAMILY_STAGE = 'base', 'fixed', 'pool', 'pool_family'
+STAGES = (BASE_STAGE, FIXED_STAGE, POOL_STAGE, FAMILY_STAGE)
+
+
+@dataclass(frozen=True)
+class SkillBenchPlan:
+    """
+    How much is done: solutions per task with and without exemplars, completions from a prefix.
+
+    ``folds`` of tasks or families; ``permutations`` of labels; ``how`` joins prefix scores.
+    """
+
+    candidates: int = 8
+    with_exemplars: int = 8
+    completions: int = 1
+    exemplars: int = 2
+    folds: int = 4
+    permutations: int = 3
+    how: str = 'last'
+    completed: CompletedBase = CompletedBase.FIRST
+    batch: int = 4
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.candidates, self.with_exemplars, self.folds) < 2 or self.permutations < 1:
+            raise ConfigError('a bench needs 2 candidates, 2 folds and 1 permutation or more')
+
+
+@dataclass(frozen=True)
+class SkillBenchParts:
+    """What is compared: a policy model and an executor, each made in the process that uses it."""
+
+    policy_name: str
+    executor_name: str
+    policy: Callable[[], SkillPolicy]
+    executor: Callable[[TaskSpec], SkillExecutor]
+
+
+Stages = dict[str, SkillDataset]
+
+
+def run_stages(folder: Path, specs: Sequence[TaskSpec], parts: SkillBenchParts,
+               plan: SkillBenchPlan, workers: Workers = HERE, progress: Progress = nothing
+               ) -> Stages:
+    """Return the datasets of all stages; what is in the folder already is not done again."""
+    if len({one.family for one in specs}) < plan.folds:
+        raise ConfigError(f'{plan.folds} folds need as many families of tasks')
+    folder.mkdir(parents=True, exist_ok=True)
+    found: Stages = {}
+    for number, stage in enumerate(STAGES):
+        done = number * len(specs)
+
+        def show(count: int, _: int, label: str, before: int = done) -> None:
+            progress(before + count, len(STAGES) * len(specs), label)
+
+        makers = _makers(stage, specs, parts, plan, found)
+        about = Provenance(parts.policy_name, parts.executor_name, makers.settings, plan.batch,
+                           tuple(one.name for one in specs), stage)
+        found[stage] = make_dataset(folder / f'{stage}.jsonl', specs, about, makers,
+                                    workers=workers, progress=show)
+    return found
+
+
+def pools(base: SkillDataset, split: str, plan: SkillBenchPlan) -> dict[str, ExemplarPool]:
+    """Return for each task a pool of other tasks; its fold, or its fold's families, are barred."""
+    specs = [one.spec for one in base.tasks]
+    found: dict[str, ExemplarPool] = {}
+    for names in groups(specs, split, plan.folds, plan.seed):
+        pool = base.pool(ExemplarPool(barred=frozenset(names)))
+        found |= dict.fromkeys(names, pool)
+    return found
+
+
+def _makers(stage: str, specs: Sequence[TaskSpec], parts: SkillBenchParts, plan: SkillBenchPlan,
+            before: Stages) -> LabelMakers:
+    settings = LabelSettings(plan.candidates, plan.completions, plan.completed, 0, plan.seed)
+    if stage != BASE_STAGE:
+        settings = replace(settings, bases=plan.with_exemplars, completions=0,
+                           exemplars=plan.exemplars)
+    return LabelMakers(parts.policy, parts.executor, settings,
+                       _chosen(stage, specs, plan, before), known_results(before, plan.seed))
+
+
+def _chosen(stage: str, specs: Sequence[TaskSpec], plan: SkillBenchPlan, before: Stages
+            ) -> Mapping[str, Exemplars]:
+    if stage == BASE_STAGE:
+        return {one.name: () for one in specs}
+    if stage == FIXED_STAGE:
+        return {one.name: fixed_exemplars() for one in specs}
+    of = pools(before[BASE_STAGE], FAMILY if stage == FAMILY_STAGE else TASK, plan)
+    return {one.name: of[one.name].pairs(one, plan.exemplars) for one in specs}
+
+
+def known_results(stages: Stages, seed: int) -> dict[str, dict[str, Execution]]:
+    """Return the results of all stages by task and solution."""
+    found: dict[str, dict[str, Execution]] = {}
+    for data in stages.values():
+        for one in data.tasks:
+            known = found.setdefault(one.spec.name, {})
+            known |= {run_key(t.solution, seed): t.execution for t in one.tried}
+    return found

@@ -1,0 +1,167 @@
+"""
+What the stages of a bench say: success with intervals by split, gains, calibration, counts.
+
+Everything is computed from the dataset files; the same files give the same numbers.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from arena_robot.skills.baselines import RuleScorer
+from arena_robot.skills.bench import (
+    BASE_STAGE,
+    FAMILY_STAGE,
+    FIXED_STAGE,
+    POOL_STAGE,
+    STAGES,
+    SkillBenchPlan,
+    Stages,
+)
+from arena_robot.skills.bench_splits import FAMILY, SOLUTION, SPLITS, folds_of, scored
+from arena_robot.skills.dataset import SkillDataset, counts
+from arena_robot.skills.labelling import LabelledTask
+from arena_robot.skills.labels import BASE, label_prefixes
+from arena_robot.skills.metrics import (
+    SkillInterval,
+    TaskScores,
+    auc,
+    best_of,
+    calibration,
+    difference,
+    filtered,
+    interval,
+    mean_success,
+    oracle_best,
+    over_tasks,
+)
+from arena_robot.skills.verifier import STRATEGIES, PrefixScorer
+from arena_robot.skills.verifier_training import TrainingSettings, train_verifier
+
+Rows = list[TaskScores]
+VERIFIER, RULE, PERMUTED, NAME_ONLY = 'verifier', 'rule', 'permuted', 'name_only'
+
+
+def evaluate(stages: Stages, plan: SkillBenchPlan,
+             progress: Callable[[int, int, str], None]) -> dict[str, Any]:
+    """Return the result as JSON values."""
+    base = stages[BASE_STAGE]
+    splits = {}
+    for number, split in enumerate(SPLITS):
+        progress(number, len(SPLITS), f'split by {split}')
+        splits[split] = _split(stages, split, plan)
+    return {
+        'policy': base.provenance.policy, 'executor': base.provenance.executor,
+        'seed': plan.seed, 'tasks': len(base.tasks), 'candidates': plan.candidates,
+        'with_exemplars': plan.with_exemplars, 'strategy': plan.how, 'splits': splits,
+        'stages': {name: counts(stages[name].tasks) for name in STAGES},
+        'subtasks_per_solution': {name: lengths(stages[name]).as_json() for name in STAGES},
+        'pool_shortens_by': _shortened(stages[FIXED_STAGE], stages[POOL_STAGE]).as_json(),
+        'succeeds_by_task': {one.spec.name: round(_share(one), 4) for one in base.tasks}}
+
+
+def _split(stages: Stages, split: str, plan: SkillBenchPlan) -> dict[str, Any]:
+    tasks = stages[BASE_STAGE].tasks
+    with_pool = stages[FAMILY_STAGE if split == FAMILY else POOL_STAGE].tasks
+    n, m, seed = plan.candidates, plan.with_exemplars, plan.seed
+    rows: dict[str, Rows] = {'base': scored(None, tasks, bases=n),
+                             'fixed': scored(None, stages[FIXED_STAGE].tasks, bases=m),
+                             'pool': scored(None, with_pool, bases=m)}
+    by_strategy: dict[str, Rows] = {name: [] for name in STRATEGIES}
+    chosen: dict[str, Rows] = {name: [] for name in (VERIFIER, RULE, PERMUTED, NAME_ONLY,
+                                                     'pool_verifier')}
+    for fold in folds_of(tasks, split, plan.folds, seed):
+        made = scorers(fold.train, plan)
+        held = 0 if split == SOLUTION else n
+        for name, each in made.items():
+            for one in each:
+                chosen[name] += scored(one, fold.test, plan.how, held)
+        for how in STRATEGIES:
+            by_strategy[how] += scored(made[VERIFIER][0], fold.test, how, held)
+        names = {one.spec.name for one in fold.test}
+        if split != SOLUTION:
+            chosen['pool_verifier'] += scored(
+                made[VERIFIER][0], [one for one in with_pool if one.spec.name in names],
+                plan.how, m)
+    return _told(rows, chosen, by_strategy, stages, with_pool, seed)
+
+
+def scorers(train: Sequence[LabelledTask], plan: SkillBenchPlan) -> dict[str, list[PrefixScorer]]:
+    """Return what is compared; permuted labels are trained on several times."""
+    def trained(settings: TrainingSettings) -> PrefixScorer:
+        return train_verifier(train, settings)
+
+    real = train_verifier(train, TrainingSettings(seed=plan.seed))
+    ridge = real.card.ridge
+    return {VERIFIER: [real], RULE: [RuleScorer()],
+            NAME_ONLY: [trained(TrainingSettings(sees='name', seed=plan.seed))],
+            PERMUTED: [trained(TrainingSettings(permuted=True, ridge=ridge,
+                                                seed=plan.seed * 100 + k))
+                       for k in range(plan.permutations)]}
+
+
+def _told(rows: dict[str, Rows], chosen: dict[str, Rows], by_strategy: dict[str, Rows],
+          stages: Stages, with_pool: Sequence[LabelledTask], seed: int) -> dict[str, Any]:
+    tasks = {'base': stages[BASE_STAGE].tasks, 'fixed': stages[FIXED_STAGE].tasks,
+             'pool': with_pool}
+    found: dict[str, Any] = {
+        name: {'atsr': over_tasks(each, mean_success, seed).as_json(),
+               'assr': subtask_success(tasks[name], seed)} for name, each in rows.items()}
+    for name, each in chosen.items():
+        found[name] = _selected(each, seed) if each else None
+    found['oracle'] = {'atsr': over_tasks(chosen[VERIFIER], oracle_best, seed).as_json()}
+    found['auc_within_task'] = over_tasks(chosen[VERIFIER], auc, seed).as_json()
+    found['strategies'] = {how: _selected(each, seed) for how, each in by_strategy.items()}
+    found['calibration'] = calibration(chosen[VERIFIER])
+    found['gains'] = _gains(rows, chosen, seed)
+    return found
+
+
+def _selected(rows: Rows, seed: int) -> dict[str, Any]:
+    precision, coverage = filtered(rows, seed=seed)
+    return {'atsr': over_tasks(rows, best_of, seed).as_json(),
+            'auc_within_task': over_tasks(rows, auc, seed).as_json(),
+            'filter': {'precision': precision.as_json(), 'coverage': coverage.as_json()}}
+
+
+def _gains(rows: Mapping[str, Rows], chosen: Mapping[str, Rows], seed: int) -> dict[str, Any]:
+    """Return differences of the same tasks; a choice is compared with what it chooses from."""
+    found = {'pool - fixed': difference(rows['pool'], mean_success, rows['fixed'], mean_success,
+                                        seed),
+             'pool - base': difference(rows['pool'], mean_success, rows['base'], mean_success,
+                                       seed)}
+    for name in (VERIFIER, RULE, PERMUTED, NAME_ONLY):
+        found[f'{name} - base'] = difference(chosen[name], best_of, chosen[name], mean_success,
+                                             seed)
+    found['verifier - rule'] = difference(chosen[VERIFIER], best_of, chosen[RULE], best_of, seed)
+    if chosen['pool_verifier']:
+        found['pool_verifier - pool'] = difference(
+            chosen['pool_verifier'], best_of, chosen['pool_verifier'], mean_success, seed)
+    return {name: one.as_json() for name, one in found.items()}
+
+
+def subtask_success(tasks: Sequence[LabelledTask], seed: int) -> list[float | None]:
+    """Return ASSR: the share of good prefixes, over tasks."""
+    shares = [np.mean([p.good for p in label_prefixes(one.tried)]) for one in tasks if one.tried]
+    return interval(np.array(shares)[:, None], lambda v: float(v.mean()), seed).as_json()
+
+
+def lengths(data: SkillDataset, seed: int = 0) -> SkillInterval:
+    """Return how many subtasks base solutions have on average over tasks."""
+    return interval(np.array(_lengths(data))[:, None], lambda v: float(v.mean()), seed)
+
+
+def _lengths(data: SkillDataset) -> list[float]:
+    return [float(np.mean([len(t.solution.subtasks) for t in one.tried if t.origin == BASE]))
+            for one in data.tasks if one.tried]
+
+
+def _shortened(fixed: SkillDataset, pool: SkillDataset) -> SkillInterval:
+    apart = np.array(_lengths(fixed)) - np.array(_lengths(pool))
+    return interval(apart[:, None], lambda v: float(v.mean()), 0)
+
+
+def _share(one: LabelledTask) -> float:
+    ends = [t.execution.success for t in one.tried if t.origin == BASE]
+    return sum(ends) / max(len(ends), 1)
