@@ -36,7 +36,8 @@ class SkillBenchPlan:
     """
     How much is done: solutions per task with and without exemplars, completions from a prefix.
 
-    ``folds`` of tasks or families; ``permutations`` of labels; ``how`` joins prefix scores.
+    ``folds`` of tasks or families; ``permutations`` of labels; ``how`` joins prefix scores; a
+    ``ridge`` of 0 is chosen by cross-validation over training tasks.
     """
 
     candidates: int = 8
@@ -46,6 +47,7 @@ class SkillBenchPlan:
     folds: int = 4
     permutations: int = 3
     how: str = 'last'
+    ridge: float = 0.0
     completed: CompletedBase = CompletedBase.FIRST
     batch: int = 4
     seed: int = 0

@@ -5,6 +5,7 @@ Everything is computed from the dataset files; the same files give the same numb
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,12 @@ from arena_robot.skills.metrics import (
     difference,
     filtered,
     interval,
+    mean_of,
     mean_success,
     oracle_best,
     over_tasks,
 )
-from arena_robot.skills.verifier import STRATEGIES, PrefixScorer
+from arena_robot.skills.verifier import STRATEGIES, PrefixScorer, ScoredOnce
 from arena_robot.skills.verifier_training import TrainingSettings, train_verifier
 
 Rows = list[TaskScores]
@@ -89,15 +91,12 @@ def _split(stages: Stages, split: str, plan: SkillBenchPlan) -> dict[str, Any]:
 
 def scorers(train: Sequence[LabelledTask], plan: SkillBenchPlan) -> dict[str, list[PrefixScorer]]:
     """Return what is compared; permuted labels are trained on several times."""
-    def trained(settings: TrainingSettings) -> PrefixScorer:
-        return train_verifier(train, settings)
-
-    real = train_verifier(train, TrainingSettings(seed=plan.seed))
-    ridge = real.card.ridge
-    return {VERIFIER: [real], RULE: [RuleScorer()],
-            NAME_ONLY: [trained(TrainingSettings(sees='name', seed=plan.seed))],
-            PERMUTED: [trained(TrainingSettings(permuted=True, ridge=ridge,
-                                                seed=plan.seed * 100 + k))
+    real = train_verifier(train, TrainingSettings(ridge=plan.ridge, seed=plan.seed))
+    same = TrainingSettings(ridge=real.card.ridge, seed=plan.seed)
+    return {VERIFIER: [ScoredOnce(real)], RULE: [RuleScorer()],
+            NAME_ONLY: [train_verifier(train, replace(same, sees='name'))],
+            PERMUTED: [train_verifier(train, replace(same, permuted=True,
+                                                     seed=plan.seed * 100 + k))
                        for k in range(plan.permutations)]}
 
 
@@ -144,12 +143,12 @@ def _gains(rows: Mapping[str, Rows], chosen: Mapping[str, Rows], seed: int) -> d
 def subtask_success(tasks: Sequence[LabelledTask], seed: int) -> list[float | None]:
     """Return ASSR: the share of good prefixes, over tasks."""
     shares = [np.mean([p.good for p in label_prefixes(one.tried)]) for one in tasks if one.tried]
-    return interval(np.array(shares)[:, None], lambda v: float(v.mean()), seed).as_json()
+    return interval(np.array(shares)[:, None], mean_of, seed).as_json()
 
 
 def lengths(data: SkillDataset, seed: int = 0) -> SkillInterval:
     """Return how many subtasks base solutions have on average over tasks."""
-    return interval(np.array(_lengths(data))[:, None], lambda v: float(v.mean()), seed)
+    return interval(np.array(_lengths(data))[:, None], mean_of, seed)
 
 
 def _lengths(data: SkillDataset) -> list[float]:
@@ -159,7 +158,7 @@ def _lengths(data: SkillDataset) -> list[float]:
 
 def _shortened(fixed: SkillDataset, pool: SkillDataset) -> SkillInterval:
     apart = np.array(_lengths(fixed)) - np.array(_lengths(pool))
-    return interval(apart[:, None], lambda v: float(v.mean()), 0)
+    return interval(apart[:, None], mean_of, 0)
 
 
 def _share(one: LabelledTask) -> float:

@@ -145,9 +145,10 @@ class _Draw:
         extra = int(self.rng.poisson(self.rates.padding)) if length is None \
             else max(0, min(length - len(steps), 2))
         for _ in range(min(extra, 4)):
-            pick = PlanStep('reach', self._right()) if self.rng.random() < 0.6 else PlanStep('release')
-            place = 0 if pick.verb == 'reach' else len(steps)
-            steps = [*steps[:place], pick, *steps[place:]]
+            if self.rng.random() < 0.6:
+                steps = [PlanStep('reach', self._right()), *steps]
+            else:
+                steps = [*steps, PlanStep('release')]
         return steps
 
     def _right(self) -> tuple[str, ...]:

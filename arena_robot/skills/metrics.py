@@ -68,7 +68,7 @@ def over_tasks(rows: Sequence[TaskScores], of: Callable[[TaskScores], float],
                seed: int = 0) -> SkillInterval:
     """Return the mean over tasks that have a value; several rows of a task are averaged."""
     values = np.array(list(per_task(rows, of).values()))
-    return interval(values[:, None], lambda v: float(v.mean()), seed)
+    return interval(values[:, None], mean_of, seed)
 
 
 def per_task(rows: Sequence[TaskScores], of: Callable[[TaskScores], float]) -> dict[str, float]:
@@ -86,7 +86,7 @@ def difference(rows: Sequence[TaskScores], of: Callable[[TaskScores], float],
     """Return the mean difference over the same tasks, with its interval."""
     mine, theirs = per_task(rows, of), per_task(others, other)
     apart = [value - theirs[task] for task, value in mine.items() if task in theirs]
-    return interval(np.array(apart)[:, None], lambda v: float(v.mean()), seed)
+    return interval(np.array(apart)[:, None], mean_of, seed)
 
 
 def filtered(rows: Sequence[TaskScores], threshold: float = 0.5, seed: int = 0
@@ -97,8 +97,8 @@ def filtered(rows: Sequence[TaskScores], threshold: float = 0.5, seed: int = 0
         taken = one.scores >= threshold
         sums[one.task] += [one.success[taken].sum(), taken.sum(), len(taken)]
     table = np.array(list(sums.values())).reshape(-1, 3)
-    return (interval(table, lambda t: _ratio(t[:, 0].sum(), t[:, 1].sum()), seed),
-            interval(table, lambda t: _ratio(t[:, 1].sum(), t[:, 2].sum()), seed))
+    return (interval(table, lambda t: _ratio(t, 0, 1), seed),
+            interval(table, lambda t: _ratio(t, 1, 2), seed))
 
 
 def calibration(rows: Sequence[TaskScores], bins: int = BINS) -> list[dict[str, float]]:
@@ -111,19 +111,30 @@ def calibration(rows: Sequence[TaskScores], bins: int = BINS) -> list[dict[str, 
              'count': int((place == k).sum())} for k in range(bins) if (place == k).any()]
 
 
-def interval(table: Floats, of: Callable[[Floats], float], seed: int) -> SkillInterval:
-    """Return a statistic of the rows (tasks, k) and its interval over draws of rows."""
+def interval(table: Floats, of: Callable[[Floats], Floats], seed: int) -> SkillInterval:
+    """
+    Return a statistic of the rows (tasks, k) and its interval over draws of rows.
+
+    ``of`` takes tables (…, tasks, k) and gives (…).
+    """
     if not len(table):
         return SkillInterval(float('nan'), float('nan'), float('nan'))
     rng = np.random.default_rng([seed, len(table)])
-    drawn = np.array([of(table[rng.integers(len(table), size=len(table))])
-                      for _ in range(DRAWS)])
-    drawn = drawn[~np.isnan(drawn)]
+    drawn = of(table[rng.integers(len(table), size=(DRAWS, len(table)))])
+    drawn, value = drawn[~np.isnan(drawn)], float(of(table))
     if not len(drawn):
-        return SkillInterval(of(table), float('nan'), float('nan'))
+        return SkillInterval(value, float('nan'), float('nan'))
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return SkillInterval(of(table), float(low), float(high))
+    return SkillInterval(value, float(low), float(high))
 
 
-def _ratio(part: float, whole: float) -> float:
-    return float(part / whole) if whole else float('nan')
+def mean_of(tables: Floats) -> Floats:
+    """Return the means of tables (…, tasks, 1)."""
+    return np.asarray(tables.mean(axis=(-2, -1)))
+
+
+def _ratio(tables: Floats, part: int, whole: int) -> Floats:
+    sums = tables.sum(axis=-2)
+    every = sums[..., whole]
+    return np.asarray(np.where(every > 0.0, sums[..., part] / np.where(every > 0.0, every, 1.0),
+                               np.nan))

@@ -21,6 +21,7 @@ from arena_robot.skills.intent import words
 
 PARTICLES = ('on', 'off', 'up', 'down', 'left', 'right', 'half', 'halfway', 'middle')
 TEXT = HashedNgrams(128)
+KEPT = 20000
 TOLERANCES = (0.03, 0.08, 0.15, 0.25, 0.4)
 Named = dict[str, float]
 
@@ -55,7 +56,7 @@ def structure(spec: TaskSpec, solution: Solution, length: int) -> Named:
 def text_rows(spec: TaskSpec, solution: Solution, length: int) -> Floats:
     """Return (256,) hashed text: of all subtasks' names, and of the last one's code."""
     names = ' '.join(one.name for one in solution.subtasks[:length])
-    return np.concatenate(TEXT.embed([names, solution.subtasks[length - 1].code]))
+    return np.concatenate([_row(names), _row(solution.subtasks[length - 1].code)])
 
 
 def task_words(spec: TaskSpec) -> Named:
@@ -63,7 +64,12 @@ def task_words(spec: TaskSpec) -> Named:
     return {f'name {word}': 1.0 for word in words(spec.name)}
 
 
-@lru_cache(maxsize=20000)
+@lru_cache(maxsize=KEPT)
+def _row(text: str) -> Floats:
+    return np.asarray(TEXT.embed([text])[0])
+
+
+@lru_cache(maxsize=KEPT)
 def _facts(one: Subtask) -> CodeFacts:
     return facts_of(one)
 

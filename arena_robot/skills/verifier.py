@@ -19,6 +19,7 @@ from arena_robot.core.files import write_json
 from arena_robot.core.observation import Floats
 from arena_robot.skills.as_json import from_json, to_json
 from arena_robot.skills.base import Solution, TaskSpec
+from arena_robot.skills.identity import solution_key
 from arena_robot.skills.prefix_features import Named, structure, task_words, text_rows
 
 VERSION = 1
@@ -70,6 +71,21 @@ class Verifier:
         rows = [see(spec, solution, length + 1, self.card.sees)
                 for length in range(len(solution.subtasks))]
         return np.round(sigmoid(matrix(rows, self.names) @ self.weights + self.bias), DIGITS)
+
+
+class ScoredOnce:
+    """A scorer that keeps its answers."""
+
+    def __init__(self, scorer: PrefixScorer) -> None:
+        self._scorer = scorer
+        self._known: dict[tuple[str, str], Floats] = {}
+
+    def prefixes(self, spec: TaskSpec, solution: Solution) -> Floats:
+        """Return the scores of the prefixes."""
+        key = (spec.name, solution_key(solution))
+        if key not in self._known:
+            self._known[key] = self._scorer.prefixes(spec, solution)
+        return self._known[key]
 
 
 def see(spec: TaskSpec, solution: Solution, length: int, sees: str) -> tuple[Named, Floats]:

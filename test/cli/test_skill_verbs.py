@@ -1,0 +1,68 @@
+"""The `skill` verbs that write, keep, train, score and show, on a small dataset."""
+
+import json
+
+import pytest
+from skill_worlds import StructuralExecutor
+
+from arena_robot.cli.main import main
+from arena_robot.skills.dataset import LabelMakers, Provenance, make_dataset
+from arena_robot.skills.generator import StructuredGenerator
+from arena_robot.skills.labelling import LabelSettings
+from arena_robot.skills.specs.table import SKILL_TASKS
+
+NAMES = ('Open Drawer', 'Close Drawer', 'Open Window', 'Close Window', 'Open Door', 'Close Door')
+
+
+@pytest.fixture(scope='module')
+def dataset(tmp_path_factory):
+    path = tmp_path_factory.mktemp('skills') / 'skills.jsonl'
+    specs = [SKILL_TASKS[name].spec for name in NAMES]
+    settings = LabelSettings(bases=6, completions=1)
+    make_dataset(path, specs, Provenance('grammar-1', 'structure', settings, 3, NAMES),
+                 LabelMakers(StructuredGenerator, StructuralExecutor, settings))
+    return path
+
+
+def said(capsys, *words):
+    code = main(['skill', *map(str, words)])
+    return code, capsys.readouterr().out
+
+
+def test_solutions_are_written_and_scored(dataset, tmp_path, capsys):
+    pool, model = tmp_path / 'pool.json', tmp_path / 'verifier.json'
+    code, out = said(capsys, 'pool', pool, '--grow', dataset, '--bar', 'open_drawer', '--json')
+    found = json.loads(out)
+    assert (code, found['barred']) == (0, ['Open Drawer'])
+    assert 'Open Drawer' not in [one['task'] for one in found['exemplars']]
+    code, out = said(capsys, 'pool', pool, '--like', 'open_drawer')
+    assert out.count('likeness') == 2
+    code, out = said(capsys, 'generate', 'open_drawer', '--count', '3', '--pool', pool, '--out',
+                     tmp_path / 'made', '--json')
+    made = json.loads(out)
+    assert (code, len(made['solutions']), len(made['exemplars'])) == (0, 3, 2)
+    files = sorted((tmp_path / 'made').iterdir())
+    code, out = said(capsys, 'train', dataset, '--out', model, '--without', 'open_drawer',
+                     '--json')
+    assert (code, len(json.loads(out)['tasks'])) == (0, len(NAMES) - 1)
+    code, out = said(capsys, 'verify', model, *files, '--json', '--threshold', '0')
+    rows = json.loads(out)['solutions']
+    assert code == 0
+    assert [len(one['prefixes']) for one in rows] == [
+        len(one['subtasks']) for one in made['solutions']]
+    assert any(one['best'] for one in rows)
+    assert said(capsys, 'verify', 'rule', *files, '--threshold', '1.1')[0] == 1
+
+
+def test_a_dataset_is_shown_as_a_table_and_as_text(dataset, tmp_path, capsys):
+    code, out = said(capsys, 'show', dataset)
+    assert (code, out.count('succeed')) == (0, len(NAMES) + 1)
+    code, out = said(capsys, 'show', dataset, 'open_window', '--code')
+    assert code == 0
+    assert '_compute_reward' in out
+    code, out = said(capsys, 'show', dataset, 'open_window', '--json')
+    rows = json.loads(out)
+    assert {step['good'] for row in rows for step in row['subtasks']} <= {True, False}
+    assert all(step['good'] for row in rows if row['success'] for step in row['subtasks'])
+    assert main(['skill', 'show', str(dataset), 'close_box_lid']) == 2
+    assert 'has nothing of Close Box Lid' in capsys.readouterr().err
