@@ -1,6 +1,8 @@
 """
 Check that a policy server can be used with a robot; exit code 0 when it can, else 1.
 
+A warning is about what is allowed and suspicious; it does not change the exit code.
+
 ADDRESS is grpc://, grpcs://, openpi:// or openpis://host:port; or module:Class, or the name of an
 example, which is then served on this machine for the check.
 """
@@ -9,7 +11,8 @@ import argparse
 import contextlib
 import json
 import logging
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 VERB = 'policy check'
@@ -31,13 +34,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--timeout', type=float, default=10.0, metavar='SECONDS',
                         help='deadline of each query (default 10)')
     parser.add_argument('--stochastic', action='store_true',
-                        help='the policy samples: do not require the same answer twice')
+                        help='the policy samples, whatever its spec says of samples')
     parser.add_argument('--token', default='', help='bearer token to send')
     parser.add_argument('--tls-ca', type=Path, help='certificate authority to trust, PEM')
 
 
 def run(args: argparse.Namespace) -> int:
     """Check, print the report, return 0 or 1."""
+    import dataclasses
+
     from arena_robot.policy.conformance.probe import ProbeLimits
     from arena_robot.policy.conformance.suite import run_suite
     from arena_robot.policy.connect import SERVERS
@@ -47,22 +52,54 @@ def run(args: argparse.Namespace) -> int:
     limits = ProbeLimits(latency_s=args.latency_limit, calls=args.calls, clients=args.clients,
                     stochastic=args.stochastic, options=CallOptions(
                         token=args.token, tls_ca=args.tls_ca, infer_timeout_s=args.timeout))
+    tracebacks: list[str] = []
     if '://' in args.address:
         report = run_suite(args.address, limits)
     else:
         policy = load_policy(args.address, parse_kwargs(args.kwargs))
-        with _quiet('arena_robot.policy.serving'), SERVERS[args.protocol](policy) as server:
+        limits = dataclasses.replace(limits, resident_bytes=_resident_bytes())
+        with _kept('arena_robot.policy.serving') as kept, \
+                SERVERS[args.protocol](policy) as server:
             report = run_suite(server.address, limits)
-    print(json.dumps(report.as_dict(), indent=2) if args.json else report.text())
+        tracebacks = [text for reference, text in kept.items() if reference in report.text()]
+    if args.json:
+        print(json.dumps(report.as_dict() | {'tracebacks': tracebacks}, indent=2))
+    else:
+        print('\n'.join([report.text(), *tracebacks]))
     return 0 if report.passed else 1
 
 
+class _Tracebacks(logging.Handler):
+    """Keeps the tracebacks of a log by the references that its messages end with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, str] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one."""
+        if record.exc_info:
+            text = logging.Formatter('\n%(message)s').format(record)
+            self.found[record.getMessage().rpartition(' ')[2]] = text
+
+
 @contextlib.contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    """Silence a logger: expected errors are in the report."""
-    logger = logging.getLogger(name)
-    before, logger.disabled = logger.disabled, True
+def _kept(name: str) -> Iterator[dict[str, str]]:
+    """Keep the tracebacks of a logger by their references, and print nothing of it."""
+    logger, handler = logging.getLogger(name), _Tracebacks()
+    logger.addHandler(handler)
+    before, logger.propagate = logger.propagate, False
     try:
-        yield
+        yield handler.found
     finally:
-        logger.disabled = before
+        logger.propagate = before
+        logger.removeHandler(handler)
+
+
+def _resident_bytes() -> Callable[[], int] | None:
+    """Return what measures the memory of this process, None where Linux's /proc is not there."""
+    status = Path('/proc/self/statm')
+    if not status.exists():
+        return None
+    page = os.sysconf('SC_PAGE_SIZE')
+    return lambda: page * int(status.read_text(encoding='ascii').split()[1])

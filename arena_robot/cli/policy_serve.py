@@ -8,8 +8,10 @@ POLICY is module:Class, also searched for in the working directory, or an exampl
 """
 
 import argparse
+import ipaddress
 import logging
 import signal
+import sys
 import threading
 from pathlib import Path
 from types import FrameType
@@ -50,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
     options = ServeOptions(
         host=args.host, port=args.port, token=token, old_tokens=tuple(older),
         tls_cert=args.tls_cert, tls_key=args.tls_key, parallel=args.parallel)
+    if warning := open_to_all(args.host, token):
+        print(warning, file=sys.stderr, flush=True)
     policy = load_policy(args.policy, parse_kwargs(args.kwargs))
     if args.record is not None:
         policy = Recording(policy, args.record)
@@ -67,6 +71,19 @@ def run(args: argparse.Namespace) -> int:
             pass
     print('stopped', flush=True)
     return 0
+
+
+def open_to_all(host: str, token: str) -> str:
+    """Return a warning when everybody who reaches this machine may call, else ''."""
+    if token or host == 'localhost':
+        return ''
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = False    # a name of this machine
+    return '' if local else (f'warning: {host} is reached from other machines and no token is '
+                             'asked for, so anybody there can query this policy; add '
+                             '--token-file FILE')
 
 
 def _tokens(args: argparse.Namespace) -> list[str]:

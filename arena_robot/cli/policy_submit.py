@@ -3,9 +3,12 @@ Submit, change or retire a policy of yours on an arena server.
 
     arena policy submit my-policy grpc://gpu1.example.org:8000 --description 'pi0 on DROID'
     arena policy submit my-policy grpc://gpu1.example.org:8000 --wait 120
+    arena policy submit pi0 'openpis://gpu1.example.org:443/pi0?action_space=joint_velocity'
     arena policy submit my-policy grpc://gpu2.example.org:8000 --update
     arena policy submit my-policy --resubmit        after it was suspended
     arena policy submit my-policy --retire
+
+Action space and cameras are read from your server; one that you state must be what it says.
 """
 
 import argparse
@@ -34,13 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--description', default='')
     parser.add_argument('--open-source', action='store_true')
     parser.add_argument('--robot', choices=('any', *ROBOTS), default='any')
-    parser.add_argument('--action-space', default=ActionSpace.JOINT_POSITION.value,
-                        choices=[space.value for space in ActionSpace])
-    parser.add_argument('--external-cameras', type=int, choices=(0, 1, 2), default=1)
-    parser.add_argument('--no-wrist-camera', action='store_true')
-    parser.add_argument('--stereo', action='store_true')
+    parser.add_argument('--action-space', choices=[space.value for space in ActionSpace])
+    parser.add_argument('--external-cameras', type=int, choices=(0, 1, 2))
+    parser.add_argument('--no-wrist-camera', action='store_false', dest='wrist_camera',
+                        default=None)
+    parser.add_argument('--stereo', action='store_true', default=None)
     parser.add_argument('--policy-token-file', type=Path, metavar='FILE',
                         help='the token that your policy asks for; an empty file: none any more')
+    parser.add_argument('--policy-tls-ca', type=Path, metavar='FILE',
+                        help='certificate of the authority of your policy server, PEM; an empty '
+                             'file: the public authorities')
     parser.add_argument('--wait', type=float, metavar='S', default=0.0,
                         help='wait until the server has checked it, at most this long')
     how = parser.add_mutually_exclusive_group()
@@ -63,8 +69,9 @@ def run(args: argparse.Namespace) -> int:
         policy = server('UpdatePolicy' if args.update else 'RegisterPolicy', pb.Policy(
             name=args.name, address=args.address, description=args.description,
             open_source=args.open_source, robot=args.robot, action_space=args.action_space,
-            external_cameras=args.external_cameras, wrist_camera=not args.no_wrist_camera,
-            stereo=args.stereo, token=_token(args.policy_token_file)))
+            external_cameras=args.external_cameras, wrist_camera=args.wrist_camera,
+            stereo=args.stereo, token=_token(args.policy_token_file),
+            tls_ca=_text(args.policy_tls_ca)))
     policy = checked(server, policy, args.wait)
     reason = f' ({policy.reason})' if policy.reason else ''
     print(f'{policy.name}: {policy.state}{reason}; follow it with: arena policy mine')
@@ -73,10 +80,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _token(path: Path | None) -> str | None:
     """Return the first line of a token file; None: the policy keeps the token that it has."""
+    text = _text(path)
+    return text if text is None else (text.split() or [''])[0]
+
+
+def _text(path: Path | None) -> str | None:
+    """Return what is in a file; None without one."""
     if path is None:
         return None
     try:
-        return (path.read_text(encoding='utf-8').split() or [''])[0]
+        return path.read_text(encoding='utf-8').strip()
     except OSError as error:
         raise ConfigError(f'cannot read {path}: {error.strerror or error}') from error
 

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.core.config import load
     from arena_robot.core.process import end_signals
     from arena_robot.server.app import ArenaServer
-    from arena_robot.server.checks import conformance, probe
+    from arena_robot.server.checks import conformance, probe, spec
     from arena_robot.server.config import ServerConfig
 
     logging.basicConfig(level=logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     stopping = threading.Event()
     for number in end_signals():
         signal.signal(number, lambda *_: stopping.set())
-    with ArenaServer(config, SystemClock(), conformance, probe) as server:
+    with ArenaServer(config, SystemClock(), conformance, probe, spec) as server:
         _tell_token(server.first_token(), args.token_file)
         with _site(server) as site:
             print(f'arena server on {config.host}:{server.port}'

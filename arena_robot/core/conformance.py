@@ -4,10 +4,12 @@ import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any, TypeVar
 
-PASS, FAIL, SKIP = 'pass', 'fail', 'skip'
+PASS, WARN, FAIL, SKIP = 'pass', 'warn', 'fail', 'skip'
 WIDTH = 99
+MANY = 3
 
 Tested = TypeVar('Tested')
 Check = Callable[[Tested], str]
@@ -16,9 +18,17 @@ Check = Callable[[Tested], str]
 class CheckFailed(Exception):
     """A failed check: what was sent, what was received, what to change."""
 
+    outcome = FAIL
+
     def __init__(self, sent: str, received: str, change: str) -> None:
         super().__init__(f'{sent}: {received}')
         self.sent, self.received, self.change = sent, received, change
+
+
+class CheckWarned(CheckFailed):
+    """What is allowed and suspicious; ``change`` says where to look."""
+
+    outcome = WARN
 
 
 class CheckSkipped(Exception):
@@ -27,7 +37,11 @@ class CheckSkipped(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """Result of one check: outcome, a detail, and for a failure sent, received and change."""
+    """
+    Result of one check: outcome and a detail.
+
+    ``sent``, ``received`` and ``change`` are there after a failure or a warning.
+    """
 
     check: str
     asks: str
@@ -39,12 +53,13 @@ class Result:
     change: str = ''
 
     def text(self) -> str:
-        """Return the result for a person, in one line or, when it failed, in several."""
+        """Return the result for a person: one line, several after a failure or a warning."""
         name = self.check.replace('_', ' ')
-        if self.outcome != FAIL:
+        if self.outcome not in (FAIL, WARN):
             return f'  {self.outcome}  {name}: {self.detail}'
-        said = (('sent', self.sent), ('came back', self.received), ('change', self.change))
-        return '\n'.join([f'  FAIL  {name}', *(
+        advice = 'change' if self.outcome == FAIL else 'look at'
+        said = (('sent', self.sent), ('came back', self.received), (advice, self.change))
+        return '\n'.join([f'  {self.outcome.upper()}  {name}', *(
             textwrap.fill(text, WIDTH, initial_indent=f'        {heading:<10}',
                           subsequent_indent=' ' * 18) for heading, text in said)])
 
@@ -68,12 +83,23 @@ class ConformanceReport:
 
     def text(self) -> str:
         """Return the report for a person."""
-        return '\n'.join([self.address, *(r.text() for r in self.results), self.counts()])
+        groups = groupby(self.results, lambda r: r.detail if r.outcome == SKIP else id(r))
+        return '\n'.join([self.address, *(_together(list(group)) for _, group in groups),
+                          self.counts()])
 
     def counts(self) -> str:
         """Return how many checks passed, failed and were skipped."""
-        counts = [sum(r.outcome == kind for r in self.results) for kind in (PASS, FAIL, SKIP)]
-        return f'{counts[0]} passed, {counts[1]} failed, {counts[2]} skipped'
+        passed, failed, skips, warned = (sum(r.outcome == kind for r in self.results)
+                                         for kind in (PASS, FAIL, SKIP, WARN))
+        warnings = f', {warned} with a warning' if warned else ''
+        return f'{passed} passed{warnings}, {failed} failed, {skips} skipped'
+
+
+def _together(results: Sequence[Result]) -> str:
+    """Return results for a person; many that were skipped for the same reason are one line."""
+    if len(results) > MANY:
+        return f'  {SKIP}  {len(results)} checks: {results[0].detail}'
+    return '\n'.join(result.text() for result in results)
 
 
 def run_check(check: Check[Tested], tested: Tested,
@@ -94,6 +120,7 @@ def run_check(check: Check[Tested], tested: Tested,
         failed = error if isinstance(error, CheckFailed) else explain(error)
         if failed is None:
             raise
+        outcome = failed.outcome
         found = {'sent': failed.sent, 'received': failed.received, 'change': failed.change}
     return Result(check.__name__, asked(check), outcome, time.perf_counter() - started, **found)
 

@@ -100,7 +100,12 @@ class GripperState:
 
 @dataclass(frozen=True)
 class Observation:
-    """The input of a policy at one step; ``images`` is keyed by :func:`view`."""
+    """
+    The input of a policy at one step; ``images`` is keyed by :func:`view`.
+
+    A policy that samples seeds its random generator with ``episode_seed``, the same in all queries
+    of a rollout and of its repetition; 0: the caller sent none.
+    """
 
     stamp_ns: int
     arm: ArmState
@@ -108,6 +113,7 @@ class Observation:
     prompt: str
     step: int = 0
     images: Mapping[str, Image] = field(default_factory=dict)
+    episode_seed: int = 0
 
     def age_ns(self) -> int:
         """Return how much older than ``stamp_ns`` the oldest part of this observation is."""

@@ -8,8 +8,9 @@ combined in any order.
 import math
 from concurrent.futures import Future
 from dataclasses import dataclass
+from operator import index
 from types import TracebackType
-from typing import Protocol, runtime_checkable
+from typing import Protocol, SupportsIndex, runtime_checkable
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.observation import EYES, Observation, view
@@ -29,7 +30,8 @@ class PolicySpec:
     ``image_size`` is (height, width), None for the camera's own. ``external_cameras`` 0 to 2;
     ``stereo`` requests both eyes of each camera. ``chunk_length`` 0 means that it varies.
     ``jpeg_quality`` 0 sends raw pixels. ``pipelined`` allows the next query before the last chunk
-    has been executed. ``gripper``: 0 open, 1 closed, a position, closed when > 0.5.
+    has been executed. ``samples``: actions are drawn at random, from the observation's
+    ``episode_seed``. ``gripper``: 0 open, 1 closed, a position, closed when > 0.5.
     """
 
     action_space: ActionSpace = ActionSpace.JOINT_POSITION
@@ -43,6 +45,7 @@ class PolicySpec:
     resize: str = 'fast'
     jpeg_quality: int = 0
     pipelined: bool = False
+    samples: bool = False
     protocol_version: int = PROTOCOL_VERSION
     gripper: str = GRIPPER
 
@@ -63,7 +66,7 @@ class PolicySpec:
             f"action_space must be one of {', '.join(ActionSpace)}, found {self.action_space!r}":
                 isinstance(self.action_space, ActionSpace),
             f'image_size must be two sides of 1 to {MAX_SIDE} pixels or null, found {size}':
-                size is None or (len(size) == 2 and all(1 <= side <= MAX_SIDE for side in size)),
+                size is None or _sides(size),
             f'external_cameras must be 0, 1 or 2, found {self.external_cameras}':
                 self.external_cameras in (0, 1, 2),
             f'chunk_length must be 0 (varies) to {MAX_CHUNK}, found {self.chunk_length}':
@@ -79,6 +82,12 @@ class PolicySpec:
                 self.protocol_version == PROTOCOL_VERSION,
         }
         return [text for text, good in checks.items() if not good]
+
+
+def _sides(size: object) -> bool:
+    """Tell whether a value is height and width of an image."""
+    return isinstance(size, tuple | list) and len(size) == 2 and all(
+        isinstance(side, SupportsIndex) and 1 <= index(side) <= MAX_SIDE for side in size)
 
 
 class Policy(Protocol):

@@ -12,7 +12,13 @@ MAX_PROMPT = 10_000
 
 def check_spec(spec: PolicySpec, source: str) -> PolicySpec:
     """Return ``spec``; raises BadReply with a list of its errors."""
-    problems = spec.problems()
+    if not isinstance(spec, PolicySpec):
+        raise BadReply(f'the spec of {source} must be a PolicySpec, found a '
+                       f'{type(spec).__name__}: write spec = PolicySpec(image_size=(224, 224))')
+    try:
+        problems = spec.problems()
+    except TypeError as error:
+        raise BadReply(f'the spec of {source} has a value of a wrong type: {error}') from error
     if problems:
         raise BadReply(f"the spec of {source} cannot be used: {'; '.join(problems)}")
     return spec
@@ -56,7 +62,9 @@ def _check_state(observation: Observation) -> None:
 def check_chunk(chunk: object, spec: PolicySpec) -> Chunk:
     """Return a chunk with float32 actions; raises BadReply when it breaks ``spec``."""
     if not isinstance(chunk, Chunk):
-        raise BadReply(f'infer must return a Chunk, found a {type(chunk).__name__}')
+        shape = f' of shape {chunk.shape}' if isinstance(chunk, np.ndarray) else ''
+        raise BadReply(f'infer must return a Chunk, found a {type(chunk).__name__}{shape}: write '
+                       'return Chunk(actions, self.spec.action_space)')
     if chunk.space is not spec.action_space:
         raise BadReply(f'the chunk is in {ActionSpace(chunk.space).value}, the spec promises '
                        f'{spec.action_space.value}')

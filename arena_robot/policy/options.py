@@ -8,6 +8,7 @@ from pathlib import Path
 from arena_robot.core.action import ActionSpace
 
 MIB = 1 << 20
+AUTH = ('api-key', 'bearer')
 
 
 @dataclass(frozen=True)
@@ -15,15 +16,17 @@ class CallOptions:
     """
     How a client calls a policy server.
 
-    ``token`` is sent as a bearer token. ``tls_ca`` is a PEM file to trust instead of the
-    system's. Deadlines are in seconds and always apply. ``stream`` sends gRPC calls over one
-    long stream instead of one call each. ``action_space`` is that of an openpi server whose
-    metadata does not name one. ``connect_to`` is an IP address to connect to instead of looking up
-    the host, whose name is still sent and checked.
+    ``token`` is sent as a bearer token, to an openpi server in the way of ``auth``. ``tls_ca`` is
+    a PEM file to trust instead of the system's, ``tls_ca_pem`` its text. Deadlines are in seconds
+    and always apply. ``stream`` sends gRPC calls over one long stream instead of one call each.
+    ``action_space`` is that of an openpi server whose metadata does not name one;
+    ``episode_seed`` sends it the seed too. ``connect_to`` is an IP address to connect to instead
+    of looking up the host, whose name is still sent and checked.
     """
 
     token: str = ''
     tls_ca: Path | None = None
+    tls_ca_pem: str = ''
     connect_timeout_s: float = 5.0
     infer_timeout_s: float = 10.0
     reset_timeout_s: float = 5.0
@@ -31,6 +34,8 @@ class CallOptions:
     stream: bool = False
     action_space: ActionSpace | None = None
     connect_to: str = ''
+    auth: str = AUTH[0]
+    episode_seed: bool = False
 
     def __repr__(self) -> str:
         """Mask the token."""
@@ -51,8 +56,8 @@ class ServeOptions:
     ``port`` 0 picks a free one. ``token`` is demanded of every caller when it is not empty;
     ``old_tokens`` are taken as well, while it is exchanged.
     ``parallel`` calls the policy from several threads at once; the default is one at a time.
-    ``workers`` bounds the gRPC calls and streams open at once, ``max_call_s`` a call that comes
-    without a deadline.
+    ``workers`` bounds the gRPC calls at once, ``streams`` the open streams, ``max_call_s`` a call
+    that comes without a deadline.
     """
 
     host: str = '127.0.0.1'
@@ -63,6 +68,7 @@ class ServeOptions:
     tls_key: Path | None = None
     parallel: bool = False
     workers: int = 64
+    streams: int = 192
     max_call_s: float = 120.0
     max_message_bytes: int = 32 * MIB
 

@@ -36,13 +36,14 @@ class Recording:
 
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
         """Query, then write; raises RecordingError when the file cannot be written."""
+        seen = _seen(observation, episode)   # before: the policy may write into its input
         chunk = self._policy.infer(observation, episode)
         with self._lock:
             path = self._folder / f'{next(self._numbers):06d}.npz'
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with path.open('xb') as file:
-                np.savez(file, **_arrays(observation, episode, chunk))
+                np.savez(file, **seen, **_answered(chunk))
         except OSError as error:
             raise RecordingError(f'cannot write {path}: {error.strerror or error}; record into a '
                                  'new folder') from error
@@ -62,7 +63,8 @@ def read(path: Path) -> tuple[Observation, str, Chunk]:
             observation = partial_observation(
                 int(data['stamp_ns']), data['joint_position'], data['cartesian_position'],
                 float(data['gripper_position']), str(data['prompt']), int(data['step']), images,
-                int(data['arm_stamp_ns']), int(data['gripper_stamp_ns']))
+                int(data['arm_stamp_ns']), int(data['gripper_stamp_ns']),
+                int(data['episode_seed']) if 'episode_seed' in data else 0)
             chunk = Chunk(data['actions'], ActionSpace(str(data['action_space'])),
                           float(data['inference_s']))
             return observation, str(data['episode']), chunk
@@ -70,16 +72,21 @@ def read(path: Path) -> tuple[Observation, str, Chunk]:
         raise DataError(f'{path} is not a recorded policy call: {error}') from error
 
 
-def _arrays(observation: Observation, episode: str, chunk: Chunk) -> dict[str, Any]:
+def _answered(chunk: Chunk) -> dict[str, Any]:
+    return {'actions': np.asarray(chunk.actions), 'action_space': np.asarray(chunk.space.value),
+            'inference_s': np.asarray(chunk.inference_s)}
+
+
+def _seen(observation: Observation, episode: str) -> dict[str, Any]:
     values = {
         'episode': episode, 'prompt': observation.prompt, 'step': observation.step,
         'stamp_ns': observation.stamp_ns, 'arm_stamp_ns': observation.arm.stamp_ns,
         'gripper_stamp_ns': observation.gripper.stamp_ns, 'joint_position': observation.arm.q,
         'cartesian_position': observation.arm.pose,
-        'gripper_position': observation.gripper.position, 'actions': chunk.actions,
-        'action_space': chunk.space.value, 'inference_s': chunk.inference_s,
+        'gripper_position': observation.gripper.position,
+        'episode_seed': observation.episode_seed,
     }
     for name, image in observation.images.items():
         values[f'image_{name}'] = image.pixels
         values[f'stamp_image_{name}'] = image.stamp_ns
-    return {name: np.asarray(value) for name, value in values.items()}
+    return {name: np.array(value) for name, value in values.items()}

@@ -48,6 +48,19 @@ def fast(pixels: Pixels, height: int, width: int) -> Pixels:
     return cast(Pixels, cv2.resize(pixels, (width, height), interpolation=cv2.INTER_CUBIC))
 
 
+def within(pixels: Pixels, height: int, width: int) -> Pixels:
+    """Return (height, width, 3) with the whole picture, unstretched, as openpi pads it."""
+    if pixels.shape[:2] == (height, width):
+        return pixels
+    scale = min(height / pixels.shape[0], width / pixels.shape[1])
+    rows, columns = (max(1, int(side * scale)) for side in pixels.shape[:2])
+    small = PIL.Image.fromarray(pixels).resize((columns, rows), PIL.Image.Resampling.BILINEAR)
+    out = np.zeros((height, width, 3), np.uint8)
+    top, left = (height - rows) // 2, (width - columns) // 2
+    out[top:top + rows, left:left + columns] = np.asarray(small)
+    return out
+
+
 def _reduction(*ratios: float) -> int:
     return next((k for k in (8, 4, 2) if min(ratios) >= MARGIN * k), 1)
 

@@ -6,48 +6,41 @@ import re
 import socket
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-from arena_robot.core.errors import DataError
+from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.policy.address import CONNECT_TO, PolicyAddress, parse_address
 
 _HOST = re.compile(r'[A-Za-z0-9.\-]{1,253}|[0-9A-Fa-f:.]{2,45}')
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 # IPv4-compatible, mapped, and NAT64 (well-known and local): the IPv4 address is at their end.
 _CARRIES_IPV4 = tuple(map(ipaddress.IPv6Network, (
     '::/96', '::ffff:0:0/96', '64:ff9b::/96', '64:ff9b:1::/48')))
-SCHEMES = ('grpc', 'grpcs', 'openpi', 'openpis')
+MAX_CHARS = 500
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class Endpoint(PolicyAddress):
     """A policy's address taken apart; ``ip`` once it was resolved."""
 
-    scheme: str
-    host: str
-    port: int
     ip: str = ''
-
-    @property
-    def address(self) -> str:
-        """Return the address written from its parts."""
-        host = f'[{self.host}]' if ':' in self.host else self.host
-        return f'{self.scheme}://{host}:{self.port}'
 
 
 def parse(address: str) -> Endpoint:
-    """Return the parts of ``scheme://host:port``; DataError when it is anything else."""
+    """
+    Return the parts of ``scheme://host:port/path?option=value``.
+
+    DataError when it is anything else, and for ``connect_to``, which only the server adds.
+    """
+    what = ('a policy address is grpc://, grpcs://, openpi:// or openpis://host:port, the last '
+            f'two with /path?option=value, found {address!r:.200}')
     try:
-        parts = urlsplit(address)
-        endpoint = Endpoint(parts.scheme, parts.hostname or '', parts.port or 0)
-    except ValueError as error:
-        raise DataError(f'{address!r:.100} is not an address: {error}') from error
-    extra = (parts.path.strip('/') or '@' in parts.netloc or not address.isprintable()
-             or any(mark in address for mark in '?#'))
-    if (endpoint.scheme not in SCHEMES or not _HOST.fullmatch(endpoint.host)
-            or not endpoint.port or extra):
-        raise DataError(f'a policy address is grpc://, grpcs://, openpi:// or '
-                        f'openpis://host:port, found {address!r:.100}')
-    return endpoint
+        found = parse_address(address)
+    except ConfigError as error:
+        raise DataError(f'{what}: {error!s:.300}') from error
+    if not _HOST.fullmatch(found.host) or len(address) > MAX_CHARS or address[-1] in '?#' \
+            or any(key == CONNECT_TO for key, _ in found.options):
+        raise DataError(what)
+    return Endpoint(**dataclasses.asdict(found) | {'options': found.options})
 
 
 def pinned(address: str, allowed_networks: Iterable[str],
@@ -58,7 +51,8 @@ def pinned(address: str, allowed_networks: Iterable[str],
     DataError as for :func:`check`.
     """
     endpoint = check(address, allowed_networks, own)
-    return f'{endpoint.address}?connect_to={endpoint.ip}'
+    return str(dataclasses.replace(
+        endpoint, options=(*endpoint.options, (CONNECT_TO, endpoint.ip))))
 
 
 def check(address: str, allowed_networks: Iterable[str],

@@ -15,6 +15,7 @@ from grpc_health.v1._async import HealthServicer
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ServerError
+from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.proto import arena_policy_pb2_grpc
 from arena_robot.server import listening
 from arena_robot.server.acceptance import Acceptance, CountingRules, enter_earlier
@@ -32,7 +33,7 @@ from arena_robot.server.housekeeping import Housekeeping
 from arena_robot.server.lifecycle import SessionLifecycle
 from arena_robot.server.malformed import MalformedRequests
 from arena_robot.server.matching import DrawRules, Matching
-from arena_robot.server.pool import Check, Pool
+from arena_robot.server.pool import PolicyChecks, Pool
 from arena_robot.server.proto import arena_server_pb2_grpc
 from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.relay import Relay
@@ -49,6 +50,7 @@ from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.store.turn import Turn
+from arena_robot.server.target import PolicyTarget
 from arena_robot.server.transparency.keys import LogKey
 from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.server.uploads import Uploads
@@ -59,6 +61,7 @@ log = logging.getLogger(__name__)
 REVIEW_S = 10.0
 
 T = TypeVar('T')
+Check = Callable[[PolicyTarget], str]
 
 POOLS = {'people': 6, 'stations': 12, 'policies': 64, 'strangers': 4}
 GRACE_S = 2.0
@@ -72,12 +75,13 @@ class ArenaServer:
     """
     The central service, in one process.
 
-    ``conformance`` and ``probe`` say what is wrong with the policy at an address ('' nothing).
+    ``conformance`` and ``probe`` say what is wrong with the policy at an address ('' nothing),
+    ``spec`` what it needs; see :class:`arena_robot.server.pool.PolicyChecks`.
     ``open`` migrates the database and listens; ``port`` is the one really taken.
     """
 
     def __init__(self, config: ServerConfig, clock: Clock, conformance: Check,
-                 probe: Check) -> None:
+                 probe: Check, spec: Callable[[PolicyTarget], PolicySpec] | None = None) -> None:
         self.config = config
         self.port = config.port
         self._clock = clock
@@ -92,10 +96,12 @@ class ArenaServer:
         self.database = Database(config.database_url(), self._seal)
         self.blobs = Blobs(config.blobs_url())
         self._make_parts(config, clock)
-        self.pool = Pool(self.policies, conformance, probe, config.allowed_networks,
+        self.pool = Pool(self.policies, PolicyChecks(conformance, probe, spec),
+                         config.allowed_networks,
                          [(config.host, config.port), (config.host, config.site_port)],
                          probation=config.probation_sessions > 0,
-                         failures=config.failures_to_suspend)
+                         failures=config.failures_to_suspend,
+                         failed=lambda chore: self.counters.add('chore_failures', chore))
         self._audits = AuditWorker(config.audit, Browse(self.database), self.uploads, self.blobs) \
             if config.audit else None
         self._turn = Turn(self.database, 'housekeeper')
@@ -156,6 +162,7 @@ class ArenaServer:
     def close(self) -> None:
         """Finish running calls, stop listening, close the database; can be called twice."""
         self._housekeeping.close()
+        self.pool.close()
         if self._audits is not None:
             self._audits.close()
         if self._metrics is not None:
@@ -211,8 +218,8 @@ class ArenaServer:
         audits = {'audit': (AUDIT_S, alone(self._audits.step))} if self._audits else {}
         return {
             **audits,
-            'review': (min(REVIEW_S, config.probe_period_s), alone(self.pool.review)),
-            'probe': (config.probe_period_s, alone(self.pool.probe)),
+            'review': (min(REVIEW_S, config.probe_period_s), alone(self.pool.begin_reviews)),
+            'probe': (config.probe_period_s, alone(self.pool.begin_probes)),
             'cancel': (min(10.0, config.session_timeout_s / 4.0),
                        alone(lambda: self.verdicts.cancel_overdue(config.session_timeout_s))),
             'record': (RECORD_S, self.record.flush),

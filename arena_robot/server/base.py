@@ -104,7 +104,9 @@ class PolicyRecord:
 
     ``robot`` is ``'any'`` or the only robot it drives. The camera fields are what it needs.
     ``reason`` says why it is suspended or what its last check found; only its owner and the
-    maintainers read it. With ``has_token`` the relay shows it a token of its own.
+    maintainers read it. With ``has_token`` the relay shows it a token of its own; with
+    ``has_tls_ca`` its server has a certificate of a private authority. ``stated`` names the needs
+    that the owner stated, with commas; ``spec`` is what its server says, JSON, once it was asked.
     """
 
     id: int
@@ -125,3 +127,6 @@ class PolicyRecord:
     healthy: bool
     checked_ns: int
     has_token: bool = False
+    has_tls_ca: bool = False
+    stated: str = ''
+    spec: str = ''

@@ -1,68 +1,97 @@
 """Owners and their policies: submit, check, probe, suspend, retire."""
 
 import logging
+import ssl
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
 
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ArenaError, DataError, Unauthorised
+from arena_robot.policy.base import PolicySpec
 from arena_robot.safety.robots import ROBOTS
 from arena_robot.server import addresses
 from arena_robot.server.base import Caller, PolicyRecord, PolicyState, Role
-from arena_robot.server.store.policies import NewPolicy, Policies
+from arena_robot.server.policy_needs import NEEDS, contradictions
+from arena_robot.server.side_calls import SideCalls
+from arena_robot.server.store.policies import LIVE, NewPolicy, Policies
 from arena_robot.server.target import PolicyTarget
 
 log = logging.getLogger(__name__)
 
 KNOWN_ROBOTS = ('any', *ROBOTS)
-Check = Callable[[PolicyTarget], str]
 MAX_TOKEN_CHARS = 4096
+MAX_AUTHORITY_CHARS = 65_536
+REVIEWS, PROBES = 8, 32    # at once
+
+
+@dataclass(frozen=True)
+class PolicyChecks:
+    """
+    How a policy is asked.
+
+    ``conformance`` and ``probe`` take a target and return what is wrong with the policy there
+    ('' when nothing is); ``spec`` returns its spec or raises, None: needs are what owners state.
+    """
+
+    conformance: Callable[[PolicyTarget], str]
+    probe: Callable[[PolicyTarget], str]
+    spec: Callable[[PolicyTarget], PolicySpec] | None = None
 
 
 class Pool:
     """
     Registers policies and changes their states.
 
-    ``conformance`` and ``probe`` take a target and return what is wrong with the policy there
-    ('' when nothing is). Without ``probation`` a policy that passes is in the pool at once.
-    After ``failures`` rollouts in a row that failed at the relay it is checked again.
+    ``checks`` ask the policies. Without ``probation`` a policy that passes is in the pool at once.
+    After ``failures`` rollouts in a row that failed at the relay it is checked again. Reviews and
+    probes run beside each other; ``failed`` is called with the name of one that raised.
     """
 
-    def __init__(self, policies: Policies, conformance: Check, probe: Check,
+    def __init__(self, policies: Policies, checks: PolicyChecks,
                  allowed_networks: Iterable[str], own: Iterable[tuple[str, int]],
-                 probation: bool = True, failures: int = 3) -> None:
+                 probation: bool = True, failures: int = 3,
+                 failed: Callable[[str], None] = lambda name: None) -> None:
         self._policies = policies
-        self._conformance = conformance
-        self._probe = probe
+        self.checks = checks
+        self._reviews = SideCalls('review', REVIEWS, lambda: failed('review'))
+        self._probes = SideCalls('probe', PROBES, lambda: failed('probe'))
         self._networks = tuple(allowed_networks)
         self._own = tuple(own)
         self._probation = probation
         self._failures = failures
 
-    def submit(self, caller: Caller, new: NewPolicy, token: str = '') -> PolicyRecord:
+    def submit(self, caller: Caller, new: NewPolicy, token: str = '',
+               tls_ca: str = '') -> PolicyRecord:
         """
         Store a new policy as submitted; the next :meth:`review` checks it.
 
-        ``token`` is what the relay and the checks show to it.
+        ``token`` is what the relay and the checks show to it, ``tls_ca`` the certificate of the
+        authority that they trust instead of the public ones, PEM.
         """
         self._check(new)
-        return self._policies.add(new, caller.id, token=_checked_token(token))
+        return self._policies.add(new, caller.id, token=_checked_token(token),
+                                  tls_ca=_checked_authority(tls_ca))
 
-    def update(self, caller: Caller, new: NewPolicy, token: str | None = None) -> PolicyRecord:
+    def update(self, caller: Caller, new: NewPolicy, token: str | None = None,
+               tls_ca: str | None = None) -> PolicyRecord:
         """
-        Change a policy; another address or action space sends it through the check again.
+        Change a policy; another address or need sends it through the check again.
 
-        ``token`` None keeps the one it has, '' removes it.
+        ``token`` and ``tls_ca`` None keep those it has, '' removes them.
         """
         old = self.mine(caller, new.name)
         self._check(new)
-        values = asdict(new)
+        values = new.columns()
         values.pop('name')
         if token is not None:
             values['token'] = _checked_token(token)
+        if tls_ca is not None:
+            values['tls_ca'] = _checked_authority(tls_ca)
         record = self._policies.update(new.name, **values)
-        if (old.address, old.action_space) != (new.address, new.action_space) \
+        if any(getattr(old, name) != getattr(record, name) for name in ('address', *NEEDS)) \
                 and old.state in (PolicyState.PROBATION, PolicyState.POOL):
             return self._policies.move(new.name, PolicyState.SUBMITTED, 'changed; to be checked')
         return record
@@ -91,50 +120,82 @@ class Pool:
         return record
 
     def review(self) -> list[PolicyRecord]:
-        """Check every submitted policy and move it on: probation, or suspended with the reason."""
-        return [self._review(record) for record in self._policies.list(PolicyState.SUBMITTED)]
+        """
+        Check every submitted policy and move it on: probation, or suspended with the reason.
+
+        A policy that failed at the relay too often is checked as a new one is: it is suspended
+        when the check fails, and its failures are forgotten otherwise.
+        """
+        return [one.result() for one in self.begin_reviews()]
+
+    def begin_reviews(self) -> 'list[Future[PolicyRecord]]':
+        """Begin the checks that are due and not running, without waiting for them."""
+        due = [(record, self._review) for record in self._policies.list(PolicyState.SUBMITTED)]
+        due += [(record, self._recheck) for record in self._policies.list(*LIVE)
+                if record.healthy and record.failures >= self._failures]
+        return [begun for record, check in due
+                if (begun := self._reviews.begin(record.id, partial(check, record)))]
+
+    def close(self) -> None:
+        """Begin no further check."""
+        self._reviews.close()
+        self._probes.close()
 
     def _review(self, record: PolicyRecord) -> PolicyRecord:
-        wrong = self._ask(self._conformance, record)
+        if self._policies.by_id(record.id).state is not PolicyState.SUBMITTED:
+            return record    # retired while it waited for its turn
+        wrong = self._admitted(record) or self._ask(self.checks.conformance, record)
         self._policies.set_health(record.id, not wrong)
         if wrong:
             return self._policies.move(record.name, PolicyState.SUSPENDED, wrong)
         moved = self._policies.move(record.name, PolicyState.PROBATION)
         return moved if self._probation else self._policies.move(record.name, PolicyState.POOL)
 
+    def _admitted(self, record: PolicyRecord) -> str:
+        """Store what the policy's server says it needs; return what contradicts its owner."""
+        if self.checks.spec is None:
+            return ''
+        try:
+            spec = self.checks.spec(self.reachable(record))
+        except ArenaError as error:
+            return str(error)
+        stated = {name: getattr(record, name) for name in record.stated.split(',') if name}
+        wrong = contradictions(stated, spec)
+        if not wrong:
+            self._policies.admit(record.id, spec)
+        return wrong
+
     def probe(self) -> int:
-        """
-        Ask every live policy whether it is there; return how many are.
+        """Ask every live policy whether it is there; return how many are."""
+        return sum(one.result() for one in self.begin_probes())
 
-        One that failed at the relay too often is checked as a new one is: it is suspended when
-        the server's own check fails, and its failures are forgotten otherwise.
-        """
-        healthy = 0
-        for record in self._policies.list(PolicyState.PROBATION, PolicyState.POOL):
-            wrong = self._ask(self._probe, record)
-            if record.failures >= self._failures and not wrong:
-                self._recheck(record)
-                continue
-            self._policies.set_health(record.id, not wrong, wrong)
-            healthy += not wrong
-        return healthy
+    def begin_probes(self) -> 'list[Future[bool]]':
+        """Begin to ask the live policies that are not being asked, without waiting."""
+        return [begun for record in self._policies.list(*LIVE)
+                if (begun := self._probes.begin(record.id, partial(self._probed, record)))]
 
-    def _recheck(self, record: PolicyRecord) -> None:
-        wrong = self._ask(self._conformance, record)
+    def _probed(self, record: PolicyRecord) -> bool:
+        wrong = self._ask(self.checks.probe, record)
+        self._policies.set_health(record.id, not wrong, wrong)
+        return not wrong
+
+    def _recheck(self, record: PolicyRecord) -> PolicyRecord:
+        wrong = self._ask(self.checks.conformance, record)
         self._policies.set_health(record.id, not wrong, wrong)
         if wrong:
-            self._policies.move(record.name, PolicyState.SUSPENDED,
+            return self._policies.move(record.name, PolicyState.SUSPENDED,
                                 f'{record.failures} rollouts in a row failed at the relay, and '
                                 f"the server's own check: {wrong}")
-        else:
-            self._policies.forget_failures(record.id)
+        self._policies.forget_failures(record.id)
+        return self._policies.by_id(record.id)
 
     def reachable(self, record: PolicyRecord) -> PolicyTarget:
         """Return where a policy may be called now, its IP address pinned; DataError."""
+        secret = record.has_token or record.has_tls_ca
         return PolicyTarget(addresses.pinned(record.address, self._networks, self._own),
-                            self._policies.token_of(record.id) if record.has_token else '')
+                            *(self._policies.credentials_of(record.id) if secret else ()))
 
-    def _ask(self, check: Check, record: PolicyRecord) -> str:
+    def _ask(self, check: Callable[[PolicyTarget], str], record: PolicyRecord) -> str:
         try:
             # The name may resolve to another address than when it was submitted.
             return check(self.reachable(record))
@@ -148,11 +209,26 @@ class Pool:
             raise DataError('a description has up to 10000 characters')
         spaces = [s.value for s in ActionSpace]
         for value, known in ((new.robot, KNOWN_ROBOTS), (new.action_space, spaces)):
-            if value not in known:
+            if value is not None and value not in known:
                 raise DataError(f"unknown '{value:.60}'.{nearest(value[:60], known)}")
-        if not 0 <= new.external_cameras <= 2:
+        if new.external_cameras is not None and not 0 <= new.external_cameras <= 2:
             raise DataError(f'external_cameras is 0 to 2, found {new.external_cameras}')
         addresses.check(new.address, self._networks, self._own)
+
+
+def _checked_authority(text: str) -> str:
+    """Return the certificate of a private authority; DataError when it is none."""
+    if not text:
+        return ''
+    try:
+        ssl.create_default_context(cadata=text)
+    except (ssl.SSLError, ValueError) as error:
+        raise DataError('the certificate of the authority is not PEM that can be read'
+                        ) from error
+    if len(text) > MAX_AUTHORITY_CHARS:
+        raise DataError(f'the certificates of an authority have up to {MAX_AUTHORITY_CHARS} '
+                        'characters')
+    return text
 
 
 def _checked_token(token: str) -> str:

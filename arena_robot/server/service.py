@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import arena_robot
-from arena_robot.core.action import ActionSpace
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DataError, Unauthorised
 from arena_robot.core.verdict import from_plain
@@ -182,12 +181,15 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
     async def RegisterPolicy(self, request: pb.Policy, context: Any) -> pb.Policy:
         """Submit a policy."""
         return await self._owner(context, 'register_policy', request.name, lambda caller:
-                                 self._parts.pool.submit(caller, _new(request), request.token))
+                                 self._parts.pool.submit(caller, _new(request), request.token,
+                                                         request.tls_ca))
 
     async def UpdatePolicy(self, request: pb.Policy, context: Any) -> pb.Policy:
         """Change a policy."""
         return await self._owner(context, 'update_policy', request.name, lambda caller:
-                                 self._parts.pool.update(caller, _new(request), _token(request)))
+                                 self._parts.pool.update(caller, _new(request),
+                                                         _given(request, 'token'),
+                                                         _given(request, 'tls_ca')))
 
     async def ResubmitPolicy(self, request: pb.NameRequest, context: Any) -> pb.Policy:
         """Have a suspended policy checked again."""
@@ -276,12 +278,12 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
         return wire.file_from_wire(request)
 
 
-def _token(message: pb.Policy) -> str | None:
-    return message.token if message.HasField('token') else None
+def _given(message: pb.Policy, name: str) -> Any:
+    return getattr(message, name) if message.HasField(name) else None
 
 
 def _new(message: pb.Policy) -> NewPolicy:
     return NewPolicy(
         normalised(message.name), message.address, message.description, message.open_source,
-        message.robot or 'any', message.action_space or ActionSpace.JOINT_POSITION.value,
-        message.external_cameras, message.wrist_camera, message.stereo)
+        message.robot or 'any', message.action_space or None,
+        *(_given(message, name) for name in ('external_cameras', 'wrist_camera', 'stereo')))

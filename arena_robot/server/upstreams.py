@@ -14,14 +14,17 @@ from typing import Protocol, TypeVar
 import grpc
 
 from arena_robot.core.errors import BadReply, PolicyTimeout, PolicyUnavailable
-from arena_robot.policy.base import PROTOCOL_VERSION, OpenPolicy
-from arena_robot.policy.connect import connect, split, with_query
+from arena_robot.policy.address import parse_address
+from arena_robot.policy.base import PROTOCOL_VERSION
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.channel import headers, open_aio_channel
+from arena_robot.policy.grpc.endpoint import infer_request
 from arena_robot.policy.grpc.errors import error_of
-from arena_robot.policy.options import MIB, CallOptions
+from arena_robot.policy.openpi.client import OpenpiPolicy
+from arena_robot.policy.options import MIB
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
+from arena_robot.policy.seeds import seed_of
 from arena_robot.server.target import PolicyTarget
 
 T = TypeVar('T')
@@ -54,11 +57,10 @@ class GrpcUpstream:
 
     def __init__(self, target: PolicyTarget) -> None:
         self._address = target.address
-        bare, options = with_query(target.address, CallOptions(
-            token=target.token, max_message_bytes=MESSAGE_BYTES))
+        place = parse_address(target.address)
+        options = place.applied(target.options(max_message_bytes=MESSAGE_BYTES))
         self._headers = headers(options)
-        scheme, place = split(bare)
-        self._channel = open_aio_channel(place, scheme == 'grpcs', options)
+        self._channel = open_aio_channel(place.target, place.secure, options)
         self._stub = pb_grpc.PolicyServiceStub(self._channel)
 
     async def spec(self, timeout_s: float) -> pb.Spec:
@@ -73,8 +75,7 @@ class GrpcUpstream:
 
     async def infer(self, episode: str, observation: bytes, timeout_s: float) -> pb.InferReply:
         """Return the next chunk."""
-        request = pb.InferRequest(protocol_version=PROTOCOL_VERSION, episode=episode,
-                                  observation=observation)
+        request = infer_request(observation, episode, seed_of(episode))
         try:
             out: pb.InferReply = await self._stub.Infer(request, timeout=timeout_s,
                                                        metadata=self._headers)
@@ -96,28 +97,28 @@ class GrpcUpstream:
 
 
 class DecodedUpstream:
-    """Any other policy: observations are decoded and the policy is called in a thread."""
+    """A policy behind openpi's protocol: observations are decoded; it is called in a thread."""
 
     def __init__(self, target: PolicyTarget, threads: Executor) -> None:
         self._target = target
         self._threads = threads
-        self._policy: OpenPolicy | None = None
+        self._policy: OpenpiPolicy | None = None
         self._turn = asyncio.Lock()
 
     async def spec(self, timeout_s: float) -> pb.Spec:
         """Return the spec of the policy."""
-        return await self._run(lambda policy: wire.spec_to_wire(policy.spec), timeout_s)
+        return await self._run(lambda policy, _: wire.spec_to_wire(policy.spec), timeout_s)
 
     async def infer(self, episode: str, observation: bytes, timeout_s: float) -> pb.InferReply:
         """Return the next chunk."""
-        def ask(policy: OpenPolicy) -> pb.InferReply:
-            seen = wire.observation_from_bytes(observation)
-            return wire.chunk_to_wire(policy.infer(seen, episode), 0.0, 0.0)
+        def ask(policy: OpenpiPolicy, left_s: float) -> pb.InferReply:
+            seen = wire.observation_from_bytes(observation, seed_of(episode))
+            return wire.chunk_to_wire(policy.infer(seen, episode, left_s), 0.0, 0.0)
         return await self._run(ask, timeout_s)
 
     async def reset(self, episode: str, timeout_s: float) -> None:
         """Clear an episode."""
-        await self._run(lambda policy: policy.reset(episode), timeout_s)
+        await self._run(lambda policy, left_s: policy.reset(episode, left_s), timeout_s)
 
     async def close(self) -> None:
         """Close the connection."""
@@ -125,27 +126,32 @@ class DecodedUpstream:
         if policy is not None:
             await self._in_thread(policy.close)
 
-    async def _run(self, work: Callable[[OpenPolicy], T], timeout_s: float) -> T:
+    async def _run(self, work: Callable[[OpenpiPolicy, float], T], timeout_s: float) -> T:
+        """Return what ``work`` returns; the wait for a turn and a connection is in the time."""
+        end_s = time.monotonic() + timeout_s
+        try:
+            return await asyncio.wait_for(self._in_turn(work, end_s), timeout_s)
+        except asyncio.TimeoutError as error:
+            raise PolicyTimeout('no answer in time') from error
+
+    async def _in_turn(self, work: Callable[[OpenpiPolicy, float], T], end_s: float) -> T:
         # One websocket carries one question at a time.
         async with self._turn:
-            call = functools.partial(work, await self._connected(timeout_s))
             try:
-                return await asyncio.wait_for(self._in_thread(call), timeout_s)
-            except asyncio.TimeoutError as error:
-                await self.close()
-                raise PolicyTimeout('no answer in time') from error
-            except PolicyUnavailable:
-                await self.close()
+                return await self._in_thread(functools.partial(self._work, work, end_s))
+            except (asyncio.CancelledError, PolicyUnavailable, PolicyTimeout):
+                # What comes next over this connection could be the answer to this question.
+                policy, self._policy = self._policy, None
+                if policy is not None:
+                    self._threads.submit(policy.close)
                 raise
 
-    async def _connected(self, timeout_s: float) -> OpenPolicy:
-        policy = self._policy
-        if policy is None:
-            options = CallOptions(token=self._target.token, infer_timeout_s=timeout_s)
-            policy = await self._in_thread(functools.partial(
-                connect, self._target.address, options))
-            self._policy = policy
-        return policy
+    def _work(self, work: Callable[[OpenpiPolicy, float], T], end_s: float) -> T:
+        if self._policy is None:
+            place = parse_address(self._target.address)
+            self._policy = OpenpiPolicy(place.target, place.secure,
+                                        place.applied(self._target.options()))
+        return work(self._policy.__enter__(), max(0.001, end_s - time.monotonic()))
 
     def _in_thread(self, work: Callable[[], T]) -> Awaitable[T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -153,9 +159,9 @@ class DecodedUpstream:
 
 def upstream(target: PolicyTarget, threads: Executor) -> Upstream:
     """Return the way to a policy."""
-    if split(target.address.partition('?')[0])[0] in ('grpc', 'grpcs'):
-        return GrpcUpstream(target)
-    return DecodedUpstream(target, threads)
+    if parse_address(target.address).is_openpi:
+        return DecodedUpstream(target, threads)
+    return GrpcUpstream(target)
 
 
 class OpenUpstreams:

@@ -78,4 +78,5 @@ def policy_to_wire(record: PolicyRecord, owner: str) -> pb.Policy:
         open_source=record.open_source, robot=record.robot, action_space=record.action_space,
         external_cameras=record.external_cameras, wrist_camera=record.wrist_camera,
         stereo=record.stereo, owner=owner, state=record.state.value, reason=record.reason,
-        healthy=record.healthy, requested=record.requested, has_token=record.has_token)
+        healthy=record.healthy, requested=record.requested, has_token=record.has_token,
+        has_tls_ca=record.has_tls_ca, spec=record.spec)

@@ -194,3 +194,12 @@ class LateFailure(Sound):
         if self.queries > 50:
             raise MemoryError('out of memory')
         return super().infer(observation, episode)
+
+
+class Exemplary(Sound):
+    """Right in every way and nothing is suspicious: state, prompt and pictures are used."""
+
+    def values(self, observation, episode):
+        light = sum(image.pixels.mean() for image in observation.images.values())
+        word = sum(map(ord, observation.prompt))
+        return np.append(observation.arm.q + 1e-4 * (light + word % 97), 0.0)

@@ -8,7 +8,7 @@ import pytest
 from broken_servers import array, deaf, free_port, raw_grpc, raw_openpi
 
 from arena_robot.cli.main import main
-from arena_robot.core.conformance import FAIL, PASS, SKIP
+from arena_robot.core.conformance import FAIL, PASS, SKIP, WARN
 from arena_robot.policy.conformance.probe import ProbeLimits
 from arena_robot.policy.conformance.pytest_suite import PolicyConformance
 from arena_robot.policy.conformance.suite import CHECKS, run_suite
@@ -188,7 +188,9 @@ class TestSoundOverOpenpi(PolicyConformance):
 def test_the_command_passes_the_examples(name, capsys):
     assert main(['policy', 'check', name, '--calls', '10']) == 0
     printed = capsys.readouterr().out
-    assert f'{len(CHECKS)} passed, 0 failed, 0 skipped' in printed
+    assert ' 0 failed, ' in printed
+    assert ('WARN  output varies' in printed) == (name != 'echo')
+    assert ('WARN  pictures are used' in printed) == (name == 'echo')
 
 
 def test_the_command_fails_and_explains(capsys, monkeypatch):
@@ -200,9 +202,22 @@ def test_the_command_fails_and_explains(capsys, monkeypatch):
         assert heading in printed
 
 
+def test_the_command_shows_the_traceback_that_it_points_to_and_a_cause_once(capsys, monkeypatch):
+    monkeypatch.syspath_prepend('test/policy')
+    assert main(['policy', 'check', 'broken_policies:WordsNeeded', '--calls', '5']) == 1
+    printed = capsys.readouterr().out
+    assert 'IndexError: list index out of range' in printed.splitlines()[-1]
+    assert printed.count('Traceback (most recent call last)') == 1
+    assert main(['policy', 'check', 'broken_policies:Dictionary']) == 1
+    printed = capsys.readouterr().out
+    assert '1 passed, 1 failed,' in printed
+    assert "checks: the normal query failed, see 'chunk fits the spec'" in printed
+    assert 'write return Chunk(actions, self.spec.action_space)' in ' '.join(printed.split())
+
+
 def test_the_command_writes_json(capsys):
     assert main(['policy', 'check', 'echo', '--calls', '5', '--json', '--protocol', 'openpi']) == 0
     report = json.loads(capsys.readouterr().out)
     assert report['passed'] is True
-    assert {result['outcome'] for result in report['results']} == {PASS, SKIP}
+    assert {result['outcome'] for result in report['results']} == {PASS, SKIP, WARN}
     assert all(result['check'] and result['asks'] for result in report['results'])

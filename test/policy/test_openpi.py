@@ -105,7 +105,7 @@ def test_a_plain_client_gets_what_a_grpc_client_gets(plain):
     ({'observation/joint_position': np.zeros(6)}, 'must be 7 numbers'),
     ({'observation/joint_position': np.full(7, np.nan)}, 'must be 7 finite numbers'),
     ({'observation/joint_position': 'home'}, 'must be 7 numbers'),
-    ({'observation/wrist_image_left': np.zeros((24, 32, 3))}, 'uint8'),
+    ({'observation/wrist_image_left': np.full((24, 32, 3), 2.0)}, 'floats from 0 to 1'),
     ({'observation/wrist_image_left': np.zeros((24, 32), np.uint8)}, 'uint8'),
     ({'observation/wrist_image_left': np.zeros((24, 32, 4), np.uint8)}, 'uint8'),
     ({'prompt': None}, "'prompt' must be a string"),
@@ -117,6 +117,18 @@ def test_a_bad_request_is_answered_with_a_sentence(plain, changes, says):
     assert str(caught.value).startswith('[policy_refused] ')
     assert says in str(caught.value)
     assert len(plain.call(plain_request())['actions']) == 4
+
+
+def test_what_transforms_of_openpi_accept_is_converted(plain):
+    picture = np.tile(np.repeat([255, 0], 16)[None, :, None], (24, 1, 3)).astype(np.uint8)
+    name = 'observation/wrist_image_left'
+    for sent in (picture / 255.0, picture.transpose(2, 0, 1), picture):
+        plain.call(plain_request(**{name: np.ascontiguousarray(sent), 'prompt': b'fold it'}))
+        seen = plain.inner.asked[-1][0]
+        assert (seen.prompt, np.all(seen.images['wrist_left'].pixels == picture)) == ('fold it', 1)
+    plain.call(plain_request(**{name: np.full((48, 32, 3), 255, np.uint8)}))
+    padded = plain.inner.asked[-1][0].images['wrist_left'].pixels
+    assert (padded[:, :8].max(), padded[:, 8:24].min(), padded[:, 24:].max()) == (0, 255, 0)
 
 
 @pytest.mark.parametrize('frame', [

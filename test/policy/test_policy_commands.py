@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from policy_samples import observation, pictures
 
+from arena_robot.cli import policy_serve
 from arena_robot.cli.main import main
-from arena_robot.core.errors import ConfigError
+from arena_robot.core.errors import BadReply, ConfigError
+from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.conformance.probe import ProbeLimits
 from arena_robot.policy.conformance.suite import run_suite
 from arena_robot.policy.connect import SERVERS, connect
@@ -104,6 +106,25 @@ def test_wrong_use_ends_with_two(capsys):
     assert 'unknown protocol' in capsys.readouterr().err
     assert main(['policy', 'serve', 'echo', '--token-file', '/nowhere/at/all']) == 2
     assert 'cannot read /nowhere/at/all' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(('host', 'token', 'warns'), [
+    ('0.0.0.0', '', True), ('gpu1', '', True), ('0.0.0.0', 't', False), ('127.0.0.1', '', False),
+    ('::1', '', False), ('localhost', '', False)])
+def test_serving_everybody_without_a_token_is_warned_of(host, token, warns):
+    assert ('no token is asked for' in policy_serve.open_to_all(host, token)) is warns
+
+
+def test_a_spec_that_is_none_is_explained():
+    class Wrong:
+        infer = reset = spec = None
+
+    for spec, says in (({'image_size': 224}, 'must be a PolicySpec, found a dict'),
+                       (PolicySpec(image_size=224), 'image_size must be two sides'),
+                       (PolicySpec(chunk_length='8'), 'a value of a wrong type')):
+        Wrong.spec = spec
+        with pytest.raises(BadReply, match=says):
+            SERVERS['grpc'](Wrong()).open()
 
 
 def test_the_examples_are_listed(capsys):

@@ -13,7 +13,10 @@ from arena_robot.policy.examples.echo import Echo
 from arena_robot.policy.grpc import server as grpc_server
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi.server import CONNECTIONS_PER_ADDRESS, OpenpiPolicyServer
+from arena_robot.policy.openpi.shared_tls import LastingListener
 from arena_robot.policy.options import ServeOptions
+from arena_robot.policy.proto import arena_policy_pb2 as pb
+from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 
 
 def dial(server):
@@ -56,6 +59,46 @@ def test_a_call_without_the_token_is_refused_before_its_message_comes():
             call(message(), timeout=5.0)
         never.set()
     assert error.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_connections_that_end_before_they_are_accepted_end_no_server():
+    answers = [ConnectionResetError('reset'), OSError(24, 'too many open files'), ('line', 1)]
+
+    class Resets:
+        def accept(self):
+            found = answers.pop(0)
+            if isinstance(found, OSError):
+                raise found
+            return found
+
+        def fileno(self):
+            return listening.fileno()
+
+    with socket.create_server(('127.0.0.1', 0)) as listening, \
+            socket.create_connection(listening.getsockname()):
+        assert LastingListener(Resets()).accept() == ('line', 1)
+    with pytest.raises(OSError):
+        LastingListener(listening).accept()
+
+
+def test_idle_streams_leave_threads_for_calls_and_health():
+    options = ServeOptions(workers=2, streams=3)
+    with GrpcPolicyServer(Echo(), options) as server, contextlib.ExitStack() as stack:
+        stub = pb_grpc.PolicyServiceStub(stack.enter_context(
+            grpc.insecure_channel(f'127.0.0.1:{server.port}')))
+        end = threading.Event()
+        stack.callback(end.set)
+
+        def idle():
+            yield pb.StreamRequest(id=1, reset=pb.ResetRequest(protocol_version=1))
+            end.wait(20.0)
+
+        streams = [stub.Stream(idle(), timeout=20.0) for _ in range(3)]
+        assert [next(stream).id for stream in streams] == [1, 1, 1]
+        with pytest.raises(grpc.RpcError) as error:
+            next(stub.Stream(idle(), timeout=20.0))
+        assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert stub.GetSpec(pb.GetSpecRequest(protocol_version=1), timeout=10.0).wrist_camera
 
 
 def test_a_half_open_connection_is_closed(monkeypatch):

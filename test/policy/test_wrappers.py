@@ -25,6 +25,21 @@ def test_a_recorded_call_reads_back(tmp_path):
     assert answer.space is chunk.space
 
 
+def test_what_a_policy_writes_into_its_input_is_not_recorded(tmp_path):
+    class Scales(Noted):
+        def infer(self, observation, episode=''):
+            observation.images['wrist_left'].pixels[:] = 0
+            observation.arm.q[:] = 9.0
+            return super().infer(observation, episode)
+
+    sent = observation(pictures(Noted().spec, 24, 32))
+    before = sent.images['wrist_left'].pixels.copy()
+    Recording(Scales(), tmp_path).infer(sent)
+    found, _, _ = read(tmp_path / '000000.npz')
+    assert np.array_equal(found.images['wrist_left'].pixels, before)
+    assert np.array_equal(found.arm.q, np.full(7, 0.1))
+
+
 def test_a_recording_never_overwrites(tmp_path):
     Recording(Noted(), tmp_path).infer(observation())
     with pytest.raises(RecordingError, match='into a new folder'):

@@ -1,7 +1,7 @@
 import pytest
 
 from arena_robot.core.errors import ConfigError, DataError
-from arena_robot.policy.connect import with_query
+from arena_robot.policy.address import parse_address
 from arena_robot.policy.options import CallOptions
 from arena_robot.server import addresses
 from arena_robot.server.addresses import Endpoint, check, parse, pinned
@@ -20,7 +20,8 @@ def test_addresses_are_taken_apart(text, endpoint):
 
 @pytest.mark.parametrize('text', [
     '', 'localhost:8000', 'http://host:1', 'grpc://host', 'grpc://:80', 'grpc://host:99999',
-    'grpc://host:80/path', 'grpc://user@host:80', 'grpc://host:80?x=1', 'grpc://[::1:80',
+    'grpc://host:80/path', 'grpc://host:80?action_space=joint_velocity', 'openpi://host:80/a b',
+    'openpi://host:80?action_space=sideways', 'grpc://user@host:80', 'grpc://host:80?x=1', 'grpc://[::1:80',
     "grpc://x'; DROP TABLE policies;--:80", '<script>alert(1)</script>'])
 def test_anything_else_is_refused(text):
     with pytest.raises(DataError):
@@ -50,7 +51,7 @@ def test_a_name_that_does_not_resolve():
 
 
 @pytest.mark.parametrize('extra', [
-    '?connect_to=127.0.0.1', '?connect_to=127.0.0.1%253A48749', '?action_space=joint_velocity',
+    '?connect_to=127.0.0.1', '?connect_to=127.0.0.1%253A48749', '?x=1',
     '?', '#', '#?connect_to=127.0.0.1', '\n?connect_to=127.0.0.1'])
 @pytest.mark.parametrize('scheme', ['grpc', 'openpi'])
 def test_an_owner_cannot_say_where_an_address_leads(scheme, extra):
@@ -61,8 +62,12 @@ def test_an_owner_cannot_say_where_an_address_leads(scheme, extra):
 
 def test_what_is_called_is_written_from_the_checked_parts():
     assert pinned('grpc://8.8.8.8:80', ()) == 'grpc://8.8.8.8:80?connect_to=8.8.8.8'
-    bare, options = with_query(pinned('openpi://[::1]:80/', LOOPBACK), CallOptions())
-    assert (bare, options.connect_to) == ('openpi://[::1]:80', '::1')
+    found = parse_address(pinned('openpi://[::1]:80/', LOOPBACK))
+    assert (found.target, found.applied(CallOptions()).connect_to) == ('[::1]:80', '::1')
+    text = 'openpis://8.8.8.8:443/pi0/droid?action_space=joint_velocity&auth=bearer'
+    assert pinned(text, ()) == f'{text}&connect_to=8.8.8.8'
+    options = parse_address(pinned(text, ())).applied(CallOptions())
+    assert (options.action_space.value, options.auth) == ('joint_velocity', 'bearer')
 
 
 @pytest.mark.parametrize('query', [
@@ -70,7 +75,7 @@ def test_what_is_called_is_written_from_the_checked_parts():
     'connect_to=localhost'])
 def test_only_one_ip_address_is_connected_to(query):
     with pytest.raises(ConfigError, match='connect_to is one IP address'):
-        with_query(f'grpc://8.8.8.8:9000?{query}', CallOptions())
+        parse_address(f'grpc://8.8.8.8:9000?{query}')
 
 
 def test_ipv4_comes_first_in_the_order_of_the_resolver(monkeypatch):

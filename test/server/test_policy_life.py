@@ -5,7 +5,7 @@ import itertools
 import time
 
 import pytest
-from arena_setting import STATION, Setting, episode, roll
+from arena_setting import STATION, Setting, episode, fine, roll
 
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import (
@@ -14,6 +14,7 @@ from arena_robot.core.errors import (
     PolicyError,
 )
 from arena_robot.server.base import PolicyState, Station
+from arena_robot.server.pool import PolicyChecks
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.store.policies import NewPolicy, clean_prompts
 from arena_robot.server.store.sessions import episodes_of
@@ -72,12 +73,12 @@ def test_failures_at_one_station_make_the_server_check_the_policy_itself(dead, f
     while all(p.failures < 3 for p in policies.list()):
         fail(dead.arena(), folder)
     assert policies.list(PolicyState.SUSPENDED) == []
-    dead.server.pool.probe()
+    dead.server.pool.review()
     assert all(p.failures < 3 for p in policies.list()), 'its own check found nothing'
     while all(p.failures < 3 for p in policies.list()):
         fail(dead.arena(), folder)
-    dead.server.pool._conformance = lambda address: 'it answers nobody'
-    dead.server.pool.probe()
+    dead.server.pool.checks = PolicyChecks(lambda target: 'it answers nobody', fine)
+    dead.server.pool.review()
     suspended, = policies.list(PolicyState.SUSPENDED)
     assert 'it answers nobody' in suspended.reason
 
@@ -138,10 +139,8 @@ def test_addresses_that_the_server_will_not_call(setting, address, words):
 
 
 def test_a_dead_policy_is_not_assigned(setting, tmp_path):
-    setting.server.pool._probe = lambda address: 'nobody answers'
+    setting.server.pool.checks = PolicyChecks(fine, lambda target: 'nobody answers')
     setting.server.pool.probe()
     from arena_robot.server.base import NoPair
     with pytest.raises(NoPair, match='fewer than two'):
         setting.arena().assign(STATION, 'ada', PROMPT)
-
-

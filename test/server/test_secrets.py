@@ -216,7 +216,7 @@ def test_secrets_from_before_are_sealed(database_url, tmp_path, clock, pool):
         connection.execute(sa.text(
             'UPDATE sessions SET policy_a_id = :a, policy_b_id = :b'),
             {'a': before.policy_a_id, 'b': before.policy_b_id})
-        command.downgrade(config, '-2')
+        command.downgrade(config, '0009')
         connection.execute(sa.text(
             "UPDATE sessions SET nonce = :nonce, token_a = 'one', token_b = 'two'"),
             {'nonce': nonce})

@@ -222,8 +222,8 @@ def test_failures_that_a_station_makes_suspend_nobody(setting, folder, fail, tim
         session_id = assigned(arena)
         fail(setting, arena, session_id, folder)
         arena.abort(session_id, 'it does not work')
-    if is_counted:    # until the policy is probed
-        setting.server.pool.probe()
+    if is_counted:    # until the server has checked the policy
+        setting.server.pool.review()
     assert standing(setting) == before
 
 

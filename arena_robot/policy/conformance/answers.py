@@ -1,5 +1,7 @@
 """Checks of what a policy answers to ordinary queries."""
 
+import time
+
 import numpy as np
 
 from arena_robot.core.action import ActionSpace
@@ -35,7 +37,9 @@ def spec_is_sane(probe: Probe) -> str:
 def chunk_fits_the_spec(probe: Probe) -> str:
     """A normal query gets (N, size) finite float32 of the promised length."""
     with probe.connect() as policy:
-        chunk = ask(policy, probe.observation(), 'shape')
+        observation, started = probe.observation(), time.perf_counter()
+        chunk = ask(policy, observation, 'shape')
+        probe.first_s = time.perf_counter() - started
         forget(policy, 'shape')
     return f'{chunk.actions.shape[0]} actions of {chunk.actions.shape[1]}'
 

@@ -11,9 +11,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from arena_robot.core.conformance import CheckFailed, CheckSkipped
 from arena_robot.core.errors import PolicyError, PolicyRefused, PolicyTimeout, PolicyUnavailable
 from arena_robot.core.observation import Observation
+from arena_robot.policy.address import parse_address
 from arena_robot.policy.base import PROTOCOL_VERSION
 from arena_robot.policy.conformance.probe import Probe, Remote, attempt, told
-from arena_robot.policy.connect import split
 from arena_robot.policy.grpc.channel import headers, open_channel
 from arena_robot.policy.grpc.client import GrpcPolicy
 from arena_robot.policy.proto import arena_policy_pb2 as pb
@@ -21,6 +21,7 @@ from arena_robot.policy.proto import arena_policy_pb2 as pb
 ODD_SIZES = ((1, 1), (37, 53), (480, 3))
 GARBAGE = b'\xc1\xff\x00 this is no request ' * 8
 WRONG_VERSION = 99
+REFUSE_STATE = 'check that joint positions are finite and refuse others with a sentence'
 REFUSE = 'check the images before using them and refuse with a sentence that names what is wrong'
 
 
@@ -51,9 +52,12 @@ def missing_camera_is_survived(probe: Probe) -> str:
 def bad_state_is_survived(probe: Probe) -> str:
     """Joint positions of NaN are refused, or answered with finite actions."""
     normal = probe.observation()
+    if probe.is_openpi:
+        raise CheckSkipped('the openpi protocol does not promise that a server looks at them; the '
+                           'relay refuses actions that are not finite')
     arm = dataclasses.replace(normal.arm, q=np.full(7, np.nan))
     sent = 'joint positions of NaN'
-    outcome = _survived(probe, dataclasses.replace(normal, arm=arm), sent)
+    outcome = _survived(probe, dataclasses.replace(normal, arm=arm), sent, REFUSE_STATE)
     probe.still_works(sent)
     return outcome
 
@@ -80,8 +84,8 @@ def garbage_is_survived(probe: Probe) -> str:
 
 def broken_connections_are_survived(probe: Probe) -> str:
     """After a connection was cut, before or during a call, the next one works."""
-    host, _, port = split(probe.address.partition('?')[0])[1].rpartition(':')
-    with socket.create_connection((host.strip('[]'), int(port)), timeout=5.0) as raw:
+    place = parse_address(probe.address)
+    with socket.create_connection((place.host, place.port), timeout=5.0) as raw:
         raw.sendall(b'GET / HTTP/1.1\r\n')
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\x01\0\0\0\0\0\0\0')
     policy = probe.connect()
@@ -128,25 +132,25 @@ def health_is_reported(probe: Probe) -> str:
     return 'SERVING'
 
 
-def _survived(probe: Probe, observation: Observation, sent: str) -> str:
+def _survived(probe: Probe, observation: Observation, sent: str,
+              change: str = REFUSE) -> str:
     policy: Remote
     with probe.connect() as policy:
         error: PolicyError | None = attempt(lambda: policy.infer(observation, 'odd'))
         attempt(lambda: policy.reset('odd'))
     if isinstance(error, PolicyTimeout):
-        raise CheckFailed(sent, told(error), f'{REFUSE}; never wait for what will not come')
+        raise CheckFailed(sent, told(error), f'{change}; never wait for what will not come')
     if isinstance(error, PolicyUnavailable):
-        raise CheckFailed(sent, told(error), f'{REFUSE}; the server must keep running')
+        raise CheckFailed(sent, told(error), f'{change}; the server must keep running')
     if error is not None and error.code == 'policy_bad_reply':
-        raise CheckFailed(sent, told(error), REFUSE)
+        raise CheckFailed(sent, told(error), change)
     if error is None:
         return 'answered'
     return 'refused' if isinstance(error, PolicyRefused) else 'refused by an exception'
 
 
 def _channel(probe: Probe) -> grpc.Channel:
-    scheme, target = split(probe.address.partition('?')[0])
-    if not scheme.startswith('grpc'):
+    place = parse_address(probe.address)
+    if place.is_openpi:
         raise CheckSkipped('the openpi protocol has no such thing')
-    options = probe.limits.options
-    return open_channel(target, scheme == 'grpcs', options)
+    return open_channel(place.target, place.secure, place.applied(probe.limits.options))

@@ -1,30 +1,16 @@
 """Checks of a policy's state: kept per episode, cleared by a reset."""
 
-import numpy as np
+from arena_robot.core.conformance import CheckFailed
+from arena_robot.policy.conformance.probe import Nature, Probe, ask, forget, gap, same
 
-from arena_robot.core.conformance import CheckFailed, CheckSkipped
-from arena_robot.policy.conformance.probe import Probe, ask, forget
-
-SEED_HINT = ('seed every random generator per episode and renew it in reset; check with '
-             '--stochastic when the policy samples on purpose')
-STOCHASTIC = 'the policy samples on purpose (--stochastic)'
-
-
-def same(first: np.ndarray, second: np.ndarray, tolerance: float) -> bool:
-    """Return whether two chunks are equal within ``tolerance``."""
-    return first.shape == second.shape and bool(np.allclose(first, second, 0.0, tolerance))
-
-
-def gap(first: np.ndarray, second: np.ndarray) -> str:
-    """Return how two chunks differ, for a report."""
-    if first.shape != second.shape:
-        return f'{len(first)} and {len(second)} actions'
-    return f'actions that differ by up to {np.abs(first - second).max():.3g}'
+SEED_HINT = ('seed every random generator per episode and renew it in reset; a policy that '
+             'samples on purpose says samples=True in its PolicySpec')
 
 
 def repeats_after_reset(probe: Probe) -> str:
     """The same episode, after a reset, gets the same answers again."""
-    _needs_determinism(probe)
+    if probe.nature is not Nature.UNDECLARED:
+        probe.need_repeats()
     first, second = probe.rollout('repeat'), probe.rollout('repeat')
     for index, (one, two) in enumerate(zip(first, second, strict=True)):
         if not same(one, two, probe.limits.tolerance):
@@ -43,7 +29,8 @@ def reset_begins_anew(probe: Probe) -> str:
         forget(policy, 'anew')
         again = ask(policy, probe.observation(), 'anew').actions
         forget(policy, 'anew')
-    if not probe.limits.stochastic and not same(first, again, probe.limits.tolerance):
+    probe.need_repeats()
+    if not same(first, again, probe.limits.tolerance):
         raise CheckFailed('query, query, reset, the first query again', gap(first, again),
                           f'drop all state of the episode in reset; {SEED_HINT}')
     return 'back to the first answer'
@@ -62,7 +49,7 @@ def reset_is_harmless(probe: Probe) -> str:
 
 def episodes_are_isolated(probe: Probe) -> str:
     """Two interleaved episodes get the same answers as each one alone."""
-    _needs_determinism(probe)
+    probe.need_repeats()
     alone = [probe.rollout(name, first=shift) for name, shift in (('one', 10), ('two', 20))]
     with probe.connect() as first, probe.connect() as second:
         for step in range(3):
@@ -82,7 +69,7 @@ def episodes_are_isolated(probe: Probe) -> str:
 
 def reset_spares_the_others(probe: Probe) -> str:
     """The reset of one episode does not change another one."""
-    _needs_determinism(probe)
+    probe.need_repeats()
     alone = probe.rollout('kept', first=30)
     with probe.connect() as kept, probe.connect() as ended:
         ask(kept, probe.observation(30), 'kept')
@@ -95,9 +82,3 @@ def reset_spares_the_others(probe: Probe) -> str:
                           f'the second answer changed: {gap(found, alone[1])}',
                           'reset only the episode that is named')
     return 'untouched'
-
-
-def _needs_determinism(probe: Probe) -> None:
-    if probe.limits.stochastic:
-        raise CheckSkipped(STOCHASTIC)
-

@@ -1,12 +1,29 @@
 """Run every check against one address and report the results."""
 
+import dataclasses
+import re
+import time
 from collections.abc import Callable, Iterable
 
 from arena_robot.core import conformance
-from arena_robot.core.conformance import FAIL, CheckFailed, ConformanceReport, Result
+from arena_robot.core.conformance import FAIL, SKIP, CheckFailed, ConformanceReport, Result
 from arena_robot.core.errors import PolicyError
-from arena_robot.policy.conformance import answers, load, robustness, state
-from arena_robot.policy.conformance.probe import Probe, ProbeLimits, advice, told
+from arena_robot.policy.conformance import (
+    answers,
+    load,
+    robustness,
+    sampling,
+    state,
+    suspicious,
+    suspicious_load,
+)
+from arena_robot.policy.conformance.probe import (
+    NORMAL_QUERY,
+    Probe,
+    ProbeLimits,
+    advice,
+    told,
+)
 
 Check = Callable[[Probe], str]
 FIRST: Check = answers.spec_is_sane
@@ -18,6 +35,8 @@ CHECKS: tuple[Check, ...] = (
     answers.black_images_are_answered,
     state.reset_is_harmless,
     state.repeats_after_reset,
+    sampling.seed_repeats,
+    sampling.samples_are_alike,
     state.reset_begins_anew,
     state.episodes_are_isolated,
     state.reset_spares_the_others,
@@ -30,6 +49,15 @@ CHECKS: tuple[Check, ...] = (
     robustness.health_is_reported,
     load.latency_is_bearable,
     load.parallel_callers_are_served,
+    suspicious_load.first_answer_is_quick,
+    suspicious_load.no_answer_is_a_spike,
+    suspicious_load.memory_stays,
+    suspicious.output_varies,
+    suspicious.prompt_is_used,
+    suspicious.prompt_is_followed,
+    suspicious.pictures_are_used,
+    suspicious.first_action_is_near,
+    suspicious.velocities_are_fractions,
 )
 
 
@@ -45,8 +73,49 @@ def run_suite(address: str, limits: ProbeLimits | None = None,
     first = run_check(FIRST, probe)
     others = [check for check in checks if check is not FIRST]
     results = conformance.skipped(others, 'there is no usable spec') \
-        if first.outcome == FAIL else [run_check(check, probe) for check in others]
+        if first.outcome == FAIL else _run(others, probe)
     return ConformanceReport(address, (first, *results))
+
+
+def _run(checks: list[Check], probe: Probe) -> list[Result]:
+    """Return the results; a cause is reported once, and nothing begins after the budget."""
+    results: list[Result] = []
+    causes: dict[str, str] = {}
+    end_s = time.monotonic() + probe.limits.budget_s
+    for number, check in enumerate(checks):
+        if time.monotonic() > end_s:
+            return [*results, _too_slow(check, probe),
+                    *conformance.skipped(checks[number + 1:], 'there was no time left')]
+        result = _once(run_check(check, probe), causes)
+        results.append(result)
+        if result.outcome == FAIL and result.sent.startswith(NORMAL_QUERY) \
+                and check is answers.chunk_fits_the_spec:
+            return [*results, *conformance.skipped(
+                checks[number + 1:], f"the normal query failed, see '{_spoken(result.check)}'")]
+    return results
+
+
+def _once(result: Result, causes: dict[str, str]) -> Result:
+    """Return a result; an error that an earlier check met is not a failure again."""
+    cause = re.sub(r'^caller-\d+: |reference \w+', '', result.received)
+    if result.outcome != FAIL or not cause.endswith(']'):
+        return result
+    first = causes.setdefault(cause, result.check)
+    if first == result.check:
+        return result
+    return dataclasses.replace(result, outcome=SKIP, sent='', received='', change='',
+                               detail=f"the same error as in '{_spoken(first)}'")
+
+
+def _too_slow(check: Check, probe: Probe) -> Result:
+    limit_s = probe.limits.budget_s
+    return Result(check.__name__, conformance.asked(check), FAIL, 0.0, '', 'the checks before',
+                  f'they took longer than {limit_s:g} s in all', 'answer faster: the whole suite '
+                  f'has {limit_s:g} s')
+
+
+def _spoken(check: str) -> str:
+    return check.replace('_', ' ')
 
 
 def _explained(error: Exception) -> CheckFailed | None:

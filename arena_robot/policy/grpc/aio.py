@@ -21,6 +21,7 @@ from arena_robot.policy.grpc.errors import error_of
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
+from arena_robot.policy.seeds import seed_of
 
 
 class AsyncGrpcPolicy(PolicyEndpoint):
@@ -52,14 +53,17 @@ class AsyncGrpcPolicy(PolicyEndpoint):
         """Send the observation with all of its images; return the checked chunk."""
         spec = self.spec
         data = wire.observation_to_bytes(observation, spec.jpeg_quality)
-        return wire.chunk_from_wire(await self.infer_bytes(data, episode), spec)
+        seed = observation.episode_seed or seed_of(episode)
+        reply = await self.infer_bytes(data, episode, episode_seed=seed)
+        return wire.chunk_from_wire(reply, spec)
 
     async def infer_bytes(self, observation: bytes, episode: str,
-                          timeout_s: float | None = None) -> pb.InferReply:
+                          timeout_s: float | None = None,
+                          episode_seed: int = 0) -> pb.InferReply:
         """Send an observation that is already serialized, as a relay does; no checks."""
         out: pb.InferReply = await self._call(
             'Infer', timeout_s or self._options.infer_timeout_s,
-            infer_request(observation, episode))
+            infer_request(observation, episode, episode_seed))
         return out
 
     async def reset(self, episode: str = '') -> None:

@@ -65,7 +65,9 @@ def _settings(options: CallOptions) -> list[tuple[str, Any]]:
 
 
 def _credentials(options: CallOptions) -> grpc.ChannelCredentials:
-    """Trust ``options.tls_ca``, or the system's authorities."""
+    """Trust the authority of the options, or the system's."""
+    if options.tls_ca_pem:
+        return grpc.ssl_channel_credentials(options.tls_ca_pem.encode())
     return grpc.ssl_channel_credentials(_read(options.tls_ca) if options.tls_ca else None)
 
 

@@ -32,10 +32,10 @@ def spec_request() -> pb.GetSpecRequest:
     return pb.GetSpecRequest(protocol_version=PROTOCOL_VERSION)
 
 
-def infer_request(observation: bytes, episode: str) -> pb.InferRequest:
+def infer_request(observation: bytes, episode: str, episode_seed: int = 0) -> pb.InferRequest:
     """Return the request for the next chunk; the observation is already serialized."""
     return pb.InferRequest(protocol_version=PROTOCOL_VERSION, episode=episode,
-                           observation=observation)
+                           observation=observation, episode_seed=episode_seed)
 
 
 def reset_request(episode: str) -> pb.ResetRequest:

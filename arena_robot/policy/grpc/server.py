@@ -1,6 +1,7 @@
 """A policy on a gRPC port: ``arena.policy.v1`` with health, reflection, TLS and a token."""
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,9 +32,10 @@ OPEN_TO_ALL = (f'/{health.SERVICE_NAME}/',)
 class PolicyServicer(pb_grpc.PolicyServiceServicer):
     """The four calls; errors become statuses, tracebacks stay in the log."""
 
-    def __init__(self, served: ServedPolicy, max_call_s: float) -> None:
+    def __init__(self, served: ServedPolicy, max_call_s: float, streams: int) -> None:
         self._served = served
         self._max_call_s = max_call_s
+        self._streams = threading.BoundedSemaphore(streams)
 
     def GetSpec(self, request: pb.GetSpecRequest,  # noqa: N802
                 context: grpc.ServicerContext) -> pb.Spec:
@@ -53,8 +55,14 @@ class PolicyServicer(pb_grpc.PolicyServiceServicer):
     def Stream(self, request_iterator: Iterator[pb.StreamRequest],  # noqa: N802
                context: grpc.ServicerContext) -> Iterator[pb.StreamReply]:
         """Answer each request in turn; a failed one does not end the stream."""
-        for request in request_iterator:
-            yield self._stream_reply(request)
+        if not self._streams.acquire(blocking=False):
+            _abort(context, PolicyRefused('too many streams are open; use single calls'),
+                   grpc.StatusCode.RESOURCE_EXHAUSTED)
+        try:
+            for request in request_iterator:
+                yield self._stream_reply(request)
+        finally:
+            self._streams.release()
 
     def _spec(self, request: pb.GetSpecRequest) -> pb.Spec:
         wire.check_version(request.protocol_version)
@@ -62,7 +70,7 @@ class PolicyServicer(pb_grpc.PolicyServiceServicer):
 
     def _infer(self, request: pb.InferRequest, timeout_s: float) -> pb.InferReply:
         wire.check_version(request.protocol_version)
-        observation = wire.observation_from_bytes(request.observation)
+        observation = wire.observation_from_bytes(request.observation, request.episode_seed)
         answer = self._served.infer(observation, request.episode, timeout_s)
         return wire.chunk_to_wire(answer.chunk, answer.queue_s, answer.infer_s)
 
@@ -136,12 +144,13 @@ class GrpcPolicyServer:
         options = self._options
         served = ServedPolicy(self._policy, options.parallel)
         server = grpc.server(
-            ThreadPoolExecutor(options.workers, thread_name_prefix='policy'),
+            # A stream has a thread as long as it is open, and takes none of the calls'.
+            ThreadPoolExecutor(options.workers + options.streams, thread_name_prefix='policy'),
             interceptors=[TokenInterceptor(options.token, *options.old_tokens)]
             if options.token else [],
             options=_channel_options(options), compression=grpc.Compression.NoCompression)
         pb_grpc.add_PolicyServiceServicer_to_server(
-            PolicyServicer(served, options.max_call_s), server)
+            PolicyServicer(served, options.max_call_s, options.streams), server)
         self._health = _add_health(server)
         reflection.enable_server_reflection(
             (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)

@@ -39,7 +39,7 @@ def spec_to_wire(spec: PolicySpec) -> pb.Spec:
         wrist_camera=spec.wrist_camera, external_cameras=spec.external_cameras,
         stereo=spec.stereo, session_id=spec.session_id, chunk_length=spec.chunk_length,
         control_rate_hz=spec.control_rate_hz, resize=RESIZES[spec.resize],
-        jpeg_quality=spec.jpeg_quality, pipelined=spec.pipelined)
+        jpeg_quality=spec.jpeg_quality, pipelined=spec.pipelined, samples=spec.samples)
 
 
 def spec_from_wire(message: pb.Spec, source: str) -> PolicySpec:
@@ -57,7 +57,7 @@ def spec_from_wire(message: pb.Spec, source: str) -> PolicySpec:
         chunk_length=message.chunk_length, control_rate_hz=message.control_rate_hz,
         resize=RESIZE_OF.get(message.resize, str(message.resize)),
         jpeg_quality=message.jpeg_quality, pipelined=message.pipelined,
-        protocol_version=message.protocol_version,
+        samples=message.samples, protocol_version=message.protocol_version,
         gripper=GRIPPER if known else str(message.gripper)), source)
 
 
@@ -83,7 +83,7 @@ def _image_to_wire(name: str, image: Image, jpeg_quality: int) -> pb.Image:
         data=image.pixels.tobytes() if raw else to_jpeg(image.pixels, jpeg_quality))
 
 
-def observation_from_bytes(data: bytes) -> Observation:
+def observation_from_bytes(data: bytes, episode_seed: int = 0) -> Observation:
     """
     Return the observation in ``data``; raises PolicyRefused when it cannot be read.
 
@@ -101,7 +101,7 @@ def observation_from_bytes(data: bytes) -> Observation:
         message.stamp_ns, np.array(message.joint_position), np.array(message.cartesian_position),
         message.gripper_position, message.prompt, message.step,
         {image.view: _image_from_wire(image) for image in message.images},
-        message.arm_stamp_ns, message.gripper_stamp_ns)
+        message.arm_stamp_ns, message.gripper_stamp_ns, episode_seed)
 
 
 def step_of(data: bytes) -> int:
@@ -181,13 +181,14 @@ DECODERS: dict[int, Callable[[bytes, int, int], Pixels]] = {
 
 def partial_observation(stamp_ns: int, q: np.ndarray, pose: np.ndarray, gripper: float,
                         prompt: str, step: int, images: dict[str, Image],
-                        arm_stamp_ns: int, gripper_stamp_ns: int) -> Observation:
+                        arm_stamp_ns: int, gripper_stamp_ns: int,
+                        episode_seed: int = 0) -> Observation:
     """Return an observation of what is sent: q (7,), pose (6,), gripper; NaN for the rest."""
     unknown = np.full(7, np.nan)
     arm = ArmState(arm_stamp_ns, q, unknown, unknown, unknown, pose, unknown)
     return Observation(
         stamp_ns, arm, GripperState(gripper_stamp_ns, gripper, float('nan'), float('nan')),
-        prompt, step, images)
+        prompt, step, images, episode_seed)
 
 
 def chunk_to_wire(chunk: Chunk, queue_s: float, infer_s: float) -> pb.InferReply:

@@ -32,7 +32,9 @@ from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.errors import BY_CODE
 from arena_robot.policy.openpi import codec as openpi_codec
 from arena_robot.policy.openpi import wire as openpi_wire
+from arena_robot.policy.openpi.shared_tls import SharedSslSocket
 from arena_robot.policy.options import CallOptions
+from arena_robot.policy.seeds import seed_of
 
 logger = logging.getLogger(__name__)
 # At DEBUG the library logs headers, and with them the token.
@@ -45,6 +47,8 @@ TRACEBACK = 'Traceback (most recent call last)'
 class OpenpiPolicy:
     """
     A remote policy: ``open`` reads the server's metadata, then calls go one at a time.
+
+    ``target`` is ``host:port``, with a path where the server has one.
 
     ``secure`` allows only TLS; otherwise ws is tried first and wss after it. A connection that
     broke fails its call and is made anew for the next one.
@@ -73,11 +77,14 @@ class OpenpiPolicy:
         self._connected()
         return self
 
-    def infer(self, observation: Observation, episode: str = '') -> Chunk:
+    def infer(self, observation: Observation, episode: str = '',
+              timeout_s: float | None = None) -> Chunk:
         """Send the observation with all of its images; return the checked chunk."""
         spec = self.spec
         request = openpi_wire.request_of(observation, episode or uuid.uuid4().hex, spec)
-        reply = self._exchange('infer', request, self._options.infer_timeout_s)
+        if self._options.episode_seed:
+            request[openpi_wire.SEED_KEY] = observation.episode_seed or seed_of(episode)
+        reply = self._exchange('infer', request, timeout_s or self._options.infer_timeout_s)
         if isinstance(reply, str):
             raise self._told(reply)
         try:
@@ -85,7 +92,7 @@ class OpenpiPolicy:
         except DataError as error:
             raise BadReply(f'infer at {self.address}: {error}') from error
 
-    def reset(self, episode: str = '') -> None:
+    def reset(self, episode: str = '', timeout_s: float | None = None) -> None:
         """
         Let the policy forget an episode; any string is the reply this protocol expects.
 
@@ -94,7 +101,7 @@ class OpenpiPolicy:
         if not self._resets:
             return
         request = {'session_id': episode, 'endpoint': 'reset'}
-        reply = self._exchange('reset', request, self._options.reset_timeout_s)
+        reply = self._exchange('reset', request, timeout_s or self._options.reset_timeout_s)
         if isinstance(reply, str) and (_code(reply) or TRACEBACK in reply):
             raise self._told(reply)
 
@@ -195,7 +202,8 @@ class OpenpiPolicy:
 
     def _dialled(self, scheme: str) -> ClientConnection:
         options = self._options
-        headers = {'Authorization': f'Api-Key {options.token}'} if options.token else None
+        word = 'Bearer' if options.auth == 'bearer' else 'Api-Key'
+        headers = {'Authorization': f'{word} {options.token}'} if options.token else None
         return connect(
             f'{scheme}://{self._target}', compression=None, max_size=options.max_message_bytes,
             open_timeout=options.connect_timeout_s, close_timeout=1.0, ping_interval=None,
@@ -206,7 +214,7 @@ class OpenpiPolicy:
         """Return a connection to the IP address to use instead of the host, if there is one."""
         if not self._options.connect_to:
             return None
-        port = int(self._target.rpartition(':')[2])
+        port = int(self._target.partition('/')[0].rpartition(':')[2])
         return socket.create_connection((self._options.connect_to, port),
                                         self._options.connect_timeout_s)
 
@@ -234,6 +242,10 @@ def _code(reply: str) -> str:
 
 def _tls(options: CallOptions) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=options.tls_ca)
+        context = ssl.create_default_context(cafile=options.tls_ca,
+                                             cadata=options.tls_ca_pem or None)
     except OSError as error:
-        raise ConfigError(f'cannot read {options.tls_ca}: {error}') from error
+        place = options.tls_ca or 'the certificate of the authority'
+        raise ConfigError(f'cannot read {place}: {error}') from error
+    context.sslsocket_class = SharedSslSocket
+    return context

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
@@ -20,6 +20,7 @@ from arena_robot.core.errors import ArenaError, ConfigError, DataError, PolicyRe
 from arena_robot.policy.base import Policy
 from arena_robot.policy.openpi import codec as openpi_codec
 from arena_robot.policy.openpi import wire as openpi_wire
+from arena_robot.policy.openpi.shared_tls import LastingListener, SharedSslSocket
 from arena_robot.policy.options import ServeOptions, is_one_of
 from arena_robot.policy.serving import ServedPolicy
 
@@ -68,7 +69,8 @@ class _Caller:
         raise PolicyRefused(f"'endpoint' must be 'infer' or 'reset', found {endpoint!r}")
 
     def _infer(self, request: dict[Any, Any], session: str) -> bytes:
-        observation = openpi_wire.observation_of(request, time.time_ns())
+        observation = openpi_wire.observation_of(request, time.time_ns(),
+                                                 self._served.spec.image_size)
         self._used = self._used or not session
         answer = self._served.infer(observation, session or self._name, self._max_call_s)
         return openpi_codec.pack({
@@ -121,6 +123,7 @@ class OpenpiPolicyServer:
         except OSError as error:
             raise ConfigError(f'cannot serve at {options.host}:{options.port}: {error}'
                               ) from error
+        self._server.socket = cast(socket.socket, LastingListener(self._server.socket))
         self._server.handler = _few(self._server, self._server.handler)
         self.port = self._server.socket.getsockname()[1]
         self._thread = threading.Thread(target=self._server.serve_forever, name='openpi-server',
@@ -215,6 +218,7 @@ def _tls(options: ServeOptions) -> ssl.SSLContext | None:
     if options.tls_cert is None or options.tls_key is None:
         raise ConfigError('TLS needs both a certificate and a key')
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.sslsocket_class = SharedSslSocket
     try:
         context.load_cert_chain(options.tls_cert, options.tls_key)
     except OSError as error:

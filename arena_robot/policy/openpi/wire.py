@@ -7,11 +7,11 @@ import numpy as np
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import BadReply, PolicyRefused
-from arena_robot.core.observation import DOF, EYES, VIEWS, Image, Observation, view
-from arena_robot.policy.base import PolicySpec
+from arena_robot.core.observation import DOF, EYES, VIEWS, Image, Observation, Pixels, view
+from arena_robot.policy.base import MAX_SIDE, PolicySpec
 from arena_robot.policy.contract import check_actions, check_spec
 from arena_robot.policy.grpc.wire import partial_observation
-from arena_robot.policy.resizing import MIDDLE
+from arena_robot.policy.resizing import MIDDLE, within
 
 NAMES = {'left': 'exterior_image_1', 'right': 'exterior_image_2', 'wrist': 'wrist_image'}
 IMAGE_KEYS = {view(role, eye): f'observation/{name}_{eye}'
@@ -19,6 +19,7 @@ IMAGE_KEYS = {view(role, eye): f'observation/{name}_{eye}'
 JOINT_KEY = 'observation/joint_position'
 POSE_KEY = 'observation/cartesian_position'
 GRIPPER_KEY = 'observation/gripper_position'
+SEED_KEY = 'episode_seed'    # of this package: other servers do not read it
 
 
 def metadata_of(spec: PolicySpec) -> dict[str, Any]:
@@ -85,23 +86,23 @@ def request_of(observation: Observation, episode: str, spec: PolicySpec) -> dict
     return request
 
 
-def observation_of(request: Mapping[Any, Any], stamp_ns: int) -> Observation:
+def observation_of(request: Mapping[Any, Any], stamp_ns: int,
+                   image_size: tuple[int, int] | None = None) -> Observation:
     """
     Return the observation in an infer request, stamped on arrival.
 
-    The protocol has no stamps and no step index. A pose that was not sent is NaN. Raises
-    PolicyRefused naming the key that is missing or wrong.
+    The protocol has no stamps and no step index. A pose that was not sent is NaN. What openpi's
+    own transforms accept is converted: prompts as bytes, images of floats from 0 to 1 or with the
+    channels first, and, with padding, images that are not of ``image_size``. Raises PolicyRefused
+    naming the key that is missing or wrong.
     """
     q = _numbers(request, JOINT_KEY, DOF)
     pose = _numbers(request, POSE_KEY, 6) if POSE_KEY in request else np.full(6, np.nan)
     gripper = _numbers(request, GRIPPER_KEY, 1)
-    prompt = request.get('prompt')
-    if not isinstance(prompt, str):
-        raise PolicyRefused(f"'prompt' must be a string, found a {type(prompt).__name__}")
-    images = {name: Image(_pixels(request[IMAGE_KEYS[name]], IMAGE_KEYS[name]), stamp_ns)
-              for name in VIEWS if IMAGE_KEYS[name] in request}
-    return partial_observation(stamp_ns, q, pose, float(gripper[0]), prompt, 0, images,
-                               stamp_ns, stamp_ns)
+    images = {name: Image(_pixels(request[IMAGE_KEYS[name]], IMAGE_KEYS[name], image_size),
+                          stamp_ns) for name in VIEWS if IMAGE_KEYS[name] in request}
+    return partial_observation(stamp_ns, q, pose, float(gripper[0]), _prompt(request), 0, images,
+                               stamp_ns, stamp_ns, _seed(request))
 
 
 def session_of(request: Mapping[Any, Any]) -> str:
@@ -142,9 +143,34 @@ def _numbers(request: Mapping[Any, Any], key: str, size: int) -> np.ndarray:
     return value.reshape(size).astype(np.float64)
 
 
-def _pixels(value: Any, key: str) -> np.ndarray:
-    if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 3:
+def _prompt(request: Mapping[Any, Any]) -> str:
+    prompt = request.get('prompt')
+    if isinstance(prompt, bytes):
+        prompt = prompt.decode('utf-8', 'replace')
+    if not isinstance(prompt, str):
+        raise PolicyRefused(f"'prompt' must be a string, found a {type(prompt).__name__}")
+    return prompt
+
+
+def _seed(request: Mapping[Any, Any]) -> int:
+    seed = request.get(SEED_KEY, 0)
+    if not isinstance(seed, int) or not 0 <= seed < 1 << 32:
+        raise PolicyRefused(f"'{SEED_KEY}' must be a whole number below 2**32, found {seed!r:.40}")
+    return seed
+
+
+def _pixels(value: Any, key: str, size: tuple[int, int] | None) -> Pixels:
+    if not isinstance(value, np.ndarray) or value.ndim != 3:
         raise PolicyRefused(f"'{key}' must be a (height, width, 3) uint8 array, found a "
                             f'{type(value).__name__}')
-    out: np.ndarray = value.copy()
-    return out
+    if value.shape[0] == 3 and value.shape[2] != 3:
+        value = value.transpose(1, 2, 0)
+    if value.dtype.kind == 'f' and value.size and value.min() >= 0.0 and value.max() <= 1.0:
+        value = (255.0 * value).astype(np.uint8)
+    if value.shape[2] != 3 or value.dtype != np.uint8:
+        raise PolicyRefused(f"'{key}' must be (height, width, 3) uint8, or floats from 0 to 1, "
+                            f'found {value.shape} {value.dtype}')
+    out: Pixels = np.array(value)
+    if size is None or not all(1 <= side <= MAX_SIDE for side in out.shape[:2]):
+        return out
+    return within(out, *size)

@@ -52,7 +52,7 @@ class GetSpecRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
 
 class Spec(_message.Message):
-    __slots__ = ("protocol_version", "action_space", "gripper", "image_height", "image_width", "wrist_camera", "external_cameras", "stereo", "session_id", "chunk_length", "control_rate_hz", "resize", "jpeg_quality", "pipelined", "every_step")
+    __slots__ = ("protocol_version", "action_space", "gripper", "image_height", "image_width", "wrist_camera", "external_cameras", "stereo", "session_id", "chunk_length", "control_rate_hz", "resize", "jpeg_quality", "pipelined", "every_step", "samples")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     ACTION_SPACE_FIELD_NUMBER: _ClassVar[int]
     GRIPPER_FIELD_NUMBER: _ClassVar[int]
@@ -68,6 +68,7 @@ class Spec(_message.Message):
     JPEG_QUALITY_FIELD_NUMBER: _ClassVar[int]
     PIPELINED_FIELD_NUMBER: _ClassVar[int]
     EVERY_STEP_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     action_space: ActionSpace
     gripper: GripperConvention
@@ -83,7 +84,8 @@ class Spec(_message.Message):
     jpeg_quality: int
     pipelined: bool
     every_step: bool
-    def __init__(self, protocol_version: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., gripper: _Optional[_Union[GripperConvention, str]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., external_cameras: _Optional[int] = ..., stereo: _Optional[bool] = ..., session_id: _Optional[bool] = ..., chunk_length: _Optional[int] = ..., control_rate_hz: _Optional[float] = ..., resize: _Optional[_Union[Resize, str]] = ..., jpeg_quality: _Optional[int] = ..., pipelined: _Optional[bool] = ..., every_step: _Optional[bool] = ...) -> None: ...
+    samples: bool
+    def __init__(self, protocol_version: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., gripper: _Optional[_Union[GripperConvention, str]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., external_cameras: _Optional[int] = ..., stereo: _Optional[bool] = ..., session_id: _Optional[bool] = ..., chunk_length: _Optional[int] = ..., control_rate_hz: _Optional[float] = ..., resize: _Optional[_Union[Resize, str]] = ..., jpeg_quality: _Optional[int] = ..., pipelined: _Optional[bool] = ..., every_step: _Optional[bool] = ..., samples: _Optional[bool] = ...) -> None: ...
 
 class Image(_message.Message):
     __slots__ = ("view", "encoding", "height", "width", "stamp_ns", "data")
@@ -124,16 +126,18 @@ class Observation(_message.Message):
     def __init__(self, stamp_ns: _Optional[int] = ..., step: _Optional[int] = ..., prompt: _Optional[str] = ..., arm_stamp_ns: _Optional[int] = ..., joint_position: _Optional[_Iterable[float]] = ..., cartesian_position: _Optional[_Iterable[float]] = ..., gripper_stamp_ns: _Optional[int] = ..., gripper_position: _Optional[float] = ..., images: _Optional[_Iterable[_Union[Image, _Mapping]]] = ...) -> None: ...
 
 class InferRequest(_message.Message):
-    __slots__ = ("protocol_version", "episode", "observation", "every_step")
+    __slots__ = ("protocol_version", "episode", "observation", "every_step", "episode_seed")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     EPISODE_FIELD_NUMBER: _ClassVar[int]
     OBSERVATION_FIELD_NUMBER: _ClassVar[int]
     EVERY_STEP_FIELD_NUMBER: _ClassVar[int]
+    EPISODE_SEED_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     episode: str
     observation: bytes
     every_step: EveryStep
-    def __init__(self, protocol_version: _Optional[int] = ..., episode: _Optional[str] = ..., observation: _Optional[bytes] = ..., every_step: _Optional[_Union[EveryStep, _Mapping]] = ...) -> None: ...
+    episode_seed: int
+    def __init__(self, protocol_version: _Optional[int] = ..., episode: _Optional[str] = ..., observation: _Optional[bytes] = ..., every_step: _Optional[_Union[EveryStep, _Mapping]] = ..., episode_seed: _Optional[int] = ...) -> None: ...
 
 class EveryStep(_message.Message):
     __slots__ = ("chunk", "due", "wait_s")

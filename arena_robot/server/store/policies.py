@@ -7,11 +7,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from arena_robot.core.action import ActionSpace
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import Conflict, DataError
+from arena_robot.policy.base import PolicySpec
 from arena_robot.server.base import PolicyRecord, PolicyState
+from arena_robot.server.policy_needs import NEEDS, as_json, needs_of
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import episodes, policies, sessions
 from arena_robot.server.store.sealed_pairs import publish_retired
@@ -30,17 +31,30 @@ _MOVES = {
 
 @dataclass(frozen=True)
 class NewPolicy:
-    """What an owner submits; see :class:`arena_robot.server.base.PolicyRecord`."""
+    """
+    What an owner submits; see :class:`arena_robot.server.base.PolicyRecord`.
+
+    What is None is read from the policy's server when it is checked.
+    """
 
     name: str
     address: str
     description: str = ''
     open_source: bool = False
     robot: str = 'any'
-    action_space: str = ActionSpace.JOINT_POSITION.value
-    external_cameras: int = 1
-    wrist_camera: bool = True
-    stereo: bool = False
+    action_space: str | None = None
+    external_cameras: int | None = None
+    wrist_camera: bool | None = None
+    stereo: bool | None = None
+
+    def stated(self) -> dict[str, Any]:
+        """Return the needs that the owner states."""
+        return {name: value for name in NEEDS if (value := getattr(self, name)) is not None}
+
+    def columns(self) -> dict[str, Any]:
+        """Return what is stated, by column."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return {**given, 'stated': ','.join(self.stated())}
 
 
 class Policies:
@@ -51,16 +65,19 @@ class Policies:
         self._clock = clock
 
     def add(self, new: NewPolicy, owner_id: int,
-            state: PolicyState = PolicyState.SUBMITTED, token: str = '') -> PolicyRecord:
+            state: PolicyState = PolicyState.SUBMITTED, token: str = '',
+            tls_ca: str = '') -> PolicyRecord:
         """
         Store a policy; Conflict when the name is taken (also by a retired one).
 
-        ``token`` is what the relay shows to it; it is sealed.
+        ``token`` is what the relay shows to it; it is sealed. ``tls_ca`` is the certificate of
+        its private authority, PEM.
         """
         now = self._clock.now_ns()
-        row = {**asdict(new), 'owner_id': owner_id, 'state': state.value, 'reason': '',
-               'failures': 0, 'requested': 0, 'healthy': False, 'checked_ns': 0,
-               'created_ns': now, 'updated_ns': now, 'token': token}
+        row = {**needs_of(PolicySpec()), **new.columns(), 'owner_id': owner_id,
+               'state': state.value, 'reason': '', 'failures': 0, 'requested': 0, 'healthy': False,
+               'checked_ns': 0,
+               'created_ns': now, 'updated_ns': now, 'token': token, 'tls_ca': tls_ca}
         try:
             with self._database.write() as connection:
                 connection.execute(sa.insert(policies).values(**row))
@@ -76,12 +93,18 @@ class Policies:
         """Return a policy by number; DataError when there is none."""
         return self._one(policies.c.id == number, f'with number {number}')
 
-    def token_of(self, number: int) -> str:
-        """Return the token that the relay shows to a policy; '' when it has none."""
+    def credentials_of(self, number: int) -> tuple[str, str]:
+        """Return the token that the relay shows to a policy and its authority, '' for none."""
         with self._database.read() as connection:
-            found = connection.execute(sa.select(policies.c.token).where(
-                policies.c.id == number)).scalar()
-        return str(found or '')
+            found = connection.execute(sa.select(policies.c.token, policies.c.tls_ca).where(
+                policies.c.id == number)).first()
+        return (found.token or '', found.tls_ca or '') if found else ('', '')
+
+    def admit(self, number: int, spec: PolicySpec) -> None:
+        """Store what a policy's server says; the pool assigns it by that."""
+        with self._database.write() as connection:
+            connection.execute(sa.update(policies).where(policies.c.id == number).values(
+                **needs_of(spec), spec=as_json(spec), updated_ns=self._clock.now_ns()))
 
     def list(self, *states: PolicyState, owner_id: int | None = None) -> list[PolicyRecord]:
         """Return the policies in the given states (all when none is given), by name."""
@@ -96,7 +119,7 @@ class Policies:
     def update(self, name: str, **changes: Any) -> PolicyRecord:
         """Change fields of a policy; its state is moved with :meth:`move` alone."""
         allowed = {'address', 'description', 'open_source', 'robot', 'action_space',
-                   'external_cameras', 'wrist_camera', 'stereo', 'token'}
+                   'external_cameras', 'wrist_camera', 'stereo', 'stated', 'token', 'tls_ca'}
         wrong = set(changes) - allowed
         if wrong:
             raise DataError(f"cannot change {', '.join(sorted(wrong))} of a policy; "
@@ -145,8 +168,9 @@ class Policies:
 
 def record(row: Any) -> PolicyRecord:
     """Return the record in a row of the table."""
-    values = {k: v for k, v in row.items() if k not in ('created_ns', 'updated_ns', 'token')}
-    values['has_token'] = bool(row['token'])
+    values = {k: v for k, v in row.items() if k not in (
+        'created_ns', 'updated_ns', 'token', 'tls_ca')}
+    values['has_token'], values['has_tls_ca'] = bool(row['token']), bool(row['tls_ca'])
     return PolicyRecord(**{**values, 'state': PolicyState(values['state'])})
 
 

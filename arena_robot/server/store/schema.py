@@ -93,7 +93,11 @@ policies = Table(
     Column('checked_ns', BigInteger, nullable=False),
     Column('created_ns', BigInteger, nullable=False),
     Column('updated_ns', BigInteger, nullable=False),
-    Column('token', SealedText('policies.token'), nullable=False, server_default=''))
+    Column('token', SealedText('policies.token'), nullable=False, server_default=''),
+    Column('tls_ca', Text, nullable=False, server_default=''),
+    # The needs that the owner stated, separated by commas; the spec as its server said it, JSON.
+    Column('stated', Text, nullable=False, server_default=''),
+    Column('spec', Text, nullable=False, server_default=''))
 
 # A search on SQLite reads the prompts in the index; see migration 0002.
 NEWEST = {'ix_sessions_state_created_ns_id': ('postgresql', ()),

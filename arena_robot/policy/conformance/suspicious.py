@@ -1,0 +1,147 @@
+"""Checks of what is allowed and suspicious in the answers of a policy; they only warn."""
+
+import dataclasses
+
+import numpy as np
+
+from arena_robot.core.action import ActionSpace
+from arena_robot.core.conformance import CheckSkipped, CheckWarned
+from arena_robot.core.observation import Floats, Observation
+from arena_robot.policy.conformance.probe import PROMPT, Nature, Probe, same
+
+OTHER_PROMPTS = ('open the drawer', 'push the blue cup away from you', 'do nothing')
+EXACTLY = 1e-9
+FAR_RAD, FAR_M = 0.5, 0.15
+SMALL_FRACTION = 0.06
+
+
+def output_varies(probe: Probe) -> str:
+    """Different pictures, joint positions and prompts do not all get the same actions."""
+    if probe.nature is Nature.DRAWS:
+        return 'the policy samples'
+    seen, found = _varied(probe)
+    probe.is_constant = _equal(found)
+    if probe.is_constant:
+        raise CheckWarned(
+            f'{len(seen)} queries with other pictures, joint positions and prompts',
+            f'{len(seen)} times the same {len(found[0])} actions, {_range(found[0])}',
+            'whether the checkpoint is loaded and the output is that of the model')
+    return f'{len(seen)} queries'
+
+
+def prompt_is_used(probe: Probe) -> str:
+    """Another prompt in a new episode gets other actions."""
+    _need_variation(probe)
+    seen = [probe.observation(prompt=prompt) for prompt in (PROMPT, *OTHER_PROMPTS)]
+    if _equal(_answers(probe, seen)):
+        raise CheckWarned(
+            f'the same observation in {len(seen)} episodes, each with another prompt',
+            f'{len(seen)} times the same actions',
+            'whether observation.prompt reaches the model, and whether the first prompt is kept '
+            'from episode to episode; a policy of a single task may ignore it')
+    return f'{len(seen)} prompts'
+
+
+def prompt_is_followed(probe: Probe) -> str:
+    """A prompt that changes within an episode changes the actions."""
+    _need_variation(probe)
+    first, other = probe.observation(0), probe.observation(1)
+    changed = dataclasses.replace(other, prompt=OTHER_PROMPTS[0])
+    if _equal(_answers(probe, [other, changed])):
+        raise CheckSkipped('the prompt is not used')
+    kept, followed = (probe.answers([first, second], 'prompt changes')[1].actions
+                      for second in (other, changed))
+    if same(kept, followed, EXACTLY):
+        raise CheckWarned(
+            f"the prompt '{PROMPT}', then '{changed.prompt}' in the same episode",
+            'the actions of the first prompt, though a new episode follows the second one',
+            'whether the tokens of the first prompt are kept; read observation.prompt in every '
+            'query')
+    return 'followed'
+
+
+def pictures_are_used(probe: Probe) -> str:
+    """Other pictures get other actions."""
+    _need_variation(probe)
+    if not probe.spec.views():
+        raise CheckSkipped('the policy wants no images')
+    normal = probe.observation()
+    others = (probe.observation(seed, black=seed == 0) for seed in range(3))
+    seen = [normal, *(dataclasses.replace(normal, images=other.images) for other in others)]
+    if _equal(_answers(probe, seen)):
+        raise CheckWarned(
+            f'the same joint positions and prompt with {len(seen)} sets of pictures, one black',
+            f'{len(seen)} times the same actions',
+            'whether the pictures reach the model under the keys that it reads')
+    return f'{len(seen)} sets of pictures'
+
+
+def first_action_is_near(probe: Probe) -> str:
+    """The first action of a policy of positions is near to where the arm is."""
+    space = probe.spec.action_space
+    if space.is_velocity:
+        raise CheckSkipped('the policy answers velocities')
+    far, what = 0.0, ''
+    for seed in range(3):
+        seen = probe.observation(seed)
+        away = _away(probe.answers([seen], 'near')[0].actions[0], seen, space)
+        for k, distance in enumerate(away):
+            if distance > far:
+                far, what = float(distance), space.row.names[k]
+    limit, unit = (FAR_RAD, 'rad') if space is ActionSpace.JOINT_POSITION else (FAR_M, 'm')
+    if far > limit:
+        raise CheckWarned(
+            'three normal queries', f'{what} of the first action is {far:.3g} {unit} from where '
+            'the arm is', 'the order of the joints, their zero and their unit, and whether the '
+            'numbers are changes that must be added to observation.arm; the arm cannot get there '
+            'within a step')
+    return f'{far:.3g} {unit}'
+
+
+def velocities_are_fractions(probe: Probe) -> str:
+    """Velocities are not so small that they look like changes of joints or metres."""
+    if not probe.spec.action_space.is_velocity:
+        raise CheckSkipped('the policy answers positions')
+    chunks = [probe.rollout('small', 1, seed)[0] for seed in range(4)]
+    largest = max(float(np.abs(chunk[:, :-1]).max()) for chunk in chunks)
+    if 0.0 < largest < SMALL_FRACTION:
+        raise CheckWarned(
+            'four normal queries', f'velocities of {largest:.3g} at most',
+            'whether they are changes in radians or metres for each step: a velocity is a '
+            'fraction, 1 puts the target 0.2 rad (0.075 m) ahead; divide by that')
+    return f'up to {largest:.3g}'
+
+
+def _answers(probe: Probe, seen: list[Observation]) -> list[np.ndarray]:
+    """Return the first answer of a new episode to each observation, all with the same seed."""
+    return [probe.answers([dataclasses.replace(one, episode_seed=1)], 'new')[0].actions
+            for one in seen]
+
+
+def _varied(probe: Probe) -> tuple[list[Observation], list[np.ndarray]]:
+    seen = [probe.observation(seed, prompt=prompt)
+            for seed, prompt in enumerate((PROMPT, *OTHER_PROMPTS))]
+    return seen, _answers(probe, seen)
+
+
+def _need_variation(probe: Probe) -> None:
+    probe.need_repeats()
+    if probe.is_constant is None:
+        probe.is_constant = _equal(_varied(probe)[1])
+    if probe.is_constant:
+        raise CheckSkipped("the answer is always the same, see 'output varies'")
+
+
+def _equal(chunks: list[np.ndarray]) -> bool:
+    return all(same(chunks[0], other, EXACTLY) for other in chunks[1:])
+
+
+def _away(action: np.ndarray, seen: Observation, space: ActionSpace) -> Floats:
+    """Return how far an action's joints (rad) or its position (m) are from the arm's."""
+    if space is ActionSpace.JOINT_POSITION:
+        return np.abs(action[:7] - seen.arm.q)
+    return np.abs(action[:3] - seen.arm.pose[:3])
+
+
+def _range(actions: np.ndarray) -> str:
+    return f'{actions.min():.3g} to {actions.max():.3g}'

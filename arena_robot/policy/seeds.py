@@ -1,0 +1,9 @@
+"""Seeds of sampled rollouts: the same episode token has the same seed."""
+
+import hashlib
+
+
+def seed_of(episode: str) -> int:
+    """Return the seed of an episode's token, 1 to 2**32 - 1, the same on every machine."""
+    digest = hashlib.sha256(f'seed of episode {episode}'.encode()).digest()
+    return int.from_bytes(digest[:4], 'big') or 1

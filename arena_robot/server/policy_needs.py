@@ -1,0 +1,33 @@
+"""What a policy needs of a station: as its owner states it, and as its server says it."""
+
+import dataclasses
+import json
+
+from arena_robot.core.action import ActionSpace
+from arena_robot.policy.base import PolicySpec
+
+# The flags of `arena policy submit` that state a need.
+FLAGS = {'action_space': '--action-space', 'external_cameras': '--external-cameras',
+         'wrist_camera': '--no-wrist-camera', 'stereo': '--stereo'}
+NEEDS = tuple(FLAGS)
+
+
+def needs_of(spec: PolicySpec) -> dict[str, str | int | bool]:
+    """Return what the pool keeps of a spec, by the names of its columns."""
+    return {name: value.value if isinstance(value := getattr(spec, name), ActionSpace) else value
+            for name in NEEDS}
+
+
+def as_json(spec: PolicySpec) -> str:
+    """Return a spec as it is kept."""
+    return json.dumps({name: value.value if isinstance(value, ActionSpace) else value
+                       for name, value in dataclasses.asdict(spec).items()})
+
+
+def contradictions(stated: dict[str, str | int | bool], spec: PolicySpec) -> str:
+    """Return what an owner stated and the server denies; '' when there is nothing."""
+    said = needs_of(spec)
+    wrong = [f'{name.replace("_", " ")} was submitted as {value} ({FLAGS[name]}), its server says '
+             f'{said[name]}' for name, value in stated.items() if said[name] != value]
+    return '; '.join([*wrong, 'correct the server, or submit it with --update and without the '
+                              'flag: what is not stated is read from the server']) if wrong else ''

@@ -1,0 +1,121 @@
+"""What is suspicious is a warning, and what samples is checked as such."""
+
+import numpy as np
+import pytest
+import suspicious_policies as suspicious
+from broken_policies import Dice, Exemplary
+from policy_samples import observation, pictures
+
+from arena_robot.core.conformance import FAIL, WARN
+from arena_robot.policy.conformance import (
+    answers,
+    load,
+    sampling,
+    state,
+    suspicious_load,
+)
+from arena_robot.policy.conformance import (
+    suspicious as suspicious_checks,
+)
+from arena_robot.policy.conformance.probe import ProbeLimits
+from arena_robot.policy.conformance.sampling import alike
+from arena_robot.policy.conformance.suite import run_suite
+from arena_robot.policy.connect import SERVERS, connect
+from arena_robot.policy.options import CallOptions
+
+# A machine that tests share stands still for a moment now and then.
+LIMITS = ProbeLimits(calls=12, clients=2, spike_s=30.0, options=CallOptions(infer_timeout_s=5.0))
+SUSPECTED = (
+    answers.chunk_fits_the_spec, load.latency_is_bearable, suspicious_load.first_answer_is_quick,
+    suspicious_load.no_answer_is_a_spike, suspicious_load.memory_stays,
+    suspicious_checks.output_varies, suspicious_checks.prompt_is_used,
+    suspicious_checks.prompt_is_followed, suspicious_checks.pictures_are_used,
+    suspicious_checks.first_action_is_near, suspicious_checks.velocities_are_fractions)
+SAMPLING = (answers.chunk_fits_the_spec, state.repeats_after_reset, sampling.seed_repeats,
+            sampling.samples_are_alike, state.reset_begins_anew, state.episodes_are_isolated,
+            load.parallel_callers_are_served)
+
+
+def outcomes(policy, checks, protocol='grpc', **changes):
+    limits = ProbeLimits(**{**LIMITS.__dict__, **changes})
+    with SERVERS[protocol](policy) as server:
+        report = run_suite(server.address, limits, checks)
+    return report, {(r.outcome, r.check): r for r in report.results if r.outcome in (FAIL, WARN)}
+
+
+def resident_of(policy):
+    """Return what measures the memory of a process of a policy, but without the noise of one."""
+    return lambda: sum(kept.nbytes for kept in getattr(policy, 'kept', ()))
+
+
+@pytest.mark.parametrize(('make', 'check', 'says'), [
+    (suspicious.NoPrompt, 'prompt_is_used', 'whether observation.prompt reaches the model'),
+    (suspicious.NoPictures, 'pictures_are_used', '4 times the same actions'),
+    (suspicious.FirstPrompt, 'prompt_is_followed', 'read observation.prompt in every query'),
+    (suspicious.SlowStart, 'first_answer_is_quick', 'make one query of its own before'),
+    (suspicious.Spikes, 'no_answer_is_a_spike', '1 took up to'),
+    (suspicious.Hoards, 'memory_stays', 'grew by 0.2 MB for each query'),
+    (suspicious.FarAway, 'first_action_is_near', 'changes that must be added'),
+    (suspicious.Changes, 'velocities_are_fractions', 'divide by that'),
+    (suspicious.Constant, 'output_varies', 'whether the checkpoint is loaded'),
+], ids=lambda value: getattr(value, '__name__', ''))
+def test_what_is_suspicious_is_one_warning_with_its_measurement(make, check, says):
+    policy = make()
+    report, found = outcomes(policy, SUSPECTED, resident_bytes=resident_of(policy),
+                             spike_s=0.3 if make is suspicious.Spikes else 30.0)
+    assert list(found) == [(WARN, check)], report.text()
+    result = found[WARN, check]
+    assert says in f'{result.received} | {result.change}'
+    assert report.passed
+    assert f'WARN  {check.replace("_", " ")}' in report.text()
+    assert ' with a warning, 0 failed' in report.counts()
+
+
+@pytest.mark.parametrize(('make', 'protocol'), [
+    (Exemplary, 'grpc'), (suspicious.Samples, 'grpc'),
+    (lambda: suspicious.Samples(samples=False, seeded=False), 'openpi')])
+def test_a_good_policy_gets_neither_failure_nor_warning_also_when_it_samples(make, protocol):
+    policy = make()
+    report, found = outcomes(policy, run_suite.__defaults__[1], protocol,
+                             resident_bytes=resident_of(policy))
+    assert found == {}, report.text()
+
+
+def test_one_that_samples_without_its_seed_is_told_how_to_be_repeatable():
+    _, found = outcomes(suspicious.Samples(seeded=False), SAMPLING)
+    assert list(found) == [(WARN, 'seed_repeats')]
+    assert 'observation.episode_seed' in found[WARN, 'seed_repeats'].change
+
+
+def test_one_that_does_not_say_that_it_samples_fails_once():
+    _, found = outcomes(Dice(), SAMPLING)
+    assert list(found) == [(FAIL, 'repeats_after_reset')]
+    assert 'samples=True in its PolicySpec' in found[FAIL, 'repeats_after_reset'].change
+
+
+def test_one_whose_samples_depend_on_other_episodes_fails():
+    _, found = outcomes(suspicious.Drifts(), SAMPLING)
+    assert (FAIL, 'samples_are_alike') in found
+    assert 'another distribution' in found[FAIL, 'samples_are_alike'].received
+
+
+def test_samples_of_one_distribution_are_rarely_called_different():
+    random = np.random.default_rng(0)
+    p = [alike(random.normal(size=(16, 8)), random.normal(size=(16, 8))) for _ in range(10)]
+    assert min(p) > sampling.ALIKE_P
+    assert alike(random.normal(size=(16, 8)), random.normal(1.5, 1.0, (16, 8))) <= sampling.ALIKE_P
+
+
+@pytest.mark.parametrize(('protocol', 'query'), [('grpc', ''), ('openpi', '?episode_seed=yes')])
+def test_an_episode_is_repeated_by_its_token_and_by_its_seed(protocol, query):
+    policy = suspicious.Samples()
+    seen = observation(pictures(policy.spec, 24, 32))
+    with SERVERS[protocol](policy) as server, connect(server.address + query) as client:
+        def asked(episode, seed=0):
+            policy.reset(episode)
+            one = type(seen)(**{**seen.__dict__, 'episode_seed': seed})
+            return client.infer(one, episode).actions.tolist()
+        assert client.spec.samples == (protocol == 'grpc')
+        assert asked('a') == asked('a')
+        assert asked('a') != asked('b')
+        assert asked('a', 7) == asked('b', 7)
