@@ -28,6 +28,7 @@ A message says what was requested, what was found and what to do; the cause is k
     │   └── BudgetSpent              'budget_spent'       one more call could exceed the budget
     ├── SessionError                 'session'            a step that the protocol does not allow
     ├── RecordingError               'recording'          a bag cannot be written or read
+    ├── OutOfSteps                   'out_of_steps'       a simulated subtask's budget is spent
     ├── ProcessFailed                'process_failed'     a program did not start, or ended
     └── ServerError                  'server'             the arena server refused or failed
         ├── Unauthorised             'unauthorised'
@@ -173,6 +174,12 @@ class RecordingError(ArenaError):
     """A bag or a derived file cannot be written or read."""
 
     code = 'recording'
+
+
+class OutOfSteps(ArenaError):
+    """The simulated steps that a subtask may take are used up."""
+
+    code = 'out_of_steps'
 
 
 class ProcessFailed(ArenaError):

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from arena_robot.drivers.sim.grips import add_grip
 from arena_robot.drivers.sim.mjcf import Node
 from arena_robot.drivers.sim.poses import yaw_quat
 from arena_robot.drivers.sim.props import COLOURS, free_body
@@ -58,6 +61,7 @@ class Drawer:
         handle = drawer.add('body', name=f'{self.name}_handle', pos=(hx, hy, hz))
         handle.add('geom', class_='prop', type='capsule', material='metal', size=[0.006],
                    fromto=(0, -0.045, 0, 0, 0.045, 0))
+        add_grip(handle, f'{self.name}_handle', (0, 0, -0.004), 0.041, yaw_quat(np.pi / 2))
         for side in (-0.042, 0.042):
             handle.add('geom', class_='prop', type='capsule', material='metal', size=[0.005],
                        fromto=(0, side, 0, -hx - d - 0.004, side, 0))

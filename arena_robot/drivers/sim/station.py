@@ -70,8 +70,17 @@ class SimStation:
         ``size`` (width, height) of every image; ``cameras`` and ``eyes`` choose what is drawn;
         ``epoch_ns`` is the stamp of the first instant; ``beauty`` adds shadows (slow).
         """
+        return cls.of_task(make_task(task, seed), seed, robot, cameras=cameras, size=size,
+                           rate_hz=rate_hz, eyes=eyes, epoch_ns=epoch_ns,
+                           command_timeout_s=command_timeout_s, beauty=beauty)
+
+    @classmethod
+    def of_task(cls, instance: Task, seed: int, robot: str = 'panda', *,
+                cameras: Sequence[str] = ROLES, size: tuple[int, int] = (320, 180),
+                rate_hz: float = 15.0, eyes: Sequence[str] = EYES, epoch_ns: int = 0,
+                command_timeout_s: float = 0.5, beauty: bool = False) -> Self:
+        """Return a station as :meth:`make` does, for a task that no table has."""
         model = robot_of(robot)
-        instance = make_task(task, seed)
         scene = build_scene(SceneSpec(model, instance.setup.props, seed, beauty=beauty))
         world = SimWorld(scene, epoch_ns=epoch_ns)
         station = cls(world, model, cameras, size, rate_hz, eyes, command_timeout_s)

@@ -1,0 +1,1 @@
+"""Runs generated skills on the simulated station."""

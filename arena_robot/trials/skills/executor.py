@@ -1,0 +1,212 @@
+"""
+Executes solutions on the simulated station; every prefix of a solution is run once.
+
+A result depends on the task, the seed, the scene and the subtasks up to it, and on nothing that
+was run before: every subtask starts from a restored state, and its random numbers come from a
+hash of its prefix.
+"""
+
+import hashlib
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from arena_robot.core.errors import ArenaError, ConfigError
+from arena_robot.drivers.sim.station import SavedState, SimStation
+from arena_robot.skills.base import (
+    Execution,
+    SkillObject,
+    Solution,
+    Subtask,
+    SubtaskKind,
+    SubtaskResult,
+    TaskSpec,
+)
+from arena_robot.skills.confined.code import PrimitiveCode, RewardCode
+from arena_robot.skills.specs.goals import SkillTask
+from arena_robot.skills.specs.table import find_task
+from arena_robot.trials.skills.motion import SkillMotions
+from arena_robot.trials.skills.oracle import SkillScene
+from arena_robot.trials.skills.proposals import Proposal
+from arena_robot.trials.skills.scenes import scene_setup, shown_objects, start_of_joints
+from arena_robot.trials.skills.search import RewardSearch, SearchBudget
+from arena_robot.trials.skills.view import StationHand, StationView
+
+SETTLE_STEPS = 6
+PRIMITIVE_STEPS = 400
+KEPT_STATES = 40
+KEPT_SCENES = 4
+_NO_PICTURES: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SubtaskOutcome:
+    """A subtask's result, the oracle's answer after it, and the motion that was found."""
+
+    result: SubtaskResult
+    oracle: bool
+    motion: Proposal | None = None
+
+
+class LiveScene:
+    """A station with one scene, and the motions on it; ``begun`` is its state at the start."""
+
+    def __init__(self, task: SkillTask, solution: Solution, seed: int,
+                 cameras: tuple[str, ...] = _NO_PICTURES,
+                 size: tuple[int, int] = (320, 180)) -> None:
+        scene = SkillScene(task, scene_setup(task.spec, solution, seed))
+        self.station = SimStation.of_task(scene, seed, cameras=cameras, size=size,
+                                          eyes=('left',))
+        self.station.open()
+        self.objects: tuple[SkillObject, ...] = shown_objects(task.spec, solution)
+        self.motions = SkillMotions(self.station, self._watch)
+        self.begun = self.station.save()
+        self.on_step: Callable[[], None] | None = None
+
+    def close(self) -> None:
+        """Close the station's parts."""
+        self.station.close()
+
+    def judged(self) -> bool:
+        """Let things come to rest; return the oracle's answer."""
+        try:
+            self.motions.begin(SETTLE_STEPS)
+            self.motions.run(self.motions.hold(SETTLE_STEPS))
+        except ArenaError:      # an arm in reflex stands still all the same
+            pass
+        return self.station.succeeded()
+
+    def _watch(self) -> None:
+        task = self.station.task
+        if isinstance(task, SkillScene):
+            task.watch(self.motions.links)
+        if self.on_step is not None:
+            self.on_step()
+
+
+class StationExecutor:
+    """Executes solutions of one task; see SkillExecutor."""
+
+    def __init__(self, task: SkillTask, budget: SearchBudget | None = None) -> None:
+        self._task = task
+        self._budget = budget or SearchBudget()
+        self._scenes: OrderedDict[str, LiveScene] = OrderedDict()
+        self._states: OrderedDict[str, SavedState] = OrderedDict()
+        self._outcomes: dict[str, SubtaskOutcome] = {}
+        self.executed = 0
+
+    def execute(self, spec: TaskSpec, solution: Solution, seed: int) -> Execution:
+        """Run a solution; what was run before with the same prefix is not run again."""
+        outcomes = self.outcomes(spec, solution, seed)
+        results = tuple(one.result for one in outcomes)
+        claimed = (0 < len(results) == len(solution.subtasks)
+                   and all(one.success for one in results))
+        return Execution(results, claimed, bool(outcomes) and outcomes[-1].oracle)
+
+    def outcomes(self, spec: TaskSpec, solution: Solution, seed: int) -> list[SubtaskOutcome]:
+        """Return the outcomes up to the first failure; none when there can be no such scene."""
+        if spec.name != self._task.spec.name:
+            raise ConfigError(f"this executor runs '{self._task.spec.name}', not '{spec.name}'")
+        try:
+            keys = prefix_keys(self._task.spec, solution, seed)
+        except ConfigError:
+            return []
+        found: list[SubtaskOutcome] = []
+        for index, step in enumerate(solution.subtasks):
+            outcome = self._outcomes.get(keys[index + 1])
+            if outcome is None:
+                outcome = self._run(solution, seed, keys, index, step)
+            found.append(outcome)
+            if not outcome.result.success:
+                break
+        return found
+
+    def close(self) -> None:
+        """Close all stations; what was found stays known."""
+        while self._scenes:
+            self._scenes.popitem()[1].close()
+        self._states.clear()
+
+    def _run(self, solution: Solution, seed: int, keys: list[str], index: int,
+             step: Subtask) -> SubtaskOutcome:
+        scene = self._at(solution, seed, keys, index)
+        self.executed += 1
+        outcome = run_subtask(scene, step, self._budget, keys[index + 1])
+        if outcome.result.success:
+            self._keep(keys[index + 1], scene.station.save())
+        oracle = scene.judged()
+        self._outcomes[keys[index + 1]] = SubtaskOutcome(outcome.result, oracle, outcome.motion)
+        return self._outcomes[keys[index + 1]]
+
+    def _at(self, solution: Solution, seed: int, keys: list[str], index: int) -> LiveScene:
+        """Return the scene in the state after ``index`` subtasks, run again if it was dropped."""
+        scene = self._scene(solution, seed, keys[0])
+        state = scene.begun if index == 0 else self._states.get(keys[index])
+        if state is None or state.scene is not scene.begun.scene:
+            scene = self._at(solution, seed, keys, index - 1)
+            run_subtask(scene, solution.subtasks[index - 1], self._budget, keys[index])
+            state = scene.station.save()
+            self._keep(keys[index], state)
+        scene.station.restore(state)
+        return scene
+
+    def _scene(self, solution: Solution, seed: int, key: str) -> LiveScene:
+        if key not in self._scenes:
+            self._scenes[key] = LiveScene(self._task, solution, seed)
+        self._scenes.move_to_end(key)
+        while len(self._scenes) > KEPT_SCENES:
+            self._scenes.popitem(last=False)[1].close()
+        return self._scenes[key]
+
+    def _keep(self, key: str, state: SavedState) -> None:
+        self._states[key] = state
+        self._states.move_to_end(key)
+        while len(self._states) > KEPT_STATES:
+            self._states.popitem(last=False)
+
+
+def station_executor(task: str) -> StationExecutor:
+    """Return an executor of the task of that name; worker processes make their own."""
+    return StationExecutor(find_task(task))
+
+
+def run_subtask(scene: LiveScene, step: Subtask, budget: SearchBudget,
+                key: str) -> SubtaskOutcome:
+    """Run one subtask from the station's present state; no error of it is raised."""
+    motions = scene.motions
+    view = StationView(motions, scene.objects)
+    steps, cpu_s = motions.steps, time.process_time()
+    success, error, motion = False, '', None
+    try:
+        if step.kind is SubtaskKind.REWARD:
+            search = RewardSearch(motions, view, RewardCode(step.code), budget)
+            success = search.run(np.random.default_rng(int(key[:16], 16)))
+            motion, error = search.found, '' if success else 'no motion reaches the indicator'
+        else:
+            code = PrimitiveCode(step.code)
+            motions.begin(PRIMITIVE_STEPS)
+            success = code(StationHand(motions, view))
+            error = '' if success else 'the indicator is false after the motion'
+    except ArenaError as failure:
+        error = str(failure)
+    result = SubtaskResult(success, motions.steps - steps, time.process_time() - cpu_s, error)
+    return SubtaskOutcome(result, False, motion)
+
+
+def prefix_keys(spec: TaskSpec, solution: Solution, seed: int) -> list[str]:
+    """Return a hash of the scene, then one of every prefix; ConfigError for a wrong scene."""
+    shown = sorted(one.name for one in shown_objects(spec, solution))
+    start = [spec.name, seed, shown, sorted(start_of_joints(spec, solution).items())]
+    keys = [_hash(json.dumps(start))]
+    for step in solution.subtasks:
+        same = [keys[-1], step.kind.value, step.code, step.action_space.value]
+        keys.append(_hash(json.dumps(same)))
+    return keys
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,152 @@
+"""
+Reward subtasks: sampling-based search for a motion on the station itself.
+
+Proposals along the joints and to the places that the code reads come first, then shifted copies
+of those with the best reward, by the cross-entropy method. The search stops at the first motion
+whose success indicator holds, also after the arm has come to rest; its end state is kept.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from arena_robot.core.errors import CodeRefused, DriverError, OutOfSteps, SafetyError
+from arena_robot.core.observation import Floats
+from arena_robot.drivers.sim.station import SavedState
+from arena_robot.skills.confined.code import RewardCode
+from arena_robot.trials.skills.motion import SkillMotions
+from arena_robot.trials.skills.proposals import (
+    Proposal,
+    held_proposals,
+    pushed_proposals,
+)
+from arena_robot.trials.skills.view import StationView
+
+REST_STEPS = 3
+_ROLLOUT_STEPS = 220
+_SHIFTED = 6
+_WAIT_STEPS = 8
+_ELITE = 2
+_SPREAD_M = 0.012
+_STOPPED = -1e6
+
+
+@dataclass(frozen=True)
+class SearchBudget:
+    """Most rollouts and simulated control steps of one reward subtask."""
+
+    rollouts: int = 16
+    steps: int = 1600
+
+
+class RewardSearch:
+    """Searches for a motion that makes one subtask's success indicator true."""
+
+    def __init__(self, motions: SkillMotions, view: StationView, code: RewardCode,
+                 budget: SearchBudget) -> None:
+        self._motions, self._view, self._code, self._budget = motions, view, code, budget
+        self._links = motions.links
+        self._begun = motions.steps
+        self._rollouts = 0
+        self.found: Proposal | None = None
+
+    def run(self, rng: np.random.Generator) -> bool:
+        """Return whether a motion was found; if not, the station is as it was before."""
+        if self._code(self._view)[1]:
+            return True
+        start = self._motions.station.save()
+        try:
+            scored = []
+            for proposal in self._proposals():
+                if self._spent():
+                    break
+                score = self._rollout(start, proposal)
+                if score is None:
+                    return True
+                scored.append((score, proposal))
+            if self._improve(start, scored, rng):
+                return True
+        except CodeRefused:
+            self._motions.station.restore(start)
+            raise
+        self._motions.station.restore(start)
+        return False
+
+    def _improve(self, start: SavedState, scored: list[tuple[float, Proposal]],
+                 rng: np.random.Generator) -> bool:
+        spread = np.array([_SPREAD_M] * 3)
+        while scored and not self._spent():
+            scored.sort(key=lambda one: -one[0])
+            elite = scored[:_ELITE]
+            for number in range(_SHIFTED):
+                if self._spent():
+                    return False
+                proposal = elite[number % len(elite)][1].moved(rng.normal(0.0, spread))
+                score = self._rollout(start, proposal)
+                if score is None:
+                    return True
+                scored.append((score, proposal))
+            spread *= 0.8
+        return False
+
+    def _proposals(self) -> list[Proposal]:
+        links, motions = self._links, self._motions
+        bodies, joints = list(self._view.asked_bodies), list(self._view.asked_joints)
+        held = self._held(bodies, joints)
+        targets = [self._place(one) for one in bodies if one != held]
+        if held is not None:
+            motions.begin(_ROLLOUT_STEPS)
+            return list(held_proposals(links, held, motions.pose, targets))
+        moving = joints or [joint for body in bodies for joint in links.joints_of(body)]
+        return list(pushed_proposals(links, bodies, moving, 0.0, targets))
+
+    def _held(self, bodies: list[str], joints: list[str]) -> str | None:
+        """Return what the fingers hold now: of what the code reads, else anything."""
+        scene = self._motions.station.task.setup.props
+        moved = [self._links.body_of(joint) for joint in joints]
+        for name in (*bodies, *moved, *(prop.name for prop in scene)):
+            for body in self._links.tree(name):
+                if (self._links.is_free(body) or self._links.joints_of(body)) and (
+                        self._links.held([body])):
+                    return body
+        return None
+
+    def _place(self, body: str) -> Floats:
+        grip = self._links.grip(body)
+        return self._motions.station.truth.position(body) if grip is None else grip.point
+
+    def _rollout(self, start: SavedState, proposal: Proposal) -> float | None:
+        """Return the score of a motion, None when it succeeded."""
+        motions = self._motions
+        if self._rollouts:
+            motions.station.restore(start)
+        self._rollouts += 1
+        motions.begin(min(_ROLLOUT_STEPS, self._left()))
+        try:
+            if proposal.closed:
+                motions.run(motions.grip(0.0))
+            if proposal.start is not None:
+                motions.run(motions.over(proposal.start))
+            return self._scored(proposal)
+        except (DriverError, SafetyError, OutOfSteps):
+            return _STOPPED
+
+    def _scored(self, proposal: Proposal) -> float | None:
+        motions, best, reward = self._motions, _STOPPED, _STOPPED
+        for _ in motions.follow([*proposal.path, *proposal.path[-1:] * _WAIT_STEPS]):
+            reward, success = self._code(self._view)
+            best = max(best, reward)
+            if success and self._rests():
+                self.found = proposal
+                return None
+        return 0.5 * best + 0.5 * reward
+
+    def _rests(self) -> bool:
+        self._motions.run(self._motions.hold(REST_STEPS))
+        return self._code(self._view)[1]
+
+    def _left(self) -> int:
+        return self._budget.steps - (self._motions.steps - self._begun)
+
+    def _spent(self) -> bool:
+        return self._rollouts >= self._budget.rollouts or self._left() <= 0
