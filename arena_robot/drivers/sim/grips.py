@@ -6,6 +6,7 @@ from arena_robot.drivers.sim.props import COLOURS
 
 SUFFIX = '_grip'
 PEG = (0.009, 0.007, 0.022)
+_SWIVEL = (1.4, 0.002, 0.0005)
 _METAL = (0.35, 0.36, 0.38, 1)
 Rgba = tuple[float, float, float, float]
 
@@ -29,8 +30,12 @@ def add_grip(body: Node, name: str, pos: tuple[float, float, float] | Floats, wi
 
 def add_peg(parent: Node, name: str, foot: tuple[float, float, float],
             half: tuple[float, float, float] = PEG) -> None:
-    """Add a body with an upright peg that is held near its top; ``foot`` is where it begins."""
+    """
+    Add a body with an upright peg that is held near its top; ``foot`` is where it begins.
+
+    It turns easily between the pads, so that the hand can stay upright on the way of a hinge.
+    """
     peg = parent.add('body', name=name, pos=foot, gravcomp=1)
     peg.add('geom', class_='prop', type='box', size=half, pos=(0, 0, half[2]), density=300,
-            rgba=_METAL)
+            rgba=_METAL, priority=2, friction=_SWIVEL)
     add_grip(peg, name, (0, 0, 2 * half[2] - 0.016))

@@ -20,7 +20,7 @@ _TIP_M = 0.015          # fingertips below the point between the pads
 _FINGER_M = 0.013       # half a closed pair of fingers, and half a link
 _BEFORE_M = 0.035
 _NEAR_AXIS_M = 0.03
-_BEYOND_M, _PRESS_M = 0.012, 0.035   # beyond a joint's end: the arm yields to forces
+_BEYOND_M, _PRESS_M = 0.015, 0.03   # beyond a joint's end: the arm yields to forces
 
 
 @dataclass(frozen=True)

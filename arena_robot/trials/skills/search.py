@@ -26,6 +26,7 @@ REST_STEPS = 3
 _ROLLOUT_STEPS = 220
 _SHIFTED = 6
 _WAIT_STEPS = 8
+_EMPTY_M = 0.004
 _ELITE = 2
 _SPREAD_M = 0.012
 _STOPPED = -1e6
@@ -102,6 +103,8 @@ class RewardSearch:
 
     def _held(self, bodies: list[str], joints: list[str]) -> str | None:
         """Return what the fingers hold now: of what the code reads, else anything."""
+        if self._motions.station.gripper.state().width_m < _EMPTY_M:
+            return None
         scene = self._motions.station.task.setup.props
         moved = [self._links.body_of(joint) for joint in joints]
         for name in (*bodies, *moved, *(prop.name for prop in scene)):
