@@ -30,7 +30,12 @@ class PanelFixture:
 
 @dataclass(frozen=True)
 class Knobs(PanelFixture):
-    """Two knobs: ``<name>_left_turn`` and ``_right_turn``, 0 to 1.8 rad, of ``_left_knob``, …"""
+    """
+    Two knobs.
+
+    Joints ``<name>_left_turn`` and ``<name>_right_turn``, 0 to 1.8 rad; bodies
+    ``<name>_left_knob`` and ``<name>_right_knob``.
+    """
 
     TURN_RAD = 1.8
 
@@ -52,7 +57,12 @@ class Knobs(PanelFixture):
 
 @dataclass(frozen=True)
 class Switches(PanelFixture):
-    """Two toggle switches: ``<name>_left_toggle``, …, 0 to 0.8 rad, of ``_left_switch``, …"""
+    """
+    Two toggle switches.
+
+    Joints ``<name>_left_toggle`` and ``<name>_right_toggle``, 0 to 0.8 rad; bodies
+    ``<name>_left_switch`` and ``<name>_right_switch``.
+    """
 
     TIP_RAD = 0.8
 
@@ -92,7 +102,12 @@ class LeverMachine(PanelFixture):
 
 @dataclass(frozen=True)
 class Buttons(PanelFixture):
-    """Two push buttons: ``<name>_start`` and ``<name>_stop`` of ``<name>_start_button``, …"""
+    """
+    Two push buttons.
+
+    Joints ``<name>_start`` and ``<name>_stop``, 0 released and -8 mm pressed; bodies
+    ``<name>_start_button`` and ``<name>_stop_button``.
+    """
 
     def build(self, root: Node, world: Node) -> None:
         """Add panel and caps; start is on the left."""
@@ -148,7 +163,9 @@ class SlidingWindow(PanelFixture):
 @dataclass(frozen=True)
 class LeverFaucet(PanelFixture):
     """
-    A faucet: ``<name>_valve`` turns the handle on the right, 0 to 1.4 rad; ``<name>_swivel`` the
+    A faucet.
+
+    Joint ``<name>_valve`` turns the handle on the right, 0 to 1.4 rad; ``<name>_swivel`` the
     spout on the left, -0.8 to 0.8 rad. Both point at the robot in the middle of their range.
     """
 

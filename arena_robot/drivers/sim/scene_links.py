@@ -7,8 +7,8 @@ import mujoco
 import numpy as np
 
 from arena_robot.core.observation import Floats
-from arena_robot.drivers.sim.grips import SUFFIX
 from arena_robot.drivers.sim.gripper_model import FINGERS
+from arena_robot.drivers.sim.grips import SUFFIX
 from arena_robot.drivers.sim.world import SimWorld
 
 _BODY, _JOINT, _SITE = (mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_JOINT,

@@ -31,7 +31,7 @@ from arena_robot.skills.specs.goals import SkillTask
 from arena_robot.skills.specs.table import find_task
 from arena_robot.trials.skills.motion import SkillMotions
 from arena_robot.trials.skills.oracle import SkillScene
-from arena_robot.trials.skills.proposals import Proposal
+from arena_robot.trials.skills.proposals import MotionProposal
 from arena_robot.trials.skills.scenes import scene_setup, shown_objects, start_of_joints
 from arena_robot.trials.skills.search import RewardSearch, SearchBudget
 from arena_robot.trials.skills.view import StationHand, StationView
@@ -49,7 +49,7 @@ class SubtaskOutcome:
 
     result: SubtaskResult
     oracle: bool
-    motion: Proposal | None = None
+    motion: MotionProposal | None = None
 
 
 class LiveScene:

@@ -15,7 +15,7 @@ from arena_robot.drivers.sim.expert import PERIOD_S
 from arena_robot.drivers.sim.scene_links import JointMotion, SceneLinks
 from arena_robot.trials.skills.motion import SPEED_M_S, TURN_RAD_S, PadPose
 
-LIFT_M = 0.12
+_UP = np.array([0.0, 0.0, 0.12])
 _TIP_M = 0.015          # fingertips below the point between the pads
 _FINGER_M = 0.013       # half a closed pair of fingers, and half a link
 _BEFORE_M = 0.035
@@ -24,7 +24,7 @@ _BEYOND_M, _PRESS_M = 0.015, 0.03   # beyond a joint's end: the arm yields to fo
 
 
 @dataclass(frozen=True)
-class Proposal:
+class MotionProposal:
     """
     A motion: from a pose reached over everything (None: from where the hand is), along a path.
 
@@ -37,7 +37,7 @@ class Proposal:
     closed: bool = False
     offset: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
-    def moved(self, offset: Floats) -> 'Proposal':
+    def moved(self, offset: Floats) -> 'MotionProposal':
         """Return the same motion shifted by ``offset`` (3,)."""
         def shifted(pose: PadPose) -> PadPose:
             return PadPose(pose.point + offset, pose.yaw)
@@ -47,14 +47,14 @@ class Proposal:
 
 
 def held_proposals(links: SceneLinks, body: str, pose: PadPose,
-                   targets: list[Floats]) -> Iterator[Proposal]:
+                   targets: list[Floats]) -> Iterator[MotionProposal]:
     """Return motions of a held body: along its joints, or a carried one to places and up."""
     if links.is_free(body):
         for number, target in enumerate(targets):
             yield _carry(f'carry to {number}', pose, target)
-        yield Proposal('lift', tuple(_line(pose, pose.point + (0.0, 0.0, LIFT_M))))
+        yield MotionProposal('lift', tuple(_line(pose, pose.point + _UP)))
         for number, (x, y) in enumerate(((0.15, 0), (-0.15, 0), (0, 0.15), (0, -0.15))):
-            yield _carry(f'carry along {number}', pose, pose.point + (x, y, 0.0))
+            yield _carry(f'carry along {number}', pose, pose.point + np.array([x, y, 0.0]))
         return
     for joint in links.joints_of(body):
         motion = links.motion(joint)
@@ -62,11 +62,11 @@ def held_proposals(links: SceneLinks, body: str, pose: PadPose,
         for sign in (1, -1):
             path = _along(motion, pose, sign, turning)
             if path:
-                yield Proposal(f'{joint} {sign:+d}', tuple(path))
+                yield MotionProposal(f'{joint} {sign:+d}', tuple(path))
 
 
 def pushed_proposals(links: SceneLinks, bodies: list[str], joints: list[str], yaw: float,
-                     targets: list[Floats]) -> Iterator[Proposal]:
+                     targets: list[Floats]) -> Iterator[MotionProposal]:
     """Return strokes of closed fingers: links along joints, free bodies towards places."""
     for joint in joints:
         motion = links.motion(joint)
@@ -90,7 +90,7 @@ def _pushable(links: SceneLinks, joint: str, bodies: list[str]) -> list[str]:
 
 
 def _stroke(links: SceneLinks, motion: JointMotion, body: str, sign: int,
-            yaw: float) -> Proposal | None:
+            yaw: float) -> MotionProposal | None:
     grip = links.grip(body)
     low, high = links.corners(links.rigid(body))
     point = (low + high) / 2 if grip is None else grip.point
@@ -107,24 +107,24 @@ def _stroke(links: SceneLinks, motion: JointMotion, body: str, sign: int,
         return None
     start = PadPose(point + before, yaw)
     arc = [PadPose(one.point + back, yaw) for one in path]
-    return Proposal(f'push {motion.name} {sign:+d}',
+    return MotionProposal(f'push {motion.name} {sign:+d}',
                     (*_line(start, arc[0].point), *arc), start, closed=True)
 
 
-def _shove(name: str, point: Floats, target: Floats, yaw: float) -> Proposal:
+def _shove(name: str, point: Floats, target: Floats, yaw: float) -> MotionProposal:
     way = target - point
     way[2] = 0.0
     way /= max(float(np.linalg.norm(way)), 1e-6)
     start = PadPose(point - (_BEFORE_M + 0.03) * way, yaw)
     end = np.array([target[0], target[1], point[2]]) - (_FINGER_M + 0.02) * way
-    return Proposal(f'push {name}', tuple(_line(start, end)), start, closed=True)
+    return MotionProposal(f'push {name}', tuple(_line(start, end)), start, closed=True)
 
 
-def _carry(name: str, pose: PadPose, target: Floats) -> Proposal:
-    up = PadPose(pose.point + (0.0, 0.0, LIFT_M), pose.yaw)
+def _carry(name: str, pose: PadPose, target: Floats) -> MotionProposal:
+    up = PadPose(pose.point + _UP, pose.yaw)
     above = PadPose(np.array([target[0], target[1], up.point[2]]), pose.yaw)
     down = np.array([target[0], target[1], pose.point[2] + 0.004])
-    return Proposal(name, (*_line(pose, up.point), *_line(up, above.point), *_line(above, down)))
+    return MotionProposal(name, (*_line(pose, up.point), *_line(up, above.point), *_line(above, down)))
 
 
 def _line(start: PadPose, end: Floats) -> list[PadPose]:

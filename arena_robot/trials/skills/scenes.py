@@ -26,11 +26,17 @@ _TRASH = (0.06, 0.055, 0.055)
 _ASIDE = 0.33
 _COLOURS = ('red', 'green', 'blue', 'yellow', 'orange', 'purple')
 Maker = Callable[[str, float, float, float, str], Prop]
+
+
+def _trash_can(name: str, x: float, y: float, yaw: float, colour: str) -> Prop:
+    return HingedLid(name, x, y, yaw, colour, _TRASH)
+
+
 # By the object's name: how it is made, and x, y (m) and yaw (rad) in the middle of their range.
 FIXTURES: dict[str, tuple[Maker, float, float, float]] = {
     'Drawer': (Drawer, 0.68, 0.0, 0.0),
     'Box': (HingedLid, 0.52, 0.0, 0.0),
-    'TrashCan': (lambda *where: HingedLid(*where, half=_TRASH), 0.52, 0.0, 0.0),
+    'TrashCan': (_trash_can, 0.52, 0.0, 0.0),
     'Laptop': (Laptop, 0.52, 0.0, 0.0),
     'Stove': (Knobs, 0.5, 0.0, 0.0),
     'CoffeeMachine': (LeverMachine, 0.52, 0.0, 0.0),

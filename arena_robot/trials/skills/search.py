@@ -16,7 +16,7 @@ from arena_robot.drivers.sim.station import SavedState
 from arena_robot.skills.confined.code import RewardCode
 from arena_robot.trials.skills.motion import SkillMotions
 from arena_robot.trials.skills.proposals import (
-    Proposal,
+    MotionProposal,
     held_proposals,
     pushed_proposals,
 )
@@ -49,7 +49,7 @@ class RewardSearch:
         self._links = motions.links
         self._begun = motions.steps
         self._rollouts = 0
-        self.found: Proposal | None = None
+        self.found: MotionProposal | None = None
 
     def run(self, rng: np.random.Generator) -> bool:
         """Return whether a motion was found; if not, the station is as it was before."""
@@ -73,7 +73,7 @@ class RewardSearch:
         self._motions.station.restore(start)
         return False
 
-    def _improve(self, start: SavedState, scored: list[tuple[float, Proposal]],
+    def _improve(self, start: SavedState, scored: list[tuple[float, MotionProposal]],
                  rng: np.random.Generator) -> bool:
         spread = np.array([_SPREAD_M] * 3)
         while scored and not self._spent():
@@ -90,7 +90,7 @@ class RewardSearch:
             spread *= 0.8
         return False
 
-    def _proposals(self) -> list[Proposal]:
+    def _proposals(self) -> list[MotionProposal]:
         links, motions = self._links, self._motions
         bodies, joints = list(self._view.asked_bodies), list(self._view.asked_joints)
         held = self._held(bodies, joints)
@@ -118,7 +118,7 @@ class RewardSearch:
         grip = self._links.grip(body)
         return self._motions.station.truth.position(body) if grip is None else grip.point
 
-    def _rollout(self, start: SavedState, proposal: Proposal) -> float | None:
+    def _rollout(self, start: SavedState, proposal: MotionProposal) -> float | None:
         """Return the score of a motion, None when it succeeded."""
         motions = self._motions
         if self._rollouts:
@@ -134,7 +134,7 @@ class RewardSearch:
         except (DriverError, SafetyError, OutOfSteps):
             return _STOPPED
 
-    def _scored(self, proposal: Proposal) -> float | None:
+    def _scored(self, proposal: MotionProposal) -> float | None:
         motions, best, reward = self._motions, _STOPPED, _STOPPED
         for _ in motions.follow([*proposal.path, *proposal.path[-1:] * _WAIT_STEPS]):
             reward, success = self._code(self._view)

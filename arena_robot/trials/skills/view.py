@@ -9,7 +9,6 @@ from arena_robot.skills.base import SkillObject
 from arena_robot.trials.skills.motion import PadPose, SkillMotions
 
 _HOVER_M = 0.09
-_ROUND = np.array([np.pi, 0.0, 0.0])
 
 
 class StationView:
@@ -30,7 +29,7 @@ class StationView:
     def get_eef_pos(self) -> tuple[Floats, Floats]:
         """Return position of the pads, and roll, pitch, yaw."""
         point, turn = self._motions.kinematics.pose(self._motions.station.arm.state().q)
-        return point, _ROUND + (0.0, 0.0, np.arctan2(turn[1, 0], turn[0, 0]))
+        return point, np.array([np.pi, 0.0, np.arctan2(turn[1, 0], turn[0, 0])])
 
     def get_position(self, object_name: str) -> Floats:
         """Return where an object's origin is."""

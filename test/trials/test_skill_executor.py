@@ -1,0 +1,129 @@
+"""Solutions on the simulated station: what is right succeeds, what is wrong really fails."""
+
+import dataclasses
+
+import pytest
+
+from arena_robot.core.errors import ConfigError
+from arena_robot.core.protocols import broken_members
+from arena_robot.skills.base import SkillExecutor, SubtaskKind
+from arena_robot.skills.specs.reference import (
+    grasp_step,
+    joint_step,
+    reference_solution,
+    reward_step,
+)
+from arena_robot.skills.specs.table import find_task
+from arena_robot.trials.skills.executor import StationExecutor, station_executor
+from arena_robot.trials.skills.search import SearchBudget
+
+TASK = find_task('open_drawer')
+GOOD = reference_solution(TASK)
+GRASP, OPEN, RELEASE = GOOD.subtasks
+
+
+@pytest.fixture(scope='module')
+def drawer():
+    executor = StationExecutor(TASK, SearchBudget(rollouts=5, steps=300))
+    yield executor
+    executor.close()
+
+
+def done(executor, *steps, **scene):
+    solution = dataclasses.replace(GOOD, subtasks=steps, scene={**GOOD.scene, **scene})
+    return executor.execute(TASK.spec, solution, 3)
+
+
+def flags(execution):
+    return [one.success for one in execution.results], execution.claimed, execution.oracle
+
+
+def test_the_reference_succeeds_and_no_prefix_is_run_twice(drawer):
+    found = done(drawer, GRASP, OPEN, RELEASE)
+    assert flags(found) == ([True, True, True], True, True)
+    assert all(0 < one.sim_steps < 120 for one in found.results)
+    assert not broken_members(drawer, SkillExecutor)
+    before = drawer.executed
+    assert done(drawer, GRASP, OPEN, RELEASE) == found
+    assert done(drawer, GRASP, OPEN).success
+    assert drawer.executed == before
+    again = dataclasses.replace(RELEASE, code='release_grasp(self)\nsuccess = 1 > 0')
+    assert done(drawer, GRASP, OPEN, again).success
+    assert drawer.executed == before + 1
+    fresh = station_executor('open_drawer')
+    alone = done(fresh, GRASP, OPEN, again)
+    fresh.close()
+    assert [one.sim_steps for one in alone.results] == [
+        one.sim_steps for one in done(drawer, GRASP, OPEN, again).results]
+
+
+@pytest.mark.parametrize('wrong', [
+    pytest.param(joint_step('Drawer', 'slide', 'handle', 0.0, 0.1), id='sign'),
+    pytest.param(joint_step('Drawer', 'slide', 'handle', 1.0, 1.1), id='tolerance'),
+    pytest.param(joint_step('Dimmer', 'slide', 'tab', 0.5, 0.1), id='joint')])
+def test_a_wrong_goal_is_claimed_and_the_oracle_says_no(drawer, wrong):
+    assert flags(done(drawer, GRASP, wrong)) == ([True, True], True, False)
+
+
+def test_another_joint_that_is_moved_is_no_success(drawer):
+    moved = joint_step('Dimmer', 'slide', 'tab', 1.0, 0.3)
+    found = done(drawer, moved, OPEN)
+    assert found.results[0].success
+    assert found.results[0].sim_steps > 10
+    assert not found.oracle
+
+
+def test_what_cannot_be_reached_fails_within_the_budget(drawer):
+    found = done(drawer, GRASP, joint_step('Drawer', 'slide', 'handle', 2.0, 0.2))
+    assert flags(found) == ([True, False], False, False)
+    assert 50 < found.results[1].sim_steps <= 320
+
+
+def test_a_body_without_a_place_to_hold_is_not_grasped(drawer):
+    found = done(drawer, grasp_step('Drawer', 'case'), OPEN)
+    assert flags(found) == ([False], False, False)
+    assert 'indicator is false' in found.results[0].error
+
+
+@pytest.mark.parametrize(('step', 'words'), [
+    (joint_step('Drawer', 'hinge', 'handle', 1.0, 0.2), 'Drawer has no joint'),
+    (joint_step('Door', 'slide', 'handle', 1.0, 0.2), "no object 'Door'"),
+    (joint_step('Drawer', 'slide', 'knob', 1.0, 0.2), 'Drawer has no link'),
+    (reward_step('open', 'import os'), 'one function'),
+    (dataclasses.replace(GRASP, kind=SubtaskKind.REWARD), 'one function'),
+    (dataclasses.replace(OPEN, kind=SubtaskKind.PRIMITIVE), 'not allowed')])
+def test_code_that_cannot_run_is_an_outcome(drawer, step, words):
+    found = done(drawer, step, RELEASE)
+    assert flags(found) == ([False], False, False)
+    assert words in found.results[0].error
+    assert found.results[0].sim_steps == 0
+
+
+def test_the_scene_of_a_solution_counts(drawer):
+    opened = {**TASK.spec.initial, 'Drawer/slide': 1.0}
+    assert flags(done(drawer, OPEN, joints=opened)) == ([True], True, False)
+    unseen = done(drawer, GRASP, objects=['Cube'])
+    assert "no object 'Drawer'" in unseen.results[0].error
+    for wrong in ({'joints': {'Drawer/slide': 7}}, {'joints': []}, {'objects': 'Drawer'}):
+        assert done(drawer, GRASP, OPEN, **wrong).results == ()
+    assert not done(drawer).claimed
+
+
+def test_an_executor_runs_its_own_task_only(drawer):
+    with pytest.raises(ConfigError, match='Open Drawer'):
+        drawer.execute(find_task('close_drawer').spec, GOOD, 0)
+
+
+def test_a_dropped_state_is_made_again(monkeypatch):
+    monkeypatch.setattr('arena_robot.trials.skills.executor.KEPT_STATES', 1)
+    monkeypatch.setattr('arena_robot.trials.skills.executor.KEPT_SCENES', 1)
+    executor = station_executor('press_start_and_stop_buttons')
+    task = find_task('press_start_and_stop_buttons')
+    both = reference_solution(task)
+    start, stop = both.subtasks
+    assert executor.execute(task.spec, both, 0).success
+    reverse = dataclasses.replace(both, subtasks=(stop,))
+    assert not executor.execute(task.spec, reverse, 0).oracle
+    longer = dataclasses.replace(both, subtasks=(start, stop, start))
+    assert executor.execute(task.spec, longer, 0).success
+    executor.close()
