@@ -124,7 +124,8 @@ def _carry(name: str, pose: PadPose, target: Floats) -> MotionProposal:
     up = PadPose(pose.point + _UP, pose.yaw)
     above = PadPose(np.array([target[0], target[1], up.point[2]]), pose.yaw)
     down = np.array([target[0], target[1], pose.point[2] + 0.004])
-    return MotionProposal(name, (*_line(pose, up.point), *_line(up, above.point), *_line(above, down)))
+    way = (*_line(pose, up.point), *_line(up, above.point), *_line(above, down))
+    return MotionProposal(name, way)
 
 
 def _line(start: PadPose, end: Floats) -> list[PadPose]:
