@@ -97,8 +97,9 @@ def test_one_label_alone_cannot_be_learned(labelled):
 def test_the_derivative_of_the_focal_loss(gamma):
     y = np.array([0.0, 1.0, 0.3, 1.0])
     z = np.array([-1.5, 0.2, 3.0, -4.0])
-    assert check_grad(lambda v: focal(v, y, gamma)[0].sum(), lambda v: focal(v, y, gamma)[1],
-                      z) < 1e-5
+    for good in (0.5, 0.2):
+        assert check_grad(lambda v, s=good: focal(v, y, gamma, s)[0].sum(),
+                          lambda v, s=good: focal(v, y, gamma, s)[1], z) < 1e-5
     if not gamma:
         q = 1 / (1 + np.exp(-z))
         assert focal(z, y, 0.0)[0] == pytest.approx(-y * np.log(q) - (1 - y) * np.log(1 - q))
