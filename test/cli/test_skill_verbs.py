@@ -18,7 +18,7 @@ NAMES = ('Open Drawer', 'Close Drawer', 'Open Window', 'Close Window', 'Open Doo
 def dataset(tmp_path_factory):
     path = tmp_path_factory.mktemp('skills') / 'skills.jsonl'
     specs = [SKILL_TASKS[name].spec for name in NAMES]
-    settings = LabelSettings(bases=6, completions=1)
+    settings = LabelSettings(bases=5, completions=1)
     make_dataset(path, specs, Provenance('grammar-1', 'structure', settings, 3, NAMES),
                  LabelMakers(StructuredGenerator, StructuralExecutor, settings))
     return path

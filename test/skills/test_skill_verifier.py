@@ -40,7 +40,7 @@ SPEC = spec_of('drawer', 0, 0)
 
 @pytest.fixture(scope='module')
 def labelled():
-    settings = LabelSettings(bases=7, completions=1)
+    settings = LabelSettings(bases=6, completions=1)
     return [label_task(spec, StructuredGenerator(), StructuralExecutor(), (), settings)
             for spec in all_specs()]
 
@@ -58,7 +58,7 @@ def test_on_other_tasks_the_verifier_beats_chance_rules_and_permuted_labels(labe
         'verifier': train_verifier(train, TrainingSettings(ridge=3.0)),
         'name': train_verifier(train, TrainingSettings(ridge=3.0, sees='name')),
         'rule': RuleScorer()}.items()}
-    made['permuted'] = [row for seed in range(4) for row in rows(train_verifier(
+    made['permuted'] = [row for seed in range(3) for row in rows(train_verifier(
         train, TrainingSettings(ridge=3.0, permuted=True, seed=seed)), test)]
     within = {name: over_tasks(found, auc).value for name, found in made.items()}
     best = {name: over_tasks(found, best_of).value for name, found in made.items()}
