@@ -4,10 +4,14 @@ Say what kind of task an instruction is, by rules or by a vision model.
     arena categorise 'put the cup on the plate'
     arena categorise --check labels.csv
     arena categorise --check labels.csv --model --dry-run
+    arena categorise --data arena-data --model --prices 2.5,10 --budget 5
 
 --check compares with the labels of a person: a table with the columns instruction and category;
 it prints the accuracy with its interval and the confusion table, and for the rules the accuracy
 without the words that stand in them for one label alone.
+--data or --config, with --model, looks at the sessions of an arena server that the model has not
+seen, newest first, with their first pictures, and stores who said what. What a maintainer
+corrected stays.
 """
 
 import argparse
@@ -28,14 +32,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument('instruction', nargs='*', help='an instruction, in quotes')
     parser.add_argument('--check', type=Path, metavar='CSV', help="compare with a person's labels")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument('--data', type=Path, metavar='DIR', help="an arena server's data folder")
+    where.add_argument('--config', type=Path, metavar='FILE', help="an arena server's file")
+    parser.add_argument('--limit', type=int, default=1000, metavar='N',
+                        help='at most so many sessions (default %(default)s)')
     add_model_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Categorise and print."""
     from arena_robot.core.errors import ConfigError
-    if bool(args.instruction) == bool(args.check):
-        raise ConfigError('give instructions, or --check CSV')
+    ways = [bool(args.instruction), bool(args.check), bool(args.data or args.config)]
+    if sum(ways) != 1:
+        raise ConfigError('give instructions, or --check CSV, or --data DIR')
+    if ways[2]:
+        if not args.model:
+            raise ConfigError('a server categorises by rules itself; give --model')
+        from arena_robot.cli.categorise_sessions import categorise_sessions
+        return categorise_sessions(args)
     if args.check:
         return _check(args)
     scenes = _scenes(args, args.instruction)

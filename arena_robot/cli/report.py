@@ -8,6 +8,7 @@ ones are dropped. Each cited session exists, is one of the policy, and has the w
     arena report pi0 --data arena-data --since 2026-01-01 --html --output pi0.html
     arena report pi0 --tables roboarena --check somebodys.json
     arena report pi0 --tables roboarena --diff last_month.json
+    arena report --all --data arena-data --save
 
 --tables is a folder with sessions.csv and episodes.csv; --data or --config is an arena server's.
 With --model a chat model writes the prose; what the sessions refute is sent back once, and dropped
@@ -37,7 +38,11 @@ HELP = 'report on a policy with checked claims and citations'
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument('policy', help='its name in the sessions')
+    parser.add_argument('policy', nargs='?', default='', help='its name in the sessions')
+    parser.add_argument('--all', action='store_true',
+                        help='with --save: every policy that has other sessions than its report')
+    parser.add_argument('--save', action='store_true',
+                        help="keep it for the server's site, under the next number")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument('--tables', type=Path, metavar='DIR', help='sessions.csv and episodes.csv')
     where.add_argument('--data', type=Path, metavar='DIR', help="an arena server's data folder")
@@ -63,6 +68,10 @@ def run(args: argparse.Namespace) -> int:
     """Make the report, or check or compare one."""
     from arena_robot.reports.policy_report.difference import difference_of
 
+    _require(args)
+    if args.save:
+        from arena_robot.cli.report_save import save_reports
+        return save_reports(args)
     material = _material(args)
     if args.check:
         return _check(args, material)
@@ -77,6 +86,17 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(text)
     return 0
+
+
+def _require(args: argparse.Namespace) -> None:
+    """Raise ConfigError for arguments that do not go together."""
+    from arena_robot.core.errors import ConfigError
+    if bool(args.policy) == args.all:
+        raise ConfigError('name one policy, or give --all')
+    if args.all and not args.save:
+        raise ConfigError('--all needs --save')
+    if args.save and (args.tables or args.policies or args.check or args.diff or args.dry_run):
+        raise ConfigError('--save needs --data or --config, and goes with no other way to print')
 
 
 def _report(args: argparse.Namespace, material: 'ReportMaterial') -> 'PolicyReport | None':
@@ -106,21 +126,12 @@ def _material(args: argparse.Namespace) -> 'ReportMaterial':
         tell_refused(data)
         found = material_of(data.sessions)
     else:
-        found = _of_server(args)
+        from arena_robot.cli.report_save import server_config, server_database
+        from arena_robot.web.site.report_material import server_material
+        with server_database(server_config(args)) as database:
+            found = server_material(database)
     names = [one.strip() for one in args.policies.split(',') if one.strip()]
     return found.between(names) if names else found
-
-
-def _of_server(args: argparse.Namespace) -> 'ReportMaterial':
-    from arena_robot.core.config import load
-    from arena_robot.server.config import ServerConfig
-    from arena_robot.server.sealing import seal_of
-    from arena_robot.server.store.database import Database
-    from arena_robot.web.site.report_material import server_material
-    config = load(ServerConfig, args.config) if args.config else ServerConfig(data=args.data)
-    key = config.key_path()
-    with Database(config.database_url(), seal_of(key) if key.exists() else None) as database:
-        return server_material(database)
 
 
 def _shape(args: argparse.Namespace, report: 'PolicyReport') -> str:

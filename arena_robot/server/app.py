@@ -38,6 +38,7 @@ from arena_robot.server.proto import arena_server_pb2_grpc
 from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.relay import Relay
 from arena_robot.server.relay_record import RelayRecord
+from arena_robot.server.report_worker import ReportWorker
 from arena_robot.server.results import Results
 from arena_robot.server.sealing import seal_of
 from arena_robot.server.service import ArenaService, ServiceParts
@@ -48,6 +49,7 @@ from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.policies import Policies
+from arena_robot.server.store.reports import Reports
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.store.turn import Turn
 from arena_robot.server.target import PolicyTarget
@@ -69,6 +71,7 @@ RECORD_S = 2.0
 ACCEPT_S = 60.0
 CREDITS_S = 600.0
 AUDIT_S = 5.0
+REPORT_S = 60.0
 
 
 class ArenaServer:
@@ -104,6 +107,8 @@ class ArenaServer:
                          failed=lambda chore: self.counters.add('chore_failures', chore))
         self._audits = AuditWorker(config.audit, Browse(self.database), self.uploads, self.blobs) \
             if config.audit else None
+        self._reports = ReportWorker(config, self.results, Reports(self.database, clock)) \
+            if config.report_every > 0 else None
         self._turn = Turn(self.database, 'housekeeper')
         self._housekeeping = Housekeeping(
             self._chores(), lambda chore: self.counters.add('chore_failures', chore))
@@ -165,6 +170,8 @@ class ArenaServer:
         self.pool.close()
         if self._audits is not None:
             self._audits.close()
+        if self._reports is not None:
+            self._reports.close()
         if self._metrics is not None:
             self._metrics()
         self._turn.release()
@@ -216,6 +223,8 @@ class ArenaServer:
     def _chores(self) -> dict[str, tuple[float, Callable[[], object]]]:
         config, alone = self.config, self._by_one
         audits = {'audit': (AUDIT_S, alone(self._audits.step))} if self._audits else {}
+        if self._reports is not None:
+            audits['reports'] = (REPORT_S, alone(self._reports.step))
         return {
             **audits,
             'review': (min(REVIEW_S, config.probe_period_s), alone(self.pool.begin_reviews)),

@@ -80,7 +80,8 @@ class ServerConfig:
     hours. ``session_timeout_s`` is how long a silent station keeps its session. ``informative``
     lets the assignment look at the ranking; ``goal`` is what comparisons are for, ``top_k`` the
     k of ``topk``. ``audit`` names the judge that audits uploaded episodes in the background, such
-    as ``local``; empty: none. ``seed`` makes it reproducible, for tests.
+    as ``local``; empty: none. ``report_every`` is how many new sessions of a policy lead to new
+    reports, 0: none are made in the background. ``seed`` makes it reproducible, for tests.
     """
 
     data: Path = Path('arena-data')
@@ -110,6 +111,7 @@ class ServerConfig:
     credits: Credits = field(default_factory=Credits)
     limits: ServerLimits = field(default_factory=ServerLimits)
     audit: str = ''
+    report_every: int = 20
     seed: int | None = None
 
     def database_url(self) -> str:

@@ -19,6 +19,7 @@ from arena_robot.ranking.origins import not_relayed_of, origins
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.server.assignment_goals import Posterior, posterior_of
 from arena_robot.server.base import PolicyRecord
+from arena_robot.server.store.categories import category_version
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.policies import policy_names
 from arena_robot.server.store.tallies import PairTally, TallyBy, tallies
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 LOOK_S = 2.0
 INTERVALS = 200
 _Kept = tuple[tuple[int, int], tuple[Standings, list[str]]]
+_Grouped = tuple[tuple[tuple[int, int], int], list[PairTally]]
 
 
 class Results:
@@ -48,7 +50,7 @@ class Results:
         self._looked_s = float('-inf')
         self._renewing: set[tuple[str, bool, int]] = set()
         self._standings: dict[tuple[str, bool, int], _Kept] = {}
-        self._grouped: dict[TallyBy, tuple[tuple[int, int], list[PairTally]]] = {}
+        self._grouped: dict[TallyBy, _Grouped] = {}
 
     def comparisons(self, open_source: bool = False) -> list[Comparison]:
         """Return every verdict that counts: accepted and not withdrawn; oldest first."""
@@ -56,8 +58,10 @@ class Results:
             return counted_verdicts(connection, open_source)
 
     def tallies(self, by: TallyBy) -> list[PairTally]:
-        """Return every verdict that counts by group and pair; kept until another one counts."""
-        version = self.version()
+        """Return every verdict that counts by group and pair; kept until something changes."""
+        verdicts = self.version()
+        with self._database.read() as connection:
+            version = verdicts, category_version(connection)
         with self._lock:
             kept = self._grouped.get(by)
         if kept is not None and kept[0] == version:

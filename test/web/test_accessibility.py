@@ -13,6 +13,7 @@ from test_console_stop import QUESTIONS
 from test_site import Place, finished
 from test_site_pages import steps
 
+from arena_robot.cli.main import main
 from arena_robot.core.episode import Preference
 from arena_robot.core.errors import SessionError
 from arena_robot.core.verdict import Verdict
@@ -31,7 +32,9 @@ SITE = ('/', '/matrix', '/policies', '/policies/crimson-7b', '/policies/elsewher
         '/evaluations?origin=imported', '/evaluations/{id}', '/evaluations/{audited}',
         '/evaluations/import-1', '/versus',
         '/versus?a=crimson-7b&b=azure-fast', '/by/category', '/by/institution', '/history',
-        '/data', '/audit', '/about', '/api', '/rules', '/owner', '/no/such/page')
+        '/policies/crimson-7b/reports/2', '/policies/crimson-7b/reports/2/changes?since=1',
+        '/categories/open-close', '/data', '/audit', '/about', '/api', '/rules', '/owner',
+        '/no/such/page')
 BAD = (Check('arm', False, 'arm: no state'), Check('server', True, 'its clock', warning=True))
 CONSOLE = [(state, '', {}) for state in State] + [
     (State.PREFLIGHT, '', {'checks': BAD, 'notice': 'something to know'}),
@@ -94,6 +97,9 @@ def place(tmp_path_factory):
     write_scene_match(home, SceneMatch(0.9, {'left_left': 0.9, 'wrist_left': 0.95}))
     write_audits(made)
     made.server.results.forget()
+    for words in (['--since', '2026-01-01'], []):
+        assert main(['report', 'crimson-7b', *words, '--data', str(made.server.config.data),
+                     '--save']) == 0
     yield made
     made.close()
 

@@ -245,3 +245,27 @@ log = Table(
     Column('session_id', String(36), nullable=False, index=True),
     Column('body', Text, nullable=False),
     Column('created_ns', BigInteger, nullable=False))
+
+# Who said of which kind a session's task is; the newest of a person counts, else the newest.
+categories = Table(
+    'categories', metadata, _id(),
+    Column('session_id', ForeignKey('sessions.id'), nullable=False, index=True),
+    Column('category', String(100), nullable=False),
+    Column('method', String(20), nullable=False),
+    Column('model', String(200), nullable=False),
+    Column('prompt_version', String(20), nullable=False),
+    Column('confidence', Float, nullable=True),
+    Column('scene', Text, nullable=False),
+    Column('actor', String(200), nullable=False),
+    Column('created_ns', BigInteger, nullable=False))
+
+# ``number`` counts the reports on a policy from 1; an address with it stays.
+reports = Table(
+    'reports', metadata, _id(),
+    Column('policy', String(200), nullable=False),
+    Column('number', Integer, nullable=False),
+    Column('sessions', Integer, nullable=False),
+    Column('method', String(300), nullable=False),
+    Column('content', Text, nullable=False),
+    Column('created_ns', BigInteger, nullable=False),
+    UniqueConstraint('policy', 'number'))

@@ -22,11 +22,14 @@ from arena_robot.ranking.as_json import as_json, plain
 from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.stated import LEAST_COMPARISONS, LEAST_SESSIONS
+from arena_robot.reports.policy_report.render import TEMPLATES
 from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import MARKS, Browse
+from arena_robot.server.store.categories import Categories
 from arena_robot.server.store.filters import ORIGINS, OUTCOMES, Filter
+from arena_robot.server.store.reports import Reports
 from arena_robot.server.store.tallies import TallyBy, against
 from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.web.site import view_models
@@ -34,12 +37,14 @@ from arena_robot.web.site.api_page import add_api_page
 from arena_robot.web.site.audit_curves import AuditCurves
 from arena_robot.web.site.audit_index import AuditIndex
 from arena_robot.web.site.audit_pages import add_audit_pages
+from arena_robot.web.site.category_pages import add_category_pages
 from arena_robot.web.site.charts import add_charts
 from arena_robot.web.site.downloads import add_downloads
 from arena_robot.web.site.head import HeadAsGet
 from arena_robot.web.site.history import History, add_history
 from arena_robot.web.site.log import add_log
 from arena_robot.web.site.method_changes import MethodChanges
+from arena_robot.web.site.report_pages import add_report_pages
 from arena_robot.web.site.result_pages import add_result_pages
 from arena_robot.web.site.session_page import add_session_page
 from arena_robot.web.site.share_charts import add_share_charts
@@ -70,13 +75,15 @@ class SiteParts:
     rules: Callable[[], dict[str, Any]]
     reruns: Callable[[Sequence[str]], Mapping[str, Mapping[str, int]]]
     methods: MethodChanges
+    categories: Categories
+    reports: Reports
 
 
 def site(parts: SiteParts) -> FastAPI:
     """Return the site as an ASGI application."""
     app = FastAPI(title='arena', version=arena_robot.__version__, docs_url=None, redoc_url=None)
     app.mount('/static', StaticFiles(directory=HERE / 'static'), name='static')
-    pages = Jinja2Templates(directory=HERE / 'templates')
+    pages = Jinja2Templates(directory=[HERE / 'templates', TEMPLATES])
     pages.env.filters.update(view_models.FILTERS)
     pages.env.globals.update(
         version=arena_robot.__version__, outcomes=OUTCOMES, fields=FIELDS, marks=MARKS,
@@ -100,6 +107,8 @@ def site(parts: SiteParts) -> FastAPI:
     add_history(app, pages, history)
     add_charts(app, pages, parts.results, parts.browse, history)
     add_share_charts(app, parts.results, parts.browse)
+    add_report_pages(app, pages, parts.reports)
+    add_category_pages(app, pages, parts.results, parts.browse, parts.categories, parts.caller)
     add_downloads(app, pages, parts.browse, parts.reruns)
     add_api_page(app, pages, parts.methods)
     app.add_middleware(HeadAsGet)

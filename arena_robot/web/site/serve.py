@@ -12,6 +12,8 @@ from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ConfigError, ServerError
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.store.browse import Browse
+from arena_robot.server.store.categories import Categories
+from arena_robot.server.store.reports import Reports
 from arena_robot.server.store.reruns import reruns
 from arena_robot.web.bounds import BodyLimit, bounded_http
 from arena_robot.web.site.app import SiteParts, site
@@ -29,7 +31,9 @@ def site_parts(arena: ArenaServer) -> SiteParts:
     methods.open()
     return SiteParts(arena.results, Browse(arena.database), arena.blobs, arena.accounts.caller,
                      arena.pool.visible, arena.ledger.balance, arena.log, arena.rules,
-                     partial(reruns, arena.database), methods)
+                     partial(reruns, arena.database), methods,
+                     Categories(arena.database, SystemClock()),
+                     Reports(arena.database, SystemClock()))
 
 
 class SiteServer:

@@ -1,0 +1,144 @@
+"""Reports and categories on the site: kept, compared, corrected by a maintainer alone."""
+
+import json
+import re
+
+import httpx
+import pytest
+from roboarena_tables import SAMPLE, load
+from test_site import Place
+
+from arena_robot.cli.main import main
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.errors import DataError
+from arena_robot.models.http import HttpCaller
+from arena_robot.ranking.pooling import pooled_shares
+from arena_robot.records.roboarena_csv import read_folder
+from arena_robot.reports.policy_report.material import material_of
+from arena_robot.server.base import Role
+from arena_robot.server.report_worker import ReportWorker
+from arena_robot.server.store.categories import Categories, StoredCategory
+from arena_robot.server.store.reports import Reports
+from arena_robot.web.site.report_material import server_material
+
+POLICY = 'pi0_fast_droid'
+
+
+@pytest.fixture(scope='module')
+def place(tmp_path_factory):
+    made = Place(tmp_path_factory.mktemp('site'))
+    load(made.server.database, SAMPLE)
+    made.server.results.forget()
+    accounts = made.server.accounts
+    made.maintainer = accounts.issue(accounts.add_account('mia', 'upenn', [Role.MAINTAINER]))
+    yield made
+    made.close()
+
+
+def saved(place, *words):
+    return main(['report', *words, '--data', str(place.server.config.data), '--save'])
+
+
+def test_a_report_is_kept_under_a_number_and_shown(place, capsys):
+    place.get(f'/policies/{POLICY}/report', 404)
+    worker = ReportWorker(place.server.config, place.server.results,
+                          Reports(place.server.database, SystemClock()))
+    assert worker.due()
+    assert saved(place, '--all') == 0
+    assert f'{POLICY}: report 1. Of ' in capsys.readouterr().out
+    assert not worker.due()
+    assert saved(place, '--all') == 0
+    assert capsys.readouterr().out == '', 'nothing new came'
+    assert saved(place, POLICY, '--since', '2025-04-20') == 0
+    assert saved(place, '--all', POLICY) == 2
+    first = place.get(f'/policies/{POLICY}/reports/1').text
+    newest = place.client.get(f'/policies/{POLICY}/report')
+    assert newest.headers['location'] == f'/policies/{POLICY}/reports/2'
+    cited = set(re.findall(r'/evaluations/([0-9a-f-]{36})"', first))
+    assert len(cited) > 10
+    for one in sorted(cited)[:3]:
+        assert POLICY in place.get(f'/evaluations/{one}').text
+    assert 'Common Failure Modes' in first
+    assert 'changes?since=1' in place.get(f'/policies/{POLICY}/reports/2').text
+    changes = place.get(f'/policies/{POLICY}/reports/2/changes?since=1').text
+    assert 'What changed' in changes
+    assert f'/policies/{POLICY}/reports/2' in place.get(f'/policies/{POLICY}').text
+    assert place.get(f'/policies/{POLICY}/reports/1/report.md').text.startswith('# pi0')
+    assert place.get(f'/api/policies/{POLICY}/reports/0').json()['since'] == '2025-04-20'
+    place.get(f'/policies/{POLICY}/reports/9', 404)
+
+
+def test_what_somebody_typed_is_text_in_a_report(place):
+    assert saved(place, 'crimson-7b') == 0
+    page = place.get('/policies/crimson-7b/reports/2').text
+    assert '<script>alert' not in page
+
+
+def test_the_server_gives_the_sessions_that_its_tables_give(place):
+    tables = {s.session_id: s for s in material_of(read_folder(SAMPLE).sessions).sessions}
+    found = [s for s in server_material(place.server.database).sessions
+             if s.session_id in tables]
+    assert len(found) == len(tables)
+    for one in found:
+        other = tables[one.session_id]
+        assert (one.policies, one.preference, one.category, one.words, dict(one.progress)) == (
+            other.policies, other.preference, other.category, other.words, dict(other.progress))
+
+
+def correct(place, session_id, token, category):
+    return place.client.post(f'/evaluations/{session_id}/category',
+                             data={'token': token, 'category': category})
+
+
+def test_a_maintainers_correction_wins(place):
+    session_id = place.sessions[1]
+    assert 'Category: said by rules' in place.get(f'/evaluations/{session_id}').text
+    assert 'open the drawer 1' not in place.get('/categories/tool-use').text
+    for token, status in ((place.token, 403), ('nonsense', 403)):
+        assert correct(place, session_id, token, 'Tool Use').status_code == status
+    assert correct(place, session_id, place.maintainer, 'Juggling').status_code == 400
+    assert correct(place, 'nope', place.maintainer, 'Tool Use').status_code == 404
+    assert correct(place, session_id, place.maintainer, 'Tool Use').status_code == 303
+    kept = Categories(place.server.database, SystemClock())
+    assert not kept.store(session_id, StoredCategory('Find / Search', 'model', 'm', '1', 0.9))
+    page = place.get(f'/evaluations/{session_id}').text
+    assert 'the maintainer mia' in page
+    assert 'href="/categories/tool-use"' in page
+    assert 'open the drawer 1' in place.get('/categories/tool-use').text
+    assert 'crimson-7b' in place.get('/api/by/category').json()['Tool Use']
+    place.get('/categories/juggling', 400)
+    with pytest.raises(DataError, match='Juggling'):
+        kept.store(session_id, StoredCategory('Juggling'))
+
+
+def test_a_model_categorises_what_it_has_not_seen(place, capsys, monkeypatch):
+    def answer(self, method, path, **request):
+        return httpx.Response(200, json={'choices': [{'message': {'content': json.dumps({
+            'category': 'Move / Slide', 'confidence': 0.75, 'lighting': 'dim', 'clutter': 'low',
+            'visibility': 'unknown', 'objects': ['drawer']})}, 'finish_reason': 'stop'}]}).content
+    monkeypatch.setattr(HttpCaller, 'call', answer)
+    monkeypatch.setattr('arena_robot.cli.model_arguments.CACHE', '')
+    for name, value in (('URL', 'http://127.0.0.1:9'), ('', 'seen')):
+        monkeypatch.setenv(f'ARENA_MODEL_{name}'.rstrip('_'), value)
+    call = ['categorise', '--data', str(place.server.config.data)]
+    assert main(call) == 2
+    assert main([*call, '--model', '--limit', '70', '--dry-run']) == 0
+    assert '0 sessions categorised' in capsys.readouterr().out
+    assert main([*call, '--model', '--limit', '5']) == 0
+    assert main([*call, '--model', '--limit', '3']) == 0
+    assert '3 sessions categorised by seen; 3 calls' in capsys.readouterr().out
+    shown = [place.get(f'/evaluations/{one}').text for one in place.sessions]
+    assert sum('Category: said by seen' in page for page in shown) == 5, "one is a person's"
+    assert any('lighting: dim' in page and 'objects: drawer' in page for page in shown)
+
+
+def test_little_data_are_pooled_more():
+    many, few = pooled_shares([0.2, 0.9], [400, 4])
+    assert 0.19 < many.share < 0.25
+    assert few.share < 0.9
+    assert few.high - few.low > many.high - many.low
+    same = pooled_shares([0.5, 0.5, 0.5], [10, 20, 30])
+    assert {round(one.share, 9) for one in same} == {0.5}
+    assert pooled_shares([], []) == []
+    [alone] = pooled_shares([1.0], [3])
+    assert alone.low <= alone.share <= alone.high <= 1.0
