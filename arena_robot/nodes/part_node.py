@@ -233,7 +233,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
             try:
                 self.part.close()
                 self.part.open()
-            except DriverError as again:
+            except Exception as again:    # of whatever kind: the thread must live to try again
                 self.get_logger().error(f'cannot reconnect: {again}')
         self._halt.wait(0.02)
 

@@ -15,13 +15,16 @@ from station_programs import ROOT, SIM
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from arena_robot.core.clock import ManualClock
-from arena_robot.core.errors import ConfigError, SafetyError
-from arena_robot.nodes import diagnostics
+from arena_robot.core.errors import ConfigError, DriverError, NotConnected, SafetyError
+from arena_robot.drivers.part import Opened
+from arena_robot.nodes import diagnostics, part_node
 from arena_robot.nodes.arm.node import ArmNode
 from arena_robot.nodes.arm.trajectory import trajectory
 from arena_robot.nodes.camera.node import CameraNode
 from arena_robot.nodes.convert import time_of
 from arena_robot.nodes.gripper.node import GripperNode
+from arena_robot.nodes.part_node import PartNode
+from arena_robot.nodes.part_params import PartParams
 from arena_robot.nodes.spin import Spin
 from arena_robot.nodes.station_file import nodes_in
 from arena_robot.nodes.supervisor import NodeProcess, Supervisor, overrides_file
@@ -31,6 +34,47 @@ from arena_robot.safety.robots import PANDA
 MS = 1_000_000
 NAMES = PANDA.joint_names()
 Q = np.zeros(7)
+
+
+class Unplugged(Opened):
+    """A part that opens once, then fails in other ways, and is back at its fourth opening."""
+
+    def __init__(self):
+        self.opened = 0
+
+    def open(self):
+        self.opened += 1
+        if self.opened in (2, 3):
+            raise (RuntimeError, NotConnected)[self.opened - 2]('the cable')
+        super().open()
+
+
+class Plugged(PartNode):
+    """A node of that part; ``read`` is set once it reads again."""
+
+    def __init__(self, **options):
+        self.read = threading.Event()
+        super().__init__('plugged', PartParams(), **options)
+
+    def build_part(self):
+        return Unplugged()
+
+    def stream_once(self):
+        self.part._require_open('it')
+        if self.part.opened == 1:
+            raise DriverError('unplugged')
+        self.read.set()
+        time.sleep(0.01)
+
+
+def test_a_part_is_opened_again_whatever_the_last_attempt_raised(monkeypatch):
+    monkeypatch.setattr(part_node, 'RETRY_S', 0.02)
+    with Spin() as spin:
+        node = Plugged(context=spin.context)
+        spin.add(node)
+        node.start()
+        assert node.read.wait(10.0)
+        assert node.part.opened == 4
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 60)), min_size=1, max_size=80))

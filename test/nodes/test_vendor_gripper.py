@@ -63,6 +63,21 @@ def test_it_closes_opens_and_reports(lab):
         gripper.activate()
 
 
+def test_a_goal_is_sent_again_to_a_vendor_that_was_away(lab):
+    with gripper_of(lab) as gripper:
+        gripper.command(GripperCommand(0.8, 0))
+        reached(gripper, 0.8)
+        lab.silent = True
+        lab._grip(0.0)    # what was restarted opens
+        time.sleep(0.7)
+        lab.silent = False
+        reached(gripper, 0.0)
+        gripper.command(GripperCommand(0.8, 0))
+        reached(gripper, 0.8)
+        gripper.command(GripperCommand(0.0, 0))
+        reached(gripper, 0.0)
+
+
 def test_what_is_not_there_is_named(lab):
     with pytest.raises(NotConnected, match=r'has no joint|no joint'):
         gripper_of(lab, joint_states='nothing', open_timeout=0.2).open()

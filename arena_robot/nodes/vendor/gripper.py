@@ -1,6 +1,7 @@
 """A gripper that ros2_control drives: the backend ``ros_control`` of gripper_node."""
 
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ STROKE_M = 0.085
 SAME, MOVING = 0.005, 0.02    # share of the stroke; share per second
 BEYOND = 0.15                 # of the closed position: how far outside its range a joint may be
 CALL_S = 5.0
+GONE_S = 0.5                  # after such a silence, whoever drives the fingers may be another
 
 
 class RosControlGripper(Opened):
@@ -35,8 +37,9 @@ class RosControlGripper(Opened):
     A 2F-85 behind joint_states and an action of control_msgs; see drivers/base.py.
 
     ``closed`` is the joint's position (rad) when the gripper is closed. A goal is sent when the
-    command changes, so 15 commands per second do not restart it. Object status comes from the
-    action's result: the vendor's node publishes neither status nor current.
+    command changes, so 15 commands per second do not restart it, and when joint_states come back
+    after a silence: their sender may have been restarted. Object status comes from the action's
+    result: the vendor's node publishes neither status nor current.
     """
 
     def __init__(self, node: Node, joint: str, closed: float, max_effort: float, clock: Clock,
@@ -46,6 +49,7 @@ class RosControlGripper(Opened):
         self._newest: Newest[GripperState] = Newest(
             node.resolve_topic_name(params.joint_states), clock, lambda s: s.stamp_ns)
         self._last: GripperState | None = None
+        self._heard_s = 0.0
         self._wrong = f'no joint {joint}'
         self._sent: tuple[float, float, float] | None = None
         self._stalled = False
@@ -195,6 +199,11 @@ class RosControlGripper(Opened):
             self._stalled = bool(answer.result.stalled)
 
     def _on_joints(self, message: JointState) -> None:
+        now_s = time.monotonic()
+        if now_s - self._heard_s > GONE_S:
+            with self._lock:
+                self._sent = None
+        self._heard_s = now_s
         if self._joint not in message.name:
             if self._last is None:
                 self._wrong = (f"{self._params.joint_states} has no joint {self._joint}, it has "
