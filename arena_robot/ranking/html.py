@@ -2,53 +2,23 @@
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any, Protocol
 
 import numpy as np
 
-
-class Ranked(Protocol):
-    """What is shown of standings."""
-
-    @property
-    def method(self) -> str:
-        """The method's name."""
-
-    @property
-    def items(self) -> tuple[str, ...]:
-        """The policies."""
-
-    @property
-    def ranks(self) -> Any:
-        """(n,) ranks."""
-
-    @property
-    def scores(self) -> Any:
-        """(n,) scores."""
-
-    @property
-    def low(self) -> Any:
-        """(n,) lower ends."""
-
-    @property
-    def high(self) -> Any:
-        """(n,) upper ends."""
-
-    @property
-    def counts(self) -> Any:
-        """(n,) numbers of comparisons."""
-
-    @property
-    def order(self) -> list[int]:
-        """The indices of the policies from best to worst."""
+from arena_robot.ranking.ranked import Ranked
+from arena_robot.ranking.wording import place_words, stated_order
 
 
 def html_table(found: Ranked) -> str:
-    """Return rank, policy, score, interval and number of comparisons, best policy first."""
+    """
+    Return rank, policy, score, interval and number of comparisons, best policy first.
+
+    The rank is as it may be stated: '3', '1–5 tied', 'too few to tell'.
+    """
     rows = [_row('th', ('rank', 'policy', 'score', 'low', 'high', 'n'))]
-    rows += [_row('td', (str(found.ranks[k]), found.items[k], _number(found.scores[k]),
+    rows += [_row('td', (place_words(found, k), found.items[k], _number(found.scores[k]),
                          _number(found.low[k]), _number(found.high[k]), str(found.counts[k])))
-             for k in found.order]
+             for k in stated_order(found)]
     return (f'<table><caption>{escape(found.method)}</caption>' + ''.join(rows) + '</table>')
 
 

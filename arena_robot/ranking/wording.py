@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arena_robot.ranking.base import Standings
 from arena_robot.ranking.origins import not_relayed
+from arena_robot.ranking.ranked import Ranked
 
 TOO_FEW = 'too few to tell'
 
@@ -45,17 +45,17 @@ def interval_words(low: float, high: float, few: bool = False, form: str = '.2f'
     return f'{low:{form}}{between}{high:{form}}'
 
 
-def is_few(found: Standings, k: int) -> bool:
+def is_few(found: Ranked, k: int) -> bool:
     """Tell whether the data are too few to tell anything about policy ``k``."""
     return found.too_few is not None and bool(found.too_few[k])
 
 
-def stated_order(found: Standings) -> list[int]:
+def stated_order(found: Ranked) -> list[int]:
     """Return the policies best first; those with too few comparisons last, as nothing is told."""
     return sorted(found.order, key=lambda k: is_few(found, k))
 
 
-def rank_words(found: Standings, k: int, between: str = '–') -> str:
+def rank_words(found: Ranked, k: int, between: str = '–') -> str:
     """Return the likely ranks of policy ``k``, empty without intervals."""
     if found.rank_low is None or found.rank_high is None:
         return ''
@@ -63,7 +63,7 @@ def rank_words(found: Standings, k: int, between: str = '–') -> str:
     return str(low) if low == high else f'{low}{between}{high}'
 
 
-def place_words(found: Standings, k: int) -> str:
+def place_words(found: Ranked, k: int) -> str:
     """Return the rank of policy ``k`` as it may be stated: '3', '1–5 tied', 'too few to tell'."""
     if is_few(found, k):
         return TOO_FEW
@@ -73,14 +73,14 @@ def place_words(found: Standings, k: int) -> str:
     return f'{found.ranks[k]}{"=" if same > 1 else ""}'
 
 
-def axis_ends(found: Standings) -> tuple[float, float]:
+def axis_ends(found: Ranked) -> tuple[float, float]:
     """Return the ends of the axis on which :func:`shown` places the bars."""
     ends = np.concatenate([found.scores, found.low, found.high])
     ends = ends[np.isfinite(ends)]
     return float(ends.min()), float(ends.max())
 
 
-def basis_words(found: Standings) -> str:
+def basis_words(found: Ranked) -> str:
     """Return what the standings are based on, in one sentence."""
     told = found.diagnostics.details
     sessions = int(found.counts.sum()) // 2
@@ -96,7 +96,7 @@ def basis_words(found: Standings) -> str:
     return text + '.'
 
 
-def shown(found: Standings, form: str = '.2f') -> list[Shown]:
+def shown(found: Ranked, form: str = '.2f') -> list[Shown]:
     """Return what is shown of each policy, in the order of the items; open ends reach the edge."""
     first, last = axis_ends(found)
     span = last - first or 1.0

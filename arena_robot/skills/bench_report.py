@@ -45,15 +45,14 @@ Rows = list[TaskScores]
 VERIFIER, RULE, PERMUTED, NAME_ONLY = 'verifier', 'rule', 'permuted', 'name_only'
 
 
-def evaluate(stages: Stages, plan: SkillBenchPlan, progress: Callable[[int, int, str], None],
-             judges: Mapping[str, PrefixScorer] | None = None) -> dict[str, Any]:
-    """Return the result as JSON values; ``judges`` are scorers that need no training."""
+def evaluate(stages: Stages, plan: SkillBenchPlan,
+             progress: Callable[[int, int, str], None]) -> dict[str, Any]:
+    """Return the result as JSON values."""
     base = stages[BASE_STAGE]
     splits = {}
     for number, split in enumerate(SPLITS):
         progress(number, len(SPLITS), f'split by {split}')
-        splits[split] = _split(stages, split, plan, {
-            name: ScoredOnce(one) for name, one in (judges or {}).items()})
+        splits[split] = _split(stages, split, plan)
     return {
         'policy': base.provenance.policy, 'executor': base.provenance.executor,
         'seed': plan.seed, 'tasks': len(base.tasks), 'candidates': plan.candidates,
@@ -64,8 +63,7 @@ def evaluate(stages: Stages, plan: SkillBenchPlan, progress: Callable[[int, int,
         'succeeds_by_task': {one.spec.name: round(_share(one), 4) for one in base.tasks}}
 
 
-def _split(stages: Stages, split: str, plan: SkillBenchPlan, judges: Mapping[str, PrefixScorer]
-           ) -> dict[str, Any]:
+def _split(stages: Stages, split: str, plan: SkillBenchPlan) -> dict[str, Any]:
     tasks = stages[BASE_STAGE].tasks
     with_pool = stages[FAMILY_STAGE if split == FAMILY else POOL_STAGE].tasks
     n, m, seed = plan.candidates, plan.with_exemplars, plan.seed
@@ -74,9 +72,9 @@ def _split(stages: Stages, split: str, plan: SkillBenchPlan, judges: Mapping[str
                              'pool': scored(None, with_pool, bases=m)}
     by_strategy: dict[str, Rows] = {name: [] for name in STRATEGIES}
     chosen: dict[str, Rows] = {name: [] for name in (VERIFIER, RULE, PERMUTED, NAME_ONLY,
-                                                     'pool_verifier', *judges)}
+                                                     'pool_verifier')}
     for fold in folds_of(tasks, split, plan.folds, seed):
-        made = scorers(fold.train, plan) | {name: [one] for name, one in judges.items()}
+        made = scorers(fold.train, plan)
         held = 0 if split == SOLUTION else n
         for name, each in made.items():
             for one in each:

@@ -98,6 +98,8 @@ def test_standings_are_latched_and_renewed_when_results_arrive(make, results):
     assert first.comparisons == 6
     # Six sessions support no interval.
     assert all(e.low != e.low and e.high != e.high for e in first.entries)
+    assert {e.place for e in first.entries} == {'too few to tell'}
+    assert all(e.too_few and (e.rank_low, e.rank_high) == (1, 3) for e in first.entries)
     assert any('too few comparisons to tell' in text for text in first.warnings)
     heard = len(asker.heard)
     time.sleep(0.4)
@@ -117,6 +119,8 @@ def test_questions(make, results):
     few, enough = (asker.node.message('bt', part) for part in (verdicts[:40], verdicts[40:]))
     assert all(e.low != e.low for e in few.entries), 'two evaluators support no interval'
     assert all(e.low == e.low for e in enough.entries)
+    assert [(e.rank, e.place, e.rank_low, e.rank_high, e.too_few) for e in enough.entries] == [
+        (1, '1–2 tied', 1, 2, False)] * 2
     answer = asker.ask(GetRanking, 'get_ranking', method='davidson')
     assert answer.success
     assert answer.ranking.method == 'davidson'

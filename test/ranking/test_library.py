@@ -10,6 +10,7 @@ import pytest
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking import Comparisons, from_frame, rank, to_frame
 from arena_robot.ranking.frames import columns
+from arena_robot.ranking.wording import place_words
 
 ROWS = {'policy_a': ['pi0', 'octo', 'pi0', 'act'] * 5,
         'policy_b': ['octo', 'act', 'act', 'pi0'] * 5,
@@ -58,6 +59,9 @@ def test_standings_come_out_best_first_and_as_html_that_no_name_can_break():
     html = found._repr_html_()
     assert '&lt;b&gt;&amp;' in html
     assert '<b>' not in html
+    assert [f'<td>{place_words(found, k)}</td>' in html for k in found.order] == [True] * 3
+    few = rank(from_frame({name: rows[:6] for name, rows in ROWS.items()}), intervals=20)
+    assert few._repr_html_().count('<td>too few to tell</td>') == 3
     with pytest.raises(RankingError, match="no data frame 'excel'; known: pandas, polars"):
         to_frame(found, 'excel')
 

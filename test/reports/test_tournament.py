@@ -130,8 +130,8 @@ def test_the_page_says_everything_and_escapes_what_people_typed(folders, tmp_pat
 
 def standing_rows(page):
     """Return rank, policy and interval of each row of a report's standings."""
-    body = page.split('<table class="board">')[1].split('<tbody>')[1].split('</tbody>')[0]
-    rows = [re.findall(r'<td[^>]*>(.*?)</td>', row, re.DOTALL) for row in body.split('<tr>')[1:]]
+    body = page.split('<table class="board"')[1].split('<tbody')[1].split('</tbody>')[0]
+    rows = [re.findall(r'<td[^>]*>(.*?)</td>', row, re.DOTALL) for row in body.split('<tr')[1:]]
     return [tuple(re.sub('<[^>]+>', '', row[k]) for k in (0, 1, 4)) for row in rows]
 
 
@@ -213,8 +213,23 @@ def test_a_browser_shows_the_report_and_its_films(browser, films, tmp_path):
     assert len(browser.find_elements('css selector', 'section.session')) == 4
     wide = browser.execute_script('return document.documentElement.scrollWidth')
     assert wide <= browser.execute_script('return window.innerWidth')
+    assert outside_a_phone(browser) == []
     assert [e for e in browser.get_log('browser') if e['level'] == 'SEVERE'] == []
     assert Path(page).parent.joinpath('videos').is_dir()
+
+
+def outside_a_phone(browser):
+    """Return the texts of the standings' cells that a phone does not show whole."""
+    browser.execute_cdp_cmd('Emulation.setDeviceMetricsOverride', {
+        'width': 390, 'height': 844, 'deviceScaleFactor': 1, 'mobile': True})
+    try:
+        return browser.execute_script(
+            'return [...document.querySelectorAll(".board tbody td")].filter((one) => {'
+            'const box = one.getBoundingClientRect();'
+            'return box.width === 0 && one.textContent || box.right > innerWidth'
+            ' || one.scrollWidth > one.offsetWidth; }).map((one) => one.textContent)')
+    finally:
+        browser.execute_cdp_cmd('Emulation.clearDeviceMetricsOverride', {})
 
 
 def test_audits_stand_in_the_report(folders, tmp_path):

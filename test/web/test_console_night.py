@@ -45,6 +45,17 @@ def test_nothing_wraps_or_leaves_a_small_screen(page, browser, screen, size, roo
         assert found['room'] >= room, (state, found)
 
 
+def test_no_line_is_cut_while_a_policy_runs(page, browser, screen):
+    screen(390, 844)
+    page.shows(State.RUNNING_A)
+    cut = browser.execute_script("""
+        const end = document.getElementById('scroll').getBoundingClientRect().bottom;
+        const lines = [...document.querySelectorAll('#panel h2, #panel p')];
+        return lines.filter((one) => one.getBoundingClientRect().bottom > end).map(
+          (one) => one.innerText);""")
+    assert cut == []
+
+
 def test_a_new_step_begins_at_its_top(page, browser, screen):
     screen(*PHONE)
     for state, following in ((State.SCORING_A, State.RESET), (State.PREFERENCE, State.REVIEW)):
