@@ -45,14 +45,15 @@ Rows = list[TaskScores]
 VERIFIER, RULE, PERMUTED, NAME_ONLY = 'verifier', 'rule', 'permuted', 'name_only'
 
 
-def evaluate(stages: Stages, plan: SkillBenchPlan,
-             progress: Callable[[int, int, str], None]) -> dict[str, Any]:
-    """Return the result as JSON values."""
+def evaluate(stages: Stages, plan: SkillBenchPlan, progress: Callable[[int, int, str], None],
+             judges: Mapping[str, PrefixScorer] | None = None) -> dict[str, Any]:
+    """Return the result as JSON values; ``judges`` are scorers that need no training."""
     base = stages[BASE_STAGE]
     splits = {}
     for number, split in enumerate(SPLITS):
         progress(number, len(SPLITS), f'split by {split}')
-        splits[split] = _split(stages, split, plan)
+        splits[split] = _split(stages, split, plan, {
+            name: ScoredOnce(one) for name, one in (judges or {}).items()})
     return {
         'policy': base.provenance.policy, 'executor': base.provenance.executor,
         'seed': plan.seed, 'tasks': len(base.tasks), 'candidates': plan.candidates,
@@ -63,7 +64,8 @@ def evaluate(stages: Stages, plan: SkillBenchPlan,
         'succeeds_by_task': {one.spec.name: round(_share(one), 4) for one in base.tasks}}
 
 
-def _split(stages: Stages, split: str, plan: SkillBenchPlan) -> dict[str, Any]:
+def _split(stages: Stages, split: str, plan: SkillBenchPlan, judges: Mapping[str, PrefixScorer]
+           ) -> dict[str, Any]:
     tasks = stages[BASE_STAGE].tasks
     with_pool = stages[FAMILY_STAGE if split == FAMILY else POOL_STAGE].tasks
     n, m, seed = plan.candidates, plan.with_exemplars, plan.seed
@@ -72,9 +74,9 @@ def _split(stages: Stages, split: str, plan: SkillBenchPlan) -> dict[str, Any]:
                              'pool': scored(None, with_pool, bases=m)}
     by_strategy: dict[str, Rows] = {name: [] for name in STRATEGIES}
     chosen: dict[str, Rows] = {name: [] for name in (VERIFIER, RULE, PERMUTED, NAME_ONLY,
-                                                     'pool_verifier')}
+                                                     'pool_verifier', *judges)}
     for fold in folds_of(tasks, split, plan.folds, seed):
-        made = scorers(fold.train, plan)
+        made = scorers(fold.train, plan) | {name: [one] for name, one in judges.items()}
         held = 0 if split == SOLUTION else n
         for name, each in made.items():
             for one in each:

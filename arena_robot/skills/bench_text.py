@@ -27,7 +27,8 @@ def as_text(result: Mapping[str, Any]) -> str:
     for split, found in result['splits'].items():
         lines += ['', f'split by {split:<14}success, best of N      filter: precision, coverage'
                       '         AUC within a task   paper']
-        lines += [_row(split, name, found[name]) for name in ROWS if found.get(name)]
+        judges = [name for name in found if name.startswith('judge')]
+        lines += [_row(split, name, found[name]) for name in (*ROWS, *judges) if found.get(name)]
         lines += ['  gains: ' + '; '.join(f'{name} {_interval(value)}'
                                           for name, value in found['gains'].items())]
     per = result['subtasks_per_solution']

@@ -105,7 +105,7 @@ def _quoted(names: tuple[str, ...]) -> str:
 def _grasp(step: PlanStep) -> Subtask:
     call = 'grasp_object_link' if len(step.names) == 2 else 'grasp_object'
     held = _quoted(step.names)
-    return Subtask(f'grasp the {step.names[-1]}', SubtaskKind.PRIMITIVE,
+    return Subtask(f'grasp the {" of the ".join(reversed(step.names))}', SubtaskKind.PRIMITIVE,
                    f'rgbs, final_state = {call}(self, {held})\n'
                    f'success = check_grasped(self, {held})\n')
 
@@ -120,7 +120,7 @@ def _joint(step: PlanStep, spec: TaskSpec) -> tuple[str, list[str]]:
     near = _place_of((step.names[0], link) if link else step.names[:1])
     goal = {UPPER: 'high', LOWER: 'low'}.get(step.goal, f'low + {step.goal} * (high - low)')
     where = f'its {step.goal} limit' if step.goal in (UPPER, LOWER) else f'{step.goal} of it'
-    return f'move the {step.names[1]} to {where}', [
+    return f'move the joint {step.names[1]} of the {step.names[0]} to {where}', [
         f'near = np.linalg.norm(get_eef_pos(self)[0] - {near})',
         f'value = get_joint_state(self, {_quoted(step.names)})',
         f'low, high = get_joint_limit(self, {_quoted(step.names)})',
@@ -131,7 +131,7 @@ def _joint(step: PlanStep, spec: TaskSpec) -> tuple[str, list[str]]:
 
 
 def _reach(step: PlanStep) -> tuple[str, list[str]]:
-    return f'reach the {step.names[-1]}', [
+    return f'reach the {" of the ".join(reversed(step.names))}', [
         f'left = np.linalg.norm(get_eef_pos(self)[0] - {_place_of(step.names)})',
         'reward = -left',
         'success = left < 0.08']

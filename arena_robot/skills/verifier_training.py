@@ -1,8 +1,9 @@
 """
 Training of the verifier: logistic model, focal loss, ridge; on labels of prefixes.
 
-L = -(1 - q)^γ log q with q the probability of the label that a prefix has. The ridge is chosen by
-cross-validation over the training tasks (whole tasks are left out), never by test tasks.
+L = -a (1 - q)^γ log q with q the probability of the label that a prefix has, and a twice the share
+of the other label among the training prefixes, so that both labels count alike. The ridge is
+chosen by cross-validation over the training tasks (whole tasks are left out), never by test tasks.
 """
 
 from collections import Counter
@@ -69,10 +70,14 @@ def train_verifier(tasks: Sequence[LabelledTask], settings: TrainingSettings | N
     return Verifier(card, names, weights, bias)
 
 
-def focal(z: Floats, y: Floats, gamma: float) -> tuple[Floats, Floats]:
-    """Return the loss of logits (n,) and its derivative; ``y`` from 0 to 1 mixes both labels."""
+def focal(z: Floats, y: Floats, gamma: float, good: float = 0.5) -> tuple[Floats, Floats]:
+    """
+    Return the loss of logits (n,) and its derivative; ``y`` from 0 to 1 mixes both labels.
+
+    ``good`` is the share of good labels, by which the two are balanced.
+    """
     loss, slope = np.zeros_like(z), np.zeros_like(z)
-    for sign, weight in ((1.0, y), (-1.0, 1.0 - y)):
+    for sign, weight in ((1.0, 2.0 * (1.0 - good) * y), (-1.0, 2.0 * good * (1.0 - y))):
         q = np.clip(sigmoid(sign * z), 1e-12, 1.0 - 1e-12)
         rest, log_q = (1.0 - q) ** gamma, np.log(q)
         loss -= weight * rest * log_q
@@ -82,8 +87,10 @@ def focal(z: Floats, y: Floats, gamma: float) -> tuple[Floats, Floats]:
 
 def fit(x: Floats, y: Floats, ridge: float, gamma: float) -> tuple[Floats, float]:
     """Return weights (D,) and bias that minimise the loss plus ridge / 2 |w|²."""
+    good = float(y.mean())
+
     def objective(w: Floats) -> tuple[float, Floats]:
-        loss, slope = focal(x @ w[:-1] + w[-1], y, gamma)
+        loss, slope = focal(x @ w[:-1] + w[-1], y, gamma, good)
         gradient = np.concatenate([x.T @ slope + ridge * w[:-1], [slope.sum()]])
         return float(loss.sum() + 0.5 * ridge * (w[:-1] @ w[:-1])), gradient
 
@@ -103,7 +110,8 @@ def _best_ridge(x: Floats, y: Floats, of: 'np.ndarray[tuple[int], np.dtype[np.in
         for fold in range(FOLDS):
             out = np.isin(of, groups[fold::FOLDS])
             weights, bias = fit(x[~out], y[~out], ridge, s.gamma)
-            total += float(focal(x[out] @ weights + bias, y[out], s.gamma)[0].sum())
+            total += float(focal(x[out] @ weights + bias, y[out], s.gamma,
+                                 float(y[~out].mean()))[0].sum())
         losses.append(total)
     return RIDGES[int(np.argmin(losses))]
 

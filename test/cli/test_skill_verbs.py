@@ -18,7 +18,7 @@ NAMES = ('Open Drawer', 'Close Drawer', 'Open Window', 'Close Window', 'Open Doo
 def dataset(tmp_path_factory):
     path = tmp_path_factory.mktemp('skills') / 'skills.jsonl'
     specs = [SKILL_TASKS[name].spec for name in NAMES]
-    settings = LabelSettings(bases=6, completions=1)
+    settings = LabelSettings(bases=5, completions=1)
     make_dataset(path, specs, Provenance('grammar-1', 'structure', settings, 3, NAMES),
                  LabelMakers(StructuredGenerator, StructuralExecutor, settings))
     return path
@@ -66,3 +66,16 @@ def test_a_dataset_is_shown_as_a_table_and_as_text(dataset, tmp_path, capsys):
     assert all(step['good'] for row in rows if row['success'] for step in row['subtasks'])
     assert main(['skill', 'show', str(dataset), 'close_box_lid']) == 2
     assert 'has nothing of Close Box Lid' in capsys.readouterr().err
+
+
+def test_label_executes_on_the_simulated_station_and_goes_on(tmp_path, capsys):
+    path = tmp_path / 'made.jsonl'
+    words = ('label', path, '--tasks', 'close_window', '--bases', '2', '--completions', '0')
+    code, out = said(capsys, *words, '--json')
+    found = json.loads(out)
+    assert (code, found['tasks'], found['solutions'], found['malformed']) == (0, 1, 2, 0)
+    first = path.read_bytes()
+    assert said(capsys, *words)[0] == 0
+    assert path.read_bytes() == first
+    assert main(['skill', 'label', str(path), '--tasks', 'open_window']) == 2
+    assert 'other tasks or settings' in capsys.readouterr().err

@@ -15,7 +15,7 @@ from arena_robot.skills.generator import StructuredGenerator
 from arena_robot.skills.identity import solution_key
 
 SPECS = all_specs(1)
-PLAN = SkillBenchPlan(candidates=6, with_exemplars=4, folds=3, permutations=1, ridge=3.0)
+PLAN = SkillBenchPlan(candidates=4, with_exemplars=2, folds=3, permutations=1, ridge=3.0)
 PARTS = SkillBenchParts('grammar-1', 'structure', StructuredGenerator, StructuralExecutor)
 
 
@@ -38,7 +38,7 @@ def test_every_task_and_solution_is_held_out_once(stages):
             if split != 'solution':
                 assert not {name for name, _ in train} & {name for name, _, _ in test}
             held += test
-        assert len(held) == len(set(held)) == 6 * len(SPECS)
+        assert len(held) == len(set(held)) == 4 * len(SPECS)
     assert all(len({one.family for one in SPECS if one.name in names}) == 2
                for names in groups(SPECS, FAMILY, 3, 0))
 

@@ -1,0 +1,94 @@
+"""
+Measure the whole loop: solutions, exemplars, labels, verifier, on tasks that were held out.
+
+  arena skill bench --quick                   on two cores, about six minutes
+  arena skill bench --full --folder full/     more solutions and completions
+  arena skill bench --quick --seed 1 --json
+
+Every task is held out once, by three splits: tasks, families, solutions. FOLDER keeps the
+datasets, so that a call that was interrupted goes on; the same seed gives the same numbers.
+"""
+
+import argparse
+import json
+import tempfile
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from arena_robot.cli.progress_bar import ProgressBar
+from arena_robot.cli.skill_arguments import (
+    add_policy_arguments,
+    add_task_argument,
+    policy,
+    specs,
+)
+from arena_robot.cli.worker_arguments import add_worker_arguments, workers
+
+if TYPE_CHECKING:
+    from arena_robot.skills.bench import SkillBenchPlan
+    from arena_robot.skills.verifier import PrefixScorer
+
+VERB = 'skill bench'
+HELP = 'measure exemplars and verifier on held-out tasks'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument('--quick', action='store_true',
+                      help='8 solutions of every task, 4 with exemplars (the default)')
+    size.add_argument('--full', action='store_true',
+                      help='24 solutions of every task, 8 with exemplars, 3 completions')
+    parser.add_argument('--folder', type=Path, metavar='FOLDER',
+                        help='where datasets are kept (default: a temporary folder)')
+    parser.add_argument('--out', type=Path, metavar='FILE', help='write the result as JSON too')
+    parser.add_argument('--strategy', choices=('last', 'mean', 'min', 'max', 'product'),
+                        default='last', help='joins the scores of prefixes (default %(default)s)')
+    parser.add_argument('--judge', action='store_true',
+                        help='compare with a chat model that judges every subtask, too')
+    parser.add_argument('--json', action='store_true', help='print the result as JSON')
+    add_task_argument(parser)
+    add_policy_arguments(parser)
+    add_worker_arguments(parser, jobs=2)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run all stages and print what they say."""
+    from arena_robot.core.files import write_json
+    from arena_robot.skills.bench import SkillBenchParts, run_stages
+    from arena_robot.skills.bench_report import evaluate
+    from arena_robot.skills.bench_text import as_text
+    from arena_robot.trials.skills.making import EXECUTOR, station_executor
+
+    name, maker = policy(args)
+    plan = _plan(args)
+    with _folder(args.folder) as folder, ProgressBar() as bar:
+        stages = run_stages(Path(folder), specs(args),
+                            SkillBenchParts(name, EXECUTOR, maker, station_executor), plan,
+                            workers(args), bar.show)
+        result = evaluate(stages, plan, bar.show, _judges(args))
+    if args.out:
+        write_json(args.out, result)
+    print(json.dumps(result, indent=2) if args.json else as_text(result))
+    return 0
+
+
+def _plan(args: argparse.Namespace) -> 'SkillBenchPlan':
+    from arena_robot.skills.bench import SkillBenchPlan
+    if args.full:
+        return SkillBenchPlan(24, 8, 3, how=args.strategy, seed=args.seed, permutations=5)
+    return SkillBenchPlan(8, 4, 1, how=args.strategy, seed=args.seed)
+
+
+def _judges(args: argparse.Namespace) -> 'dict[str, PrefixScorer]':
+    if not args.judge:
+        return {}
+    from arena_robot.models.chat import ChatClient, ChatSettings
+    from arena_robot.skills.baselines import ModelJudge
+    client = ChatClient(ChatSettings(cache=args.cache))
+    return {f'judge:{client.model}': ModelJudge(client)}
+
+
+def _folder(path: Path | None) -> AbstractContextManager[str | Path]:
+    return nullcontext(path) if path else tempfile.TemporaryDirectory(prefix='arena-skills-')
