@@ -1,7 +1,7 @@
 """
 Measure the whole loop: solutions, exemplars, labels, verifier, on tasks that were held out.
 
-  arena skill bench --quick                   on two cores, about six minutes
+  arena skill bench --quick                   on two cores, under ten minutes
   arena skill bench --full --folder full/     more solutions and completions
   arena skill bench --quick --seed 1 --json
 

@@ -25,7 +25,7 @@ def as_text(result: Mapping[str, Any]) -> str:
              f'{result["candidates"]} solutions each, seed {result["seed"]}, scores of prefixes '
              f'joined by {result["strategy"]}']
     for split, found in result['splits'].items():
-        lines += ['', f'split by {split:<14}success, best of N      filter: precision, coverage'
+        lines += ['', f'split by {split:<14}success, best of 8      filter: precision, coverage'
                       '         AUC within a task   paper']
         judges = [name for name in found if name.startswith('judge')]
         lines += [_row(split, name, found[name]) for name in (*ROWS, *judges) if found.get(name)]

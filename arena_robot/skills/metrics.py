@@ -1,5 +1,5 @@
 """
-Metrics of selection: success, best of N, filter with coverage, AUC within tasks; all over tasks.
+Metrics of selection over tasks: success, best of eight, filter with coverage, AUC within tasks.
 
 Intervals are percentiles of a bootstrap that draws whole tasks: candidates of one task are alike.
 Equal scores share what they would get, so a scorer that cannot tell has the mean of its task.
@@ -13,6 +13,7 @@ import numpy as np
 from arena_robot.core.observation import Floats
 
 DRAWS = 1000
+CHOICE = 8
 LEVEL = 0.95
 BINS = 10
 
@@ -46,13 +47,19 @@ def mean_success(one: TaskScores) -> float:
 
 
 def best_of(one: TaskScores) -> float:
-    """Return the success of the candidate with the highest score, the mean of equals."""
-    return float(one.success[one.scores >= one.scores.max()].mean())
+    """
+    Return the success of the best of ``CHOICE`` candidates by score, the mean of equals.
+
+    More candidates are taken in turns of that many, and averaged.
+    """
+    return sum(len(scores) * float(success[scores >= scores.max()].mean())
+               for success, scores in _turns(one)) / len(one.scores)
 
 
 def oracle_best(one: TaskScores) -> float:
-    """Return 1 when any candidate succeeds: what no choice can exceed."""
-    return float(one.success.max())
+    """Return 1 when any candidate of a turn succeeds: what no choice can exceed."""
+    return sum(len(success) * float(success.max())
+               for success, _ in _turns(one)) / len(one.success)
 
 
 def auc(one: TaskScores) -> float:
@@ -131,6 +138,11 @@ def interval(table: Floats, of: Callable[[Floats], Floats], seed: int) -> SkillI
 def mean_of(tables: Floats) -> Floats:
     """Return the means of tables (…, tasks, 1)."""
     return np.asarray(tables.mean(axis=(-2, -1)))
+
+
+def _turns(one: TaskScores) -> list[tuple[Floats, Floats]]:
+    return [(one.success[k:k + CHOICE], one.scores[k:k + CHOICE])
+            for k in range(0, len(one.success), CHOICE)]
 
 
 def _ratio(tables: Floats, part: int, whole: int) -> Floats:

@@ -126,12 +126,12 @@ def provenance(batch=4):
                       tuple(spec.name for spec in SPECS))
 
 
-def test_a_dataset_is_the_same_for_all_workers_and_is_read_back(tmp_path):
+def test_a_dataset_is_the_same_for_all_workers_and_is_read_back(tmp_path, dask):
     shown = []
     here = make_dataset(tmp_path / 'a.jsonl', SPECS, provenance(), makers(),
                         progress=lambda *more: shown.append(more[:2]))
     there = make_dataset(tmp_path / 'b.jsonl', SPECS, provenance(), makers(),
-                         workers=Workers(2))
+                         workers=Workers(cluster=dask))
     assert here == there == read_dataset(tmp_path / 'a.jsonl')
     assert shown == [(k + 1, len(SPECS)) for k in range(len(SPECS))]
     assert (tmp_path / 'a.jsonl').read_bytes() == (tmp_path / 'b.jsonl').read_bytes()

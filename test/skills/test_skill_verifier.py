@@ -155,6 +155,8 @@ def test_metrics_by_hand():
     one = scores([1, 0, 1, 0], [0.9, 0.9, 0.2, 0.1])
     other = scores([0, 0], [0.6, 0.4], 'u')
     assert (mean_success(one), best_of(one), oracle_best(one), auc(one)) == (0.5, 0.5, 1.0, 0.625)
+    many = scores([0] * 8 + [1] * 8, range(16))
+    assert (mean_success(many), best_of(many), oracle_best(many)) == (0.5, 0.5, 0.5)
     assert np.isnan(auc(other))
     assert over_tasks([one, other], auc).value == 0.625
     found = over_tasks([one, other], mean_success)
