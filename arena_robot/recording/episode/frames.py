@@ -96,6 +96,11 @@ def write_video(path: Path, frames: Iterable[tuple[int, Any]], rate_hz: float = 
     return stamps
 
 
+def rgb_frame(pixels: Pixels) -> Any:
+    """Return RGB pixels as a frame for :func:`write_video`."""
+    return av.VideoFrame.from_ndarray(pixels, format='rgb24')
+
+
 def _stream(out: Any, size: tuple[int, int], rate_hz: float, crf: int) -> Any:
     stream = out.add_stream('libx264', rate=Fraction(rate_hz).limit_denominator(1000))
     stream.width, stream.height = size[0] & ~1, size[1] & ~1

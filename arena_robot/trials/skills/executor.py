@@ -53,19 +53,24 @@ class SubtaskOutcome:
 
 
 class LiveScene:
-    """A station with one scene, and the motions on it; ``begun`` is its state at the start."""
+    """
+    A station with one scene, and the motions on it; ``begun`` is its state at the start.
+
+    ``on_step`` is called after every control step.
+    """
 
     def __init__(self, task: SkillTask, solution: Solution, seed: int,
                  cameras: tuple[str, ...] = _NO_PICTURES,
-                 size: tuple[int, int] = (320, 180)) -> None:
+                 size: tuple[int, int] = (320, 180),
+                 on_step: Callable[[], None] = lambda: None) -> None:
         scene = SkillScene(task, scene_setup(task.spec, solution, seed))
         self.station = SimStation.of_task(scene, seed, cameras=cameras, size=size,
                                           eyes=('left',))
         self.station.open()
         self.objects: tuple[SkillObject, ...] = shown_objects(task.spec, solution)
+        self._on_step = on_step
         self.motions = SkillMotions(self.station, self._watch)
         self.begun = self.station.save()
-        self.on_step: Callable[[], None] | None = None
 
     def close(self) -> None:
         """Close the station's parts."""
@@ -84,8 +89,7 @@ class LiveScene:
         task = self.station.task
         if isinstance(task, SkillScene):
             task.watch(self.motions.links)
-        if self.on_step is not None:
-            self.on_step()
+        self._on_step()
 
 
 class StationExecutor:

@@ -73,6 +73,11 @@ class RewardSearch:
         self._motions.station.restore(start)
         return False
 
+    def again(self, proposal: MotionProposal) -> bool:
+        """Make one motion from the present state, as the search did; return its success."""
+        self._code(self._view)
+        return self._rollout(self._motions.station.save(), proposal) is None
+
     def _improve(self, start: SavedState, scored: list[tuple[float, MotionProposal]],
                  rng: np.random.Generator) -> bool:
         spread = np.array([_SPREAD_M] * 3)
