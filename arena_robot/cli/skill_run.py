@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.skills.specs.files import read_solution
     from arena_robot.skills.specs.reference import reference_solution
     from arena_robot.skills.specs.table import find_task
-    from arena_robot.trials.skills.executor import station_executor
+    from arena_robot.trials.skills.making import station_executor
 
     task = find_task(args.task)
     if args.solution is None:
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         solution = read(args.solution)
     if solution.task != task.spec.name:
         raise ConfigError(f"{args.solution} solves '{solution.task}', not '{task.spec.name}'")
-    executor = station_executor(args.task)
+    executor = station_executor(task.spec)
     try:
         found = executor.execute(task.spec, solution, args.seed)
         if args.video and found.results:

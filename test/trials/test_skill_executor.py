@@ -14,7 +14,8 @@ from arena_robot.skills.specs.reference import (
     reward_step,
 )
 from arena_robot.skills.specs.table import find_task
-from arena_robot.trials.skills.executor import StationExecutor, station_executor
+from arena_robot.trials.skills.executor import StationExecutor
+from arena_robot.trials.skills.making import station_executor
 from arena_robot.trials.skills.search import SearchBudget
 
 TASK = find_task('open_drawer')
@@ -50,7 +51,7 @@ def test_the_reference_succeeds_and_no_prefix_is_run_twice(drawer):
     again = dataclasses.replace(RELEASE, code='release_grasp(self)\nsuccess = 1 > 0')
     assert done(drawer, GRASP, OPEN, again).success
     assert drawer.executed == before + 1
-    fresh = station_executor('open_drawer')
+    fresh = station_executor(TASK.spec)
     alone = done(fresh, GRASP, OPEN, again)
     fresh.close()
     assert [one.sim_steps for one in alone.results] == [
@@ -117,8 +118,8 @@ def test_an_executor_runs_its_own_task_only(drawer):
 def test_a_dropped_state_is_made_again(monkeypatch):
     monkeypatch.setattr('arena_robot.trials.skills.executor.KEPT_STATES', 1)
     monkeypatch.setattr('arena_robot.trials.skills.executor.KEPT_SCENES', 1)
-    executor = station_executor('press_start_and_stop_buttons')
     task = find_task('press_start_and_stop_buttons')
+    executor = station_executor(task.spec)
     both = reference_solution(task)
     start, stop = both.subtasks
     assert executor.execute(task.spec, both, 0).success

@@ -28,7 +28,6 @@ from arena_robot.skills.base import (
 )
 from arena_robot.skills.confined.code import PrimitiveCode, RewardCode
 from arena_robot.skills.specs.goals import SkillTask
-from arena_robot.skills.specs.table import find_task
 from arena_robot.trials.skills.motion import SkillMotions
 from arena_robot.trials.skills.oracle import SkillScene
 from arena_robot.trials.skills.proposals import MotionProposal
@@ -171,11 +170,6 @@ class StationExecutor:
         self._states.move_to_end(key)
         while len(self._states) > KEPT_STATES:
             self._states.popitem(last=False)
-
-
-def station_executor(task: str) -> StationExecutor:
-    """Return an executor of the task of that name; worker processes make their own."""
-    return StationExecutor(find_task(task))
 
 
 def run_subtask(scene: LiveScene, step: Subtask, budget: SearchBudget,
