@@ -31,6 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument('--policies', default='all', metavar='A,B',
                         help='names, module:Class or addresses (default: all examples but echo)')
+    parser.add_argument('--kwargs', metavar='KEY=VALUE', nargs='+', default=[], action='extend',
+                        help='arguments of the one policy of --policies, read as YAML')
     parser.add_argument('--tasks', default='all', metavar='A,B', help='task names (all)')
     parser.add_argument('--seeds', type=int, default=30, metavar='N',
                         help='episodes of each policy on each task (default %(default)s)')
@@ -48,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.core.errors import ConfigError
     from arena_robot.drivers.sim.tasks import TASKS
     from arena_robot.policy.examples import EXAMPLES, WIRING
-    from arena_robot.policy.loading import load_policy
+    from arena_robot.policy.loading import load_policy, parse_kwargs
     from arena_robot.trials.run import run_all
     from arena_robot.trials.trial import Trial
 
@@ -57,13 +59,16 @@ def run(args: argparse.Namespace) -> int:
     tasks = TASKS.names() if args.tasks == 'all' else args.tasks.split(',')
     for task in tasks:
         TASKS.find(task)
+    kwargs = tuple(parse_kwargs(args.kwargs).items())
+    if kwargs and (len(policies) > 1 or '://' in policies[0]):
+        raise ConfigError('--kwargs is for a single policy that is loaded here')
     for policy in policies:
         if '://' not in policy:
-            load_policy(policy)     # an unknown name is an error before anything runs
+            load_policy(policy, dict(kwargs))    # an unknown name is an error before all
     if args.seeds < 1 or args.max_steps < 1:
         raise ConfigError('--seeds and --max-steps must be at least 1')
     at_work = workers(args)
-    trials = [Trial(policy, task, seed, args.max_steps)
+    trials = [Trial(policy, task, seed, args.max_steps, kwargs)
               for seed in range(args.first_seed, args.first_seed + args.seeds)
               for policy in policies for task in tasks]
     began = time.monotonic()

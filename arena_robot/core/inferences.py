@@ -2,14 +2,20 @@
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from arena_robot.core.episode import CONTROL_RATE_HZ
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import Floats
+
+# A step's command is sent so long after the step began (0.6 of a period, see
+# arena_robot.session.loop.cadence): an answer until then is in time.
+IN_TIME_S = 0.6 / CONTROL_RATE_HZ
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,29 @@ class Inference:
 def packed(actions: Any) -> str:
     """Return numbers as they are kept in an :class:`Inference`."""
     return base64.b64encode(np.asarray(actions, '<f4').tobytes()).decode('ascii')
+
+
+def waited_steps(made: Sequence[Inference], steps: int) -> int:
+    """
+    Return in how many of a rollout's ``steps`` there was no action, so that the arm held.
+
+    ``made`` are its inferences in order. Between two queries that each follow a whole chunk it is
+    exact; else it follows from how long the inference took.
+    """
+    waited = end = 0    # steps before ``end`` have an action
+    for number, one in enumerate(made):
+        after = made[number + 1].step if number + 1 < len(made) else steps
+        held = max(0, math.ceil((one.took_s - IN_TIME_S) * CONTROL_RATE_HZ))
+        if one.step < end:    # asked ahead: what is late when it comes is dropped
+            came = one.step + held
+            waited += max(0, min(came, steps) - end)
+            end = max(end, one.step + one.count, came + 1)
+            continue
+        if number + 1 < len(made):    # where a whole chunk was executed between two queries
+            held = max(held, after - one.step - one.count)
+        waited += max(0, min(held, steps - one.step))
+        end = one.step + held + one.count
+    return min(waited, steps)
 
 
 def inferences_to_json(slots: Mapping[str, Iterable[Inference]]) -> str:

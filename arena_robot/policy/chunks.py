@@ -7,14 +7,14 @@ at > 0.5. Between queries the observation is not read.
 
 import contextlib
 import dataclasses
-import queue
+import math
 import secrets
-import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent import futures
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +22,10 @@ from arena_robot.core.action import Action, Chunk
 from arena_robot.core.errors import BadReply, PolicyTimeout
 from arena_robot.core.observation import Floats, Observation
 from arena_robot.policy.base import AskedEveryStep, Policy, PolicySpec, StepQuery
-
-T = TypeVar('T')
+from arena_robot.policy.call_thread import CallThread
 
 GRIPPER_CLOSES_ABOVE = 0.5
+NEWEST = 5    # answers whose times say how early the next query is made
 
 
 def binarised(values: Floats) -> Floats:
@@ -82,56 +82,29 @@ class _Progress:
         return 0 if self.chunk is None else len(self.chunk) - self.step
 
 
-class _Worker:
-    """
-    Makes calls one after the other on a daemon thread.
-
-    A call that hangs keeps neither its caller nor the end of the process waiting.
-    """
-
-    def __init__(self) -> None:
-        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        threading.Thread(target=self._run, name='policy', daemon=True).start()
-
-    def submit(self, call: Callable[[], T]) -> 'futures.Future[T]':
-        future: futures.Future[T] = futures.Future()
-
-        def make() -> None:
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(call())
-                except BaseException as error:  # raised again where the result is waited for
-                    future.set_exception(error)
-
-        self._calls.put(make)
-        return future
-
-    def end(self) -> None:
-        self._calls.put(None)
-
-    def _run(self) -> None:
-        while (call := self._calls.get()) is not None:
-            call()
-
-
 class ChunkExecutor:
     """
     A policy that answers one action at a time and queries the inner one when it has run out.
 
     Queries run on a thread of their own, so that :meth:`cancel` ends a wait at once.
     ``timeout_s`` bounds every wait. When the inner spec is ``pipelined``, the next chunk is
-    queried ``lead_steps`` before the last one ends; as many of its first actions as control
-    steps have passed since are dropped, because their time is over.
+    queried before the last one ends: as many steps as the slowest of the newest answers took and
+    one more, so that the arm does not stand still while a chunk covers the wait; ``lead_steps``
+    before there is an answer, and at least; ``now_s`` measures. As many of its first actions as
+    control steps have passed since are dropped, because their time is over.
 
     :meth:`ask` sends a query at every step to a policy that is asked at every step.
     """
 
-    def __init__(self, policy: Policy, lead_steps: int = 2, timeout_s: float = 30.0) -> None:
+    def __init__(self, policy: Policy, lead_steps: int = 2, timeout_s: float = 30.0,
+                 now_s: Callable[[], float] = time.monotonic) -> None:
         self._policy = policy
         self._lead_steps = lead_steps
+        self._took_s: deque[float] = deque(maxlen=NEWEST)
         self._timeout_s = timeout_s
+        self._now_s = now_s
         self._episodes: dict[str, _Progress] = {}
-        self._worker: _Worker | None = None
+        self._worker: CallThread | None = None
         self._steps = policy if isinstance(policy, AskedEveryStep) and policy.every_step else None
         self._sending: futures.Future[None] | None = None
         self._cancelled: futures.Future[None] = futures.Future()
@@ -154,7 +127,7 @@ class ChunkExecutor:
             started = time.perf_counter()
             self._refill(progress, observation, episode)
             waited_s = time.perf_counter() - started
-        elif self._asks_ahead(progress):
+        if self._asks_ahead(progress):
             self._ask(progress, observation, self._query(observation, episode))
         return self._next(progress, waited_s)
 
@@ -244,6 +217,13 @@ class ChunkExecutor:
 
     def _ask(self, progress: _Progress, observation: Observation,
              query: 'futures.Future[Chunk]') -> None:
+        asked_s = self._now_s()
+
+        def measure(done: 'futures.Future[Chunk]') -> None:
+            if not done.cancelled() and done.exception() is None:
+                self._took_s.append(self._now_s() - asked_s)
+
+        query.add_done_callback(measure)
         progress.ahead = query
         progress.number += 1
         progress.ahead_asked_at, progress.ticks_since_ask = observation.step, 0
@@ -281,12 +261,18 @@ class ChunkExecutor:
     def _asks_ahead(self, progress: _Progress) -> bool:
         if not self._policy.spec.pipelined or progress.chunk is None or progress.ahead is not None:
             return False
-        return progress.left <= self._lead_steps < len(progress.chunk)
+        least = self._lead_steps
+        if self._took_s:
+            took = max(self._took_s) * self._policy.spec.control_rate_hz
+            least = max(least, 1 + math.ceil(took))
+        if len(progress.chunk) <= self._lead_steps:
+            return False
+        return progress.left <= min(least, len(progress.chunk) - 1)
 
     def _query(self, observation: Observation, episode: str) -> 'futures.Future[Chunk]':
         return self._thread().submit(lambda: self._policy.infer(observation, episode))
 
-    def _thread(self) -> _Worker:
+    def _thread(self) -> CallThread:
         if self._worker is None:
-            self._worker = _Worker()
+            self._worker = CallThread()
         return self._worker

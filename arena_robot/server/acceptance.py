@@ -17,7 +17,7 @@ from arena_robot.core.verdict import MAX_TEXT_CHARS
 from arena_robot.server.base import Caller, Role, SessionState
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.conflicts import conflict
-from arena_robot.server.evidence import Missing, SessionEvidence, collect, missing
+from arena_robot.server.evidence import Missing, SessionEvidence, collect, missing, waits
 from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.store import sessions, verdicts
 from arena_robot.server.store.accounts import (
@@ -35,6 +35,7 @@ from arena_robot.server.store.policies import (
     owner_of,
     policy_names,
 )
+from arena_robot.server.store.rollout_notes import note_waits
 from arena_robot.server.store.sealed_pairs import publish_retired
 from arena_robot.server.store.sessions import SessionRow
 from arena_robot.server.transparency.entries import correction_entry, session_entry
@@ -162,6 +163,7 @@ class Acceptance:
                 evidence: SessionEvidence) -> None:
         now, pair = self._clock.now_ns(), (session.policy_a_id, session.policy_b_id)
         verdicts.mark_accepted(connection, session.id, now)
+        note_waits(connection, session.id, waits(evidence))
         _enter(self._log, connection, session, evidence, now)
         name = account_name(connection, session.evaluator_id)
         owners = {slot: f'account:{account_of(connection, owner_of(connection, number)).name}'

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from arena_robot.core.episode import CONTROL_RATE_HZ, MAX_RERUNS, EndReason, Slot
 from arena_robot.core.errors import ArenaError
+from arena_robot.core.inferences import waited_steps
 from arena_robot.records.episode_file import EPISODE_FILE, EpisodeFile, parse_episode
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.files import FileId, Manifest
@@ -54,6 +55,13 @@ def collect(connection: Connection, session_id: str) -> SessionEvidence:
     return SessionEvidence(relayed.of_session(connection, session_id),
                     episodes_of(connection, session_id),
                     manifests.of_session(connection, session_id), whole)
+
+
+def waits(evidence: SessionEvidence) -> dict[str, float]:
+    """Return the share of the steps of each slot in which the arm waited for its policy."""
+    return {slot: waited_steps(seen.inferences(), told.steps) / told.steps
+            for slot, seen in evidence.rollouts.items()
+            if (told := evidence.episodes.get(slot)) and told.steps}
 
 
 def missing(evidence: SessionEvidence, session_id: str, blobs: Blobs, max_pace: float) -> Missing:

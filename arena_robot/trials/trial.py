@@ -7,6 +7,7 @@ arm's driver. Images are rendered only for the steps with a query.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from arena_robot.core.action import Chunk
 from arena_robot.core.episode import MAX_STEPS, EndReason, Slot, Step
@@ -27,12 +28,13 @@ PICTURE = (320, 180)
 
 @dataclass(frozen=True)
 class Trial:
-    """One episode to run: policy, task, seed, maximum number of steps."""
+    """One episode to run: policy with its arguments, task, seed, maximum number of steps."""
 
     policy: str
     task: str
     seed: int
     max_steps: int = MAX_STEPS
+    kwargs: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,11 @@ class Course:
 
     def __init__(self, robot: str = 'panda') -> None:
         self._robot = robot
-        self._policies: dict[str, Policy] = {}
+        self._policies: dict[object, Policy] = {}
 
     def run(self, trial: Trial) -> TrialOutcome:
         """Run one episode from the task's start; an error of the policy ends it."""
-        policy = _Glance(Resizing(self._policy(trial.policy)))
+        policy = _Glance(Resizing(self._policy(trial)))
         views = [view.split('_') for view in policy.spec.views()]
         with SimStation.make(
                 trial.task, trial.seed, self._robot, size=PICTURE,
@@ -141,7 +143,9 @@ class Course:
                 policy.close()
         self._policies.clear()
 
-    def _policy(self, name: str) -> Policy:
-        if name not in self._policies:
-            self._policies[name] = connect(name) if '://' in name else load_policy(name)
-        return self._policies[name]
+    def _policy(self, trial: Trial) -> Policy:
+        name, key = trial.policy, (trial.policy, trial.kwargs)
+        if key not in self._policies:
+            self._policies[key] = connect(name) if '://' in name else load_policy(
+                name, dict(trial.kwargs))
+        return self._policies[key]

@@ -65,7 +65,8 @@ def test_a_policy_that_breaks_down_is_reported(capsys, monkeypatch):
 
 @pytest.mark.parametrize(('arguments', 'says'), [
     (['--tasks', 'lift_cub'], 'lift_cube'), (['--policies', 'visio'], 'vision'),
-    (['--seeds', '0'], 'at least 1')])
+    (['--seeds', '0'], 'at least 1'), (['--kwargs', 'a=1'], 'cannot be made with'),
+    (['--policies', 'frozen,echo', '--kwargs', 'a=1'], 'for a single policy')])
 def test_wrong_words_are_answered_with_the_right_ones(arguments, says, capsys):
     arguments = ['--jobs', '1', '--seeds', '1', '--max-steps', '5', '--tasks', 'lift_cube',
                  '--policies', 'frozen', *arguments]

@@ -1,5 +1,6 @@
 """One action per control step, as DROID does it."""
 
+import dataclasses
 import subprocess
 import sys
 import threading
@@ -106,11 +107,24 @@ def pipelined(length, **kwargs):
 
 def test_pipelining_asks_ahead_and_drops_what_is_over():
     inner = pipelined(6)
-    executor = ChunkExecutor(inner, lead_steps=2)
+    executor = ChunkExecutor(inner, lead_steps=2, now_s=lambda: 0.0)
     steps = [executor.step(observation()) for _ in range(14)]
     executor.close()
     assert [step.requested[0] for step in steps] == [
         100, 101, 102, 103, 104, 105, 202, 203, 204, 205, 302, 303, 304, 305]
+
+
+@pytest.mark.parametrize(('took_s', 'asked'), [
+    (0.05, [0, 6]), (0.15, [0, 4, 8]), (0.3, [0, 2, 8]), (5.0, [0, 1, 8, 9])])
+def test_the_next_query_is_made_as_early_as_answers_take(took_s, asked):
+    times = iter([number * took_s for number in range(40)])
+    inner = pipelined(8)
+    executor = ChunkExecutor(inner, lead_steps=2, now_s=lambda: next(times))
+    for number in range(10):
+        executor.step(dataclasses.replace(observation(), step=number))
+        executor.reset('another')    # waits for a query that is under way
+    executor.close()
+    assert [seen.step for seen, _ in inner.asked] == asked
 
 
 def test_pipelining_is_off_unless_the_spec_allows_it():

@@ -246,7 +246,7 @@ def log():
 @pytest.fixture
 def loop(monkeypatch):
     """Return an event loop whose time passes when somebody sleeps."""
-    monkeypatch.setattr(chunks, '_Worker', AtOnce)
+    monkeypatch.setattr(chunks, 'CallThread', AtOnce)
     made = JumpingLoop()
     yield made
     made.close()

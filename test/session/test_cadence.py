@@ -75,7 +75,7 @@ def rolled(monkeypatch):
             def end(self):
                 pass
 
-        monkeypatch.setattr(chunks, '_Worker', Worker)
+        monkeypatch.setattr(chunks, 'CallThread', Worker)
         arm = FakeArm(clock)
         parts = Parts(arm, FakeGripper(clock), {'left': FakeCamera(clock)})
         config = RolloutConfig(max_steps=steps, inference_timeout_s=1.0, cadenced=True)

@@ -64,7 +64,7 @@ def test_a_pipelined_policy_is_asked_ahead():
     bench = Bench(steps=12)
     bench.policy.spec = PolicySpec(pipelined=True)
     bench.rollout.run()
-    assert [step for step, _ in bench.policy.asked] == [0, 2, 5, 7, 10]
+    assert [step for step, _ in bench.policy.asked] == [0, 2, 4, 6, 8, 10]
     assert bench.sink.chunks[:2] == [(0, 0, 4), (1, 2, 4)]
     assert [s.chunk_step for s in bench.sink.steps[:6]] == [0, 1, 2, 3, 2, 3]
 

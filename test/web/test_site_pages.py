@@ -213,14 +213,18 @@ def test_a_broken_file_of_steps_is_refused(content):
         rollout_of(arrays_of(content))
 
 
-def test_downloads_say_how_often_a_slot_was_run_again(place):
+def test_downloads_say_how_often_a_slot_was_run_again_and_how_long_it_waited(place):
     lines = place.get('/data/sessions.csv').text.splitlines()
     columns = lines[0].split(',')
-    assert columns[-3:] == ['reruns_a', 'reruns_b', 'mark']
+    assert columns[-5:] == ['reruns_a', 'reruns_b', 'waited_a', 'waited_b', 'mark']
     rows = [json.loads(one) for one in place.get('/data/evaluations.jsonl').text.splitlines()]
     reruns = {row['id']: row['reruns'] for row in rows}
     assert reruns[place.sessions[0]] == {'A': 0, 'B': 0}
     assert reruns['import-1'] is None
+    waited = {row['id']: row['waited'] for row in rows}
+    assert all(0.0 <= share <= 1.0 for share in waited[place.sessions[0]].values())
+    assert waited['import-1'] is None
+    assert 'Waited for the policy' in place.get(f'/evaluations/{place.sessions[0]}').text
 
 
 def test_every_address_for_programs_is_described(place):

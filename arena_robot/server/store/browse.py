@@ -69,6 +69,7 @@ class StoredRollout:
     end_reason: str
     progress: float | None
     reruns: int = 0
+    waited: float | None = None
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,8 @@ class Browse:
                 raise UnknownSession(f'there is no finished evaluation {session_id:.40}')
             rollouts = connection.execute(sa.select(
                 episodes.c.slot, policies.c.name.label('policy'), episodes.c.steps,
-                episodes.c.end_reason, episodes.c.progress, episodes.c.reruns).join_from(
+                episodes.c.end_reason, episodes.c.progress, episodes.c.reruns,
+                episodes.c.waited).join_from(
                 episodes, policies).where(episodes.c.session_id == session_id).order_by(
                 episodes.c.slot)).mappings().all()
         return _evaluation(row), tuple(StoredRollout(**r) for r in rollouts)

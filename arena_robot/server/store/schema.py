@@ -160,6 +160,8 @@ episodes = Table(
     Column('ended_ns', BigInteger, nullable=False),
     Column('fault', String(10), nullable=False),
     Column('reruns', Integer, nullable=False, server_default='0'),
+    # The share of its steps in which the arm held because the policy had not answered.
+    Column('waited', Float, nullable=True),
     Index('ix_episodes_session_id_slot', 'session_id', 'slot'))
 
 relayed = Table(

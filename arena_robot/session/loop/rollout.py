@@ -102,7 +102,8 @@ class Rollout:
         self._sink = sink
         self._config = config
         self._shown_error = shown_error
-        self._executor = ChunkExecutor(policy, timeout_s=config.inference_timeout_s)
+        self._executor = ChunkExecutor(policy, timeout_s=config.inference_timeout_s,
+                                       now_s=lambda: clock.steady_ns() * 1e-9)
         self._cadence = CadencedActions(
             self._executor, clock, 1.0 / config.control_rate_hz,
             config.inference_timeout_s) if config.cadenced else None

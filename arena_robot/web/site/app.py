@@ -1,7 +1,7 @@
 """Routes of the site: HTML pages, and the same data as JSON under ``/api``."""
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,7 +39,7 @@ from arena_robot.web.site.audit_index import AuditIndex
 from arena_robot.web.site.audit_pages import add_audit_pages
 from arena_robot.web.site.category_pages import add_category_pages
 from arena_robot.web.site.charts import add_charts
-from arena_robot.web.site.downloads import add_downloads
+from arena_robot.web.site.downloads import Notes, add_downloads
 from arena_robot.web.site.head import HeadAsGet
 from arena_robot.web.site.history import History, add_history
 from arena_robot.web.site.log import add_log
@@ -73,7 +73,7 @@ class SiteParts:
     credit: Callable[[str], int]
     log: TransparencyLog
     rules: Callable[[], dict[str, Any]]
-    reruns: Callable[[Sequence[str]], Mapping[str, Mapping[str, int]]]
+    notes: Notes
     methods: MethodChanges
     categories: Categories
     reports: Reports
@@ -109,7 +109,7 @@ def site(parts: SiteParts) -> FastAPI:
     add_share_charts(app, parts.results, parts.browse)
     add_report_pages(app, pages, parts.reports)
     add_category_pages(app, pages, parts.results, parts.browse, parts.categories, parts.caller)
-    add_downloads(app, pages, parts.browse, parts.reruns)
+    add_downloads(app, pages, parts.browse, parts.notes)
     add_api_page(app, pages, parts.methods)
     app.add_middleware(HeadAsGet)
     return app

@@ -1,5 +1,6 @@
 """The results as files: CSV, JSON lines, a feed; and the pages that explain them."""
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,10 +11,12 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from fastapi.templating import Jinja2Templates
 
+from arena_robot.core.episode import Slot
 from arena_robot.core.iso_time import to_iso, to_utc
 from arena_robot.records.roboarena_csv import SESSIONS_FILE, csv_line
 from arena_robot.server.store.browse import MOST, Browse, Evaluation
 from arena_robot.server.store.filters import Filter
+from arena_robot.server.store.rollout_notes import RolloutNotes
 
 # Columns of the table, as `arena rank --sessions` reads them, and what each one holds.
 COLUMNS = (
@@ -31,42 +34,48 @@ COLUMNS = (
     ('feedback_text', 'why one was preferred, as the evaluator typed it'),
     ('reruns_a', 'how often A was run again before the run that is compared; empty if not known'),
     ('reruns_b', 'the same for B'),
+    ('waited_a', 'share of the steps in which the arm waited for A; empty if not known'),
+    ('waited_b', 'the same for B'),
     ('mark', 'imported, or why it does not count; empty if it counts and passed the relay'),
 )
-Reruns = Callable[[Sequence[str]], Mapping[str, Mapping[str, int]]]
+Notes = Callable[[Sequence[str]], Mapping[str, Mapping[str, RolloutNotes]]]
+NOTES = tuple(one.name for one in dataclasses.fields(RolloutNotes))
 FEED = 30
 NOT_XML = re.compile('[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 
 
-def every(browse: Browse, reruns: Reruns) -> Iterator[tuple[Evaluation, Mapping[str, int]]]:
-    """Yield every evaluation that the public sees and its reruns by slot, newest first."""
+def every(browse: Browse,
+          notes: Notes) -> Iterator[tuple[Evaluation, Mapping[str, RolloutNotes]]]:
+    """Yield every evaluation that the public sees and the notes by slot, newest first."""
     before = ''
     while True:
         page = browse.page(Filter(before=before, limit=MOST))
-        again = reruns([e.id for e in page.evaluations])
-        yield from ((e, again.get(e.id, {})) for e in page.evaluations)
+        found = notes([e.id for e in page.evaluations])
+        yield from ((e, found.get(e.id, {})) for e in page.evaluations)
         if not page.next:
             return
         before = page.next
 
 
-def csv_lines(browse: Browse, reruns: Reruns) -> Iterator[str]:
+def csv_lines(browse: Browse, notes: Notes) -> Iterator[str]:
     """Yield the table line by line."""
     yield csv_line([name for name, _ in COLUMNS])
-    for e, again in every(browse, reruns):
-        said = e.verdict
+    for e, runs in every(browse, notes):
+        said, both = e.verdict, [runs.get(slot.value) for slot in Slot]
         yield csv_line([e.id, e.institution, to_iso(e.created_ns) if e.created_ns else '',
                      int(e.counts), said.preference.value if said.preference else '',
                      e.policy_a, e.policy_b, _share(said.progress_a), _share(said.progress_b),
-                     e.category, e.prompt, said.explanation, again.get('A', ''),
-                     again.get('B', ''), e.mark])
+                     e.category, e.prompt, said.explanation,
+                     *('' if run is None else run.reruns for run in both),
+                     *(_share(run.waited if run else None) for run in both), e.mark])
 
 
-def json_lines(browse: Browse, reruns: Reruns) -> Iterator[str]:
+def json_lines(browse: Browse, notes: Notes) -> Iterator[str]:
     """Yield one JSON object a line, with every field."""
-    for e, again in every(browse, reruns):
-        yield json.dumps({**e.plain(), 'reruns': again or None}, ensure_ascii=False,
-                         default=str) + '\n'
+    for e, runs in every(browse, notes):
+        yield json.dumps({**e.plain(), **{
+            name: {slot: getattr(run, name) for slot, run in runs.items()} or None
+            for name in NOTES}}, ensure_ascii=False, default=str) + '\n'
 
 
 def feed(browse: Browse, site: str) -> str:
@@ -84,17 +93,17 @@ def feed(browse: Browse, site: str) -> str:
             f'{items}</channel></rss>\n')
 
 
-def add_downloads(app: FastAPI, pages: Jinja2Templates, browse: Browse, reruns: Reruns) -> None:
+def add_downloads(app: FastAPI, pages: Jinja2Templates, browse: Browse, notes: Notes) -> None:
     """Add files, feed, and the page about the data to the site."""
     @app.get(f'/data/{SESSIONS_FILE}')
     def table() -> Response:
         """Return all evaluations as CSV."""
-        return _download(csv_lines(browse, reruns), 'text/csv; charset=utf-8', SESSIONS_FILE)
+        return _download(csv_lines(browse, notes), 'text/csv; charset=utf-8', SESSIONS_FILE)
 
     @app.get('/data/evaluations.jsonl')
     def lines() -> Response:
         """Return all evaluations as JSON, one a line."""
-        return _download(json_lines(browse, reruns), 'application/x-ndjson', 'evaluations.jsonl')
+        return _download(json_lines(browse, notes), 'application/x-ndjson', 'evaluations.jsonl')
 
     @app.get('/feed.xml')
     def rss(request: Request) -> Response:

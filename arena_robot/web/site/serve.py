@@ -14,7 +14,7 @@ from arena_robot.server.app import ArenaServer
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.categories import Categories
 from arena_robot.server.store.reports import Reports
-from arena_robot.server.store.reruns import reruns
+from arena_robot.server.store.rollout_notes import rollout_notes
 from arena_robot.web.bounds import BodyLimit, bounded_http
 from arena_robot.web.site.app import SiteParts, site
 from arena_robot.web.site.method_changes import MethodChanges
@@ -31,7 +31,7 @@ def site_parts(arena: ArenaServer) -> SiteParts:
     methods.open()
     return SiteParts(arena.results, Browse(arena.database), arena.blobs, arena.accounts.caller,
                      arena.pool.visible, arena.ledger.balance, arena.log, arena.rules,
-                     partial(reruns, arena.database), methods,
+                     partial(rollout_notes, arena.database), methods,
                      Categories(arena.database, SystemClock()),
                      Reports(arena.database, SystemClock()))
 
