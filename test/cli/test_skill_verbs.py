@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from chat_server import ChatServer
+from chat_server import said as answered
 from skill_worlds import StructuralExecutor
 
 from arena_robot.cli.main import main
@@ -79,3 +81,17 @@ def test_label_executes_on_the_simulated_station_and_goes_on(tmp_path, capsys):
     assert path.read_bytes() == first
     assert main(['skill', 'label', str(path), '--tasks', 'open_window']) == 2
     assert 'other tasks or settings' in capsys.readouterr().err
+
+
+def test_a_chat_model_writes_and_what_cannot_be_read_is_counted(monkeypatch, capsys):
+    grasp = {'name': 'grasp', 'kind': 'primitive', 'action_space': 'None', 'code':
+             'rgbs, final_state = grasp_object(self, "Drawer")\nsuccess = True'}
+    answers = ['I cannot', json.dumps({'objects': ['Drawer'], 'subtasks': [grasp]})]
+    with ChatServer(lambda r: answered(answers.pop())) as server:
+        monkeypatch.setenv('ARENA_MODEL_URL', server.url)
+        monkeypatch.setenv('ARENA_MODEL', 'm')
+        code, out = said(capsys, 'generate', 'open_drawer', '--policy', 'chat', '--count', '2',
+                         '--json')
+    found = json.loads(out)
+    assert (code, found['policy'], found['malformed']) == (0, 'chat:m', 1)
+    assert [one['policy'] for one in found['solutions']] == ['chat:m']

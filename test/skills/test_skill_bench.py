@@ -6,6 +6,7 @@ import pytest
 from skill_worlds import StructuralExecutor, all_specs
 
 from arena_robot.core.errors import ConfigError
+from arena_robot.skills.baselines import RuleScorer
 from arena_robot.skills.bench import SkillBenchParts, SkillBenchPlan, pools, run_stages
 from arena_robot.skills.bench_report import evaluate
 from arena_robot.skills.bench_splits import FAMILY, SPLITS, TASK, folds_of, groups
@@ -58,17 +59,18 @@ def test_pools_have_no_test_task_and_no_test_family(stages):
 
 def test_a_bench_is_complete_goes_on_and_says_the_same_again(stages):
     folder, found = stages
-    result = evaluate(found, PLAN, nothing)
+    result = evaluate(found, PLAN, nothing, {'judge:rules': RuleScorer()})
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     for split in result['splits'].values():
         for name in ('base', 'fixed', 'pool', 'verifier', 'rule', 'permuted', 'name_only'):
             value, low, high = split[name]['atsr']
             assert 0.0 <= low <= value <= high <= 1.0
         assert len(split['auc_within_task']) == 3
+        assert split['judge:rules'] == split['rule']
         assert split['name_only']['auc_within_task'][0] == 0.5
         assert split['verifier']['atsr'][0] <= split['oracle']['atsr'][0]
     told = as_text(result)
-    assert 'split by family' in told
+    assert told.count('judge:rules') == len(SPLITS)
     assert "paper's policy model" in told
     (folder / 'pool.jsonl').unlink()
     again = run_stages(folder, SPECS, PARTS, PLAN)
