@@ -19,7 +19,8 @@ from arena_robot.skills.code_facts import LOWER, PRIMITIVES, UPPER, CodeFacts, f
 from arena_robot.skills.embedding import HashedNgrams
 from arena_robot.skills.intent import words
 
-PARTICLES = ('on', 'off', 'up', 'down', 'left', 'right', 'half', 'halfway', 'middle')
+PARTICLES = ('on', 'off', 'up', 'down', 'left', 'right')
+HALF, HALVES = 'half', ('half', 'halfway', 'middle', 'center', 'partial', 'partially')
 TEXT = HashedNgrams(128)
 KEPT = 20000
 TOLERANCES = (0.03, 0.08, 0.15, 0.25, 0.4)
@@ -27,10 +28,16 @@ Named = dict[str, float]
 
 
 def verb_of(spec: TaskSpec) -> str:
-    """Return the first word of the task's name, and the first particle such as on or left."""
-    said = words(spec.name)
-    more = [word for word in [*said, *words(spec.description)] if word in PARTICLES]
-    return ' '.join([*said[:1], *more[:1]])
+    """Return the first word of the task's name, and its particle."""
+    return ' '.join([*words(spec.name)[:1], *particle_of(spec)])
+
+
+def particle_of(spec: TaskSpec) -> list[str]:
+    """Return half, or the first word such as on or left; nothing where there is none."""
+    said = [*words(spec.name), *words(spec.description)]
+    if any(word in HALVES for word in said):
+        return [HALF]
+    return [word for word in said if word in PARTICLES][:1]
 
 
 def structure(spec: TaskSpec, solution: Solution, length: int) -> Named:
@@ -125,6 +132,7 @@ def _of_goal(spec: TaskSpec, facts: CodeFacts, verb: str, wanted: set[tuple[str,
     goal, size = facts.goal or 'place', _bucket(facts.tolerance)
     yield from (f'goal {goal}', f'{verb}: goal {goal}', f'tolerance {size}',
                 f'{goal}: tolerance {size}', f'{verb}: tolerance {size}')
+    yield from (f'{word}: goal {goal}' for word in particle_of(spec))
     found = _joint_of(spec, facts)
     if found is None:
         return

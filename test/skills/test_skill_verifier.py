@@ -25,6 +25,7 @@ from arena_robot.skills.metrics import (
     oracle_best,
     over_tasks,
 )
+from arena_robot.skills.prefix_features import structure
 from arena_robot.skills.subtask_lines import expand, parse_lines
 from arena_robot.skills.verifier import (
     STRATEGIES,
@@ -103,6 +104,18 @@ def test_the_derivative_of_the_focal_loss(gamma):
     if not gamma:
         q = 1 / (1 + np.exp(-z))
         assert focal(z, y, 0.0)[0] == pytest.approx(-y * np.log(q) - (1 - y) * np.log(1 - q))
+
+
+def test_what_left_means_is_learned_from_every_verb():
+    from_slider = structure(spec_of('mixer', 0, 1), plan(spec_of('mixer', 0, 1)), 1)
+    assert 'left: goal lower' in from_slider
+    assert 'slide left: goal lower' in from_slider
+    assert not any('mixer fader' in name for name in from_slider)
+
+
+def plan(spec):
+    line = f'joint {spec.family} {spec.family}_fader_joint lower 0.1'
+    return Solution(spec.name, {}, (expand(parse_lines(line)[0], spec),))
 
 
 def test_strategies():
