@@ -92,7 +92,8 @@ def run_a(page, desk):
     ActionChains(page.browser, duration=0).double_click(page.find('#primary')).perform()
     page.state('A runs')
     page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
-    time.sleep(1.5)
+    another_camera_is_large(page)
+    time.sleep(1.0)
     assert page.stop('mouse') < AT_REST_S
     page.state('score A')
     assert desk.state().slots[0].end == 'stopped'
@@ -101,6 +102,18 @@ def run_a(page, desk):
     page.every_way()
     page.press('#no')
     nothing_typed_is_lost(page, desk)
+
+
+def another_camera_is_large(page):
+    """A click shows a small picture large, and it is still a live one."""
+    large, small = (page.find(f'[data-view={view}]') for view in ('left_left', 'wrist_left'))
+    assert large.size['width'] > 1.5 * small.size['width']
+    small.find_element('css selector', '.swap').click()
+    assert small.size['width'] > 1.5 * large.size['width']
+    before = page.find('.large .live').get_attribute('src')
+    page.until(lambda: page.find('.large .live').get_attribute('src') != before, 'stands still')
+    assert not page.find('.large .age').is_displayed()
+    large.find_element('css selector', '.swap').click()
 
 
 def nothing_happens_on_enter(page, desk):
@@ -203,9 +216,15 @@ def give_the_verdict(page):
     page.press()
     page.state('preference')
     page.every_way()
-    page.press('[data-value=A]')
+    page.browser.execute_script('document.activeElement.blur()')
+    for key, value in (('3', 'B'), ('2', 'TIE'), ('1', 'A')):
+        ActionChains(page.browser).send_keys(key).perform()
+        page.until(lambda value=value: page.find(f'[data-value={value}]').get_attribute(
+            'aria-pressed') == 'true', f'{key} does not choose')
     page.press()
     page.until(lambda: 'Say it in a sentence' in page.find('#problem').text, 'no complaint')
+    page.type('#explanation', f'{WHY} 2 and 3 times')
+    assert page.find('[data-value=A]').get_attribute('aria-pressed') == 'true', 'it is text'
     page.type('#explanation', WHY)
     assert not page.find('#problem').is_displayed(), 'a complaint stays while it is attended to'
     page.press()
