@@ -50,6 +50,11 @@ class FciMotion:
         self._fastest = np.array(robot.joint_velocity)
 
     @property
+    def answered(self) -> bool:
+        """Return whether each state gets a command: not while the box itself interpolates."""
+        return self.began and self._speed is None
+
+    @property
     def success_rate(self) -> float:
         """Return the share of the last 100 states that were answered in time."""
         return sum(self._heard) / max(1, len(self._heard))

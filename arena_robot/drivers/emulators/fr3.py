@@ -124,8 +124,8 @@ class Fr3Emulator(FciBox):
 
     def _catches_up(self, late_s: float) -> bool:
         """Whether states follow without a pause: only where the box waits for their commands."""
-        answered = self._motion is not None and self._motion.began and self._patience_s
-        return bool(answered) and late_s < CATCH_UP_S
+        waits = self._motion is not None and self._motion.answered and self._patience_s
+        return bool(waits) and late_s < CATCH_UP_S
 
     def _hear(self) -> None:
         if self._client is None:
