@@ -45,7 +45,7 @@ test-demo: setup  ## interrupt a demonstration five times and check that it stil
 walks: setup  ## sessions as people do them: from the pages alone, and with parts that fail
 	@ARENA_TEST_WALKS=1 $(PY) -m pytest --timeout=600 $(ARGS) test/cli/test_walks.py \
 		test/web/test_console_faults.py test/drivers/test_franka.py \
-		test/drivers/test_franka_faults.py
+		test/drivers/test_franka_faults.py test/nodes/test_station_emulated.py
 
 attack: setup  ## odd inputs, damaged bags, kills, full disks, on this machine; 20 minutes
 	@$(PY) test/attack/campaign.py $(ARGS)

@@ -11,6 +11,7 @@ from typing import Any
 from arena_robot.cli.doctor_checks import DoctorFinding, Wrong, verdict
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import DriverError
+from arena_robot.nodes.station_file import own_params
 
 SYS = Path('/sys')
 SPIN_S, LATE_MS = 1.0, 1.0
@@ -36,13 +37,13 @@ def _checks(name: str, backend: str,
             values: Section) -> list[tuple[str, Callable[[], str]]]:
     """Return the checks of one part."""
     if name == 'arm_node' and backend in FRANKA:
-        real_time = bool(_own(values, backend).get('realtime', False))
+        real_time = bool(own_params(values, backend).get('realtime', False))
         return [('library', partial(franka_library, backend)),
                 ('robot', partial(franka_robot, _ip(values), str(values.get('robot_type',
                                                                             'panda')))),
                 ('kernel', partial(kernel, real_time)), ('punctuality', punctuality)]
     if backend == 'droid_nuc':
-        own = _own(values, backend)
+        own = own_params(values, backend)
         where = str(own.get('robot_ip', _ip(values)))
         return [('NUC', partial(reachable, where, int(own.get('port', 4242)),
                                 "start DROID's server on the NUC"))]
@@ -180,14 +181,6 @@ def usb_speed(backend: str, serial: str, sys: Path = SYS) -> str:
 
 def _ip(values: Section) -> str:
     return str(values.get('robot_ip', '172.16.0.2'))
-
-
-def _own(values: Section, backend: str) -> Section:
-    """Return a driver's own parameters, written as a map or with dots."""
-    found = values.get(backend, {})
-    dotted = {str(key).partition('.')[2]: value for key, value in values.items()
-              if str(key).startswith(f'{backend}.')}
-    return {**(found if isinstance(found, dict) else {}), **dotted}
 
 
 def _text(path: Path) -> str:

@@ -13,10 +13,13 @@ launch/station.launch.py, without ROS's `launch`. Ctrl-C ends all of them.
     arena station --config my_lab.yaml --session      a lab's station; `arena session` in another
                                                       terminal runs a session
     arena station --config my_lab.yaml                the parts alone, one process per node
+    arena station --config my_lab.yaml --emulate      with emulators of the devices it names, which
+                                                      have to be on this machine's addresses
     arena station --sim --speed 3 --task lift_cube    three times as fast; publishes /clock
 """
 
 import argparse
+import contextlib
 import signal
 import sys
 import tempfile
@@ -25,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from arena_robot.cli.station_emulated import emulated
 from arena_robot.core.errors import ConfigError
 from arena_robot.safety.robots import ROBOTS
 
@@ -73,6 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--robot-type', choices=tuple(ROBOTS), help='which Franka')
     parser.add_argument('--fake', action='store_true',
                         help='simulated parts instead of those in the file')
+    parser.add_argument('--emulate', action='store_true',
+                        help='also start emulators of the devices in the file')
     parser.add_argument('--no-respawn', action='store_true', help='do not restart nodes')
     parser.add_argument('--log-level', default='info', help='of the nodes: debug, info, warn …')
     parser.add_argument('--session', action='store_true',
@@ -94,14 +100,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the station until it is interrupted."""
     from arena_robot.nodes.discovery import stay_local
-    from arena_robot.nodes.station_file import nodes_in
+    from arena_robot.nodes.station_file import nodes_in, shipped
     if args.example:
         print(config_file(LAB_CONFIG).read_text(encoding='utf-8'), end='')
         return 0
     if args.adopt:
         from arena_robot.cli.adoption import adopt
         return adopt(args.adopt, args.namespace)
-    path = args.config or config_file(SIM_CONFIG)
+    path = shipped(str(args.config)) if args.config else config_file(SIM_CONFIG)
     if not path.is_file():
         raise ConfigError(f'no station file {path}')
     if args.rviz or args.foxglove:
@@ -111,12 +117,13 @@ def run(args: argparse.Namespace) -> int:
         print(said, flush=True)
     simulated = [executable for executable, _ in nodes] == ['sim_station']
     check_options(args, path, simulated)
-    if args.session:
-        return run_with_session(args, path, nodes, simulated)
-    shared = ros_arguments(args, path)
-    if simulated:
-        return run_sim(args, path, shared)
-    return supervise(parts(args, nodes, shared), not args.no_respawn)
+    with emulated(path) if args.emulate else contextlib.nullcontext([]) as devices:
+        if args.session:
+            return run_with_session(args, path, nodes, simulated, devices)
+        shared = ros_arguments(args, path)
+        if simulated:
+            return run_sim(args, path, shared)
+        return supervise([*devices, *parts(args, nodes, shared)], not args.no_respawn)
 
 
 def print_view(args: argparse.Namespace, path: Path) -> int:
@@ -135,6 +142,9 @@ def check_options(args: argparse.Namespace, path: Path, simulated: bool) -> None
     if not simulated and (args.speed is not None or args.task or args.seed is not None):
         raise ConfigError(f'--speed, --task and --seed are for a simulated station, {path} '
                           'describes a real one')
+    if args.emulate and (simulated or args.fake):
+        raise ConfigError('--emulate is for a station file that names devices; leave it out with '
+                          '--sim or --fake')
     if not simulated and args.robot_type:
         raise ConfigError(f'--robot-type is for a simulated station, {path} names its robot')
     for owner, names in (('session', ('session_config', 'policies', 'data', 'max_steps',
@@ -149,8 +159,8 @@ def check_options(args: argparse.Namespace, path: Path, simulated: bool) -> None
 
 
 def run_with_session(args: argparse.Namespace, path: Path, nodes: Sequence[tuple[str, str]],
-                     simulated: bool) -> int:
-    """Run the parts, recorder, session node and with ``--console`` the page."""
+                     simulated: bool, devices: 'Sequence[Startable]' = ()) -> int:
+    """Run ``devices``, the parts, recorder, session node and with ``--console`` the page."""
     from arena_robot.nodes.session_processes import SessionOptions, session_processes
     from arena_robot.nodes.supervisor import namespace_words
     for file in (args.session_config, args.policies):
@@ -164,6 +174,7 @@ def run_with_session(args: argparse.Namespace, path: Path, nodes: Sequence[tuple
                                                      simulated, args.fake, args.namespace)]
         found[:0] = sim_process(args, path, Path(folder)) if simulated else parts(
             args, nodes, ros_arguments(args, path))
+        found[:0] = devices
         if args.console:
             found.append(PageProcess(page_words(args)))
         print(f"starting {', '.join(one.name for one in found)}", flush=True)

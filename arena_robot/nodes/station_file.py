@@ -1,8 +1,9 @@
 """Keys of a parameter file: which node of which namespace each section is for."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from arena_robot.core.config import nearest, read_yaml
 from arena_robot.core.errors import ConfigError
@@ -41,6 +42,14 @@ def nodes_in(path: str | Path, parts_needed: bool = True,
     if not found and parts_needed:
         raise ConfigError(f'{path} describes no node; keys are like /**/arm_node:')
     return found
+
+
+def own_params(values: Mapping[str, Any], backend: str) -> Mapping[str, Any]:
+    """Return a driver's own parameters in a section, written as a map or with dots."""
+    found = values.get(backend, {})
+    dotted = {str(key).partition('.')[2]: value for key, value in values.items()
+              if str(key).startswith(f'{backend}.')}
+    return {**(found if isinstance(found, Mapping) else {}), **dotted}
 
 
 def require_match(path: str | Path, key: str, namespace: str) -> None:

@@ -56,16 +56,6 @@ class UvcSettings:
     focal: float
     baseline_m: float
 
-    def size(self) -> tuple[int, int]:
-        """Return the size of one eye. Raises ConfigError."""
-        if self.resolution in SIZES:
-            return SIZES[self.resolution]
-        words = self.resolution.split('x')
-        if len(words) != 2 or not all(word.isdigit() and int(word) for word in words):
-            raise ConfigError(f"uvc.resolution '{self.resolution}' is neither WIDTHxHEIGHT nor a "
-                              f"ZED's.{nearest(self.resolution, list(SIZES))}")
-        return int(words[0]), int(words[1])
-
     def check(self) -> None:
         """Raise ConfigError for what cannot be read."""
         if self.pixel_format not in (YUYV, MJPEG):
@@ -73,6 +63,17 @@ class UvcSettings:
                               f'{nearest(self.pixel_format, (YUYV, MJPEG))}')
         if not 1 <= self.fps <= 240:
             raise ConfigError(f'uvc.fps {self.fps}: 1 to 240')
+
+
+def eye_size(resolution: str) -> tuple[int, int]:
+    """Return the width and height of one eye. Raises ConfigError."""
+    if resolution in SIZES:
+        return SIZES[resolution]
+    words = resolution.split('x')
+    if len(words) != 2 or not all(word.isdigit() and int(word) for word in words):
+        raise ConfigError(f"uvc.resolution '{resolution}' is neither WIDTHxHEIGHT nor a ZED's."
+                          f'{nearest(resolution, list(SIZES))}')
+    return int(words[0]), int(words[1])
 
 
 class UvcSource:
@@ -91,7 +92,7 @@ class UvcSource:
         """Find the camera, read its calibration, start it."""
         wanted = self._settings
         wanted.check()
-        self._size = wanted.size()
+        self._size = eye_size(wanted.resolution)
         path, found = self._device()
         if found is not None:
             self.serial = found.serial

@@ -1,0 +1,115 @@
+"""Emulators of the devices that a station file names, for `arena station --emulate`."""
+
+import ipaddress
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from arena_robot.core.config import read_yaml
+from arena_robot.core.errors import ConfigError
+from arena_robot.nodes.station_file import CAMERA_SUFFIX, own_params
+
+SCENE = 'cube_in_bowl'
+CAMERAS = 'zed', 'uvc'
+Section = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class EmulatorProcess:
+    """An emulator as a process of the station; ``arguments`` begin with what it emulates."""
+
+    arguments: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the name in messages."""
+        return f'emulator {self.arguments[0]}'
+
+    def command(self) -> list[str]:
+        """Return the command line."""
+        return [sys.executable, '-m', 'arena_robot.cli.main', 'emulate', *self.arguments]
+
+
+@contextmanager
+def emulated(path: Path) -> Iterator[list[EmulatorProcess]]:
+    """
+    Return emulators for a station file, and put stand-ins for its cameras in place.
+
+    Raises ConfigError for a device that is not on this machine: that could be a real one.
+    """
+    parts = {str(key).rsplit('/', 1)[-1]: found.get('ros__parameters') or {}
+             for key, found in read_yaml(path).items()}
+    found = [one for name, values in parts.items() for one in _emulators(name, values)]
+    cameras = {name: values for name, values in parts.items()
+               if name.endswith(CAMERA_SUFFIX) and values.get('backend') in CAMERAS}
+    if not found and not cameras:
+        raise ConfigError(f'{path} names no device that can be emulated: leave out --emulate')
+    before = os.environ.get('PYTHONPATH')
+    with tempfile.TemporaryDirectory(prefix='arena-zed-') as folder:
+        if _stand_in(Path(folder), cameras):
+            os.environ['PYTHONPATH'] = os.pathsep.join(filter(None, (folder, before)))
+        try:
+            yield list(dict.fromkeys(found))
+        finally:
+            os.environ.pop('PYTHONPATH', None)
+            if before is not None:
+                os.environ['PYTHONPATH'] = before
+
+
+def _emulators(name: str, values: Section) -> list[EmulatorProcess]:
+    backend = values.get('backend')
+    if name == 'arm_node' and backend in ('franka_rs', 'libfranka'):
+        host, _, port = str(values.get('robot_ip', '')).partition(':')
+        return [EmulatorProcess((
+            'fr3', '--host', _here(name, host), '--port', port or '1337', '--robot',
+            str(values.get('robot_type', 'panda'))))]
+    if name in ('arm_node', 'gripper_node') and backend == 'droid_nuc':
+        own = own_params(values, backend)
+        host = str(values.get('robot_ip') or own.get('robot_ip', ''))
+        return [EmulatorProcess(('droid-nuc', '--host', _here(name, host), '--port',
+                                 str(own.get('port', 4242))))]
+    if name == 'gripper_node' and backend == 'robotiq':
+        port = str(values.get('com_port', ''))
+        if not port or port.startswith('/dev/'):
+            raise ConfigError(f"{name}: com_port '{port}' could be a real gripper; name a link "
+                              'that may be made, such as /tmp/robotiq')
+        return [EmulatorProcess(('robotiq', '--link', port, '--activated'))]
+    return []
+
+
+def _here(name: str, host: str) -> str:
+    """Return an address of this machine; ConfigError for any other."""
+    try:
+        mine = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        mine = host == 'localhost'
+    if not mine:
+        raise ConfigError(f"{name}: robot_ip '{host}' could be a real robot; for --emulate it is "
+                          '127.0.0.1')
+    return host
+
+
+def _stand_in(folder: Path, cameras: Mapping[str, Section]) -> bool:
+    """Make what the cameras read; return whether ``folder`` stands in for the ZED SDK."""
+    from arena_robot.drivers.emulators.uvc import make_frames
+    from arena_robot.drivers.emulators.zed import EmulatedZed, make_folder
+    from arena_robot.drivers.uvc.camera import eye_size
+    zeds = {}
+    for name, values in cameras.items():
+        seen = EmulatedZed(str(values.get('role', 'left')), SCENE)
+        own = own_params(values, 'uvc')
+        if values['backend'] == 'zed':
+            zeds[str(values.get('serial_number', ''))] = seen
+        elif str(own.get('device', '/dev/')).startswith('/dev/'):
+            raise ConfigError(f'{name}: uvc.device could be a real camera; name a file that may '
+                              f'be written, such as /tmp/arena_uvc/{seen.role}.yuyv')
+        else:
+            make_frames(Path(own['device']), seen, eye_size(str(own.get('resolution', 'HD720'))))
+    if zeds:
+        make_folder(folder, zeds)
+    return bool(zeds)
