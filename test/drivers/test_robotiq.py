@@ -197,7 +197,7 @@ def test_a_fault_of_one_reply_is_mended(emulator, gripper, fault):
     until(gripper, lambda state: not state.is_moving and abs(state.position - 0.3) < 0.01)
 
 
-def test_silence_is_told_within_a_second_and_the_gripper_comes_back(emulator, gripper):
+def test_silence_is_said_within_a_second_and_the_gripper_comes_back(emulator, gripper):
     emulator.faults.mute = 10**6
     with pytest.raises(StaleData, match='no answer from slave address 9'):
         until_stale(gripper)
