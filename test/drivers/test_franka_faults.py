@@ -6,6 +6,7 @@ The library is the real franka-rs; packets and devices fail at the emulated cont
 
 import contextlib
 import os
+import re
 import signal
 import socket
 
@@ -92,7 +93,8 @@ def test_what_is_a_reflex_until_recovery(box, arm, inject, words):
     pytest.param(faults(states_cut=1), 'incorrect object size', id='a state is cut'),
     pytest.param(faults(silent=True), 'no state of the robot for 0.5 s', id='no states'),
     pytest.param(faults(unplugged=True), 'no state of the robot for 0.5 s', id='a pulled cable'),
-    pytest.param(lambda box, arm: box.drop_client(), 'closed', id='a closed connection'),
+    pytest.param(lambda box, arm: box.drop_client(), 'closed|no state of the robot for 0.5 s',
+                 id='a closed connection'),     # whichever is noticed first,
     pytest.param(lambda box, arm: os.kill(arm._control.pid, signal.SIGKILL), 'ended with -9',
                  id='the control process is killed'),
     pytest.param(lambda box, arm: os.kill(arm._control.pid, signal.SIGSTOP),
@@ -102,7 +104,7 @@ def test_what_ends_the_connection(box, arm, inject, words):
     goal, begin = follow(arm), box.ticks
     inject(box, arm)
     until(arm._trouble, 'the trouble')
-    assert words in arm._trouble()
+    assert re.search(words, arm._trouble())
     with pytest.raises(DriverError, match=words):
         arm.command(ArmCommand(goal, 0))
     assert rest_after(box, begin, 'reflex|preempted') <= 150

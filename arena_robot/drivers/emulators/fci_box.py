@@ -92,7 +92,8 @@ class FciBox:
         # One that answers an older state comes too late, and is dropped.
         since = self.ticks - 1 if motion.answered else since
         lost, end_s = client.lost, time.monotonic() + self._patience_s
-        command, asked = client.command(since), not motion.answered or self.faults.broken
+        command = client.command(since)
+        asked = not motion.answered or self.faults.broken or client.sent < self.ticks - 1
         while command is None and not asked and client.lost == lost and (
                 left_s := end_s - time.monotonic()) > 0.0:
             asked = client.wait(left_s)

@@ -17,14 +17,15 @@ class FciClient:
     """
     A connected client; every method returns at once.
 
-    ``gone`` is set when it has left, ``lost`` counts commands that a fault has taken.
+    ``gone`` is set when it has left, ``lost`` counts commands that a fault has taken, ``sent`` is
+    the newest state that went out.
     """
 
     def __init__(self, line: socket.socket, host: str, dialect: Dialect,
                  faults: FciFaults) -> None:
         line.setblocking(False)
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.gone, self.lost = False, 0
+        self.gone, self.lost, self.sent = False, 0, 0
         self._line, self._dialect, self._faults = line, dialect, faults
         self._address = line.getpeername()[0]
         self._waiting = b''
@@ -101,6 +102,7 @@ class FciClient:
         if faults.spend('states_late'):
             self._late.append((tick + faults.late_ms, packet))
             return
+        self.sent = tick
         for _ in range(2 if faults.spend('states_doubled') else 1):
             self._send(packet)
         while self._late and self._late[0][0] <= tick:
