@@ -19,7 +19,6 @@ launch/station.launch.py, without ROS's `launch`. Ctrl-C ends all of them.
 """
 
 import argparse
-import contextlib
 import signal
 import sys
 import tempfile
@@ -117,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         print(said, flush=True)
     simulated = [executable for executable, _ in nodes] == ['sim_station']
     check_options(args, path, simulated)
-    with emulated(path) if args.emulate else contextlib.nullcontext([]) as devices:
+    with emulated(path if args.emulate else None) as devices:
         if args.session:
             return run_with_session(args, path, nodes, simulated, devices)
         shared = ros_arguments(args, path)
