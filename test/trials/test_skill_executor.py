@@ -79,6 +79,14 @@ def test_what_cannot_be_reached_fails_within_the_budget(drawer):
     assert 50 < found.results[1].sim_steps <= 320
 
 
+def test_a_search_ends_when_its_time_is_spent():
+    executor = StationExecutor(TASK, SearchBudget(cpu_s=0.0))
+    found = done(executor, OPEN)
+    executor.close()
+    assert flags(found) == ([False], False, False)
+    assert found.results[0].sim_steps == 0
+
+
 def test_a_body_without_a_place_to_hold_is_not_grasped(drawer):
     found = done(drawer, grasp_step('Drawer', 'case'), OPEN)
     assert flags(found) == ([False], False, False)

@@ -6,6 +6,7 @@ of those with the best reward, by the cross-entropy method. The search stops at 
 whose success indicator holds, also after the arm has come to rest; its end state is kept.
 """
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,10 +35,15 @@ _STOPPED = -1e6
 
 @dataclass(frozen=True)
 class SearchBudget:
-    """Most rollouts and simulated control steps of one reward subtask."""
+    """
+    Most rollouts, simulated control steps and seconds of CPU time of one reward subtask.
+
+    Only a limit of ``cpu_s`` that is reached makes results depend on the machine.
+    """
 
     rollouts: int = 16
     steps: int = 1600
+    cpu_s: float = 60.0
 
 
 class RewardSearch:
@@ -47,7 +53,7 @@ class RewardSearch:
                  budget: SearchBudget) -> None:
         self._motions, self._view, self._code, self._budget = motions, view, code, budget
         self._links = motions.links
-        self._begun = motions.steps
+        self._begun, self._begun_s = motions.steps, time.process_time()
         self._rollouts = 0
         self.found: MotionProposal | None = None
 
@@ -157,4 +163,6 @@ class RewardSearch:
         return self._budget.steps - (self._motions.steps - self._begun)
 
     def _spent(self) -> bool:
-        return self._rollouts >= self._budget.rollouts or self._left() <= 0
+        budget = self._budget
+        return (self._rollouts >= budget.rollouts or self._left() <= 0
+                or time.process_time() - self._begun_s >= budget.cpu_s)
