@@ -117,7 +117,8 @@ class Buttons(PanelFixture):
             name = f'{self.name}_{word}_button'
             cap = panel.add('body', name=name, pos=(0, y, 0.04), gravcomp=1)
             cap.add('joint', name=f'{self.name}_{word}', type='slide', axis=(0, 0, 1),
-                    range=(-travel, 0), stiffness=400, damping=8)
+                    range=(-travel, 0), stiffness=400, damping=8,
+                    solreflimit=(0.004, 1), solimplimit=(0.98, 0.999, 0.0005))
             cap.add('geom', class_='prop', type='cylinder', size=(0.026, 0.009),
                     pos=(0, 0, 0.003), density=900, rgba=rgba)
             cap.add('site', name=f'{name}_push', pos=(0, 0, 0.012), size=[0.002],

@@ -156,7 +156,12 @@ class RewardSearch:
         return 0.5 * best + 0.5 * reward
 
     def _rests(self) -> bool:
-        self._motions.run(self._motions.hold(REST_STEPS))
+        """Return whether the indicator also holds at rest, or while the hand keeps pushing."""
+        motions = self._motions
+        motions.run(motions.hold(REST_STEPS))
+        if self._code(self._view)[1]:
+            return True
+        motions.run(motions.follow([motions.pose] * REST_STEPS))
         return self._code(self._view)[1]
 
     def _left(self) -> int:
