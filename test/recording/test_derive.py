@@ -40,6 +40,7 @@ def test_the_summary_says_how_it_ran_and_ended(derived, maker):
     sample = maker.sample
     assert summary.prompt == sample.prompt
     assert (summary.slot, summary.steps, summary.end_reason) == ('A', 30, 'stopped')
+    assert (summary.robot_type, summary.backend) == ('panda', 'sample')
     assert summary.control.mean_hz == pytest.approx(15.0, abs=0.01)
     assert summary.control.missed_ticks == 0
     assert summary.clamps == ClampReport(3, {'step_limit': 3})
