@@ -119,18 +119,6 @@ def test_a_bad_request_is_answered_with_a_sentence(plain, changes, says):
     assert len(plain.call(plain_request())['actions']) == 4
 
 
-def test_what_transforms_of_openpi_accept_is_converted(plain):
-    picture = np.tile(np.repeat([255, 0], 16)[None, :, None], (24, 1, 3)).astype(np.uint8)
-    name = 'observation/wrist_image_left'
-    for sent in (picture / 255.0, picture.transpose(2, 0, 1), picture):
-        plain.call(plain_request(**{name: np.ascontiguousarray(sent), 'prompt': b'fold it'}))
-        seen = plain.inner.asked[-1][0]
-        assert (seen.prompt, np.all(seen.images['wrist_left'].pixels == picture)) == ('fold it', 1)
-    plain.call(plain_request(**{name: np.full((48, 32, 3), 255, np.uint8)}))
-    padded = plain.inner.asked[-1][0].images['wrist_left'].pixels
-    assert (padded[:, :8].max(), padded[:, 8:24].min(), padded[:, 24:].max()) == (0, 255, 0)
-
-
 @pytest.mark.parametrize('frame', [
     b'', b'\xc1', b'\x93\x01\x02', 'text', msgpack.packb([1, 2]),
     msgpack.packb({'x': {b'__ndarray__': True}})])

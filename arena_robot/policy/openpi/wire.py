@@ -16,6 +16,9 @@ from arena_robot.policy.resizing import MIDDLE, within
 NAMES = {'left': 'exterior_image_1', 'right': 'exterior_image_2', 'wrist': 'wrist_image'}
 IMAGE_KEYS = {view(role, eye): f'observation/{name}_{eye}'
               for role, name in NAMES.items() for eye in EYES}
+# The first external camera is number 0 in RoboArena's own test of a server.
+FROM_ZERO = {name: key.replace('_1_', '_0_').replace('_2_', '_1_')
+             for name, key in IMAGE_KEYS.items()}
 JOINT_KEY = 'observation/joint_position'
 POSE_KEY = 'observation/cartesian_position'
 GRIPPER_KEY = 'observation/gripper_position'
@@ -93,14 +96,17 @@ def observation_of(request: Mapping[Any, Any], stamp_ns: int,
 
     The protocol has no stamps and no step index. A pose that was not sent is NaN. What openpi's
     own transforms accept is converted: prompts as bytes, images of floats from 0 to 1 or with the
-    channels first, and, with padding, images that are not of ``image_size``. Raises PolicyRefused
-    naming the key that is missing or wrong.
+    channels first, and, with padding, images that are not of ``image_size``; cameras may be
+    counted from 0, as RoboArena's test of a server does. Raises PolicyRefused naming the key that
+    is missing or wrong.
     """
     q = _numbers(request, JOINT_KEY, DOF)
     pose = _numbers(request, POSE_KEY, 6) if POSE_KEY in request else np.full(6, np.nan)
     gripper = _numbers(request, GRIPPER_KEY, 1)
-    images = {name: Image(_pixels(request[IMAGE_KEYS[name]], IMAGE_KEYS[name], image_size),
-                          stamp_ns) for name in VIEWS if IMAGE_KEYS[name] in request}
+    keys = FROM_ZERO if any(key in request for key in FROM_ZERO.values()
+                            if key not in IMAGE_KEYS.values()) else IMAGE_KEYS
+    images = {name: Image(_pixels(request[keys[name]], keys[name], image_size), stamp_ns)
+              for name in VIEWS if keys[name] in request}
     return partial_observation(stamp_ns, q, pose, float(gripper[0]), _prompt(request), 0, images,
                                stamp_ns, stamp_ns, _seed(request))
 
