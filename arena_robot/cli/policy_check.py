@@ -11,8 +11,7 @@ import argparse
 import contextlib
 import json
 import logging
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 VERB = 'policy check'
@@ -47,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.policy.conformance.suite import run_suite
     from arena_robot.policy.connect import SERVERS
     from arena_robot.policy.loading import load_policy, parse_kwargs
+    from arena_robot.policy.metered import resident_bytes
     from arena_robot.policy.options import CallOptions
 
     limits = ProbeLimits(latency_s=args.latency_limit, calls=args.calls, clients=args.clients,
@@ -57,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
         report = run_suite(args.address, limits)
     else:
         policy = load_policy(args.address, parse_kwargs(args.kwargs))
-        limits = dataclasses.replace(limits, resident_bytes=_resident_bytes())
+        limits = dataclasses.replace(
+            limits, resident_bytes=resident_bytes if resident_bytes() else None)
         with _kept('arena_robot.policy.serving') as kept, \
                 SERVERS[args.protocol](policy) as server:
             report = run_suite(server.address, limits)
@@ -94,12 +95,3 @@ def _kept(name: str) -> Iterator[dict[str, str]]:
     finally:
         logger.propagate = before
         logger.removeHandler(handler)
-
-
-def _resident_bytes() -> Callable[[], int] | None:
-    """Return what measures the memory of this process, None where Linux's /proc is not there."""
-    status = Path('/proc/self/statm')
-    if not status.exists():
-        return None
-    page = os.sysconf('SC_PAGE_SIZE')
-    return lambda: page * int(status.read_text(encoding='ascii').split()[1])

@@ -8,6 +8,7 @@ POLICY is module:Class, also searched for in the working directory, or an exampl
 """
 
 import argparse
+import contextlib
 import ipaddress
 import logging
 import signal
@@ -15,6 +16,9 @@ import sys
 import threading
 from pathlib import Path
 from types import FrameType
+from typing import TextIO
+
+from arena_robot.core.errors import ConfigError
 
 VERB = 'policy serve'
 HELP = 'serve a policy on a port'
@@ -36,6 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--tls-key', type=Path, help='private key, PEM')
     parser.add_argument('--record', metavar='FOLDER', type=Path,
                         help='write every query and its answer to this new folder')
+    parser.add_argument('--log', metavar='FILE', type=Path,
+                        help='append a line of JSON for every query: when, how long, errors')
+    parser.add_argument('--metrics-port', type=int, metavar='PORT', default=-1,
+                        help='serve /metrics for Prometheus to this machine')
     parser.add_argument('--parallel', action='store_true',
                         help='call the policy from several threads at once (default: in turn)')
 
@@ -44,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until interrupted."""
     from arena_robot.policy.connect import SERVERS
     from arena_robot.policy.loading import load_policy, parse_kwargs
+    from arena_robot.policy.metered import MeteredPolicy, MetricsServer
     from arena_robot.policy.options import ServeOptions
     from arena_robot.policy.recording import Recording
 
@@ -64,13 +73,28 @@ def run(args: argparse.Namespace) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    with SERVERS[args.protocol](policy, options) as server:
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(_appended(args.log)) if args.log is not None else None
+        metered = MeteredPolicy(policy, log)
+        server = SERVERS[args.protocol](metered, options).open()
+        stack.callback(server.close)
         print(f'serving {args.policy} at {server.address}; check it with: '
               f'arena policy check {server.address}', flush=True)
+        if args.metrics_port >= 0:
+            page = stack.enter_context(MetricsServer(metered.use, args.metrics_port))
+            print(f'metrics at http://127.0.0.1:{page.port}/metrics', flush=True)
         while not stopping.wait(1.0):
-            pass
+            if sys.stdout.isatty():
+                print(f'\r{metered.use().line()}\x1b[K', end='', flush=True)
     print('stopped', flush=True)
     return 0
+
+
+def _appended(path: Path) -> TextIO:
+    try:
+        return path.open('a', encoding='utf-8')
+    except OSError as error:
+        raise ConfigError(f'cannot write {path}: {error.strerror or error}') from error
 
 
 def open_to_all(host: str, token: str) -> str:
@@ -87,8 +111,6 @@ def open_to_all(host: str, token: str) -> str:
 
 
 def _tokens(args: argparse.Namespace) -> list[str]:
-    from arena_robot.core.errors import ConfigError
-
     if args.token_file is None:
         return [str(args.token)]
     try:

@@ -1,5 +1,6 @@
 """The command line: serving for real, loading by name."""
 
+import json
 import os
 import signal
 import subprocess
@@ -51,7 +52,7 @@ def test_a_file_beside_the_author_is_served_until_a_signal(protocol, stop, tmp_p
     process = subprocess.Popen(
         [sys.executable, '-m', 'arena_robot.cli.main', 'policy', 'serve', 'my_policy:MyPolicy',
          '--port', '0', '--protocol', protocol, '--kwargs', 'gain=0.25', '--token-file', 'token',
-         '--record', 'calls'],
+         '--record', 'calls', '--log', 'queries.jsonl'],
         cwd=tmp_path, env={**os.environ, 'PYTHONPATH': str(ROOT)}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     with process:
@@ -67,6 +68,8 @@ def test_a_file_beside_the_author_is_served_until_a_signal(protocol, stop, tmp_p
             assert process.stdout.read() == 'stopped\n'
             _, _, recorded = read(tmp_path / 'calls' / '000000.npz')
             assert np.array_equal(recorded.actions, chunk.actions)
+            line, = (tmp_path / 'queries.jsonl').read_text().splitlines()
+            assert (json.loads(line)['actions'], json.loads(line)['error']) == (2, '')
         finally:
             process.kill()
 

@@ -1,11 +1,15 @@
 """Recording and timing; wrappers stack in any order."""
 
+import urllib.error
+import urllib.request
+
 import numpy as np
 import pytest
 from policy_samples import Noted, observation, pictures
 
 from arena_robot.core.errors import DataError, PolicyUnavailable, RecordingError
 from arena_robot.policy.chunks import ChunkExecutor
+from arena_robot.policy.metered import MeteredPolicy, MetricsServer
 from arena_robot.policy.recording import Recording, read
 from arena_robot.policy.resizing import Resizing
 from arena_robot.policy.timing import TimedPolicy, summarise
@@ -83,3 +87,28 @@ def test_wrappers_stack_in_any_order(order, tmp_path, frames):
     assert gone == [100, 101] if order[-1] == 'C' else gone[0] == 100
     assert inner.resets == ['e']
     assert inner.asked[0][0].images['left_left'].pixels.shape == (24, 32, 3)
+
+
+def test_the_use_of_a_policy_is_counted_and_served_to_prometheus():
+    class Sometimes(Noted):
+        def infer(self, observation, episode=''):
+            if observation.prompt == 'fail':
+                raise ValueError('no')
+            return super().infer(observation, episode)
+
+    policy = MeteredPolicy(Sometimes())
+    for episode in ('a', 'a', 'b'):
+        policy.infer(observation(), episode)
+    with pytest.raises(ValueError, match='no'):
+        policy.infer(observation(prompt='fail'), 'c')
+    use = policy.use()
+    assert (use.queries, use.errors, use.rollouts, use.latency.count) == (4, 1, 3, 4)
+    assert use.line().startswith('4 queries, ')
+    with MetricsServer(policy.use, 0) as page:
+        address = f'http://127.0.0.1:{page.port}'
+        with urllib.request.urlopen(f'{address}/metrics', timeout=5) as reply:
+            lines = reply.read().decode().splitlines()
+        assert 'arena_policy_queries_total 4' in lines
+        assert 'arena_policy_errors_total 1' in lines
+        with pytest.raises(urllib.error.HTTPError, match='404'):
+            urllib.request.urlopen(f'{address}/', timeout=5)
