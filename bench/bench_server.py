@@ -23,6 +23,7 @@ import sqlalchemy as sa
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Slot
+from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.proto import arena_policy_pb2 as policy_pb
@@ -166,17 +167,16 @@ def fill(folder, count):
             win = rng.random() < 1 / (1 + np.exp(-(a - b) / 8))
             rows.append({
                 'id': f'{k:036}', 'request': f'fill:{k}', 'station_id': station,
-                'evaluator_id': owner, 'institution': f'lab {k % 12}', 'category': f'kind {k % 9}',
-                'prompt': f'{words[k % 4]} number {k % 997}', 'state': 'done',
+                'evaluator_id': owner, 'institution': f'lab {k % 12}', 'state': 'done',
+                'prompt': f'{words[k % 4]} number {k % 997}', 'category': CATEGORIES[k % 9],
                 'policy_a_id': numbers[a], 'policy_b_id': numbers[b], 'probation': False,
-                'nonce': '', 'commitment': '', 'token_a': f'fill:{k}:a', 'token_b': f'fill:{k}:b',
-                'created_ns': k * 10**9, 'seen_ns': k * 10**9, 'ended_ns': k * 10**9,
-                'revealed_ns': k, 'rollouts': 2, 'valid': True,
+                'token_a': f'fill:{k}:a', 'token_b': f'fill:{k}:b', 'rollouts': 2, 'valid': True,
+                **dict.fromkeys(('created_ns', 'seen_ns', 'ended_ns', 'accepted_ns'), k * 10**9),
+                'revealed_ns': k, 'imported': True,
                 'preference': 'TIE' if k % 7 == 0 else 'A' if win else 'B',
                 'progress_a': 0.5, 'progress_b': 0.25, 'explanation': 'it was better',
-                'invalid_reason': '', 'notes': '', 'notes_a': '', 'notes_b': '',
-                'lighting': '', 'clutter': '', 'incomplete': '', 'conflict': '',
-                'accepted_ns': k * 10**9, 'imported': True})
+                **dict.fromkeys(('invalid_reason', 'notes', 'notes_a', 'notes_b', 'lighting',
+                                 'clutter', 'incomplete', 'conflict', 'nonce', 'commitment'), '')})
         for start_row in range(0, count, 5000):
             connection.execute(sa.insert(sessions), rows[start_row:start_row + 5000])
         log.append(connection, [(row['id'], '{}') for row in rows], 0)
@@ -186,9 +186,9 @@ def pages(address, rounds):
     """Seconds of page loads, each page in turn, with the slowest page's own p95."""
     paths = ('/', '/matrix', '/evaluations', '/evaluations?text=drawer',
              '/evaluations?text=number+996', '/evaluations?policy=policy-03&outcome=A',
-             '/evaluations?institution=lab+3&category=kind+3', '/policies/policy-03',
+             '/evaluations?institution=lab+3&category=Find+%2F+Search', '/policies/policy-03',
              '/evaluations?before=50000000000000_', '/evaluations?text=nothing+like+this',
-             f'/evaluations/{5:036}', '/api/evaluations?limit=100')
+             f'/evaluations/{5:036}', '/api/evaluations?limit=100', '/categories/find-search')
     spent = {path: [] for path in paths}
     with httpx.Client(base_url=address, timeout=60.0) as client:
         for path in paths:

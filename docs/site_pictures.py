@@ -7,7 +7,8 @@ Make the pictures of docs/site.md: every page of the site, desktop beside phone,
 TABLES is a folder with RoboArena's sessions.csv and episodes.csv, which a server in a temporary
 folder imports. One session is run on the simulated station before. The pages are those of the real
 site in Chromium (chromium and chromedriver on the PATH). A picture per page: site_NAME.webp. With
---report, the pictures are those of a report for docs/demo.md instead.
+--report, the pictures are those of a report for docs/demo.md instead. --only NAME,… makes those of
+some pages of the imported sessions alone.
 """
 
 import argparse
@@ -28,6 +29,7 @@ import numpy as np
 from PIL import Image
 from selenium import webdriver
 
+from arena_robot.cli.main import main as command
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Preference, Slot
 from arena_robot.core.verdict import Clutter, Lighting, Verdict
@@ -55,6 +57,7 @@ from arena_robot.web.site.serve import SiteServer
 
 WIDTHS, THEMES = (1280, 390), ('light', 'dark')
 HEIGHT_PX, SESSION_PX = 900, 1800
+HEIGHTS = {'report': 1000}
 SCALE, GAP = 0.75, 16
 LARGEST_KB, QUALITIES = 115.0, (80, 70, 60, 50, 40, 30)
 EVERY = 3    # control steps from picture to picture
@@ -63,6 +66,7 @@ WHY = '{} put the cube into the bowl in one go; {} dropped it on the way.'
 PAGES = {'leaderboard': '/', 'history': '/history', 'policy': '/policies/pi0_fast_droid',
          'versus': '/versus?a=pi0_fast_droid&b=paligemma_binning_droid', 'matrix': '/matrix',
          'policies': '/policies', 'groups': '/by/category',
+         'report': '/policies/pi0_fast_droid/report', 'category': '/categories/pick-and-place',
          'evaluations': '/evaluations', 'data': '/data',
          'about': '/about', 'api': '/api', 'rules': '/rules', 'owner': '/owner'}
 
@@ -198,6 +202,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--report', type=Path, help='folder of a report: only its pictures')
+    parser.add_argument('--only', default='', metavar='NAME,…', help='only these pages')
     parser.add_argument('tables', type=Path, nargs='?',
                         help='folder of sessions.csv and episodes.csv')
     parser.add_argument('out', type=Path, help='folder of the pictures')
@@ -208,7 +213,7 @@ def main() -> None:
         if args.report:
             report_pictures(page, (args.report / 'index.html').resolve().as_uri(), args.out)
         else:
-            site_pages(page, args.tables, args.out)
+            site_pages(page, args.tables, args.out, [x for x in args.only.split(',') if x])
     finally:
         page.quit()
 
@@ -219,12 +224,17 @@ def report_pictures(page: webdriver.Chrome, url: str, out: Path) -> None:
     photo(page, f'{url}#session-1', out / 'demo_session.webp', SESSION_PX)
 
 
-def site_pages(page: webdriver.Chrome, tables: Path, out: Path) -> None:
-    """Photograph every page of the site."""
+def site_pages(page: webdriver.Chrome, tables: Path, out: Path, only: list[str]) -> None:
+    """Photograph every page of the site, or only some."""
     with started() as server, SiteServer(server, '127.0.0.1', 0) as site:
         insert_evaluations(server.database, SystemClock(), read_folder(tables).sessions)
+        command(['report', '--all', '--data', str(server.config.data), '--save'])
         for name, path in PAGES.items():
-            photo(page, site.address + path, out / f'site_{name}.webp')
+            if name in (only or PAGES):
+                photo(page, site.address + path, out / f'site_{name}.webp',
+                      HEIGHTS.get(name, HEIGHT_PX))
+    if only:
+        return
     with started() as server, SiteServer(server, '127.0.0.1', 0) as site, \
             tempfile.TemporaryDirectory() as folder:
         session_id, token = run_session(server, Path(folder))

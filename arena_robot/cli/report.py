@@ -126,10 +126,10 @@ def _material(args: argparse.Namespace) -> 'ReportMaterial':
         tell_refused(data)
         found = material_of(data.sessions)
     else:
-        from arena_robot.cli.report_save import server_config, server_database
-        from arena_robot.web.site.report_material import server_material
-        with server_database(server_config(args)) as database:
-            found = server_material(database)
+        from arena_robot.cli.report_save import material_of_server, server_config, server_database
+        config = server_config(args)
+        with server_database(config) as database:
+            found = material_of_server(config, database)
     names = [one.strip() for one in args.policies.split(',') if one.strip()]
     return found.between(names) if names else found
 

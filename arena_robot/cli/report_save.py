@@ -25,6 +25,15 @@ def server_database(config: 'ServerConfig') -> 'Database':
     return Database(config.database_url(), seal_of(key) if key.exists() else None)
 
 
+def material_of_server(config: 'ServerConfig', database: 'Database') -> 'ReportMaterial':
+    """Return the sessions of a server with what their files tell."""
+    from arena_robot.server.blobs import Blobs
+    from arena_robot.web.site.report_material import server_material
+    blobs = Blobs(config.blobs_url())
+    blobs.open()
+    return server_material(database, blobs)
+
+
 def save_reports(args: argparse.Namespace) -> int:
     """Make and keep the report on a policy, or on all whose sessions changed; print them."""
     from arena_robot.cli.model_arguments import chat_client
@@ -33,10 +42,9 @@ def save_reports(args: argparse.Namespace) -> int:
     from arena_robot.reports.policy_report.narrator import ReportNarrator
     from arena_robot.reports.policy_report.statements import report_to_json
     from arena_robot.server.store.reports import Reports
-    from arena_robot.web.site.report_material import server_material
-    clock = SystemClock()
-    with server_database(server_config(args)) as database:
-        material, kept = server_material(database), Reports(database, clock)
+    clock, config = SystemClock(), server_config(args)
+    with server_database(config) as database:
+        material, kept = material_of_server(config, database), Reports(database, clock)
         chat = chat_client(args) if args.model else None
         try:
             for policy in _wanted(args, material, kept.covered()):

@@ -69,7 +69,7 @@ class ReportWorker:
         where = self._config.data / 'reports.yaml'
         write_text(where, json.dumps({name: str(value) for name, value in (
             ('data', Path(self._config.data).resolve()),
-            ('database', self._config.database_url() if self._config.database else ''),
+            ('database', self._config.database), ('blobs', self._config.blobs),
             ('key_file', self._config.key_path().resolve())) if value}))
         return [sys.executable, '-m', 'arena_robot.cli.main', 'report', '--all', '--save',
                 '--config', str(where)]

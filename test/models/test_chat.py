@@ -60,10 +60,12 @@ def test_an_answer_with_tokens_cost_and_transcript(tmp_path, caplog):
 def test_the_cache_pays_once_and_tells_requests_apart(tmp_path):
     with ChatServer(lambda r: said('x')) as server:
         for _ in range(2):
-            chat = client(server, cache=str(tmp_path / 'c'))
+            chat = client(server, cache=str(tmp_path / 'c'), transcript=str(tmp_path / 't'))
             chat.ask(HELLO)
             chat.close()
         assert chat.usage.cached == 1
+        notes = [json.loads(line) for line in (tmp_path / 't').read_text().splitlines()]
+        assert [one.get('cached', False) for one in notes] == [False, True]
         assert len(server.requests) == 1
         chat = client(server, cache=str(tmp_path / 'c'), temperature=0.5)
         chat.ask(HELLO)
@@ -87,18 +89,23 @@ def test_a_budget_stops_before_it_is_exceeded():
         ChatSettings(base_url='http://a', model='m', budget=1.0)
 
 
-def test_a_bad_answer_is_paid_for_too():
+def test_a_bad_answer_is_paid_for_and_written_down_too(tmp_path):
+    path = tmp_path / 'transcript.jsonl'
     with ChatServer(lambda r: said('x', finish_reason='length')) as server:
-        chat = client(server, price_in=1.0, price_out=1.0)
+        chat = client(server, price_in=1.0, price_out=1.0, transcript=str(path))
         with pytest.raises(ModelBadReply, match='cut off'):
             chat.ask(HELLO)
         chat.close()
     assert chat.usage.cost == pytest.approx(120 / 1e6)
+    assert 'cut off' in json.loads(path.read_text())['error']
 
 
 def test_dry_run_sends_nothing():
     with ChatServer(lambda r: said('x')) as server:
         chat = client(server, dry_run=True, price_in=1.0, price_out=1.0)
+        shown = chat.preview(HELLO, NUMBER)
+        assert '"be brief"' in shown
+        assert f'cost at most {chat.cost_bound(HELLO):.4f}' in shown
         with pytest.raises(ModelError, match='dry run'):
             chat.ask(HELLO)
         chat.close()

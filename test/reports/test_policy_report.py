@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from roboarena_tables import POLICIES, SAMPLE, WHOLE, both, needs_whole
+from roboarena_tables import POLICIES, SAMPLE, WHOLE, both
 
 from arena_robot.cli.main import main
 from arena_robot.core.clock import SystemClock
@@ -57,10 +57,9 @@ def world(count=700, seed=0):
     return ReportMaterial(tuple(found))
 
 
-@pytest.fixture(scope='module', params=['made up', pytest.param('whole', marks=needs_whole)])
-def checkers(request):
-    material = world() if request.param == 'made up' else material_of(
-        read_folder(WHOLE).sessions).between(POLICIES)
+@pytest.fixture(scope='module')
+def checkers():
+    material = world()
     return [ReportChecker(material, policy) for policy in POLICIES]
 
 

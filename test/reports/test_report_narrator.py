@@ -6,13 +6,15 @@ import json
 import httpx
 import numpy as np
 import pytest
+from roboarena_tables import POLICIES, SAMPLE
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference
 from arena_robot.models.chat import ChatClient, ChatSettings
+from arena_robot.records.roboarena_csv import read_folder
 from arena_robot.reports.policy_report.checking import ReportChecker
 from arena_robot.reports.policy_report.compose import report_of
-from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession
+from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession, material_of
 from arena_robot.reports.policy_report.narrator import ReportNarrator
 from arena_robot.reports.policy_report.prompts import chosen_sessions, fence, section_messages
 from arena_robot.reports.policy_report.prose import ProseRules
@@ -98,13 +100,31 @@ class FakeModel:
             'usage': {'prompt_tokens': 10, 'completion_tokens': 5}})
 
 
-def narrated(model, given, **settings):
+def narrated(model, given, policy='p', **settings):
     chat = ChatClient(ChatSettings(base_url='http://model', model='m', **settings),
                       httpx.MockTransport(model))
     try:
-        return ReportNarrator(chat).report('p', given, SystemClock())
+        return ReportNarrator(chat).report(policy, given, SystemClock())
     finally:
         chat.close()
+
+
+def test_a_model_on_real_sessions():
+    given = material_of(read_folder(SAMPLE).sessions).between(POLICIES)
+    mine = next(s for s in given.sessions if s.slot('pi0_droid') and s.texts())
+    every = {'opponents': [x for x in POLICIES if x != 'pi0_droid'], 'category': ''}
+    said = [('It does equally well.', [{**every, 'relation': 'equal'}], []),
+            ('It is worse.', [{**every, 'relation': 'worse'}], []),
+            ('It reaches for things.', [], [
+                {'session': mine.session_id, 'quote': mine.texts()[0][:30]},
+                {'session': 'invented', 'quote': 'x'}])]
+    report = narrated(FakeModel(lambda section, again: said), given, 'pi0_droid')
+    counts = report.counts
+    assert (counts.claims, counts.refuted + counts.untestable) == (18, 18)
+    assert (counts.citations, counts.refused_citations) == (9, 9)
+    assert len(report.sections) == 9
+    for section in report.sections:
+        assert section.statements[-1].citations[0].session_id == mine.session_id
 
 
 def test_twenty_injected_texts_change_nothing():

@@ -6,6 +6,7 @@ import re
 import httpx
 import pytest
 from roboarena_tables import SAMPLE, load
+from site_audits import write_audits
 from test_site import Place
 
 from arena_robot.cli.main import main
@@ -28,6 +29,7 @@ POLICY = 'pi0_fast_droid'
 def place(tmp_path_factory):
     made = Place(tmp_path_factory.mktemp('site'))
     load(made.server.database, SAMPLE)
+    write_audits(made)
     made.server.results.forget()
     accounts = made.server.accounts
     made.maintainer = accounts.issue(accounts.add_account('mia', 'upenn', [Role.MAINTAINER]))
@@ -72,6 +74,8 @@ def test_what_somebody_typed_is_text_in_a_report(place):
     assert saved(place, 'crimson-7b') == 0
     page = place.get('/policies/crimson-7b/reports/2').text
     assert '<script>alert' not in page
+    assert 'Directness by the audit (PPL)' in page
+    assert f'/evaluations/{place.sessions[3]}#t=3.0">session' in page
 
 
 def test_the_server_gives_the_sessions_that_its_tables_give(place):

@@ -94,7 +94,12 @@ class ReportChecker:
         bad = {one for one, _ in refused}
         return dataclasses.replace(
             statement, finding=self.finding(statement.claim) if statement.claim else None,
-            citations=tuple(one for one in statement.citations if one not in bad)), refused
+            citations=tuple(self._timed(one) for one in statement.citations if one not in bad),
+        ), refused
+
+    def _timed(self, citation: Citation) -> Citation:
+        session = self._mine[citation.session_id]
+        return dataclasses.replace(citation, at_s=session.moments.get(session.slot(self.policy)))
 
     def _no_claim(self, claim: Claim) -> str:
         if claim.policy != self.policy:

@@ -20,7 +20,8 @@ class ReportSession:
     """
     One session that counts; mappings are by slot, A and B.
 
-    ``words`` are the evaluator's texts, ``notes`` those on one slot. ``audits`` are metrics.
+    ``words`` are the evaluator's texts, ``notes`` those on one slot. ``audits`` are metrics,
+    ``moments`` the seconds at which an audit saw a slot fall back first.
     ``scene`` has what is known of lighting, clutter and camera, by name.
     """
 
@@ -35,6 +36,7 @@ class ReportSession:
     latency_s: Mapping[str, float] = field(default_factory=dict)
     ends: Mapping[str, str] = field(default_factory=dict)
     audits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    moments: Mapping[str, float] = field(default_factory=dict)
     scene: Mapping[str, str] = field(default_factory=dict)
     words: tuple[str, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)

@@ -52,7 +52,7 @@ def _statement(one: Statement, site: str) -> str:
     if one.finding is not None:
         text += f' **{one.finding.verdict.value}**: {_plain(one.finding.words())}.'
     for cited in one.citations:
-        where = f'[{cited.session_id[:8]}]({site.rstrip("/")}/evaluations/{cited.session_id})' \
+        where = f'[{cited.session_id[:8]}]({site.rstrip("/")}/evaluations/{cited.place})' \
             if site else f'`{cited.session_id}`'
         text += f'\n  - {where}' + (f': “{_plain(cited.quote)}”' if cited.quote else '')
     return text

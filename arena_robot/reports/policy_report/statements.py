@@ -43,10 +43,20 @@ class Claim:
 
 @dataclass(frozen=True)
 class Citation:
-    """A session as evidence; ``quote`` are words of its evaluator, '' for the session alone."""
+    """
+    A session as evidence; ``quote`` are words of its evaluator, '' for the session alone.
+
+    ``at_s`` is the moment to look at in the videos, where an audit knows one.
+    """
 
     session_id: str
     quote: str = ''
+    at_s: float | None = None
+
+    @property
+    def place(self) -> str:
+        """Return the end of an address that leads to the session and its moment."""
+        return self.session_id + ('' if self.at_s is None else f'#t={self.at_s:.1f}')
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,14 @@ FORM_BYTES = 4096
 
 @dataclass(frozen=True)
 class CategoryRow:
-    """A policy in a category: its own share, and the one pooled with its other categories."""
+    """
+    A policy in a category: its own share, and the one pooled with its other categories.
+
+    ``pooled`` is None where all categories together have too few comparisons to tell.
+    """
 
     view: ScoreView
-    pooled: PooledShare
+    pooled: PooledShare | None
 
 
 def slug(category: str) -> str:
@@ -45,9 +49,11 @@ def category_rows(results: Results, category: str) -> list[CategoryRow]:
     for policy, score in groups.get(category, {}).items():
         mine = [one[policy] for one in groups.values() if policy in one]
         pooled = pooled_shares([one.share for one in mine], [one.count for one in mine])
-        found.append(CategoryRow(score_view(policy, score), pooled[
-            next(k for k, one in enumerate(mine) if one is score)]))
-    return sorted(found, key=lambda row: (-row.pooled.share, row.view.name))
+        place = next(k for k, one in enumerate(mine) if one is score)
+        enough = sum(one.count for one in mine) >= LEAST_SESSIONS
+        found.append(CategoryRow(score_view(policy, score), pooled[place] if enough else None))
+    return sorted(found, key=lambda row: (-(row.pooled.share if row.pooled else -1.0),
+                                          row.view.name))
 
 
 def add_category_pages(app: FastAPI, pages: Jinja2Templates, results: Results, browse: Browse,

@@ -40,6 +40,12 @@ for (const section of document.querySelectorAll('.films')) {
     for (const name of ['pause', 'ended']) film.addEventListener(name, show);
     film.addEventListener('seeked', () => { if (!playing()) mark(film.currentTime); });
   }
+  // An address that ends with #t=3.5 leads to that second.
+  const asked = /^#t=(\d+(?:\.\d+)?)$/.exec(location.hash);
+  if (asked) for (const film of films) {
+    film.addEventListener('loadedmetadata', () => seek(Number(asked[1])), { once: true });
+    if (film.readyState) seek(Number(asked[1]));
+  }
   cursor?.ownerSVGElement.addEventListener('click', (event) => {
     const plot = event.currentTarget, box = plot.getBoundingClientRect();
     const x = (event.clientX - box.left) / box.width * plot.viewBox.baseVal.width;
