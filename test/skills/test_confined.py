@@ -140,6 +140,8 @@ HOSTILE = [
     'x = (1, 2, 3)[::2]', 'x = np.array([])', 'x = "' + 'a' * 99 + '"', 'np.abs(-1).real',
     'x = np.array([1])\n    x.fill(2)', 'a, b = 1', 'a, b = 1, 2, 3', 'x = (1, 2)[7]',
     'x = (1, 2)[0.5]', 'x = np.sqrt(-1)', 'if np.array([1, 2]): pass',
+    'x = ' + '-' * 5900 + '1', 'x = 1' + '+1' * 2900, 'x = ' + 'lambda:' * 800 + '1',
+    'x = a' + '.a' * 2900, 'x = ' + '[' * 199 + ']' * 199, 'x = 0x' + 'f' * 5000,
 ]
 WHOLE = ['', 'x = 1', '_compute_reward = 1', 'def other(self):\n    return 0, True',
          'def _compute_reward():\n    return 0, True',
