@@ -43,7 +43,7 @@ class PrefixScorer(Protocol):
 
 @dataclass(frozen=True)
 class VerifierCard:
-    """What a verifier was trained on; ``quality`` is of tasks left out of a fold."""
+    """What a verifier was trained on, and how."""
 
     tasks: tuple[str, ...]
     prefixes: int
