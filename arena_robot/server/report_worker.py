@@ -15,6 +15,7 @@ from arena_robot.server.store.reports import Reports
 log = logging.getLogger(__name__)
 
 LONGEST_STEPS = 30    # calls after which the process is given up
+PAUSE_STEPS = 60      # calls without another try after it failed
 CLOSE_S = 1.0
 SHARE = 0.1
 
@@ -31,6 +32,7 @@ class ReportWorker:
         self._config, self._results, self._reports = config, results, reports
         self._running: Process | None = None
         self._steps = self._calls = 0
+        self._next = 2
 
     def step(self) -> None:
         """Begin to make reports when they are due and none are being made; not at the first."""
@@ -41,9 +43,10 @@ class ReportWorker:
                 return
             if self._running.code != 0:
                 log.warning('reports were not made: %s', self._running.code)
+                self._next = self._calls + PAUSE_STEPS
             self._running.kill()
             self._running = None
-        if self._calls > 1 and self.due():
+        if self._calls >= self._next and self.due():
             self._running, self._steps = Process('reports', self._call(), NOTHING), 0
             self._running.start()
             self._running.lower_priority()

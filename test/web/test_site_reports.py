@@ -11,12 +11,14 @@ from test_site import Place
 
 from arena_robot.cli.main import main
 from arena_robot.core.clock import SystemClock
+from arena_robot.core.config import load as load_config
 from arena_robot.core.errors import DataError
 from arena_robot.models.http import HttpCaller
 from arena_robot.ranking.pooling import pooled_shares
 from arena_robot.records.roboarena_csv import read_folder
 from arena_robot.reports.policy_report.material import material_of
 from arena_robot.server.base import Role
+from arena_robot.server.config import ServerConfig
 from arena_robot.server.report_worker import ReportWorker
 from arena_robot.server.store.categories import Categories, StoredCategory
 from arena_robot.server.store.reports import Reports
@@ -68,6 +70,33 @@ def test_a_report_is_kept_under_a_number_and_shown(place, capsys):
     assert place.get(f'/policies/{POLICY}/reports/1/report.md').text.startswith('# pi0')
     assert place.get(f'/api/policies/{POLICY}/reports/0').json()['since'] == '2025-04-20'
     place.get(f'/policies/{POLICY}/reports/9', 404)
+
+
+def test_reports_are_made_in_the_background(place, monkeypatch):
+    started = []
+
+    class Made:
+        code = None
+
+        def __init__(self, name, command, log_file):
+            started.append(command)
+
+        start = lower_priority = kill = lambda self: None
+
+    monkeypatch.setattr('arena_robot.server.report_worker.Process', Made)
+    worker = ReportWorker(place.server.config, place.server.results, place.server.results)
+    monkeypatch.setattr(worker, 'due', lambda: True)
+    worker.step()
+    assert not started, 'not at the start of the server'
+    worker.step()
+    [command] = started
+    config = load_config(ServerConfig, command[command.index('--config') + 1])
+    assert config.data == place.server.config.data.resolve()
+    assert config.database_url().endswith('/arena.db')
+    Made.code = 1
+    for _ in range(10):
+        worker.step()
+    assert len(started) == 1, 'after a failure it waits'
 
 
 def test_what_somebody_typed_is_text_in_a_report(place):
