@@ -29,9 +29,9 @@ class Setting:
 
     def __init__(self, folder: Path, url: str, pool: dict[str, str], **config) -> None:
         # The sessions of tests take no time.
-        given = {'max_pace': 0.0, 'redraws_per_day': 1000, **config}
+        given = {'max_pace': 0.0, 'redraws_per_day': 1000, 'probe_period_s': 3600.0, **config}
         self.config = ServerConfig(data=folder, database=url, port=0, site_port=0, seed=1,
-                                   probe_period_s=3600.0, **given)
+                                   **given)
         self.server = ArenaServer(self.config, SystemClock(), fine, fine)
         self.server.open()
         accounts = self.server.accounts

@@ -13,7 +13,10 @@ from openpi_as_it_is import sampled, served
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import PolicyTimeout
+from arena_robot.core.process import wait_until
 from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.grpc.wire import observation_to_bytes
 from arena_robot.server import checks
 from arena_robot.server.base import PolicyState
@@ -123,6 +126,29 @@ def test_one_slow_policy_delays_no_other_review_and_no_probe(lone, pool):
     finally:
         end.set()
     assert waiting.result(10.0).state is PolicyState.POOL
+
+
+def test_a_dead_server_is_seen_by_the_next_probes_though_another_one_hangs(tmp_path):
+    end, asked = threading.Event(), []
+
+    def probe(target):
+        if 'openpi' in target.address:
+            asked.append(target)
+            return '' if end.wait(60.0) else 'hangs'
+        return checks.probe(target)
+
+    with GrpcPolicyServer(Echo()) as dying:
+        made = Setting(tmp_path / 'server', '', {
+            'dying': dying.address, 'hangs': 'openpi://127.0.0.1:9'}, probe_period_s=0.2)
+        made.server.pool.checks = PolicyChecks(fine, probe)
+        policies = made.server.policies
+        assert wait_until(lambda: bool(asked), 20.0)
+        assert policies.get('dying').healthy
+        dying.close()
+        assert wait_until(lambda: not policies.get('dying').healthy, 20.0)
+    assert len(asked) == 1, 'one that hangs is asked once'
+    end.set()
+    made.close()
 
 
 def test_a_deadline_is_that_of_its_own_call_and_the_wait_for_a_turn_is_in_it():
