@@ -3,6 +3,7 @@ Count what one more field of a verdict costs: files that name a field, and shape
 
 ``files``: files of the package and of arena_msgs in which the name of a field occurs; of a field
 that went in with one commit these are the files which that commit had to edit, less the tests.
+Generated files are left out.
 ``shapes``: dataclasses and other classes, dictionary literals, ROS messages, protobuf messages
 and SQL tables that hold several of the fields. ``--base REV`` prints the same of another commit.
 """
@@ -31,15 +32,30 @@ def files(root: Path) -> list[Path]:
 
 
 def naming(root: Path, field: str) -> list[str]:
-    """Return the files in which the name of a field occurs as a word."""
+    """
+    Return the files that people write in which a field is named.
+
+    A word in a sentence of Python is no name.
+    """
     word = re.compile(rf'\b{re.escape(field)}\b')
-    return [path.relative_to(root).as_posix() for path in files(root)
-            if word.search(_readable(path).read_text(encoding='utf-8', errors='replace'))]
+    found = []
+    for path in files(root):
+        if '_pb2' in path.name:
+            continue
+        text = path.read_text(encoding='utf-8', errors='replace')
+        if word.search(text) and (path.suffix != '.py' or field in _names(ast.parse(text))):
+            found.append(path.relative_to(root).as_posix())
+    return found
 
 
-def _readable(path: Path) -> Path:
-    """Return the stub of generated protobuf code, in which names are escaped; else the file."""
-    return path.with_suffix('.pyi') if path.name.endswith('_pb2.py') else path
+def _names(tree: ast.AST) -> set[str]:
+    """Return the identifiers and the whole texts of a module."""
+    found = set()
+    for node in ast.walk(tree):
+        for attribute in ('id', 'attr', 'arg', 'name', 'value'):
+            if isinstance(word := getattr(node, attribute, None), str):
+                found.add(word)
+    return found
 
 
 def shapes(root: Path) -> list[str]:

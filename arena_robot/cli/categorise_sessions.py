@@ -53,9 +53,7 @@ def categorise_sessions(args: argparse.Namespace) -> int:
 def _stored(scene: 'TaskScene') -> 'StoredCategory':
     from arena_robot.server.store.categories import StoredCategory
     return StoredCategory(scene.category, scene.method, scene.model, scene.prompt_version,
-                          scene.confidence, {
-                              'lighting': scene.lighting, 'clutter': scene.clutter,
-                              'visibility': scene.visibility, 'objects': list(scene.objects)})
+                          scene.confidence, scene.seen())
 
 
 def _pictures(blobs: 'Blobs', session_id: str, videos: dict[str, list[str]]) -> 'Iterator[Pixels]':

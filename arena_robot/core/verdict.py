@@ -224,6 +224,12 @@ def present(verdict: Verdict) -> dict[str, Any]:
     return {name: value for name, value in to_plain(verdict).items() if value is not None}
 
 
+def described(verdict: Verdict) -> dict[str, str]:
+    """Return what is said of the scene, the choices that may be left out, by name."""
+    return {one.name: value.value for one in FIELDS if one.kind is Kind.CHOICE
+            and not one.required and (value := getattr(verdict, one.name)) is not None}
+
+
 def scored(slot: Slot, progress: float, notes: str = '') -> Verdict:
     """Return what is said of one slot."""
     letter = slot.value.lower()

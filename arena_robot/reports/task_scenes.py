@@ -54,6 +54,11 @@ class TaskScene:
     visibility: str = ''
     objects: tuple[str, ...] = ()
 
+    def seen(self) -> dict[str, Any]:
+        """Return what the model saw in the pictures, by name, as JSON has it."""
+        found = {name: getattr(self, name) for name in SCHEMA['required'][2:]}
+        return {**found, 'objects': list(self.objects)}
+
 
 def by_rules(instruction: str) -> TaskScene:
     """Return the category of an instruction by its words."""

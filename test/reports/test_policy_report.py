@@ -14,6 +14,7 @@ from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.task_categories import CATEGORIES
+from arena_robot.core.verdict import Verdict
 from arena_robot.records.roboarena_csv import read_folder
 from arena_robot.reports.policy_report.attribution import about, cited, group
 from arena_robot.reports.policy_report.checking import ReportChecker, checked_section, relation_of
@@ -51,8 +52,10 @@ def world(count=700, seed=0):
         won = Preference.A if rng.random() < 1 / (1 + np.exp(0.6 * (i - j))) else Preference.B
         found.append(ReportSession(
             f'{k:08x}-0000-4000-8000-000000000000', f'2026-01-{1 + k % 28:02}', 'x',
-            CATEGORIES[k % 11], won, {'A': POLICIES[i], 'B': POLICIES[j]},
-            words=(f'Policy A went first, number {k}, and policy B dropped the cup.',),
+            CATEGORIES[k % 11], Verdict(
+                preference=won,
+                explanation=f'Policy A went first, number {k}, and policy B dropped the cup.'),
+            {'A': POLICIES[i], 'B': POLICIES[j]},
             evaluator=f'e{k % 13}'))
     return ReportMaterial(tuple(found))
 
@@ -154,10 +157,11 @@ def test_numbers_of_a_claim_are_those_of_the_sessions(sample):
         is ClaimVerdict.REFUTED
 
 
-def session(number, words, won=Preference.A, **more):
+def session(number, words, won=Preference.A, notes_b='', **more):
     return ReportSession(f's{number}', f'2026-01-{number + 1:02}', 'put the cup in the box',
-                         'Pick and Place', won, {'A': 'p', 'B': 'q'}, {'A': 0.5, 'B': 0.25},
-                         words=(words,), evaluator='eve', **more)
+                         'Pick and Place', Verdict(
+                             0.5, 0.25, '', notes_b, preference=won, explanation=words),
+                         {'A': 'p', 'B': 'q'}, evaluator='eve', **more)
 
 
 @pytest.mark.parametrize(('words', 'a', 'b'), [
@@ -173,7 +177,7 @@ def test_words_are_about_the_slot_they_name(words, a, b):
 
 
 def test_notes_on_a_slot_are_about_it():
-    one = session(0, 'Fine.', notes={'B': 'dropped the cup'})
+    one = session(0, 'Fine.', notes_b='dropped the cup')
     hits = cited([(one, 'A'), (one, 'B')], group('x', 'dropp'))
     assert hits == [Citation('s0', 'dropped the cup')]
 

@@ -10,6 +10,7 @@ from roboarena_tables import POLICIES, SAMPLE
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference
+from arena_robot.core.verdict import Verdict
 from arena_robot.models.chat import ChatClient, ChatSettings
 from arena_robot.records.roboarena_csv import read_folder
 from arena_robot.reports.policy_report.checking import ReportChecker
@@ -69,8 +70,9 @@ def material(words):
     """Return sessions in which ``p`` loses to ``q``; ``words`` are said beside the facts."""
     return ReportMaterial(tuple(ReportSession(
         f's{k}', f'2026-01-{1 + k:02}', 'put the cup in the box', 'Pick and Place',
-        Preference.B if k % 6 else Preference.A, {'A': 'p', 'B': 'q'}, {'A': 0.2, 'B': 0.7},
-        words=(f'A froze over the cup. B placed it. {words[k]}',), evaluator=f'e{k % 7}')
+        Verdict(0.2, 0.7, preference=Preference.B if k % 6 else Preference.A,
+                explanation=f'A froze over the cup. B placed it. {words[k]}'),
+        {'A': 'p', 'B': 'q'}, evaluator=f'e{k % 7}')
         for k in range(20)))
 
 

@@ -65,7 +65,7 @@ def group(title: str, words: str, unless: str = '') -> WordGroup:
 
 def about(session: ReportSession, slot: str) -> list[str]:
     """Return the pieces of the evaluator's words that are about a slot, as they stand there."""
-    found = [session.notes[slot]] if session.notes.get(slot) else []
+    found = [note] if (note := session.note(slot)) else []
     for text in session.words:
         found += [piece for slots, piece in _pieces(text) if slot in slots]
     return [piece for one in found if (piece := one.strip()) and not speaks_to_a_reader(piece)]

@@ -92,10 +92,10 @@ class BehaviourSections:
     def robustness(self) -> ReportSection:
         """Return progress by camera, light, clutter and institution."""
         found = []
-        for name in sorted({key for s in self.sessions for key in s.scene} | {'institution'}):
+        for name in sorted({key for s in self.sessions for key in s.scene()} | {'institution'}):
             rows: dict[str, list[ReportSession]] = {}
             for s in self.sessions:
-                if value := s.institution if name == 'institution' else s.scene.get(name, ''):
+                if value := s.institution if name == 'institution' else s.scene().get(name, ''):
                     rows.setdefault(value, []).append(s)
             found += [one for value, some in sorted(rows.items()) if len(rows) > 1
                       and (one := self._progress(f'{name} {value}', some))]

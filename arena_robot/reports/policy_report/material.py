@@ -8,6 +8,7 @@ from arena_robot.core.episode import CONTROL_RATE_HZ, Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.iso_time import from_iso
 from arena_robot.core.task_categories import categorise
+from arena_robot.core.verdict import Verdict, described, with_said
 from arena_robot.records.roboarena import SLOTS, RoboArenaSession
 
 _SPACE = re.compile(r'\s+')
@@ -18,30 +19,39 @@ _WON = {Preference.A: {'A': 1.0, 'B': 0.0}, Preference.B: {'A': 0.0, 'B': 1.0},
 @dataclass(frozen=True)
 class ReportSession:
     """
-    One session that counts; mappings are by slot, A and B.
+    One session that counts, with the verdict on it; mappings are by slot, A and B.
 
-    ``words`` are the evaluator's texts, ``notes`` those on one slot. ``audits`` are metrics,
-    ``moments`` the seconds at which an audit saw a slot fall back first.
-    ``scene`` has what is known of lighting, clutter and camera, by name.
+    ``audits`` are metrics, ``moments`` the seconds at which an audit saw a slot fall back first.
+    ``camera`` is the name of the camera where only one was used.
     """
 
     session_id: str
     created: str
     instruction: str
     category: str
-    preference: Preference
+    verdict: Verdict
     policies: Mapping[str, str]
-    progress: Mapping[str, float] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     latency_s: Mapping[str, float] = field(default_factory=dict)
     ends: Mapping[str, str] = field(default_factory=dict)
     audits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     moments: Mapping[str, float] = field(default_factory=dict)
-    scene: Mapping[str, str] = field(default_factory=dict)
-    words: tuple[str, ...] = ()
-    notes: Mapping[str, str] = field(default_factory=dict)
+    camera: str = ''
     evaluator: str = ''
     institution: str = ''
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What the evaluator wrote on the pair."""
+        return tuple(one for one in (self.verdict.explanation, self.verdict.notes) if one.strip())
+
+    def note(self, slot: str) -> str:
+        """Return what the evaluator wrote on one slot, '' for a slot that there is not."""
+        return str(self.verdict.of_slot('notes', slot)).strip() if slot else ''
+
+    def scene(self) -> dict[str, str]:
+        """Return what is known of the scene, by name."""
+        return {**described(self.verdict), **({'camera': self.camera} if self.camera else {})}
 
     def slot(self, policy: str) -> str:
         """Return the slot of a policy, '' when it is not of the pair."""
@@ -53,11 +63,13 @@ class ReportSession:
 
     def won(self, policy: str) -> float:
         """Return 1 where a policy of the pair was preferred, 0.5 for a tie, else 0."""
-        return _WON[self.preference][self.slot(policy)]
+        assert self.verdict.preference is not None
+        return _WON[self.verdict.preference][self.slot(policy)]
 
     def score(self, policy: str) -> float | None:
         """Return the progress of a policy of the pair, 0 to 1, None without."""
-        return self.progress.get(self.slot(policy))
+        slot = self.slot(policy)
+        return self.verdict.of_slot('progress', slot) if slot else None
 
     def says(self, quote: str) -> bool:
         """Tell whether the evaluator's words hold ``quote``, whatever its spaces and case."""
@@ -66,7 +78,7 @@ class ReportSession:
 
     def texts(self) -> tuple[str, ...]:
         """Return everything that the evaluator wrote."""
-        return (*self.words, *(one for one in self.notes.values() if one))
+        return (*self.words, *(one for slot in self.policies if (one := self.note(slot))))
 
 
 @dataclass(frozen=True)
@@ -112,18 +124,18 @@ def material_of(sessions: Iterable[RoboArenaSession],
 
 
 def _session(given: RoboArenaSession, category: str | None) -> ReportSession:
-    assert given.preference is not None
     slots = {slot: one for slot, one in given.slots().items() if slot in SLOTS}
-    cameras = sorted({one.camera for one in slots.values() if one.camera})
+    cameras = {one.camera for one in slots.values() if one.camera}
+    progress = {f'progress_{k.lower()}': one.progress for k, one in slots.items()}
     return ReportSession(
         given.session_id, given.created, given.prompt,
-        categorise(given.prompt) if category is None else category, given.preference,
+        categorise(given.prompt) if category is None else category,
+        with_said(Verdict(), {**progress, 'preference': given.preference,
+                              'explanation': given.explanation}),
         given.policies(),
-        {k: one.progress for k, one in slots.items() if one.progress is not None},
         {k: one.steps / CONTROL_RATE_HZ for k, one in slots.items() if one.steps},
         {k: one.latency_s for k, one in slots.items() if one.latency_s is not None},
-        scene={'camera': cameras[0]} if len(cameras) == 1 else {},
-        words=(given.explanation,) if given.explanation.strip() else (),
+        camera=cameras.pop() if len(cameras) == 1 else '',
         evaluator=given.evaluator, institution=given.institution)
 
 

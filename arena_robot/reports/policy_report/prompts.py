@@ -125,7 +125,7 @@ def _line(policy: str, one: ReportSession) -> str:
     return json.dumps({
         'session': one.session_id, 'category': one.category, 'instruction': one.instruction,
         'policy_is': one.slot(policy), 'opponent': one.opponent(policy), 'result': won,
-        'words': list(one.words), 'notes': one.notes.get(one.slot(policy), '')},
+        'words': list(one.words), 'notes': one.note(one.slot(policy))},
         ensure_ascii=False)
 
 

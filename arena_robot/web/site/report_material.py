@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from arena_robot.core.episode import CONTROL_RATE_HZ, Slot
+from arena_robot.core.episode import CONTROL_RATE_HZ
 from arena_robot.core.iso_time import to_iso
 from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession
 from arena_robot.server.blobs import Blobs
@@ -31,15 +31,9 @@ def server_material(database: Database, blobs: Blobs | None = None) -> ReportMat
 
 
 def _session(one: CountedSession, files: _Files) -> ReportSession:
-    said = one.verdict
-    assert said.preference is not None
-    progress = {slot.value: said.of_slot('progress', slot) for slot in Slot}
-    scene = {name: value.value for name, value in (
-        ('lighting', said.lighting), ('clutter', said.clutter)) if value is not None}
     return ReportSession(
-        one.id, to_iso(one.created_ns), one.prompt, one.category, said.preference,
+        one.id, to_iso(one.created_ns), one.prompt, one.category, one.verdict,
         {'A': one.policy_a, 'B': one.policy_b},
-        {slot: value for slot, value in progress.items() if value is not None},
         {slot: steps / CONTROL_RATE_HZ for slot, (_, steps) in one.slots.items() if steps},
         {slot: run.numbers.inference.wait_s.p50 for slot, run in files.items()
          if run.numbers and run.numbers.inference.wait_s},
@@ -48,8 +42,6 @@ def _session(one: CountedSession, files: _Files) -> ReportSession:
         moments={slot: note.marks.falls[0][0] for slot, run in files.items()
                  for note in _notes(run) if note.marks.falls},
         ends={} if one.imported else {slot: end for slot, (end, _) in one.slots.items()},
-        scene=scene, words=tuple(text for text in (said.explanation, said.notes) if text.strip()),
-        notes={slot.value: text for slot in Slot if (text := said.of_slot('notes', slot).strip())},
         evaluator=one.evaluator, institution=one.institution)
 
 
