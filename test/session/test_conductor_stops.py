@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -170,6 +171,23 @@ def test_a_rollout_that_nobody_records_ends_and_the_evaluator_is_told(tmp_path, 
     assert station.arm.log[-1][0] == 'stop'
     assert station.conductor.record.state is State.SCORING_A
     assert station.conductor.record.slots[Slot.A].detail == station.recorder.gone
+
+
+def test_a_station_that_is_closed_in_a_rollout_writes_nothing_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(conductor_module, 'TICK_S', 0.001)
+    failed = []
+    monkeypatch.setattr(threading, 'excepthook', failed.append)
+    station = Station(tmp_path, steps=400)
+    go(station.conductor, State.START_PHOTOGRAPHED)
+
+    def close():
+        station.conductor.close()
+        time.sleep(0.05)    # the journal's ticks go on meanwhile
+
+    station.hall.at[5] = close
+    with pytest.raises(SessionError, match='is not open'):
+        station.conductor.run(Slot.A)
+    assert failed == []
 
 
 def test_a_rollout_may_be_made_shorter_but_not_longer(tmp_path):

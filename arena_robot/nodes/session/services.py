@@ -9,6 +9,7 @@ from typing import Any
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from std_msgs.msg import Empty
 from std_srvs.srv import Trigger
@@ -29,6 +30,7 @@ from arena_robot.nodes import qos
 from arena_robot.nodes.answers import answering, create_deferred_service
 from arena_robot.nodes.session.audience import RosAudience
 from arena_robot.nodes.session.messages import drafted_words, state_message, verdict_of
+from arena_robot.nodes.spin import RCLError
 from arena_robot.session.arena.blind import coarse
 from arena_robot.session.evaluator.access import EvaluatorAccess
 from arena_robot.session.evaluator.checks import check_slot
@@ -176,9 +178,13 @@ class SessionServices:
             if step is None:
                 continue
             started_ns = started_ns or step.stamp_ns
-            handle.publish_feedback(RunEpisode.Feedback(
-                step=step.index + 1, loop_s=step.loop_s, inference_s=coarse(step.inference_s),
-                elapsed_s=(step.stamp_ns - started_ns) * 1e-9))
+            try:
+                handle.publish_feedback(RunEpisode.Feedback(
+                    step=step.index + 1, loop_s=step.loop_s,
+                    inference_s=coarse(step.inference_s),
+                    elapsed_s=(step.stamp_ns - started_ns) * 1e-9))
+            except (RCLError, InvalidHandle):
+                return     # the node is being closed while the arm comes to rest
 
     def _see_who_watches(self, patience_s: float) -> None:
         silent_s = time.monotonic() - self._heard_s

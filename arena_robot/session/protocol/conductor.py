@@ -263,18 +263,18 @@ class Conductor:
         return self._session
 
     def _in(self, *states: State) -> KeptSession:
-        session = self._open_session()
-        session.require(*states)
+        (session := self._open_session()).require(*states)
         return session
 
     def _watch(self, session: KeptSession) -> threading.Event:
         """Once a second store the step count and check the recorder, outside the loop's thread."""
         def look() -> bool:
             with self._lock:
+                if not session.is_open:
+                    return False
                 if session.state.running and (steps := self.motions.steps):
                     session.ticked(steps)
-            lost = self._recorder.lost()
-            if lost:
+            if lost := self._recorder.lost():
                 self._try(lambda: self.motions.stop(EndReason.INTERRUPTED, lost),
                           'the arm may still move')
             return not lost

@@ -47,6 +47,7 @@ class KeptSession(Session):
     def __init__(self, journal: Journal, record: SessionRecord | None = None) -> None:
         super().__init__(journal, record)
         self._journal = journal
+        self.is_open = True
 
     @property
     def folder(self) -> Path:
@@ -72,6 +73,7 @@ class KeptSession(Session):
 
     def close(self) -> None:
         """Close the journal; can be called twice."""
+        self.is_open = False
         self._journal.close()
 
 
