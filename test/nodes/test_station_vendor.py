@@ -1,21 +1,95 @@
 """Blind sessions over other packages' nodes: arm, gripper and cameras are fakes of theirs."""
 
+import time
+from collections import deque
+from functools import partial
+from itertools import pairwise
+
 from ros_tools import environment, need_ros_tools
 from vendor_rig import VendorRig
 
+from arena_msgs.msg import ArmState, GripperState
+from arena_robot.core.errors import SessionError
+from arena_robot.nodes import qos
+from arena_robot.nodes.convert import stamp_of
+from arena_robot.nodes.remote.desk import RemoteDesk
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.states import State
 
 TASK = 'put the yellow cube in the bowl'
+SMALL_IMAGES = ('--size', '160', '90')
 FRANKA = ('--controller', 'joint_trajectory_controller', '--gripper', 'ParallelGripperCommand')
+GAP_NS = 80_000_000    # of arm_node's states, from a lab that has started
 ROS = ('PYTHONPATH', 'AMENT_PREFIX_PATH', 'LD_LIBRARY_PATH')
 
 
-def test_a_blind_session_over_crisp_and_zed_wrappers(processes, tmp_path):
-    with VendorRig(processes, tmp_path, 'crisp.yaml', max_steps=60) as rig, rig.desk() as desk:
-        end = Scripted(desk, Script('ada', TASK, lambda: 0.5)).run()
+class Killing:
+    """Kills all nodes of the lab with SIGKILL while A runs; starts them again once it ended."""
+
+    def __init__(self, rig, desk, observer):
+        self.rig, self.desk = rig, desk
+        self.killed, self.ended = False, None
+        self.stamps_ns = {'arm': deque(maxlen=50), 'gripper': deque(maxlen=50)}
+        for kind, part in ((ArmState, 'arm'), (GripperState, 'gripper')):
+            qos.subscription(observer, kind, f'/{rig.namespace}/{part}_node/{part}_state',
+                             partial(self._hear, self.stamps_ns[part]), qos.SENSOR)
+
+    def _hear(self, kept, message):
+        """Keep the stamp: arm_node repeats its last state, with the reason why there is none."""
+        kept.append(stamp_of(message.header.stamp))
+
+    def steady(self, since_ns):
+        """Tell whether both parts have new states, one soon after the other."""
+        return all(len(kept) == kept.maxlen and kept[0] > since_ns
+                   and max(b - a for a, b in pairwise(list(kept))) < GAP_NS
+                   for kept in self.stamps_ns.values())
+
+    def __call__(self, state):
+        run = self.desk.running()
+        if state.state is State.RUNNING_A and not self.killed and run and run.steps >= 5:
+            self.rig.kill('lab')
+            self.killed = True
+        elif state.state is State.SCORING_A and self.ended is None:
+            self.ended = state.slots[0]
+            again_ns = time.time_ns()
+            self.rig.again('lab')
+            self.until(lambda: self.steady(again_ns))
+            self.until(lambda: all((self.desk.frame_age_s(f'{role}_left') or 99.0) < 1.0
+                                   for role in ('left', 'right', 'wrist')))
+
+    def until(self, look):
+        end_s = time.monotonic() + 60.0
+        while not look():
+            assert time.monotonic() < end_s, (self.stamps_ns, self.rig.said())
+            time.sleep(0.1)
+
+
+class PatientDesk(RemoteDesk):
+    """Presses again, as a person does, where a busy machine's joint states were too old."""
+
+    def _call(self, *args):
+        end_s = time.monotonic() + 10.0
+        while True:
+            try:
+                return super()._call(*args)
+            except SessionError as error:
+                if 'joint_states is' not in str(error) or time.monotonic() > end_s:
+                    raise
+            time.sleep(0.2)
+
+
+def test_a_blind_session_over_crisp_survives_the_death_of_the_vendors_nodes(processes, tmp_path,
+                                                                            observer):
+    with VendorRig(processes, tmp_path, 'crisp.yaml', SMALL_IMAGES, max_steps=40) as rig, \
+            PatientDesk(namespace=rig.namespace, patience_s=60.0) as desk:
+        desk.watch_views()
+        killing = Killing(rig, desk, observer)
+        end = Scripted(desk, Script('ada', TASK, lambda: 0.5), killing).run()
+        assert killing.ended.end == 'driver_error', killing.ended
         assert (end.state, end.verified) == (State.DONE, True)
-        assert [slot.end for slot in end.slots] == ['timeout', 'timeout']
+        ends = {slot.end for slot in end.slots}    # on a busy machine joint states can be too old
+        assert 'timeout' in ends <= {'timeout', 'safety_stop'}
+        assert [slot.reruns for slot in end.slots] == [1, 0]
 
 
 def test_a_blind_session_over_franka_ros2_robotiq_and_zed_wrappers(processes, tmp_path):
