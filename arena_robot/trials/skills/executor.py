@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.errors import ArenaError, ConfigError
 from arena_robot.drivers.sim.station import SavedState, SimStation
 from arena_robot.skills.base import (
@@ -36,7 +37,7 @@ from arena_robot.trials.skills.search import RewardSearch, SearchBudget
 from arena_robot.trials.skills.view import StationHand, StationView
 
 SETTLE_STEPS = 6
-PRIMITIVE_STEPS = 400
+PRIMITIVE_STEPS = MAX_STEPS
 KEPT_STATES = 40
 KEPT_SCENES = 4
 _NO_PICTURES: tuple[str, ...] = ()
