@@ -13,6 +13,7 @@ from tally import Tally, mutated, parse
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import ArmState, GripperState, Observation
+from arena_robot.policy.address import SCHEMES
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.openpi import codec
@@ -86,10 +87,11 @@ def observations(rng: random.Random, count: int) -> Tally:
 
 def policy_addresses(rng: random.Random, count: int) -> Tally:
     """Submit addresses of policies."""
-    seeds = [b'grpc://8.8.8.8:8000', b'grpcs://gpu.example.org:443', b'openpi://[2001:db8::1]:80']
+    seeds = [b'grpc://8.8.8.8:8000', b'grpcs://gpu.example.org:443', b'openpi://[2001:db8::1]:80',
+             b'openpis://gpu.example.org:443/v1/policy?action_space=joint_velocity&token=x']
     return parse('addresses of policies', (data.decode('utf-8', 'replace') for data in
                                            mutated(rng, seeds, count)), addresses.parse,
-                 lambda given, out: 0 < out.port < 65536 and out.scheme in addresses.SCHEMES)
+                 lambda given, out: 0 < out.port < 65536 and out.scheme in SCHEMES)
 
 
 def inner_addresses(rng: random.Random, count: int) -> Tally:
