@@ -3,9 +3,9 @@ Check of every command between its sender and the robot.
 
 Every command to an arm is checked here: either a policy's action (:meth:`Safety.check`) or a raw
 joint target (:meth:`Safety.guard_target`). A command that can be made safe is changed, and each
-change is reported as a Clamp. An invalid command (wrong length, NaN) or state (an arm in reflex, a
-stale reading) is a SafetyError, and nothing may be sent. No input yields a target outside the
-limits.
+change is reported as a Clamp. An invalid command (wrong length, NaN) or state (an arm in reflex)
+is a SafetyError; a reading that is too old is StaleData, the fault of its driver and not of the
+policy. In both cases nothing may be sent. No input yields a target outside the limits.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from arena_robot.core.action import (
     SafeCommand,
 )
 from arena_robot.core.clock import Clock
-from arena_robot.core.errors import SafetyError
+from arena_robot.core.errors import SafetyError, StaleData
 from arena_robot.core.observation import DOF, ArmState, Floats, GripperState
 from arena_robot.safety.action_spaces import binarised, target_function
 from arena_robot.safety.bounds import Bounded, bound_target
@@ -54,7 +54,8 @@ class Safety:
 
         Without ``gripper`` only the arm's reading is required to be fresh.
 
-        Raises SafetyError when the action or the state is not acceptable.
+        Raises SafetyError when the action or the state is not acceptable, StaleData when the
+        state is too old.
         """
         to_target = target_function(action.space)
         values = finite(action.values, action.space.size, f'{action.space.value} action')
@@ -74,7 +75,7 @@ class Safety:
         """
         Return the joint target nearest to ``q`` (7,) rad that may be sent; gripper is NaN.
 
-        Raises SafetyError as :meth:`check` does.
+        Raises SafetyError and StaleData as :meth:`check` does.
         """
         wanted = finite(q, DOF, 'joint target')
         self._check_state(arm)
@@ -160,8 +161,8 @@ class Safety:
     def _check_age(self, part: str, stamp_ns: int) -> None:
         age_s = (self._clock.now_ns() - stamp_ns) * 1e-9
         if age_s > self._max_age_s:
-            raise SafetyError(f'the {part} state is {age_s:.3f} s old, allowed are '
-                              f'{self._max_age_s:g} s: is its driver still running?')
+            raise StaleData(f'the {part} state is {age_s:.3f} s old, allowed are '
+                            f'{self._max_age_s:g} s: is its driver still running?')
 
     def _bound(self, q: Floats, arm: ArmState, max_delta: float) -> Bounded:
         return bound_target(q, arm.q, arm.dq, arm.q_desired, max_delta, self.limits)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from arena_robot.core.action import Action, ActionSpace, ClampReason
 from arena_robot.core.clock import ManualClock
-from arena_robot.core.errors import ConfigError, SafetyError
+from arena_robot.core.errors import ConfigError, SafetyError, StaleData
 from arena_robot.core.observation import ArmState, GripperState, RobotMode
 from arena_robot.safety import bounds, kinematics
 from arena_robot.safety.filter import Safety
@@ -198,7 +198,6 @@ def test_values_without_meaning_are_refused(values):
     ({'mode': RobotMode.USER_STOPPED}, 'USER_STOPPED: recover'),
     ({'q': np.full(7, np.nan)}, 'measured q must be 7 finite numbers'),
     ({'dq': np.zeros(6)}, 'measured dq must have 7'),
-    ({'stamp_ns': NOW_NS - 500_000_000}, r'arm state is 0\.500 s old'),
 ])
 def test_a_state_that_cannot_be_trusted_stops_everything(changes, message):
     state = dataclasses.replace(arm_state(), **changes)
@@ -206,9 +205,12 @@ def test_a_state_that_cannot_be_trusted_stops_everything(changes, message):
         safety().guard_target(Q, state)
 
 
-def test_an_old_gripper_state_is_refused():
+def test_an_old_state_is_the_fault_of_its_driver():
+    state = dataclasses.replace(arm_state(), stamp_ns=NOW_NS - 500_000_000)
+    with pytest.raises(StaleData, match=r'arm state is 0\.500 s old'):
+        safety().guard_target(Q, state)
     action = Action(np.zeros(8), ActionSpace.JOINT_VELOCITY)
-    with pytest.raises(SafetyError, match='gripper state'):
+    with pytest.raises(StaleData, match='gripper state'):
         safety().check(action, arm_state(), gripper_state(NOW_NS - 1_000_000_000))
 
 
