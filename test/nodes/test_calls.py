@@ -5,9 +5,11 @@ import time
 import uuid
 
 import pytest
+from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionServer, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
@@ -15,6 +17,7 @@ from arena_msgs.action import MoveToJoints
 from arena_robot.core.errors import DriverError, SessionError
 from arena_robot.nodes.action_client import ThreadedActionClient
 from arena_robot.nodes.calls import ServiceClients, send_goal
+from arena_robot.nodes.remote.session_views import session_views
 from arena_robot.nodes.spin import Spin
 
 KINDS = dict.fromkeys(('works', 'fails', 'hangs'), Trigger)
@@ -122,3 +125,30 @@ def test_a_goal_that_is_answered_before_it_is_listed_is_no_error(pair, monkeypat
         send_goal(client, MoveToJoints.Goal(), 10.0, 'go_home', find_s=10.0)
     assert not client._futures
     client.destroy()
+
+
+def test_a_lost_first_answer_of_a_session_node_is_asked_for_again(pair, monkeypatch):
+    lost = [True, True]
+    call = ServiceClients.call
+
+    def losing(self, name, request, timeout_s):
+        if lost:
+            lost.pop()
+            raise SessionError(f'{name} did not answer')
+        return call(self, name, request, timeout_s)
+
+    name, asks = pair
+    made = [Parameter(one, value=value) for one, value in (
+        ('roles', ['left']), ('cameras', ['left_camera']), ('eyes', ['left']),
+        ('topic_style', 'zed5'))]
+    with Spin() as spin:
+        session = Node(f'{name}_session', context=spin.context, parameter_overrides=made,
+                       automatically_declare_parameters_from_overrides=True)
+        spin.add(session)
+        found = ServiceClients(asks, session.get_name(), {'get_parameters': GetParameters})
+        assert found.present(10.0)
+        monkeypatch.setattr(ServiceClients, 'call', losing)
+        assert list(session_views(asks, session.get_name(), 20.0)) == ['left_left']
+        lost += [True] * 3
+        with pytest.raises(SessionError, match='did not answer'):
+            session_views(asks, session.get_name(), 5.0)

@@ -1,5 +1,6 @@
 """Which views a session node works with, from its parameters."""
 
+from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import GetParameters
 from rclpy.node import Node
 
@@ -9,18 +10,19 @@ from arena_robot.nodes.calls import ServiceClients
 from arena_robot.nodes.camera.params import STYLES
 
 NAMES = ('roles', 'cameras', 'eyes', 'topic_style')
+ATTEMPTS = 3
 
 
 def session_views(node: Node, session: str, timeout_s: float) -> dict[str, str]:
     """
     Return the raw image topic of one view of each camera, the left eye's where that is used.
 
-    Blocks the calling thread. Raises SessionError when the session node does not answer.
+    Blocks the calling thread. Raises SessionError when the session node does not answer; one that
+    has just started can lose a first answer, so it is asked ``ATTEMPTS`` times.
     """
     client = ServiceClients(node, session, {'get_parameters': GetParameters}, error=SessionError)
     try:
-        values = client.call('get_parameters', GetParameters.Request(names=list(NAMES)),
-                             timeout_s).values
+        values = _values(client, timeout_s)
     finally:
         client.close()
     roles, cameras, eyes = (list(value.string_array_value) for value in values[:3])
@@ -28,3 +30,14 @@ def session_views(node: Node, session: str, timeout_s: float) -> dict[str, str]:
     topic = STYLES[values[3].string_value][0].format(eye=eye, name='').removeprefix('~/')
     return {view(role, eye): f'{camera}/{topic}'
             for role, camera in zip(roles, cameras, strict=False)}
+
+
+def _values(client: ServiceClients, timeout_s: float) -> list[ParameterValue]:
+    request = GetParameters.Request(names=list(NAMES))
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            return list(client.call('get_parameters', request, timeout_s / 2).values)
+        except SessionError:
+            if not left or not client.present(0.0):
+                raise
+    raise AssertionError('the last attempt returns or raises')
