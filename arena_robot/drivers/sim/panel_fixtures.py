@@ -27,6 +27,14 @@ class PanelFixture:
         body.add('geom', class_='fixed', type='box', size=half, pos=(0, 0, half[2]), rgba=_GREY)
         return body
 
+    def sliding(self, rail: Node, part: str, height: float, travel: float) -> Node:
+        """Add a body that ``<name>_slide`` moves to the left, 0 to ``travel`` m; return it."""
+        body = rail.add('body', name=f'{self.name}_{part}', pos=(0, -travel / 2, height),
+                        gravcomp=1)
+        body.add('joint', name=f'{self.name}_slide', type='slide', axis=(0, 1, 0),
+                 range=(0, travel), damping=4, frictionloss=0.8)
+        return body
+
 
 @dataclass(frozen=True)
 class Knobs(PanelFixture):
@@ -134,10 +142,7 @@ class RailSlider(PanelFixture):
     def build(self, root: Node, world: Node) -> None:
         """Add rail and tab."""
         rail = self.panel(world, (0.03, 0.1, 0.012))
-        tab = rail.add('body', name=f'{self.name}_tab', pos=(0, -self.TRAVEL_M / 2, 0.026),
-                       gravcomp=1)
-        tab.add('joint', name=f'{self.name}_slide', type='slide', axis=(0, 1, 0),
-                range=(0, self.TRAVEL_M), damping=4, frictionloss=0.8)
+        tab = self.sliding(rail, 'tab', 0.026, self.TRAVEL_M)
         tab.add('geom', class_='prop', type='box', size=(0.013, 0.008, 0.024), density=400,
                 pos=(0, 0, 0.024), rgba=colour(self.colour))
         add_grip(tab, f'{self.name}_tab', (0, 0, 0.03))
@@ -152,10 +157,7 @@ class SlidingWindow(PanelFixture):
     def build(self, root: Node, world: Node) -> None:
         """Add rail, pane and handle."""
         rail = self.panel(world, (0.02, 0.15, 0.006))
-        pane = rail.add('body', name=f'{self.name}_pane', pos=(0, -self.TRAVEL_M / 2, 0.014),
-                        gravcomp=1)
-        pane.add('joint', name=f'{self.name}_slide', type='slide', axis=(0, 1, 0),
-                 range=(0, self.TRAVEL_M), damping=4, frictionloss=0.8)
+        pane = self.sliding(rail, 'pane', 0.014, self.TRAVEL_M)
         pane.add('geom', class_='prop', type='box', size=(0.005, 0.06, 0.035), density=250,
                  pos=(0, 0, 0.035), rgba=(0.6, 0.75, 0.85, 0.7))
         add_peg(pane, f'{self.name}_handle', (0, 0, 0.07), (0.009, 0.009, 0.022))
