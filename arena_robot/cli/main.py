@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import pkgutil
+import re
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -24,10 +25,23 @@ def verbs() -> list[ModuleType]:
     return sorted((m for m in found if 'VERB' in vars(m)), key=lambda m: m.VERB)
 
 
-def parser() -> MapParser:
-    """Return the parser of the whole command."""
+def typed(words: Sequence[str]) -> list[ModuleType]:
+    """Return the module of the verb at the start of ``words``; none if it has another name."""
+    names = {m.name for m in pkgutil.iter_modules(cli.__path__)}
+    for count in (2, 1):
+        verb = ' '.join(words[:count])
+        name = re.sub('[ -]', '_', verb)
+        if name in names:
+            module = importlib.import_module(f'arena_robot.cli.{name}')
+            if vars(module).get('VERB') == verb:
+                return [module]
+    return []
+
+
+def parser(modules: Sequence[ModuleType] = ()) -> MapParser:
+    """Return the parser of the whole command, or of the verbs of ``modules`` alone."""
     top = MapParser(prog='arena', description=arena_robot.__doc__)
-    top.modules = verbs()
+    top.modules = modules or verbs()
     top.add_argument('--version', action='version', version=f'arena {arena_robot.__version__}')
     groups = {(): top.add_subparsers(title='verbs', metavar='VERB', required=True,
                                      parser_class=VerbParser)}
@@ -47,8 +61,13 @@ def parser() -> MapParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``arena`` with ``argv`` (default: the process's own) and return the exit code."""
-    args = parser().parse_args(argv)
+    """
+    Run ``arena`` with ``argv`` (default: the process's own) and return the exit code.
+
+    Only the module of the verb that was typed is loaded, so that a command starts soon.
+    """
+    words = sys.argv[1:] if argv is None else argv
+    args = parser(typed(words)).parse_args(words)
     plain_children()
     try:
         return int(args.run(args))

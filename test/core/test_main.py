@@ -44,6 +44,28 @@ def test_version(capsys):
     assert capsys.readouterr().out.split() == ['arena', __version__]
 
 
+def test_a_verb_is_found_by_its_words_alone():
+    import_verb = {'import'}    # a word of Python's own, so its file has another name
+    found = {module.VERB: command.typed([*module.VERB.split(), '--help', 'more'])
+             for module in command.verbs()}
+    assert found == {module.VERB: [] if module.VERB in import_verb else [module]
+                     for module in command.verbs()}
+
+
+@pytest.mark.parametrize('words', [[], ['--version'], ['policy'], ['dont'], ['main'], ['parsing'],
+                                   ['station_watch'], ['..'], ['policy-check']])
+def test_words_that_begin_no_verb_find_none(words):
+    assert command.typed(words) == []
+
+
+def test_a_verb_loads_no_other(monkeypatch, capsys):
+    monkeypatch.setattr(command, 'verbs', lambda: pytest.fail('it loads every verb'))
+    with pytest.raises(SystemExit) as caught:
+        command.main(['policy', 'list', '--help'])
+    assert caught.value.code == 0
+    assert 'usage: arena policy list' in capsys.readouterr().out
+
+
 @pytest.mark.parametrize('module', command.verbs(), ids=lambda m: m.VERB)
 def test_every_verb_explains_itself(module, capsys):
     assert module.HELP
