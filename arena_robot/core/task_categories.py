@@ -1,41 +1,87 @@
 """
 What kind of task an instruction asks for, by its words.
 
-RoboArena's categories (a vision-language model assigns them there); rules in order of precedence.
-They were tuned on the 96 instructions that a person checked, and agree with the person on 90.
+RoboArena's categories (a vision-language model assigns them there). An instruction is cut into
+its clauses; the verb that begins a clause says of which category it is, unless its object or its
+particle says more ("push the door", "push over the block"). Of several steps the first that is
+not pick and place decides.
 """
 
 import re
+from collections.abc import Iterator
+from difflib import get_close_matches
 from functools import lru_cache
 
-OTHER = 'Object Manipulation'
-_RULES: tuple[tuple[str, str], ...] = (
-    ('Minimal or No Action', r'\b(do not|don\'t|stay still|nothing|no action|hold still)\b'),
-    ('Cover / Drape / Fold', r'\b(cover|drape|fold|unfold|wrap|hang)\w*'),
-    ('Knock Over / Topple', r'\b(knock|topple|tip (over|the)|hit|push (\w+ \w+ )?over)\b'),
-    ('Tool Use', r'\b(wip|eras|sweep|wash|clean|scoop|stir|brush|cut)\w*|\b(draw|write)\b|'
-                 r'\bwith the (\w+ )?(spoon|fork|knife|marker|eraser|broom|sponge|spatula|'
-                 r'hammer)'),
-    ('Group / Organize / Stack', r'\b(stack|tower|pyramid|group|organi[sz]e|tidy|line up|arrange|'
-                                 r'gather|nest)\w*'),
-    ('Sorting / Classification', r'\b(sort|classify|separate|all (the )?\w+|each|every|'
-                                 r'by colou?r|matching|only the)\b'),
-    ('Open / Close', r'(^\W*(please )?|\b(and|then) )(open|close|shut|unzip)\b|\bpull the door'),
-    ('Find / Search', r'\b(find|search|touch|point|look|locate|reach|identify|go to)\w*'),
-    ('Object Manipulation', r'\b(pour|rotate|flip|turn|twist|press|lift|pull|roll|shake|balance|'
-                            r'unstack|untie|remove|push the button|insert|plug|squeeze)\w*'),
-    ('Move / Slide', r'\b(move|slide|push|drag|shift)\w*'),
-    ('Pick and Place', r'\b(put|place|pick|drop|take|transfer|throw|bring|grab|hand|deliver|set|'
-                       r'get|give)\w*'),
+from arena_robot.core.task_words import (
+    CATEGORIES,
+    CLOTH,
+    COVER,
+    FILLERS,
+    FIND,
+    GROUP,
+    KNOCK,
+    MOVE,
+    OPEN,
+    OTHER,
+    PICK,
+    SORT,
+    STATEMENTS,
+    STILL,
+    TOOL,
+    TOOLS,
+    VERBS,
 )
-CATEGORIES = tuple(sorted({name for name, _ in _RULES}))
-_COMPILED = tuple((name, re.compile(pattern, re.IGNORECASE)) for name, pattern in _RULES)
+
+__all__ = ['CATEGORIES', 'OTHER', 'categorise', 'matched']
+LIKE = 0.8    # of a misspelled first verb, as difflib counts
+_CUT = re.compile(r'[.;,:!?~\n]+|\b(?:and|then|but|so)\b')
+_WORD = re.compile(r"[a-z][a-z'-]*")
+_NOT = re.compile(r"\b(do not|don't|dont|never|nothing|no action|without)\b")
+_THINGS = r'(?:objects?|items?|things?|stuff)'
+_ROBOT = r'(?:your |the )(?:\w+ ){0,2}(?:gripper|arm|hand|fingers?|effector)\b'
+
+# (verbs or their categories, what the rest of the clause says, the category that it is then)
+_MORE: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = tuple(
+    (frozenset(verbs.split('|')), re.compile(rest), name) for verbs, rest, name in (
+        (f'{FIND}|{OPEN}|{MOVE}|{OTHER}|lift|raise|lay', rf'^(?:up |down )?{_ROBOT}', STILL),
+        ('move', r'^(?:to the )?(?:left|right|up|down|forwards?|backwards?|back)$', STILL),
+        ('hold|keep|remain|be', r'^(?:still|quiet|your position)\b', STILL),
+        (f'{PICK}|{MOVE}|{FIND}', r'\b(?:non-\w+|not \w+|except|different|odd one)\b', SORT),
+        (f'{PICK}|{MOVE}|{OTHER}', r'\bby (?:colou?r|size|shape|type|kind)\b|\b(?:matching|'
+                                   r'corresponding|respective)\b', SORT),
+        (f'{PICK}|{MOVE}', rf'\beverything\b|\ball (?:of )?(?:the |these |those )?(?:\w+ )?'
+                           rf'{_THINGS} (?:close |closer )?together\b|\b(?:close |closer )?together'
+                           rf'\b(?! to make)|\b(?:in|into) a (?:row|line|circle|pile|stack)\b',
+         GROUP),
+        (PICK, rf'\ball (?:of )?(?:the |these |those )?{_THINGS}\b', GROUP),
+        (f'{PICK}|{MOVE}', r'\b(?:all|each|every)\b', SORT),
+        ('set|setting|clear', r'^the (?:\w+ )?table\b', GROUP),
+        ('make', r'\b(?:tower|pyramid|stack|pile|line|circle|row|structure|square)\b', GROUP),
+        (PICK, rf'^(?:the |a )?(?:\w+ )?(?:{CLOTH})\b.* over\b', COVER),
+        ('hang|lay|throw', rf'^(?:the |a )?(?:\w+ )?(?:{CLOTH})\b.*\b(?:rack|hook|chair|line)\b',
+         COVER),
+        ('pull|push|slide|slam', r'^(?:the )?(?:\w+ ){0,2}(?:doors?|drawers?)\b', OPEN),
+        ('pull|push|slide|flip|swing', r'\b(?:open|shut|closed)$', OPEN),
+        ('push|tip|flick|blow', r'^over\b|\bover$', KNOCK),
+        ('push', r'^down\b|\bbuttons?\b', OTHER),
+        ('pull|roll', r'\b(?:to|towards?|closer|across|along|left|right)\b', MOVE),
+        (f'{OTHER}|{KNOCK}|{MOVE}', rf'\b(?:with|using) (?:the |a )?(?:\w+ )?(?:{TOOLS})$', TOOL),
+        (PICK, rf'\busing (?:the |a )?(?:\w+ )?(?:{TOOLS})$', TOOL),
+        (PICK, r'\b(?:upside down|right side up|upright|on its side|face (?:up|down))\b', OTHER),
+        ('take|pick|remove|lift|get', r'^(?:off )?(?:the )?(?:\w+ )?lid(?: off\b|$)', OTHER),
+        ('switch', r'^(?:on|off)\b|\b(?:on|off)$', OTHER)))
 
 
 def matched(instruction: str) -> list[tuple[str, str]]:
-    """Return (category, the words that decide it) of every rule that fits, in their order."""
-    return [(name, hit.group(0).lower()) for name, words in _COMPILED
-            if (hit := words.search(instruction))]
+    """Return (category, the verb that says it) of every step, those not pick and place first."""
+    text = instruction.lower().replace('\u2019', "'")
+    clauses = [' '.join(_WORD.findall(one)) for one in _CUT.split(text)]
+    steps = list(_steps([one for one in clauses if one]))
+    if not steps and _NOT.search(text):
+        return [(STILL, _NOT.findall(text)[0])]
+    still = [one for one in steps if one[0] == STILL]
+    return still + sorted((one for one in steps if one[0] != STILL),
+                          key=lambda one: one[0] == PICK)
 
 
 @lru_cache(maxsize=4096)
@@ -43,4 +89,29 @@ def categorise(instruction: str) -> str:
     """Return the category of an instruction, '' for an empty one."""
     if not instruction.strip():
         return ''
-    return next((name for name, words in _COMPILED if words.search(instruction)), OTHER)
+    return next((name for name, _ in matched(instruction)), OTHER)
+
+
+def _steps(clauses: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield (category, verb) of each clause that asks for something."""
+    for clause in clauses:
+        words = clause.split()
+        while words and words[0] in FILLERS:
+            words = words[1:]
+        if not words or words[0] in STATEMENTS or _NOT.match(' '.join(words[:2])):
+            continue
+        verb, rest = words[0], ' '.join(words[1:])
+        name = _more(verb, rest) or VERBS.get(verb)
+        if name is None and clause == clauses[0]:
+            close = get_close_matches(verb, VERBS, 1, LIKE)
+            verb = close[0] if close else ''
+            name = _more(verb, rest) or VERBS.get(verb)
+        if name is not None:
+            yield name, verb
+
+
+def _more(verb: str, rest: str) -> str | None:
+    """Return the category that the rest of the clause decides; None where the verb does."""
+    own = VERBS.get(verb, '')
+    return next((name for verbs, words, name in _MORE
+                 if (verb in verbs or own in verbs) and words.search(rest)), None)
