@@ -3,12 +3,13 @@ Say what kind of task an instruction is, by rules or by a vision model.
 
     arena categorise 'put the cup on the plate'
     arena categorise --check labels.csv
+    arena categorise --check labels.csv --also other_labels.csv
     arena categorise --check labels.csv --model --dry-run
     arena categorise --data arena-data --model --prices 2.5,10 --budget 5
 
 --check compares with the labels of a person: a table with the columns instruction and category;
 it prints the accuracy with its interval and the confusion table, and for the rules the accuracy
-without the words that stand in them for one label alone.
+of those words alone that another label has as well, of this table or of --also's.
 --data or --config, with --model, looks at the sessions of an arena server that the model has not
 seen, newest first, with their first pictures, and stores who said what. What a maintainer
 corrected stays.
@@ -32,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument('instruction', nargs='*', help='an instruction, in quotes')
     parser.add_argument('--check', type=Path, metavar='CSV', help="compare with a person's labels")
+    parser.add_argument('--also', type=Path, nargs='+', metavar='CSV', default=[],
+                        help='other labels, whose words count as known (default: none)')
     where = parser.add_mutually_exclusive_group()
     where.add_argument('--data', type=Path, metavar='DIR', help="an arena server's data folder")
     where.add_argument('--config', type=Path, metavar='FILE', help="an arena server's file")
@@ -77,9 +80,10 @@ def _check(args: argparse.Namespace) -> int:
         print(f'\nof {count} answers "of this category" or "not of it" {right} right: '
               f'{right / count:.3f} ({low:.3f} to {high:.3f})')
     if not args.model:
-        found = agreement(labels, left_out(labels))
+        others = [one for path in args.also for one in read_labels(path)]
+        found = agreement(labels, left_out(labels, others))
         low, high = found.interval
-        print(f'\nwithout the words that stand in the rules for one label alone: {found.right} of '
+        print(f'\nby the words alone that another label has as well: {found.right} of '
               f'{found.count}, accuracy {found.right / found.count:.3f} ({low:.3f} to {high:.3f})')
     return 0
 

@@ -81,16 +81,17 @@ def agreement(labels: Sequence[TaskLabel], said: Sequence[str]) -> LabelAgreemen
                           Counter((one.category, word) for one, word in pairs))
 
 
-def left_out(labels: Sequence[TaskLabel]) -> list[str]:
+def left_out(labels: Sequence[TaskLabel], others: Sequence[TaskLabel] = ()) -> list[str]:
     """
-    Return what the rules say of each label when only the others have shaped them.
+    Return what the rules say of each label when only the other labels have shaped them.
 
-    A rule counts for an instruction only where its word decided another label of its category
-    rightly: a word that stands in the rules for the sake of this label alone is left out. The
-    rules' order stays. So what is measured is their words, not the reading of this label.
+    A word of the rules counts for an instruction only where it decided another label of its
+    category, of these or of ``others``: a word that no other label has is left out, as if the rules
+    had been learnt from the other labels alone. What a category is stays as it is written.
     """
-    hits = [{(name, word[:STEM]) for name, word in matched(one.instruction)} for one in labels]
-    right = Counter(hit for one, found in zip(labels, hits, strict=True)
+    hits = [{(name, word[:STEM]) for name, word in matched(one.instruction)}
+            for one in (*labels, *others)]
+    right = Counter(hit for one, found in zip((*labels, *others), hits, strict=True)
                     for hit in found if hit[0] == one.category)
     return [next((name for name, word in matched(one.instruction)
                   if right[name, word[:STEM]] > (name == one.category)), OTHER) for one in labels]
