@@ -49,10 +49,8 @@ _MORE: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = tuple(
         (f'{PICK}|{MOVE}|{FIND}', r'\b(?:non-\w+|not \w+|except|different|odd one)\b', SORT),
         (f'{PICK}|{MOVE}|{OTHER}', r'\bby (?:colou?r|size|shape|type|kind)\b|\b(?:matching|'
                                    r'corresponding|respective)\b', SORT),
-        (f'{PICK}|{MOVE}', rf'\beverything\b|\ball (?:of )?(?:the |these |those )?(?:\w+ )?'
-                           rf'{_THINGS} (?:close |closer )?together\b|\b(?:close |closer )?together'
-                           rf'\b(?! to make)|\b(?:in|into) a (?:row|line|circle|pile|stack)\b',
-         GROUP),
+        (f'{PICK}|move', r'\beverything\b|\btogether\b|\b(?:in|into) a (?:row|line|circle|pile|'
+                         r'stack)\b', GROUP),
         (PICK, rf'\ball (?:of )?(?:the |these |those )?{_THINGS}\b', GROUP),
         (f'{PICK}|{MOVE}', r'\b(?:all|each|every)\b', SORT),
         ('set|setting|clear', r'^the (?:\w+ )?table\b', GROUP),

@@ -26,9 +26,9 @@ CATEGORIES = tuple(sorted(DEFINITIONS))
 
 _VERBS = {
     PICK: 'put place pick pickup drop take transfer throw toss bring grab grasp hand deliver set '
-          'get give store return lay leave load unload deposit lift raise hold carry fetch replace '
-          'swap exchange switch position rest keep release stow serve relocate hang mount add '
-          'remove extract discard dispose stick retrieve dump',
+          'get give store return lay leave load unload deposit lift raise hold carry fetch '
+          'replace swap exchange switch position rest keep release stow serve relocate hang mount '
+          'add remove extract discard dispose stick retrieve dump',
     MOVE: 'move slide push drag shift nudge scoot shove slip',
     OPEN: 'open reopen close shut zip unzip cap uncap screw unscrew lock unlock cork uncork seal '
           'unseal latch unlatch button unbutton',
@@ -45,17 +45,23 @@ _VERBS = {
           'rake shovel ladle peel grate iron staple sign sketch scratch scrape vacuum spray '
           'tighten loosen skewer butter mash color colour',
     STILL: 'stay wait freeze pause stop',
-    OTHER: 'pour rotate flip turn twist press roll unroll shake balance insert plug unplug squeeze '
-           'pull tilt tip spin swirl empty fill dispense upright straighten stand invert swing '
-           'tie untie cross uncross crush tear rip crumple stretch bend break light click ring '
-           'toggle dip soak dunk wring wind attach detach hook unhook connect disconnect tap poke '
-           'pop unpack activate start'}
+    OTHER: 'pour rotate flip turn twist press roll unroll shake balance insert plug unplug '
+           'squeeze pull tilt tip spin swirl empty fill dispense upright straighten stand invert '
+           'swing tie untie cross uncross crush tear rip crumple stretch bend break light click '
+           'ring toggle dip soak dunk wring wind attach detach hook unhook connect disconnect tap '
+           'poke pop unpack activate start'}
 VERBS = {verb: name for name, verbs in _VERBS.items() for verb in verbs.split()}
-FILLERS = frozenset('please pls kindly just only now first finally next also carefully gently '
-                    'slowly quickly then and you should can could must try to robot hey ok okay '
-                    'finish start begin completely simply'.split())
-STATEMENTS = frozenset('a an the there it they this that these those if when i my your his her '
-                       'its is are no not dont never without while in on at'.split())
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+FILLERS = _set('please pls kindly just only now first finally next also carefully gently '
+               'slowly quickly then and you should can could must try to robot hey ok okay '
+               'finish start begin completely simply')
+STATEMENTS = _set('a an the there it they this that these those if when i my your his her '
+                  'its is are no not dont never without while in on at')
 CLOTH = 'cloth|towel|rag|blanket|napkin|shirt|t-shirt|sheet|scarf|handkerchief|tablecloth'
 TOOLS = ('spoon|fork|knife|marker|pen|pencil|brush|eraser|broom|sponge|spatula|hammer|stick|'
          'chopsticks?|scissors|tongs|ladle|tool|wiper|whisk|mallet|screwdriver|drumstick')

@@ -86,8 +86,8 @@ def left_out(labels: Sequence[TaskLabel], others: Sequence[TaskLabel] = ()) -> l
     Return what the rules say of each label when only the other labels have shaped them.
 
     A word of the rules counts for an instruction only where it decided another label of its
-    category, of these or of ``others``: a word that no other label has is left out, as if the rules
-    had been learnt from the other labels alone. What a category is stays as it is written.
+    category, of these or of ``others``: a word that no other label has is left out, as if the
+    rules had been learnt from the other labels alone. What a category is stays as it is written.
     """
     hits = [{(name, word[:STEM]) for name, word in matched(one.instruction)}
             for one in (*labels, *others)]

@@ -21,6 +21,7 @@ from arena_robot.server import listening
 from arena_robot.server.acceptance import Acceptance, CountingRules, enter_earlier
 from arena_robot.server.assignment import Aim
 from arena_robot.server.audit_worker import AuditWorker
+from arena_robot.server.background_work import background_work
 from arena_robot.server.base import Role
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.bounded_audit import BoundedAudit
@@ -38,7 +39,6 @@ from arena_robot.server.proto import arena_server_pb2_grpc
 from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.relay import Relay
 from arena_robot.server.relay_record import RelayRecord
-from arena_robot.server.report_worker import ReportWorker
 from arena_robot.server.results import Results
 from arena_robot.server.sealing import seal_of
 from arena_robot.server.service import ArenaService, ServiceParts
@@ -49,7 +49,6 @@ from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.policies import Policies
-from arena_robot.server.store.reports import Reports
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.store.turn import Turn
 from arena_robot.server.target import PolicyTarget
@@ -71,7 +70,7 @@ RECORD_S = 2.0
 ACCEPT_S = 60.0
 CREDITS_S = 600.0
 AUDIT_S = 5.0
-REPORT_S = 60.0
+COMMAND_S = 60.0
 
 
 class ArenaServer:
@@ -107,8 +106,7 @@ class ArenaServer:
                          failed=lambda chore: self.counters.add('chore_failures', chore))
         self._audits = AuditWorker(config.audit, Browse(self.database), self.uploads, self.blobs) \
             if config.audit else None
-        self._reports = ReportWorker(config, self.results, Reports(self.database, clock)) \
-            if config.report_every > 0 else None
+        self._commands = background_work(config, self.results, self.database, clock)
         self._turn = Turn(self.database, 'housekeeper')
         self._housekeeping = Housekeeping(
             self._chores(), lambda chore: self.counters.add('chore_failures', chore))
@@ -170,8 +168,8 @@ class ArenaServer:
         self.pool.close()
         if self._audits is not None:
             self._audits.close()
-        if self._reports is not None:
-            self._reports.close()
+        for command in self._commands.values():
+            command.close()
         if self._metrics is not None:
             self._metrics()
         self._turn.release()
@@ -223,10 +221,9 @@ class ArenaServer:
     def _chores(self) -> dict[str, tuple[float, Callable[[], object]]]:
         config, alone = self.config, self._by_one
         audits = {'audit': (AUDIT_S, alone(self._audits.step))} if self._audits else {}
-        if self._reports is not None:
-            audits['reports'] = (REPORT_S, alone(self._reports.step))
         return {
             **audits,
+            **{name: (COMMAND_S, alone(one.step)) for name, one in self._commands.items()},
             'review': (min(REVIEW_S, config.probe_period_s), alone(self.pool.begin_reviews)),
             'probe': (config.probe_period_s, alone(self.pool.begin_probes)),
             'cancel': (min(10.0, config.session_timeout_s / 4.0),

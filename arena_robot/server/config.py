@@ -81,7 +81,9 @@ class ServerConfig:
     lets the assignment look at the ranking; ``goal`` is what comparisons are for, ``top_k`` the
     k of ``topk``. ``audit`` names the judge that audits uploaded episodes in the background, such
     as ``local``; empty: none. ``report_every`` is how many new sessions of a policy lead to new
-    reports, 0: none are made in the background. ``seed`` makes it reproducible, for tests.
+    reports, 0: none are made in the background. ``categorise_per_day`` is how many sessions a day
+    the vision model of ARENA_MODEL_URL is shown, with their first pictures, to say their category;
+    0: none leave the server. ``seed`` makes it reproducible, for tests.
     """
 
     data: Path = Path('arena-data')
@@ -112,6 +114,7 @@ class ServerConfig:
     limits: ServerLimits = field(default_factory=ServerLimits)
     audit: str = ''
     report_every: int = 20
+    categorise_per_day: int = 0
     seed: int | None = None
 
     def database_url(self) -> str:

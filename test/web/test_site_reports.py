@@ -2,8 +2,10 @@
 
 import json
 import re
+from dataclasses import replace
 
 import httpx
+import numpy as np
 import pytest
 from roboarena_tables import SAMPLE, load
 from site_audits import write_audits
@@ -15,11 +17,12 @@ from arena_robot.core.config import load as load_config
 from arena_robot.core.errors import DataError
 from arena_robot.models.http import HttpCaller
 from arena_robot.ranking.pooling import pooled_shares
+from arena_robot.recording.episode.frames import rgb_frame, write_video
 from arena_robot.records.roboarena_csv import read_folder
 from arena_robot.reports.policy_report.material import material_of
+from arena_robot.server.background_work import ReportWorker, background_work
 from arena_robot.server.base import Role
 from arena_robot.server.config import ServerConfig
-from arena_robot.server.report_worker import ReportWorker
 from arena_robot.server.store.categories import Categories, StoredCategory
 from arena_robot.server.store.reports import Reports
 from arena_robot.web.site.report_material import server_material
@@ -72,18 +75,26 @@ def test_a_report_is_kept_under_a_number_and_shown(place, capsys):
     place.get(f'/policies/{POLICY}/reports/9', 404)
 
 
-def test_reports_are_made_in_the_background(place, monkeypatch):
-    started = []
+@pytest.fixture
+def started(monkeypatch):
+    """Return the commands that the server's background work starts."""
+    found = []
 
     class Made:
         code = None
 
         def __init__(self, name, command, log_file):
-            started.append(command)
+            found.append(command)
 
         start = lower_priority = kill = lambda self: None
 
-    monkeypatch.setattr('arena_robot.server.report_worker.Process', Made)
+    monkeypatch.setattr('arena_robot.server.background_command.Process', Made)
+    found.append(Made)
+    return found
+
+
+def test_reports_are_made_in_the_background(place, monkeypatch, started):
+    made = started.pop()
     worker = ReportWorker(place.server.config, place.server.results, place.server.results)
     monkeypatch.setattr(worker, 'due', lambda: True)
     worker.step()
@@ -93,7 +104,7 @@ def test_reports_are_made_in_the_background(place, monkeypatch):
     config = load_config(ServerConfig, command[command.index('--config') + 1])
     assert config.data == place.server.config.data.resolve()
     assert config.database_url().endswith('/arena.db')
-    Made.code = 1
+    made.code = 1
     for _ in range(10):
         worker.step()
     assert len(started) == 1, 'after a failure it waits'
@@ -145,10 +156,17 @@ def test_a_maintainers_correction_wins(place):
 
 
 def test_a_model_categorises_what_it_has_not_seen(place, capsys, monkeypatch):
+    bodies = []
+    film = place.server.blobs.local_path(f'{place.sessions[4]}/A/left.mp4')
+    pixels = rgb_frame(np.zeros((48, 64, 3), np.uint8))
+    write_video(film, [(k * 66_000_000, pixels) for k in range(4)])
+
     def answer(self, method, path, **request):
+        bodies.append(json.dumps(request['json']))
         return httpx.Response(200, json={'choices': [{'message': {'content': json.dumps({
             'category': 'Move / Slide', 'confidence': 0.75, 'lighting': 'dim', 'clutter': 'low',
-            'visibility': 'unknown', 'objects': ['drawer']})}, 'finish_reason': 'stop'}]}).content
+            'visibility': 'unknown', 'objects': ['drawer'],
+            'views': ['side']})}, 'finish_reason': 'stop'}]}).content
     monkeypatch.setattr(HttpCaller, 'call', answer)
     monkeypatch.setattr('arena_robot.cli.model_arguments.CACHE', '')
     for name, value in (('URL', 'http://127.0.0.1:9'), ('', 'seen')):
@@ -160,9 +178,31 @@ def test_a_model_categorises_what_it_has_not_seen(place, capsys, monkeypatch):
     assert main([*call, '--model', '--limit', '5']) == 0
     assert main([*call, '--model', '--limit', '3']) == 0
     assert '3 sessions categorised by seen; 3 calls' in capsys.readouterr().out
+    shown = [one for one in bodies if 'data:image/' in one]
+    assert len(bodies) == 8
+    [one] = shown
+    assert 'open the drawer 4' in one, 'only one session has a film'
     shown = [place.get(f'/evaluations/{one}').text for one in place.sessions]
     assert sum('Category: said by seen' in page for page in shown) == 5, "one is a person's"
     assert any('lighting: dim' in page and 'objects: drawer' in page for page in shown)
+
+
+def test_categories_by_a_model_in_the_background(place, monkeypatch, started):
+    started.pop()
+    kept = Categories(place.server.database, SystemClock())
+    config = replace(place.server.config, categorise_per_day=7 + kept.by_model_in_a_day())
+    assert 'categories' not in background_work(place.server.config, None, None, None)
+    worker = background_work(config, None, place.server.database, SystemClock())['categories']
+    monkeypatch.delenv('ARENA_MODEL_URL', raising=False)
+    assert worker.due() == 0, 'without an endpoint nothing is sent'
+    monkeypatch.setenv('ARENA_MODEL_URL', 'http://127.0.0.1:9')
+    monkeypatch.setenv('ARENA_MODEL', 'seen')
+    worker.step(), worker.step()
+    [command] = started
+    assert command[3:7] == ['categorise', '--model', '--limit', '7']
+    for session_id, _ in kept.unseen('', '', 5):
+        kept.store(session_id, StoredCategory('Tool Use', 'model', 'other', '1', 0.5))
+    assert worker.due() == 2, 'the others are for tomorrow'
 
 
 def test_little_data_are_pooled_more():

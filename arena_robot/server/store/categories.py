@@ -17,6 +17,7 @@ from arena_robot.server.store.schema import categories, sessions
 from arena_robot.server.store.verdicts import that_counts
 
 RULES, MODEL, PERSON = 'rules', 'model', 'person'
+DAY_NS = 86_400 * 10**9
 
 
 @dataclass(frozen=True)
@@ -73,15 +74,23 @@ class Categories:
             return _newest(connection, session_id, PERSON) or _newest(connection, session_id)
 
     def unseen(self, model: str, prompt_version: str, limit: int) -> list[tuple[str, str]]:
-        """Return (session, instruction) of sessions the model has not seen, newest first."""
+        """Return (session, prompt) of sessions this model, '': any, has not seen, newest first."""
         c = categories.c
-        seen = sa.exists().where(c.session_id == sessions.c.id, c.model == model,
-                                 c.prompt_version == prompt_version)
+        seen = sa.exists().where(c.session_id == sessions.c.id, *(
+            [c.model == model, c.prompt_version == prompt_version] if model else
+            [c.method == MODEL]))
         with self._database.read() as connection:
             rows = connection.execute(sa.select(sessions.c.id, sessions.c.prompt).where(
                 that_counts(), sa.not_(seen)).order_by(
                 sessions.c.created_ns.desc(), sessions.c.id).limit(limit)).all()
         return [(row.id, row.prompt) for row in rows]
+
+    def by_model_in_a_day(self) -> int:
+        """Return how many sessions a model categorised in the last 24 hours."""
+        with self._database.read() as connection:
+            return int(connection.execute(sa.select(sa.func.count()).where(
+                categories.c.method == MODEL,
+                categories.c.created_ns > self._clock.now_ns() - DAY_NS)).scalar_one())
 
 
 def category_version(connection: Connection) -> int:
