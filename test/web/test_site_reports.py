@@ -129,6 +129,32 @@ def test_the_server_gives_the_sessions_that_its_tables_give(place):
             other.policies, other.verdict, other.category)
 
 
+def checked(place, token, said, **headers):
+    return place.client.post(f'/policies/{POLICY}/reports/1/checks', headers=headers,
+                             data={'token': token, 'said': said})
+
+
+def test_people_check_citations_in_one_click_each(place):
+    page = place.get(f'/policies/{POLICY}/reports/1').text
+    assert 'People checked 0 of ' in page
+    spot = re.search(r'value="holds (\d+\.\d+\.\d+)"', page)[1]
+    accounts = place.server.accounts
+    station = accounts.issue(accounts.station('bench'))
+    for token, said, status in (
+            ('nonsense', f'holds {spot}', 403), (station, f'holds {spot}', 403),
+            (place.token, 'holds 0.0.99', 400), (place.token, spot, 400)):
+        assert checked(place, token, said).status_code == status
+    assert checked(place, place.token, f'fails {spot}').status_code == 303
+    told = checked(place, place.token, f'holds {spot}', accept='application/json').json()
+    assert told == {'holds': 1, 'fails': 0}, 'the newest word of a person counts'
+    told = checked(place, place.maintainer, f'fails {spot}', accept='application/json').json()
+    assert told == {'holds': 1, 'fails': 1}
+    page = place.get(f'/policies/{POLICY}/reports/1').text
+    assert 'yes 1, no 1' in page
+    assert '0 are about their statement, 0 are not, 1 are disputed' in page
+    assert 'yes 1' not in place.get(f'/policies/{POLICY}/reports/2').text, 'of that report alone'
+
+
 def correct(place, session_id, token, category):
     return place.client.post(f'/evaluations/{session_id}/category',
                              data={'token': token, 'category': category})

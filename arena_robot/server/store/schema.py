@@ -271,3 +271,15 @@ reports = Table(
     Column('content', Text, nullable=False),
     Column('created_ns', BigInteger, nullable=False),
     UniqueConstraint('policy', 'number'))
+
+# What people say of the citations of a report; ``place`` is section.statement.citation, from 0.
+# The newest of each person counts.
+citation_checks = Table(
+    'citation_checks', metadata, _id(),
+    Column('policy', String(200), nullable=False),
+    Column('number', Integer, nullable=False),
+    Column('place', String(40), nullable=False),
+    Column('holds', Boolean, nullable=False),
+    Column('actor', String(200), nullable=False),
+    Column('created_ns', BigInteger, nullable=False),
+    Index('ix_citation_checks_policy_number', 'policy', 'number'))

@@ -28,6 +28,7 @@ from arena_robot.server.blobs import Blobs
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import MARKS, Browse
 from arena_robot.server.store.categories import Categories
+from arena_robot.server.store.citation_checks import CitationChecks
 from arena_robot.server.store.filters import ORIGINS, OUTCOMES, Filter
 from arena_robot.server.store.reports import Reports
 from arena_robot.server.store.tallies import TallyBy, against
@@ -39,6 +40,7 @@ from arena_robot.web.site.audit_index import AuditIndex
 from arena_robot.web.site.audit_pages import add_audit_pages
 from arena_robot.web.site.category_pages import add_category_pages
 from arena_robot.web.site.charts import add_charts
+from arena_robot.web.site.citation_pages import add_citation_checks
 from arena_robot.web.site.downloads import Notes, add_downloads
 from arena_robot.web.site.head import HeadAsGet
 from arena_robot.web.site.history import History, add_history
@@ -77,6 +79,7 @@ class SiteParts:
     methods: MethodChanges
     categories: Categories
     reports: Reports
+    checks: CitationChecks
 
 
 def site(parts: SiteParts) -> FastAPI:
@@ -107,7 +110,8 @@ def site(parts: SiteParts) -> FastAPI:
     add_history(app, pages, history)
     add_charts(app, pages, parts.results, parts.browse, history)
     add_share_charts(app, parts.results, parts.browse)
-    add_report_pages(app, pages, parts.reports)
+    add_report_pages(app, pages, parts.reports, parts.checks)
+    add_citation_checks(app, parts.reports, parts.checks, parts.caller)
     add_category_pages(app, pages, parts.results, parts.browse, parts.categories, parts.caller)
     add_downloads(app, pages, parts.browse, parts.notes)
     add_api_page(app, pages, parts.methods)

@@ -9,17 +9,14 @@ from fastapi.templating import Jinja2Templates
 
 from arena_robot.reports.policy_report.difference import difference_of
 from arena_robot.reports.policy_report.render import HOW, as_markdown, head_words
-from arena_robot.reports.policy_report.statements import PolicyReport, report_from_json
-from arena_robot.server.store.reports import Reports, StoredReport
+from arena_robot.server.store.citation_checks import CitationChecks
+from arena_robot.server.store.reports import Reports
+from arena_robot.web.site.citation_pages import opinion_words
+from arena_robot.web.site.stored_report import read_report
 
 
-def read_report(stored: StoredReport) -> PolicyReport:
-    """Return a stored report; DataError when it cannot be read."""
-    return report_from_json(json.loads(stored.content),
-                            f'report {stored.number} on {stored.policy}')
-
-
-def add_report_pages(app: FastAPI, pages: Jinja2Templates, reports: Reports) -> None:
+def add_report_pages(app: FastAPI, pages: Jinja2Templates, reports: Reports,
+                     checks: CitationChecks) -> None:
     """Add the pages to the site."""
     pages.env.globals['reports_on'] = reports.list
 
@@ -32,8 +29,10 @@ def add_report_pages(app: FastAPI, pages: Jinja2Templates, reports: Reports) -> 
     def report(request: Request, name: str, number: int) -> Response:
         stored = reports.get(name, number)
         found = read_report(stored)
+        said = checks.of(name, stored.number)
         return pages.TemplateResponse(request, 'report.html', {
             'report': found, 'stored': stored, 'head': head_words(found), 'how': HOW,
+            'said': said, 'opinions': opinion_words(found, said),
             'others': [one for one in reports.list(name) if one.number != stored.number]})
 
     @app.get('/policies/{name}/reports/{number}/changes', response_class=HTMLResponse,

@@ -13,6 +13,7 @@ from arena_robot.core.errors import ConfigError, ServerError
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.categories import Categories
+from arena_robot.server.store.citation_checks import CitationChecks
 from arena_robot.server.store.reports import Reports
 from arena_robot.server.store.rollout_notes import rollout_notes
 from arena_robot.web.bounds import BodyLimit, bounded_http
@@ -33,7 +34,8 @@ def site_parts(arena: ArenaServer) -> SiteParts:
                      arena.pool.visible, arena.ledger.balance, arena.log, arena.rules,
                      partial(rollout_notes, arena.database), methods,
                      Categories(arena.database, SystemClock()),
-                     Reports(arena.database, SystemClock()))
+                     Reports(arena.database, SystemClock()),
+                     CitationChecks(arena.database, SystemClock()))
 
 
 class SiteServer:
