@@ -32,6 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='limit of p99 (default: 1 s, or the duration of a chunk)')
     parser.add_argument('--timeout', type=float, default=10.0, metavar='SECONDS',
                         help='deadline of each query (default 10)')
+    parser.add_argument('--wait', type=float, default=0.0, metavar='S',
+                        help='wait until the server answers, at most this long')
     parser.add_argument('--stochastic', action='store_true',
                         help='the policy samples, whatever its spec says of samples')
     parser.add_argument('--token', default='', help='bearer token to send')
@@ -42,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
     """Check, print the report, return 0 or 1."""
     import dataclasses
 
+    from arena_robot.cli.policy_wait import await_server
     from arena_robot.policy.conformance.probe import ProbeLimits
     from arena_robot.policy.conformance.suite import run_suite
     from arena_robot.policy.connect import SERVERS
@@ -54,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
                         token=args.token, tls_ca=args.tls_ca, infer_timeout_s=args.timeout))
     tracebacks: list[str] = []
     if '://' in args.address:
+        if args.wait:
+            await_server(args.address, limits.options, args.wait)
         report = run_suite(args.address, limits)
     else:
         policy = load_policy(args.address, parse_kwargs(args.kwargs))

@@ -40,17 +40,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='(default %(default)s)')
     parser.add_argument('--max-steps', type=int, default=MAX_STEPS, metavar='N',
                         help='length of an episode at 15 Hz (default %(default)s)')
+    parser.add_argument('--wait', type=float, default=0.0, metavar='S',
+                        help='wait until the servers of --policies answer, each at most this long')
     add_worker_arguments(parser, jobs=2)
     parser.add_argument('--json', action='store_true', help='print every episode as JSON')
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the episodes, print the table; exit code 1 when a policy could not be called."""
+    from arena_robot.cli.policy_wait import await_server
     from arena_robot.cli.progress_bar import ProgressBar
     from arena_robot.core.errors import ConfigError
     from arena_robot.drivers.sim.tasks import TASKS
     from arena_robot.policy.examples import EXAMPLES, WIRING
     from arena_robot.policy.loading import load_policy, parse_kwargs
+    from arena_robot.policy.options import CallOptions
     from arena_robot.trials.run import run_all
     from arena_robot.trials.trial import Trial
 
@@ -65,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
     for policy in policies:
         if '://' not in policy:
             load_policy(policy, dict(kwargs))    # an unknown name is an error before all
+        elif args.wait:
+            await_server(policy, CallOptions(), args.wait)
     if args.seeds < 1 or args.max_steps < 1:
         raise ConfigError('--seeds and --max-steps must be at least 1')
     at_work = workers(args)

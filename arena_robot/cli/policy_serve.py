@@ -1,10 +1,13 @@
 """
 Serve a policy on a port, over gRPC or the openpi websocket protocol.
 
-POLICY is module:Class, also searched for in the working directory, or an example by name:
+POLICY is module:Class, also searched for in the working directory, an example by name, or a
+checkpoint of openpi or LeRobot where that package is installed:
 
     arena policy serve my_policy:MyPolicy --port 8000 --kwargs checkpoint=/data/step_9000
     arena policy serve echo --port 8000 --protocol openpi
+    arena policy serve openpi:pi05_droid@gs://openpi-assets/checkpoints/pi05_droid
+    arena policy serve lerobot:/data/act --kwargs action_space=joint_position
 """
 
 import argparse
@@ -26,7 +29,8 @@ HELP = 'serve a policy on a port'
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
-    parser.add_argument('policy', metavar='POLICY', help='module:Class, or an example')
+    parser.add_argument('policy', metavar='POLICY',
+                        help='module:Class, an example, or a checkpoint')
     parser.add_argument('--kwargs', metavar='KEY=VALUE', nargs='+', default=[], action='extend',
                         help='arguments of the class, read as YAML')
     parser.add_argument('--protocol', choices=('grpc', 'openpi'), default='grpc')

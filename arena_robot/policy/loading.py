@@ -1,6 +1,7 @@
 """From ``module:Class`` and keyword arguments to a policy."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import yaml
@@ -8,6 +9,7 @@ import yaml
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.protocols import broken_members
 from arena_robot.policy.base import Policy
+from arena_robot.policy.checkpoints import LOADERS
 from arena_robot.policy.examples import EXAMPLES
 
 
@@ -15,11 +17,13 @@ def load_policy(name: str, kwargs: Mapping[str, Any] | None = None) -> Policy:
     """
     Return the policy that ``name`` makes.
 
-    ``name`` is an example such as ``echo``, one that an installed package adds, or
-    ``module:Class``; modules in the working directory are found too. Raises ConfigError saying
-    what is missing.
+    ``name`` is an example such as ``echo``, one that an installed package adds, a checkpoint
+    such as ``lerobot:/data/act``, or ``module:Class``; modules in the working directory are found
+    too. Raises ConfigError saying what is missing.
     """
-    made_by = EXAMPLES.find(name)
+    loader, mark, place = name.partition(':')
+    is_checkpoint = bool(mark) and loader in LOADERS.names()
+    made_by = partial(LOADERS.find(loader), place) if is_checkpoint else EXAMPLES.find(name)
     try:
         policy = made_by(**(kwargs or {}))
     except TypeError as error:

@@ -5,7 +5,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,6 +15,7 @@ from arena_robot.core.action import Chunk
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import Observation
 from arena_robot.policy.base import Policy, PolicySpec
+from arena_robot.policy.batching import BatchCall, batch_call
 from arena_robot.policy.timing import Latency, summarise
 
 NEWEST = 1000
@@ -91,6 +92,11 @@ class MeteredPolicy:
         finally:
             self._note(episode, observation.step, time.perf_counter() - started, actions, error)
 
+    @property
+    def infer_batch(self) -> BatchCall | None:
+        """The inner policy's, counted; None where it has none."""
+        return None if batch_call(self._policy) is None else self._infer_batch
+
     def reset(self, episode: str = '') -> None:
         """Pass on."""
         self._policy.reset(episode)
@@ -105,6 +111,26 @@ class MeteredPolicy:
             return PolicyUse(self._queries, self._errors, len(recent) / span_s,
                              len(self._seen_s), summarise(took for _, took in self._newest),
                              resident_bytes())
+
+    def _infer_batch(self, observations: Sequence[Observation],
+                     episodes: Sequence[str]) -> Sequence[Chunk | Exception]:
+        call, started = batch_call(self._policy), time.perf_counter()
+        assert call is not None
+        answers: list[Chunk | Exception] = []
+        try:
+            answers = list(call(observations, episodes))
+            return answers
+        except Exception as raised:
+            # Several are then asked again, each alone, and counted there.
+            answers = [raised] if len(observations) == 1 else []
+            raise
+        finally:
+            took_s = time.perf_counter() - started
+            for seen, episode, answer in zip(observations, episodes, answers, strict=False):
+                failed = isinstance(answer, Exception)
+                self._note(episode, seen.step, took_s,
+                           len(answer.actions) if isinstance(answer, Chunk) else 0,
+                           type(answer).__name__ if failed else '')
 
     def _note(self, episode: str, step: int, seconds: float, actions: int, error: str) -> None:
         with self._lock:

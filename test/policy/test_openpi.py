@@ -119,6 +119,19 @@ def test_a_bad_request_is_answered_with_a_sentence(plain, changes, says):
     assert len(plain.call(plain_request())['actions']) == 4
 
 
+def test_a_request_without_an_observation_is_a_test_of_the_connection(plain):
+    plain.call(plain_request(session_id=None))
+    reply = plain.call({'endpoint': 'infer'})    # the client of RoboArena's README
+    assert (reply['actions'].shape, reply['connection_test']) == ((4, 8), True)
+    (_, mine), (shown, other) = plain.inner.asked
+    assert mine != other
+    assert plain.inner.resets == [other]
+    assert not any(image.pixels.any() for image in shown.images.values())
+    assert plain.reset('') == 'reset successful'
+    with pytest.raises(RuntimeError, match='joint_position'):
+        plain.call({'endpoint': 'infer', 'prompt': 'fold it'})
+
+
 @pytest.mark.parametrize('frame', [
     b'', b'\xc1', b'\x93\x01\x02', 'text', msgpack.packb([1, 2]),
     msgpack.packb({'x': {b'__ndarray__': True}})])

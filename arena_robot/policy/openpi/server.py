@@ -22,7 +22,7 @@ from arena_robot.policy.openpi import codec as openpi_codec
 from arena_robot.policy.openpi import wire as openpi_wire
 from arena_robot.policy.openpi.shared_tls import LastingListener, SharedSslSocket
 from arena_robot.policy.options import ServeOptions, is_one_of
-from arena_robot.policy.serving import ServedPolicy
+from arena_robot.policy.serving import Answer, ServedPolicy
 
 logger = logging.getLogger(__name__)
 # At DEBUG the library logs headers, and with them the token.
@@ -59,6 +59,8 @@ class _Caller:
         request = self._request(frame)
         session = openpi_wire.session_of(request)
         endpoint = request.get('endpoint', 'infer')
+        if endpoint == 'infer' and openpi_wire.is_connection_test(request):
+            return self._test()
         if endpoint == 'infer':
             return self._infer(request, session)
         if endpoint == 'reset':
@@ -72,11 +74,18 @@ class _Caller:
         observation = openpi_wire.observation_of(request, time.time_ns(),
                                                  self._served.spec.image_size)
         self._used = self._used or not session
-        answer = self._served.infer(observation, session or self._name, self._max_call_s)
-        return openpi_codec.pack({
-            'actions': answer.chunk.actions,
-            'server_timing': {'infer_ms': answer.infer_s * 1e3, 'queue_ms': answer.queue_s * 1e3},
-        })
+        return openpi_codec.pack(_reply(self._served.infer(
+            observation, session or self._name, self._max_call_s)))
+
+    def _test(self) -> bytes:
+        """Answer a request without an observation in an episode of its own, and say so."""
+        logger.warning('%s sent no observation: answered as a test of the connection', self._name)
+        episode = f'{self._name}-test'
+        answer = self._served.infer(
+            openpi_wire.test_observation(self._served.spec, time.time_ns()), episode,
+            self._max_call_s)
+        self._served.reset(episode, self._max_call_s)
+        return openpi_codec.pack(_reply(answer) | {'connection_test': True})
 
     def _request(self, frame: bytes | str) -> dict[Any, Any]:
         if isinstance(frame, str):
@@ -88,6 +97,13 @@ class _Caller:
         if not isinstance(request, dict):
             raise PolicyRefused(f'a request is a map, found a {type(request).__name__}')
         return request
+
+
+def _reply(answer: Answer) -> dict[str, Any]:
+    return {
+        'actions': answer.chunk.actions,
+        'server_timing': {'infer_ms': answer.infer_s * 1e3, 'queue_ms': answer.queue_s * 1e3},
+    }
 
 
 class OpenpiPolicyServer:

@@ -12,6 +12,8 @@ from arena_robot.policy.base import MAX_SIDE, PolicySpec
 from arena_robot.policy.contract import check_actions, check_spec
 from arena_robot.policy.grpc.wire import partial_observation
 from arena_robot.policy.resizing import MIDDLE, within
+from arena_robot.safety.kinematics import flange_pose
+from arena_robot.safety.robots import RESET_JOINTS
 
 NAMES = {'left': 'exterior_image_1', 'right': 'exterior_image_2', 'wrist': 'wrist_image'}
 IMAGE_KEYS = {view(role, eye): f'observation/{name}_{eye}'
@@ -109,6 +111,21 @@ def observation_of(request: Mapping[Any, Any], stamp_ns: int,
               for name in VIEWS if keys[name] in request}
     return partial_observation(stamp_ns, q, pose, float(gripper[0]), _prompt(request), 0, images,
                                stamp_ns, stamp_ns, _seed(request))
+
+
+def is_connection_test(request: Mapping[Any, Any]) -> bool:
+    """Tell whether a request holds nothing but its endpoint, as in RoboArena's README."""
+    return not set(request) - {'endpoint'}
+
+
+def test_observation(spec: PolicySpec, stamp_ns: int) -> Observation:
+    """Return what a connection test shows to the policy: DROID's reset pose, black pictures."""
+    height, width = spec.image_size or MIDDLE
+    q = np.array(RESET_JOINTS)
+    images = {name: Image(np.zeros((height, width, 3), np.uint8), stamp_ns)
+              for name in spec.views()}
+    return partial_observation(stamp_ns, q, flange_pose(q), 0.0, '', 0, images, stamp_ns,
+                               stamp_ns)
 
 
 def session_of(request: Mapping[Any, Any]) -> str:

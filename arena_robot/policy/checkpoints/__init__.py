@@ -1,0 +1,50 @@
+"""
+Policies from checkpoints of other packages: ``LOADER:PLACE``, such as ``lerobot:/data/act``.
+
+A loader is called with the place and keyword arguments and returns a policy. Installed packages
+add loaders in the entry point group ``arena_robot.policy_loaders``.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from arena_robot.core.action import ActionSpace
+from arena_robot.core.config import nearest
+from arena_robot.core.errors import ConfigError
+from arena_robot.core.extensions import Table
+
+PolicyLoader = Callable[..., Any]
+
+
+def _checked(found: object, name: str) -> PolicyLoader:
+    if not callable(found):
+        raise ConfigError(f"the loader '{name}' is not a class or function, found {found!r}")
+    return found
+
+
+LOADERS: Table[PolicyLoader] = Table('policy loader', 'arena_robot.policy_loaders', {
+    'openpi': 'arena_robot.policy.checkpoints.openpi:OpenpiCheckpoint',
+    'lerobot': 'arena_robot.policy.checkpoints.lerobot:LerobotCheckpoint',
+}, _checked)
+
+
+def imported(module: str, loader: str, install: str) -> Any:
+    """Return a module that a loader needs; ConfigError says what to install."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"'{loader}:' needs {module}, which cannot be imported here: {error}. Install "
+            f'{install} in the environment that runs arena policy serve') from error
+
+
+def said_space(value: str, loader: str) -> ActionSpace:
+    """Return the action space that an author states; ConfigError: a checkpoint does not say it."""
+    known = {space.value: space for space in ActionSpace}
+    if value not in known:
+        told = f"unknown action space '{value}'.{nearest(value, known)}" if value else \
+            'a checkpoint does not say its action space'
+        raise ConfigError(f'{loader}: {told}; add --kwargs action_space=joint_velocity, or '
+                          'another one')
+    return known[value]
