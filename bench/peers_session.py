@@ -25,20 +25,21 @@ import time
 from pathlib import Path
 
 import trustme
-import yaml
 from peers_servers import KINDS
 
 from arena_robot.core.process import Process
-from arena_robot.demo.arena import OWNER, STATION, DemoArena, arena_command
+from arena_robot.demo.arena import OWNER, DemoArena, arena_command
 from arena_robot.demo.plan import Ports
 from arena_robot.demo.processes import Processes
 from arena_robot.demo.run import own_domain, ports
+from arena_robot.demo.station import DemoStation
 
 HERE = Path(__file__).parent
 TOKEN = 'a-token-of-the-owner'
 WORDS = {'openpi': 'Api-Key', 'roboarena': 'Bearer'}
 QUERY = {'openpi': '?action_space=joint_velocity', 'roboarena': '?auth=bearer'}
-TASK, SEED, MAX_STEPS, MOST_SESSIONS = 'lift_cube', 3, 45, 12
+TASK, SEED, MAX_STEPS, MOST_SESSIONS = 'lift_cube', 3, 30, 12
+TAIL = 300    # characters of what a session printed
 README_PORT = 8000
 NGINX = """
 daemon off;
@@ -136,39 +137,41 @@ def submit(server, port, folder):
             folder / 'server' / f'{OWNER}.token', '--policy-token-file', folder / 'policy.token',
             '--policy-tls-ca', folder / 'ca.pem', '--wait', '300')
         took = time.monotonic() - started
-        shown(code == 0 and f'{name}: pool' in said, f'submit {address}: {said.strip()} '
+        shown(code == 0, f'submit {address}: {said.strip()} '
                                                      f'({took:.0f} s)')
+    code, said = arena('policy', 'mine', '--server', server.target, '--token-file',
+                       folder / 'server' / f'{OWNER}.token')
+    for name, _, _ in members():
+        line = next((row for row in said.splitlines() if name in row), 'not listed')
+        shown(re.search(r'\bpool\b', line), f'policy mine: {" ".join(line.split())}')
 
 
-def start_station(server, speed, folder, processes):
-    """Start the simulated station as docs/server.md does; return the folder of its sessions."""
-    config, data = folder / 'session.yaml', folder / 'station'
-    config.write_text(yaml.safe_dump({'/**/session_node': {'ros__parameters': {
-        'station': STATION, 'arena': server.target, 'token_file': str(server.station_token)}}}))
-    station = Process('station', arena_command(
-        'station', '--sim', '--session', '--session-config', config, '--task', TASK,
-        '--seed', SEED, '--speed', speed, '--max-steps', MAX_STEPS, '--data', data),
-        folder / 'station.log')
-    processes.start(station)
-    station.wait_for('run a session', 120.0)
-    return data / 'sessions'
+class Station(DemoStation):
+    """The station of the demonstration, with a recorder that also derives the episode's files."""
+
+    def recorder(self):
+        """Return the recorder."""
+        return self._node('recorder_node', {'recorder_node': {
+            'output_dir': str(self.sessions), 'min_free_disk': 0.5}})
 
 
-def sessions(server, speed, folder, processes):
+def sessions(server, station, processes):
     """Run blind sessions until every policy was in one."""
-    recorded = start_station(server, speed, folder, processes)
+    processes.start(station.simulator(TASK, SEED), station.recorder(),
+                    station.session(server.target, server.station_token))
     left = {name for name, _, _ in members()}
     for number in range(1, MOST_SESSIONS + 1):
         code, said = arena('session', '--auto', '--wait', '90', '--instruction', 'lift the cube',
                            ARENA_EVALUATOR_TOKEN=server.evaluator_token)
-        last = said.strip().splitlines()[-1] if said.strip() else ''
-        both = [name for name, _, _ in members() if re.search(rf'\b{name}\b', last)]
-        shown(code == 0 and len(both) == 2 and 'matches' in said, f'session {number}: {last}')
+        text = ' '.join(said.split())
+        both = [name for name, _, _ in members() if re.search(rf'\b{name}\b', text)]
+        shown(code == 0 and len(both) == 2 and 'matches' in text,
+              f'session {number}: … {text[-TAIL:]}')
         left -= set(both)
         if not left or code:
             break
     shown(not left, f'policies without a session: {", ".join(sorted(left)) or "none"}')
-    folders = sorted(recorded.glob('*'))
+    folders = sorted(path.parent for path in station.sessions.glob('*/session.json'))
     code, said = arena('episode', 'check', *folders)
     shown(code == 0, f'arena episode check of {len(folders)} sessions: '
                      f'{said.strip().splitlines()[-1]}')
@@ -244,7 +247,7 @@ def main():
         server.register()
         print('unmodified servers, token and TLS by nginx')
         submit(server, port, folder)
-        sessions(server, args.speed, folder, processes)
+        sessions(server, Station(folder, logs, args.speed, MAX_STEPS), processes)
         print('unmodified clients')
         clients(args.peers.absolute(), folder, processes)
     if args.keep or failures:

@@ -9,10 +9,13 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.extensions import Table
+from arena_robot.core.observation import Floats
 
 PolicyLoader = Callable[..., Any]
 
@@ -48,3 +51,12 @@ def said_space(value: str, loader: str) -> ActionSpace:
         raise ConfigError(f'{loader}: {told}; add --kwargs action_space=joint_velocity, or '
                           'another one')
     return known[value]
+
+
+def clipped(actions: Floats, space: ActionSpace) -> Floats:
+    """Return actions (N, D) with velocities within -1..1 and the gripper within 0..1."""
+    out = np.array(actions, np.float32)
+    if space.is_velocity:
+        out[:, :-1] = np.clip(out[:, :-1], -1.0, 1.0)
+    out[:, -1] = np.clip(out[:, -1], 0.0, 1.0)
+    return out

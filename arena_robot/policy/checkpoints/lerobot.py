@@ -9,7 +9,7 @@ from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import Floats, Observation
 from arena_robot.policy.base import PolicySpec
-from arena_robot.policy.checkpoints import imported, said_space
+from arena_robot.policy.checkpoints import clipped, imported, said_space
 from arena_robot.policy.seeds import seed_of
 
 INSTALL = 'LeRobot (pip install lerobot)'
@@ -25,6 +25,7 @@ class LerobotCheckpoint:
     (``{observation.images.top: left_left}``); without it the names decide. The state is the
     joints or, for Cartesian actions, the pose; then the gripper. Each query is a new beginning
     for the policy's queues, which then repeat the newest observation; so stations do not mix.
+    Velocities and gripper are clipped.
     """
 
     def __init__(self, place: str, action_space: str = '', device: str = '',
@@ -70,7 +71,7 @@ class LerobotCheckpoint:
             actions = [self._after(self._policy.select_action(dict(batch)))
                        for _ in range(self._length)]
         rows = np.stack([np.asarray(one.cpu(), np.float32).reshape(-1) for one in actions])
-        return Chunk(rows, self.spec.action_space)
+        return Chunk(clipped(rows, self.spec.action_space), self.spec.action_space)
 
     def reset(self, episode: str = '') -> None:
         """Begin the episode's random numbers anew."""

@@ -1,5 +1,6 @@
 """A checkpoint of openpi, called in this process by openpi's own package."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from arena_robot.core.action import Chunk
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import Observation
 from arena_robot.policy.base import PolicySpec
-from arena_robot.policy.checkpoints import imported, said_space
+from arena_robot.policy.checkpoints import clipped, imported, said_space
 from arena_robot.policy.openpi.wire import chunk_of, request_of
 from arena_robot.policy.seeds import seed_of
 
@@ -24,7 +25,7 @@ class OpenpiCheckpoint:
 
     Two pictures of 224x224, one external camera and the wrist's, as openpi's DROID policies want
     them. ``action_space`` is needed for configurations of your own. Flow matching begins with
-    noise of the episode's seed. Velocities are clipped to -1..1, as openpi's DROID client does.
+    noise of the episode's seed. Velocities and gripper are clipped, as openpi's DROID client does.
     """
 
     def __init__(self, place: str, action_space: str = '', default_prompt: str | None = None,
@@ -54,10 +55,7 @@ class OpenpiCheckpoint:
                 (observation.episode_seed or seed_of(episode), asked))
             given['noise'] = random.standard_normal(self._noise).astype(np.float32)
         chunk = chunk_of(self._policy.infer(request, **given), self.spec)
-        if self.spec.action_space.is_velocity:
-            chunk.actions[:, :-1] = np.clip(chunk.actions[:, :-1], -1.0, 1.0)
-        chunk.actions[:, -1] = np.clip(chunk.actions[:, -1], 0.0, 1.0)
-        return chunk
+        return dataclasses.replace(chunk, actions=clipped(chunk.actions, chunk.space))
 
     def reset(self, episode: str = '') -> None:
         """Begin the episode's noise anew."""
