@@ -4,6 +4,7 @@ import importlib.util
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,38 @@ def test_the_servers_configuration_in_the_containers_is_one():
     config = load(ServerConfig, DEPLOY / 'server.yaml')
     assert config.database_url().startswith('postgresql+psycopg://')
     assert config.insecure
+
+
+def test_the_container_of_a_policy_is_built_by_the_documented_steps():
+    page = (ROOT / 'docs/from_checkpoint.md').read_text()
+    steps = re.search(r'<!-- steps: policy server -->\n```\n(.+?)\n```', page, re.DOTALL)[1]
+    docker = (DEPLOY / 'Dockerfile.policy').read_text()
+    assert re.findall(r'^RUN (.+)$', docker, re.MULTILINE) == steps.splitlines()
+    assert docker.index('\nUSER 10001') < docker.index('\nENTRYPOINT')
+    copied = [name for line in re.findall(r'^COPY (.+) /', docker, re.MULTILINE)
+              for name in line.split()]
+    passed = (DEPLOY / 'Dockerfile.policy.dockerignore').read_text().splitlines()
+    assert all((ROOT / name).exists() and f'!{name}' in passed for name in copied)
+
+
+def test_a_policy_server_needs_only_the_packages_of_its_container():
+    docker = (DEPLOY / 'Dockerfile.policy').read_text()
+    names = re.search(r"'\^\((.+?)\)=='", docker)[1].split('|')
+    pinned = [line.partition('==')[0]
+              for line in (ROOT / 'requirements.txt').read_text().splitlines()]
+    assert set(names) <= set(pinned)
+    code = ('import sys\nfrom importlib.metadata import packages_distributions\n'
+            'import arena_robot.cli.policy_serve, arena_robot.cli.policy_check\n'
+            'import arena_robot.policy.connect, arena_robot.policy.metered\n'
+            'import arena_robot.policy.conformance.suite, arena_robot.policy.loading\n'
+            'from arena_robot.cli.main import parser\nparser()\n'
+            'known = packages_distributions()\n'
+            'print(*{name for module in {key.partition(".")[0] for key in sys.modules}\n'
+            '        for name in known.get(module, ())})')
+    loaded = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
+                            timeout=120, check=True).stdout.split()
+    # typing-extensions comes with grpcio, the others are tools of this environment.
+    extra = {'arena_robot', 'typing_extensions', 'setuptools', 'pip', 'grpcio-tools',
+             'ros-wheels-bootstrapper'}
+    assert {name for name in loaded if name not in extra} <= {
+        *names, *(name.lower() for name in names)}

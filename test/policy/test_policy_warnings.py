@@ -48,7 +48,8 @@ def resident_of(policy):
     return lambda: sum(kept.nbytes for kept in getattr(policy, 'kept', ()))
 
 
-@pytest.mark.parametrize(('make', 'check', 'says'), [
+# The policy, the only warning it must get, and words of its advice.
+SUSPICIOUS = [
     (suspicious.NoPrompt, 'prompt_is_used', 'whether observation.prompt reaches the model'),
     (suspicious.NoPictures, 'pictures_are_used', '4 times the same actions'),
     (suspicious.FirstPrompt, 'prompt_is_followed', 'read observation.prompt in every query'),
@@ -58,7 +59,11 @@ def resident_of(policy):
     (suspicious.FarAway, 'first_action_is_near', 'changes that must be added'),
     (suspicious.Changes, 'velocities_are_fractions', 'divide by that'),
     (suspicious.Constant, 'output_varies', 'whether the checkpoint is loaded'),
-], ids=lambda value: getattr(value, '__name__', ''))
+]
+
+
+@pytest.mark.parametrize(('make', 'check', 'says'), SUSPICIOUS,
+                         ids=lambda value: getattr(value, '__name__', ''))
 def test_what_is_suspicious_is_one_warning_with_its_measurement(make, check, says):
     policy = make()
     report, found = outcomes(policy, SUSPECTED, resident_bytes=resident_of(policy),
