@@ -214,7 +214,8 @@ def clients(peers, folder, processes):
     shown(code == 0, f"openpi_client's WebsocketClientPolicy: {said.splitlines()[-1]}")
     code, said = python(peers, Path(peers, 'roboarena/roboarena/policy_client.py'))
     shown(code == 0 and 'Actions received' in said,
-          f"RoboArena's policy_client.py of its README: {said.splitlines()[-1]}")
+          "RoboArena's policy_client.py of its README: " + ' '.join(
+              said[max(0, said.find('Actions received')):].split())[:TAIL])
     code, said = python(peers, Path(peers, 'roboarena/scripts/test_policy_server.py'))
     # Its last line calls reset() without the argument that its own client needs.
     shown(code == 0 or said.endswith("missing 1 required positional argument: 'reset_info'"),

@@ -127,15 +127,16 @@ def test_another_package_adds_a_loader(monkeypatch):
 
 @pytest.mark.skipif(not os.environ.get(REAL),
                     reason=f'{REAL} does not name a Python that has LeRobot')
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize('kind', ['act', 'diffusion'])
 def test_a_checkpoint_that_lerobot_saved_passes_the_check(kind, tmp_path):
     python, place = os.environ[REAL], str(tmp_path / 'tiny')
     variables = {**os.environ, 'PYTHONPATH': str(HERE.parents[1]), 'HF_HUB_OFFLINE': '1'}
-    subprocess.run([python, HERE / 'tiny_lerobot.py', kind, place], check=True, timeout=250,
+    subprocess.run([python, HERE / 'tiny_lerobot.py', kind, place], check=True, timeout=550,
                    env=variables)
     done = subprocess.run(
         [python, '-m', 'arena_robot.cli.main', 'policy', 'check', f'lerobot:{place}', '--json',
-         '--calls', '5', '--kwargs', 'action_space=joint_position'], check=False, timeout=250,
+         '--calls', '5', '--kwargs', 'action_space=joint_position'], check=False, timeout=550,
         capture_output=True, text=True, env=variables)
     report = json.loads(done.stdout)
     failed = [one for one in report['results'] if one['outcome'] == 'fail']
