@@ -11,6 +11,7 @@ soon the dead one was seen. Ends with 1 when a budget was missed.
 """
 
 import argparse
+import logging
 import os
 import shutil
 import signal
@@ -201,6 +202,7 @@ def main():
     parser.add_argument('--seconds', type=float, default=30.0, help='of each phase at least')
     parser.add_argument('--rate', type=float, default=2.0, help='queries per second of a slot')
     args = parser.parse_args()
+    logging.getLogger('arena_robot').setLevel(logging.CRITICAL)    # of the three that are ill
     folder = Path(tempfile.mkdtemp(prefix='arena-reviews-'))
     bench = Bench(folder, args.rate)
     bench.start_policies()
