@@ -105,11 +105,18 @@ class Action:
 
 @dataclass(frozen=True)
 class Chunk:
-    """The N actions of one inference: ``actions`` (N, size) float32 in ``space``."""
+    """
+    The N actions of one inference: ``actions`` (N, size) float32 in ``space``.
+
+    ``open_loop_horizon`` and ``blend_steps`` are set by a relay, which keeps them out of the spec;
+    0: as the spec says.
+    """
 
     actions: NDArray[np.float32]
     space: ActionSpace
     inference_s: float = 0.0
+    open_loop_horizon: int = 0
+    blend_steps: int = 0
 
     def __len__(self) -> int:
         return len(self.actions)

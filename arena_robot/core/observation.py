@@ -99,12 +99,26 @@ class GripperState:
 
 
 @dataclass(frozen=True)
+class LeftOver:
+    """
+    What is left of the last chunk while the next one is inferred.
+
+    ``actions`` (N, size) are those that the arm has not executed yet, as the policy gave them. So
+    many as ``inference_delay`` of them will be executed before the first action of the answer is.
+    """
+
+    actions: Floats
+    inference_delay: int
+
+
+@dataclass(frozen=True)
 class Observation:
     """
     The input of a policy at one step; ``images`` is keyed by :func:`view`.
 
     A policy that samples seeds its random generator with ``episode_seed``, the same in all queries
-    of a rollout and of its repetition; 0: the caller sent none.
+    of a rollout and of its repetition; 0: the caller sent none. ``left_over`` is for policies with
+    ``real_time_chunking``; None: no chunk is being executed.
     """
 
     stamp_ns: int
@@ -114,6 +128,7 @@ class Observation:
     step: int = 0
     images: Mapping[str, Image] = field(default_factory=dict)
     episode_seed: int = 0
+    left_over: LeftOver | None = None
 
     def age_ns(self) -> int:
         """Return how much older than ``stamp_ns`` the oldest part of this observation is."""

@@ -20,6 +20,7 @@ RESIZES = ('fast', 'exact')
 GRIPPER = 'closed_is_1'
 MAX_SIDE = 4096
 MAX_CHUNK = 1024
+MAX_WARM_UP = 100
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class PolicySpec:
     ``jpeg_quality`` 0 sends raw pixels. ``pipelined`` allows the next query before the last chunk
     has been executed. ``samples``: actions are drawn at random, from the observation's
     ``episode_seed``. ``gripper``: 0 open, 1 closed, a position, closed when > 0.5.
+
+    So many actions of a chunk are executed as ``open_loop_horizon`` says, 0: all. At the change
+    from one chunk to the next so many steps as ``blend_steps`` are mixed from both.
+    ``real_time_chunking``: the policy continues the observation's ``left_over``. ``warm_up``
+    queries are made before the first one that counts.
     """
 
     action_space: ActionSpace = ActionSpace.JOINT_POSITION
@@ -46,6 +52,10 @@ class PolicySpec:
     jpeg_quality: int = 0
     pipelined: bool = False
     samples: bool = False
+    open_loop_horizon: int = 0
+    real_time_chunking: bool = False
+    blend_steps: int = 0
+    warm_up: int = 0
     protocol_version: int = PROTOCOL_VERSION
     gripper: str = GRIPPER
 
@@ -80,6 +90,29 @@ class PolicySpec:
                 self.gripper == GRIPPER,
             f'protocol_version must be {PROTOCOL_VERSION}, found {self.protocol_version}':
                 self.protocol_version == PROTOCOL_VERSION,
+            f'warm_up must be 0 to {MAX_WARM_UP} queries, found {self.warm_up}':
+                0 <= self.warm_up <= MAX_WARM_UP,
+        }
+        return [text for text, good in checks.items() if not good] + self._chunk_problems()
+
+    def _chunk_problems(self) -> list[str]:
+        """Return what contradicts itself in how chunks are to be executed."""
+        length, horizon, blend = self.chunk_length, self.open_loop_horizon, self.blend_steps
+        checks = {
+            f'open_loop_horizon must be 0 (the whole chunk) to {MAX_CHUNK}, found {horizon}':
+                0 <= horizon <= MAX_CHUNK,
+            f'open_loop_horizon is {horizon} and a chunk has only {length} actions; lower it, or '
+            'set it to 0 to execute the whole chunk': not 0 < length < horizon,
+            f'blend_steps must be 0 to {MAX_CHUNK}, found {blend}': 0 <= blend <= MAX_CHUNK,
+            f'blend_steps is {blend}, and there is nothing to mix where a whole chunk is executed '
+            'before the next one: set open_loop_horizon': not blend or horizon > 0,
+            f'blend_steps is {blend}, and behind the open_loop_horizon of {horizon} a chunk has '
+            f'only {length - horizon} more actions; lower one of them':
+                not (0 < horizon <= length) or blend <= length - horizon,
+            'real_time_chunking continues a chunk that is still being executed, so it needs '
+            'pipelined=True': self.pipelined or not self.real_time_chunking,
+            'real_time_chunking continues the last chunk by itself; set blend_steps to 0':
+                not (self.real_time_chunking and blend),
         }
         return [text for text, good in checks.items() if not good]
 
@@ -114,11 +147,15 @@ class StepQuery:
     The query of one control step.
 
     ``chunk`` counts the chunks of a rollout, from any number. ``answer`` takes that chunk, and is
-    in the query of every step until the chunk is there; None: the chunk is not needed yet.
+    in the query of every step until the chunk is there; None: the chunk is not needed yet. When
+    it was asked for, ``next_action`` was the index in the last chunk of what is executed next,
+    and ``delay`` actions from there on will be executed before the answer is used.
     """
 
     chunk: int
     answer: 'Future[Chunk] | None'
+    next_action: int = 0
+    delay: int = 0
 
 
 @runtime_checkable

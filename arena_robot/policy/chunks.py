@@ -1,19 +1,18 @@
 """
 Chunk execution: one action per control step from chunks of N.
 
-As DROID does it: all N actions are executed before the next query, and the gripper is binarised
-at > 0.5. Between queries the observation is not read.
+As DROID does it: all N actions, or as many as the spec says, are executed before the next query,
+and the gripper is binarised at > 0.5. Between queries the observation is not read.
 """
 
 import contextlib
 import dataclasses
 import math
-import secrets
 import time
 from collections import deque
 from collections.abc import Callable
 from concurrent import futures
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from arena_robot.core.errors import BadReply, PolicyTimeout
 from arena_robot.core.observation import Floats, Observation
 from arena_robot.policy.base import AskedEveryStep, Policy, PolicySpec, StepQuery
 from arena_robot.policy.call_thread import CallThread
+from arena_robot.policy.chunk_progress import ChunkProgress
 
 GRIPPER_CLOSES_ABOVE = 0.5
 NEWEST = 5    # answers whose times say how early the next query is made
@@ -50,7 +50,8 @@ class ChunkStep:
     """
     One control step's action and where it comes from.
 
-    ``action`` has a binarised gripper, ``requested`` is as the policy gave it. ``chunk`` was
+    ``action`` has a binarised gripper, ``requested`` is as the policy gave it, mixed with the
+    chunk before where the policy wants that. ``chunk`` was
     inferred from the observation of step ``asked_at``. ``inference_s`` is the time this step
     waited for the policy: 0 when no query was due.
     """
@@ -64,46 +65,35 @@ class ChunkStep:
     inference_s: float
 
 
-@dataclass
-class _Progress:
-    chunk: Chunk | None = None
-    asked_at: int = 0
-    index: int = -1
-    step: int = 0
-    ticks_since_ask: int = 0
-    ahead: 'futures.Future[Chunk] | None' = None
-    ahead_asked_at: int = 0
-    ahead_drops: bool = False
-    # Not from 0: a rollout that is begun again must not get a chunk of the one before.
-    number: int = field(default_factory=lambda: 1 + secrets.randbelow(1 << 31))
-
-    @property
-    def left(self) -> int:
-        return 0 if self.chunk is None else len(self.chunk) - self.step
-
-
 class ChunkExecutor:
     """
     A policy that answers one action at a time and queries the inner one when it has run out.
 
     Queries run on a thread of their own, so that :meth:`cancel` ends a wait at once.
     ``timeout_s`` bounds every wait. When the inner spec is ``pipelined``, the next chunk is
-    queried before the last one ends: as many steps as the slowest of the newest answers took and
-    one more, so that the arm does not stand still while a chunk covers the wait; ``lead_steps``
-    before there is an answer, and at least; ``now_s`` measures. As many of its first actions as
-    control steps have passed since are dropped, because their time is over.
+    queried before it is due: as many steps as the slowest of the newest answers took and one
+    more, ``lead_steps`` at least and before there is an answer, but not so early that the chunk
+    after it comes too late: half of a chunk at most. A chunk that is due and not there is no
+    reason to stand still while actions are left. As many of its first actions as were executed
+    since the query are dropped. So the arm never waits for answers that take D steps, when a
+    chunk has 2 D + 1 actions or more.
 
-    :meth:`ask` sends a query at every step to a policy that is asked at every step.
+    ``now_s`` measures at ``control_rate_hz`` (None: that of the spec); an answer that comes
+    ``in_time_s`` after a step began is used in that step. :meth:`ask` sends a query at every step
+    to a policy that is asked at every step.
     """
 
     def __init__(self, policy: Policy, lead_steps: int = 2, timeout_s: float = 30.0,
-                 now_s: Callable[[], float] = time.monotonic) -> None:
+                 now_s: Callable[[], float] = time.monotonic,
+                 control_rate_hz: float | None = None, in_time_s: float = 0.0) -> None:
         self._policy = policy
+        self._rate_hz = control_rate_hz
+        self._in_time_s = in_time_s
         self._lead_steps = lead_steps
         self._took_s: deque[float] = deque(maxlen=NEWEST)
         self._timeout_s = timeout_s
         self._now_s = now_s
-        self._episodes: dict[str, _Progress] = {}
+        self._episodes: dict[str, ChunkProgress] = {}
         self._worker: CallThread | None = None
         self._steps = policy if isinstance(policy, AskedEveryStep) and policy.every_step else None
         self._sending: futures.Future[None] | None = None
@@ -112,7 +102,8 @@ class ChunkExecutor:
     @property
     def spec(self) -> PolicySpec:
         """The inner policy's, with chunks of one."""
-        return dataclasses.replace(self._policy.spec, chunk_length=1, pipelined=False)
+        return dataclasses.replace(self._policy.spec, chunk_length=1, pipelined=False,
+                                   open_loop_horizon=0, real_time_chunking=False, blend_steps=0)
 
     def step(self, observation: Observation, episode: str = '') -> ChunkStep:
         """
@@ -121,23 +112,26 @@ class ChunkExecutor:
         Waits only when a query is due. Raises PolicyTimeout after ``timeout_s`` or after
         :meth:`cancel`, BadReply for a chunk that cannot be executed, and what the policy raised.
         """
-        progress = self._episodes.setdefault(episode, _Progress())
+        progress = self._episodes.setdefault(episode, ChunkProgress())
         waited_s = 0.0
-        if progress.left == 0:
+        if progress.ahead is None and self._asks(progress):
+            self._query(progress, observation, episode)
+        if progress.due <= 0 and not self._goes_on(progress):
             started = time.perf_counter()
-            self._refill(progress, observation, episode)
+            ahead = progress.ahead
+            assert ahead is not None
+            self._use(progress, lambda: self._arrived(ahead))
             waited_s = time.perf_counter() - started
-        if self._asks_ahead(progress):
-            self._ask(progress, observation, self._query(observation, episode))
+            if self._asks(progress):
+                self._query(progress, observation, episode)
         return self._next(progress, waited_s)
 
     def ask(self, observation: Observation, episode: str = '') -> None:
         """Query the policy if a query is due at this control step, without waiting."""
-        progress = self._episodes.setdefault(episode, _Progress())
-        new = progress.ahead is None and (progress.left == 0 or self._asks_ahead(progress))
+        progress = self._episodes.setdefault(episode, ChunkProgress())
+        new = progress.ahead is None and self._asks(progress)
         if new:
-            self._ask(progress, observation, self._query(observation, episode)
-                      if self._steps is None else futures.Future())
+            self._query(progress, observation, episode)
         if self._steps is not None:
             self._send(self._steps, progress, observation, episode, new)
 
@@ -147,23 +141,19 @@ class ChunkExecutor:
 
         Raises BadReply for a chunk that cannot be executed, and what the policy raised.
         """
-        progress = self._episodes.setdefault(episode, _Progress())
-        if progress.left == 0:
+        progress = self._episodes.setdefault(episode, ChunkProgress())
+        if progress.due <= 0 and not self._goes_on(progress):
             if progress.ahead is None or not progress.ahead.done():
-                progress.ticks_since_ask += 1
                 return None
             self._use(progress, progress.ahead.result)
         return self._next(progress, 0.0)
 
-    def _next(self, progress: _Progress, waited_s: float) -> ChunkStep:
-        chunk = progress.chunk
+    def _next(self, progress: ChunkProgress, waited_s: float) -> ChunkStep:
+        chunk, number = progress.chunk, progress.step
         assert chunk is not None
-        requested = chunk.actions[progress.step].astype(np.float64)
-        taken = ChunkStep(Action(binarised(requested), chunk.space), requested, chunk,
-                          progress.asked_at, progress.index, progress.step, waited_s)
-        progress.step += 1
-        progress.ticks_since_ask += 1
-        return taken
+        requested = progress.take()
+        return ChunkStep(Action(binarised(requested), chunk.space), requested, chunk,
+                         progress.asked_at, progress.index, number, waited_s)
 
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
         """Return a chunk of one action, its gripper binarised."""
@@ -196,14 +186,14 @@ class ChunkExecutor:
             self._worker.end()
             self._worker = None
 
-    def _send(self, policy: AskedEveryStep, progress: _Progress, observation: Observation,
+    def _send(self, policy: AskedEveryStep, progress: ChunkProgress, observation: Observation,
               episode: str, new: bool) -> None:
         """Send this step's query; skip it when the last one is not sent and no chunk is new."""
         if not new and self._sending is not None and not self._sending.done():
             return
         ahead = progress.ahead
         answer = ahead if ahead is not None and not ahead.done() else None
-        query = StepQuery(progress.number, answer)
+        query = StepQuery(progress.number, answer, progress.next_action, progress.delay)
 
         def send() -> None:
             try:
@@ -215,39 +205,32 @@ class ChunkExecutor:
 
         self._sending = self._thread().submit(send)
 
-    def _ask(self, progress: _Progress, observation: Observation,
-             query: 'futures.Future[Chunk]') -> None:
+    def _query(self, progress: ChunkProgress, observation: Observation, episode: str) -> None:
+        """Query the next chunk; at every step :meth:`_send` does it, and the answer is awaited."""
         asked_s = self._now_s()
+        query: futures.Future[Chunk] = futures.Future()
+        if self._steps is None:
+            seen = observation
+            if progress.left and self._policy.spec.real_time_chunking:
+                left = progress.left_over(self._takes())
+                seen = dataclasses.replace(observation, left_over=left)
+            query = self._thread().submit(lambda: self._policy.infer(seen, episode))
 
         def measure(done: 'futures.Future[Chunk]') -> None:
             if not done.cancelled() and done.exception() is None:
                 self._took_s.append(self._now_s() - asked_s)
 
+        progress.asks(observation.step, query, self._takes())
         query.add_done_callback(measure)
-        progress.ahead = query
-        progress.number += 1
-        progress.ahead_asked_at, progress.ticks_since_ask = observation.step, 0
-        # Only what is asked while actions are left is late when it is used.
-        progress.ahead_drops = progress.left > 0
 
-    def _refill(self, progress: _Progress, observation: Observation, episode: str) -> None:
-        if progress.ahead is None:
-            self._ask(progress, observation, self._query(observation, episode))
-        ahead = progress.ahead
-        assert ahead is not None
-        self._use(progress, lambda: self._arrived(ahead))
-
-    def _use(self, progress: _Progress, answer: Callable[[], Chunk]) -> None:
-        ahead = progress.ahead
+    def _use(self, progress: ChunkProgress, answer: Callable[[], Chunk]) -> None:
+        ahead, asked_with_none_left = progress.ahead, progress.delay == 0
         try:
             chunk = checked(answer())
         finally:
-            if ahead is None or ahead.done() or not progress.ahead_drops:
+            if ahead is None or ahead.done() or asked_with_none_left:
                 progress.ahead = None
-        skip = min(progress.ticks_since_ask, len(chunk) - 1) if progress.ahead_drops else 0
-        progress.chunk, progress.step = chunk, skip
-        progress.asked_at = progress.ahead_asked_at
-        progress.index += 1
+        progress.use(chunk, self._policy.spec)
 
     def _arrived(self, query: 'futures.Future[Chunk]') -> Chunk:
         ends: tuple[futures.Future[Any], ...] = (query, self._cancelled)
@@ -258,19 +241,27 @@ class ChunkExecutor:
             raise PolicyTimeout('the wait for the policy was cancelled')
         raise PolicyTimeout(f'the policy did not answer within {self._timeout_s:.3g} s')
 
-    def _asks_ahead(self, progress: _Progress) -> bool:
-        if not self._policy.spec.pipelined or progress.chunk is None or progress.ahead is not None:
+    def _asks(self, progress: ChunkProgress) -> bool:
+        """Tell whether the next chunk is to be queried at this step."""
+        chunk = progress.chunk
+        if chunk is None or progress.due <= 0:
+            return True
+        if not self._policy.spec.pipelined or progress.ahead or progress.since_ask == 0:
             return False
-        least = self._lead_steps
-        if self._took_s:
-            took = max(self._took_s) * self._policy.spec.control_rate_hz
-            least = max(least, 1 + math.ceil(took))
-        if len(progress.chunk) <= self._lead_steps:
-            return False
-        return progress.left <= min(least, len(progress.chunk) - 1)
+        early = max(self._lead_steps, 1 + self._takes())
+        return progress.due <= min(early, (len(chunk) - 1) // 2)
 
-    def _query(self, observation: Observation, episode: str) -> 'futures.Future[Chunk]':
-        return self._thread().submit(lambda: self._policy.infer(observation, episode))
+    def _goes_on(self, progress: ChunkProgress) -> bool:
+        """Tell whether what is left is executed because the next chunk is not there yet."""
+        return (progress.left > 0 and self._policy.spec.pipelined
+                and progress.ahead is not None and not progress.ahead.done())
+
+    def _takes(self) -> int:
+        """Return in how many steps an answer comes: the slowest of the newest ones."""
+        if not self._took_s:
+            return 0
+        late_s = max(self._took_s) - self._in_time_s
+        return max(0, math.ceil(late_s * (self._rate_hz or self._policy.spec.control_rate_hz)))
 
     def _thread(self) -> CallThread:
         if self._worker is None:

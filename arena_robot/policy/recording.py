@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.errors import DataError, RecordingError
-from arena_robot.core.observation import Image, Observation
+from arena_robot.core.observation import Image, LeftOver, Observation
 from arena_robot.policy.base import Policy, PolicySpec
 from arena_robot.policy.grpc.wire import partial_observation
 
@@ -65,6 +66,9 @@ def read(path: Path) -> tuple[Observation, str, Chunk]:
                 float(data['gripper_position']), str(data['prompt']), int(data['step']), images,
                 int(data['arm_stamp_ns']), int(data['gripper_stamp_ns']),
                 int(data['episode_seed']) if 'episode_seed' in data else 0)
+            if 'left_over' in data:
+                observation = replace(observation, left_over=LeftOver(
+                    data['left_over'], int(data['inference_delay'])))
             chunk = Chunk(data['actions'], ActionSpace(str(data['action_space'])),
                           float(data['inference_s']))
             return observation, str(data['episode']), chunk
@@ -86,6 +90,8 @@ def _seen(observation: Observation, episode: str) -> dict[str, Any]:
         'gripper_position': observation.gripper.position,
         'episode_seed': observation.episode_seed,
     }
+    if left := observation.left_over:
+        values.update(left_over=left.actions, inference_delay=left.inference_delay)
     for name, image in observation.images.items():
         values[f'image_{name}'] = image.pixels
         values[f'stamp_image_{name}'] = image.stamp_ns

@@ -63,7 +63,8 @@ class _Glance:
 
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
         chunk = self.inner.infer(observation, episode)
-        self.due_at = observation.step + (1 if self.spec.pipelined else len(chunk))
+        used = min(len(chunk), self.spec.open_loop_horizon or len(chunk))
+        self.due_at = observation.step + (1 if self.spec.pipelined else used)
         return chunk
 
     def reset(self, episode: str = '') -> None:

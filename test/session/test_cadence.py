@@ -116,9 +116,9 @@ def test_what_is_published_has_the_same_form_at_every_step(rolled, space):
 
 def test_an_action_that_was_asked_ahead_is_dropped_when_its_time_is_over(rolled):
     _, policy, sink, _ = rolled(0.1, spec=PolicySpec(pipelined=True))
-    assert policy.asked[:3] == [0, 3, 6]
+    assert policy.asked[:3] == [0, 4, 7]
     assert [round(float(s.requested[0]), 1) for s in sink.steps[1:8]] == [
-        1.1, 1.2, 1.3, 1.4, 2.3, 2.4, 3.2]
+        1.1, 1.2, 1.3, 1.4, 2.2, 2.3, 2.4]
 
 
 def test_a_policy_that_never_answers_ends_the_rollout(rolled):

@@ -14,6 +14,7 @@ from arena_robot.policy.grpc.channel import headers, open_aio_channel
 from arena_robot.policy.grpc.endpoint import (
     PolicyEndpoint,
     infer_request,
+    query_request,
     reset_request,
     spec_request,
 )
@@ -21,7 +22,6 @@ from arena_robot.policy.grpc.errors import error_of
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
-from arena_robot.policy.seeds import seed_of
 
 
 class AsyncGrpcPolicy(PolicyEndpoint):
@@ -51,11 +51,9 @@ class AsyncGrpcPolicy(PolicyEndpoint):
 
     async def infer(self, observation: Observation, episode: str = '') -> Chunk:
         """Send the observation with all of its images; return the checked chunk."""
-        spec = self.spec
-        data = wire.observation_to_bytes(observation, spec.jpeg_quality)
-        seed = observation.episode_seed or seed_of(episode)
-        reply = await self.infer_bytes(data, episode, episode_seed=seed)
-        return wire.chunk_from_wire(reply, spec)
+        reply = await self._call('Infer', self._options.infer_timeout_s,
+                                 query_request(observation, episode, self.spec))
+        return wire.chunk_from_wire(reply, self.spec)
 
     async def infer_bytes(self, observation: bytes, episode: str,
                           timeout_s: float | None = None,

@@ -17,6 +17,7 @@ from arena_robot.policy.grpc.channel import headers, open_channel
 from arena_robot.policy.grpc.endpoint import (
     PolicyEndpoint,
     infer_request,
+    query_request,
     reset_request,
     spec_request,
 )
@@ -25,7 +26,6 @@ from arena_robot.policy.grpc.stream import CallStream
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
-from arena_robot.policy.seeds import seed_of
 
 logger = logging.getLogger(__name__)
 
@@ -60,16 +60,17 @@ class GrpcPolicy(PolicyEndpoint):
 
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
         """Send the observation with all of its images; return the checked chunk."""
-        spec = self.spec
-        data = wire.observation_to_bytes(observation, spec.jpeg_quality)
-        seed = observation.episode_seed or seed_of(episode)
-        return wire.chunk_from_wire(self.infer_bytes(data, episode, episode_seed=seed), spec)
+        request = query_request(observation, episode, self.spec)
+        return wire.chunk_from_wire(self._asked(request, self._options.infer_timeout_s),
+                                    self.spec)
 
     def infer_bytes(self, observation: bytes, episode: str,
                     timeout_s: float | None = None, episode_seed: int = 0) -> pb.InferReply:
         """Send an observation that is already serialized, as a relay does; no checks."""
-        limit_s = timeout_s or self._options.infer_timeout_s
-        request = infer_request(observation, episode, episode_seed)
+        return self._asked(infer_request(observation, episode, episode_seed),
+                           timeout_s or self._options.infer_timeout_s)
+
+    def _asked(self, request: pb.InferRequest, limit_s: float) -> pb.InferReply:
         if self._stream is not None:
             return self._stream.infer(request, limit_s)
         out: pb.InferReply = self._call('Infer', request, limit_s)

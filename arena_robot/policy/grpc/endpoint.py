@@ -1,9 +1,12 @@
 """What the blocking and the asyncio client of a policy server share: address, options, spec."""
 
 from arena_robot.core.errors import PolicyUnavailable
+from arena_robot.core.observation import Observation
 from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec, StepQuery
+from arena_robot.policy.grpc import wire
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
+from arena_robot.policy.seeds import seed_of
 
 NOT_DUE, DUE = 1, 2    # of EveryStep
 
@@ -32,10 +35,21 @@ def spec_request() -> pb.GetSpecRequest:
     return pb.GetSpecRequest(protocol_version=PROTOCOL_VERSION)
 
 
-def infer_request(observation: bytes, episode: str, episode_seed: int = 0) -> pb.InferRequest:
+def infer_request(observation: bytes, episode: str, episode_seed: int = 0,
+                  left_over: pb.LeftOver | None = None) -> pb.InferRequest:
     """Return the request for the next chunk; the observation is already serialized."""
     return pb.InferRequest(protocol_version=PROTOCOL_VERSION, episode=episode,
-                           observation=observation, episode_seed=episode_seed)
+                           observation=observation, episode_seed=episode_seed,
+                           left_over=left_over)
+
+
+def query_request(observation: Observation, episode: str, spec: PolicySpec) -> pb.InferRequest:
+    """Return the request for the next chunk of a policy with this spec."""
+    left = observation.left_over if spec.real_time_chunking else None
+    return infer_request(
+        wire.observation_to_bytes(observation, spec.jpeg_quality), episode,
+        observation.episode_seed or seed_of(episode),
+        None if left is None else wire.left_over_to_wire(left))
 
 
 def reset_request(episode: str) -> pb.ResetRequest:
@@ -50,4 +64,6 @@ def step_request(observation: bytes, episode: str, query: StepQuery,
     request.every_step.chunk = query.chunk
     request.every_step.due = NOT_DUE if query.answer is None else DUE
     request.every_step.wait_s = wait_s
+    request.every_step.next_action = 1 + query.next_action
+    request.every_step.delay = 1 + query.delay
     return request

@@ -70,7 +70,7 @@ class PolicyServicer(pb_grpc.PolicyServiceServicer):
 
     def _infer(self, request: pb.InferRequest, timeout_s: float) -> pb.InferReply:
         wire.check_version(request.protocol_version)
-        observation = wire.observation_from_bytes(request.observation, request.episode_seed)
+        observation = wire.observation_of_request(request)
         answer = self._served.infer(observation, request.episode, timeout_s)
         return wire.chunk_to_wire(answer.chunk, answer.queue_s, answer.infer_s)
 

@@ -6,6 +6,7 @@ Nothing larger than the limit is ever decoded.
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import PIL.Image
@@ -14,8 +15,15 @@ from google.protobuf.message import DecodeError
 from arena_robot.core.action import ActionSpace, Chunk, handled
 from arena_robot.core.errors import BadReply, DataError, PolicyRefused
 from arena_robot.core.jpeg import from_jpeg, to_jpeg
-from arena_robot.core.observation import ArmState, GripperState, Image, Observation, Pixels
-from arena_robot.policy.base import GRIPPER, MAX_SIDE, PROTOCOL_VERSION, PolicySpec
+from arena_robot.core.observation import (
+    ArmState,
+    GripperState,
+    Image,
+    LeftOver,
+    Observation,
+    Pixels,
+)
+from arena_robot.policy.base import GRIPPER, MAX_CHUNK, MAX_SIDE, PROTOCOL_VERSION, PolicySpec
 from arena_robot.policy.contract import check_actions, check_spec
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
@@ -28,6 +36,7 @@ SPACE_OF = {number: space for space, number in SPACES.items()}
 RESIZES = {'fast': pb.RESIZE_FAST, 'exact': pb.RESIZE_EXACT}
 RESIZE_OF = {number: name for name, number in RESIZES.items()}
 MAX_IMAGES = 6
+COLUMNS = {space.size for space in ActionSpace}
 
 
 def spec_to_wire(spec: PolicySpec) -> pb.Spec:
@@ -39,7 +48,9 @@ def spec_to_wire(spec: PolicySpec) -> pb.Spec:
         wrist_camera=spec.wrist_camera, external_cameras=spec.external_cameras,
         stereo=spec.stereo, session_id=spec.session_id, chunk_length=spec.chunk_length,
         control_rate_hz=spec.control_rate_hz, resize=RESIZES[spec.resize],
-        jpeg_quality=spec.jpeg_quality, pipelined=spec.pipelined, samples=spec.samples)
+        jpeg_quality=spec.jpeg_quality, pipelined=spec.pipelined, samples=spec.samples,
+        open_loop_horizon=spec.open_loop_horizon, real_time_chunking=spec.real_time_chunking,
+        blend_steps=spec.blend_steps, warm_up=spec.warm_up)
 
 
 def spec_from_wire(message: pb.Spec, source: str) -> PolicySpec:
@@ -57,7 +68,9 @@ def spec_from_wire(message: pb.Spec, source: str) -> PolicySpec:
         chunk_length=message.chunk_length, control_rate_hz=message.control_rate_hz,
         resize=RESIZE_OF.get(message.resize, str(message.resize)),
         jpeg_quality=message.jpeg_quality, pipelined=message.pipelined,
-        samples=message.samples, protocol_version=message.protocol_version,
+        samples=message.samples, open_loop_horizon=message.open_loop_horizon,
+        real_time_chunking=message.real_time_chunking, blend_steps=message.blend_steps,
+        warm_up=message.warm_up, protocol_version=message.protocol_version,
         gripper=GRIPPER if known else str(message.gripper)), source)
 
 
@@ -81,6 +94,29 @@ def _image_to_wire(name: str, image: Image, jpeg_quality: int) -> pb.Image:
         view=name, height=height, width=width, stamp_ns=image.stamp_ns,
         encoding=pb.ENCODING_RGB8 if raw else pb.ENCODING_JPEG,
         data=image.pixels.tobytes() if raw else to_jpeg(image.pixels, jpeg_quality))
+
+
+def observation_of_request(request: pb.InferRequest) -> Observation:
+    """Return the observation of a query and what came with it; raises PolicyRefused."""
+    seen = observation_from_bytes(request.observation, request.episode_seed)
+    if not request.HasField('left_over'):
+        return seen
+    left = request.left_over
+    if not 1 <= left.rows <= MAX_CHUNK or left.columns not in COLUMNS \
+            or left.rows * left.columns != len(left.actions) or left.inference_delay > left.rows:
+        raise PolicyRefused(f'left_over says {left.rows}x{left.columns} actions and a delay of '
+                            f'{left.inference_delay}, and has {len(left.actions)} numbers')
+    actions = np.array(left.actions, np.float64).reshape(left.rows, left.columns)
+    if not np.all(np.isfinite(actions)):
+        raise PolicyRefused('left_over has numbers that are not finite')
+    return replace(seen, left_over=LeftOver(actions, left.inference_delay))
+
+
+def left_over_to_wire(left: LeftOver) -> pb.LeftOver:
+    """Return the message of what is left of a chunk."""
+    rows, columns = left.actions.shape
+    return pb.LeftOver(actions=left.actions.ravel().tolist(), rows=rows, columns=columns,
+                       inference_delay=left.inference_delay)
 
 
 def observation_from_bytes(data: bytes, episode_seed: int = 0) -> Observation:
@@ -210,7 +246,8 @@ def chunk_from_wire(message: pb.InferReply, spec: PolicySpec) -> Chunk:
         raise BadReply(f'the reply is in {space.value if space else message.action_space}, the '
                        f'spec promises {spec.action_space.value}')
     actions = np.array(message.actions, np.float32).reshape(message.rows, message.columns)
-    return Chunk(check_actions(actions, spec), space, message.timings.infer_s)
+    return Chunk(check_actions(actions, spec), space, message.timings.infer_s,
+                 message.open_loop_horizon, message.blend_steps)
 
 
 def check_version(version: int) -> None:

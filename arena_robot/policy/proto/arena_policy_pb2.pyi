@@ -52,7 +52,7 @@ class GetSpecRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
 
 class Spec(_message.Message):
-    __slots__ = ("protocol_version", "action_space", "gripper", "image_height", "image_width", "wrist_camera", "external_cameras", "stereo", "session_id", "chunk_length", "control_rate_hz", "resize", "jpeg_quality", "pipelined", "every_step", "samples")
+    __slots__ = ("protocol_version", "action_space", "gripper", "image_height", "image_width", "wrist_camera", "external_cameras", "stereo", "session_id", "chunk_length", "control_rate_hz", "resize", "jpeg_quality", "pipelined", "every_step", "samples", "open_loop_horizon", "real_time_chunking", "blend_steps", "warm_up")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     ACTION_SPACE_FIELD_NUMBER: _ClassVar[int]
     GRIPPER_FIELD_NUMBER: _ClassVar[int]
@@ -69,6 +69,10 @@ class Spec(_message.Message):
     PIPELINED_FIELD_NUMBER: _ClassVar[int]
     EVERY_STEP_FIELD_NUMBER: _ClassVar[int]
     SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    OPEN_LOOP_HORIZON_FIELD_NUMBER: _ClassVar[int]
+    REAL_TIME_CHUNKING_FIELD_NUMBER: _ClassVar[int]
+    BLEND_STEPS_FIELD_NUMBER: _ClassVar[int]
+    WARM_UP_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     action_space: ActionSpace
     gripper: GripperConvention
@@ -85,7 +89,11 @@ class Spec(_message.Message):
     pipelined: bool
     every_step: bool
     samples: bool
-    def __init__(self, protocol_version: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., gripper: _Optional[_Union[GripperConvention, str]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., external_cameras: _Optional[int] = ..., stereo: _Optional[bool] = ..., session_id: _Optional[bool] = ..., chunk_length: _Optional[int] = ..., control_rate_hz: _Optional[float] = ..., resize: _Optional[_Union[Resize, str]] = ..., jpeg_quality: _Optional[int] = ..., pipelined: _Optional[bool] = ..., every_step: _Optional[bool] = ..., samples: _Optional[bool] = ...) -> None: ...
+    open_loop_horizon: int
+    real_time_chunking: bool
+    blend_steps: int
+    warm_up: int
+    def __init__(self, protocol_version: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., gripper: _Optional[_Union[GripperConvention, str]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., external_cameras: _Optional[int] = ..., stereo: _Optional[bool] = ..., session_id: _Optional[bool] = ..., chunk_length: _Optional[int] = ..., control_rate_hz: _Optional[float] = ..., resize: _Optional[_Union[Resize, str]] = ..., jpeg_quality: _Optional[int] = ..., pipelined: _Optional[bool] = ..., every_step: _Optional[bool] = ..., samples: _Optional[bool] = ..., open_loop_horizon: _Optional[int] = ..., real_time_chunking: _Optional[bool] = ..., blend_steps: _Optional[int] = ..., warm_up: _Optional[int] = ...) -> None: ...
 
 class Image(_message.Message):
     __slots__ = ("view", "encoding", "height", "width", "stamp_ns", "data")
@@ -126,31 +134,49 @@ class Observation(_message.Message):
     def __init__(self, stamp_ns: _Optional[int] = ..., step: _Optional[int] = ..., prompt: _Optional[str] = ..., arm_stamp_ns: _Optional[int] = ..., joint_position: _Optional[_Iterable[float]] = ..., cartesian_position: _Optional[_Iterable[float]] = ..., gripper_stamp_ns: _Optional[int] = ..., gripper_position: _Optional[float] = ..., images: _Optional[_Iterable[_Union[Image, _Mapping]]] = ...) -> None: ...
 
 class InferRequest(_message.Message):
-    __slots__ = ("protocol_version", "episode", "observation", "every_step", "episode_seed")
+    __slots__ = ("protocol_version", "episode", "observation", "every_step", "episode_seed", "left_over")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     EPISODE_FIELD_NUMBER: _ClassVar[int]
     OBSERVATION_FIELD_NUMBER: _ClassVar[int]
     EVERY_STEP_FIELD_NUMBER: _ClassVar[int]
     EPISODE_SEED_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OVER_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     episode: str
     observation: bytes
     every_step: EveryStep
     episode_seed: int
-    def __init__(self, protocol_version: _Optional[int] = ..., episode: _Optional[str] = ..., observation: _Optional[bytes] = ..., every_step: _Optional[_Union[EveryStep, _Mapping]] = ..., episode_seed: _Optional[int] = ...) -> None: ...
+    left_over: LeftOver
+    def __init__(self, protocol_version: _Optional[int] = ..., episode: _Optional[str] = ..., observation: _Optional[bytes] = ..., every_step: _Optional[_Union[EveryStep, _Mapping]] = ..., episode_seed: _Optional[int] = ..., left_over: _Optional[_Union[LeftOver, _Mapping]] = ...) -> None: ...
+
+class LeftOver(_message.Message):
+    __slots__ = ("actions", "rows", "columns", "inference_delay")
+    ACTIONS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    INFERENCE_DELAY_FIELD_NUMBER: _ClassVar[int]
+    actions: _containers.RepeatedScalarFieldContainer[float]
+    rows: int
+    columns: int
+    inference_delay: int
+    def __init__(self, actions: _Optional[_Iterable[float]] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ..., inference_delay: _Optional[int] = ...) -> None: ...
 
 class EveryStep(_message.Message):
-    __slots__ = ("chunk", "due", "wait_s")
+    __slots__ = ("chunk", "due", "wait_s", "next_action", "delay")
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     DUE_FIELD_NUMBER: _ClassVar[int]
     WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    NEXT_ACTION_FIELD_NUMBER: _ClassVar[int]
+    DELAY_FIELD_NUMBER: _ClassVar[int]
     chunk: int
     due: int
     wait_s: float
-    def __init__(self, chunk: _Optional[int] = ..., due: _Optional[int] = ..., wait_s: _Optional[float] = ...) -> None: ...
+    next_action: int
+    delay: int
+    def __init__(self, chunk: _Optional[int] = ..., due: _Optional[int] = ..., wait_s: _Optional[float] = ..., next_action: _Optional[int] = ..., delay: _Optional[int] = ...) -> None: ...
 
 class InferReply(_message.Message):
-    __slots__ = ("actions", "rows", "columns", "action_space", "timings", "padding", "chunk")
+    __slots__ = ("actions", "rows", "columns", "action_space", "timings", "padding", "chunk", "open_loop_horizon", "blend_steps")
     ACTIONS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
@@ -158,6 +184,8 @@ class InferReply(_message.Message):
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
+    OPEN_LOOP_HORIZON_FIELD_NUMBER: _ClassVar[int]
+    BLEND_STEPS_FIELD_NUMBER: _ClassVar[int]
     actions: _containers.RepeatedScalarFieldContainer[float]
     rows: int
     columns: int
@@ -165,7 +193,9 @@ class InferReply(_message.Message):
     timings: Timings
     padding: bytes
     chunk: int
-    def __init__(self, actions: _Optional[_Iterable[float]] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., padding: _Optional[bytes] = ..., chunk: _Optional[int] = ...) -> None: ...
+    open_loop_horizon: int
+    blend_steps: int
+    def __init__(self, actions: _Optional[_Iterable[float]] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., padding: _Optional[bytes] = ..., chunk: _Optional[int] = ..., open_loop_horizon: _Optional[int] = ..., blend_steps: _Optional[int] = ...) -> None: ...
 
 class Timings(_message.Message):
     __slots__ = ("queue_s", "infer_s")

@@ -21,7 +21,7 @@ from arena_robot.core.observation import ArmState, GripperState, Observation
 from arena_robot.policy.base import Policy
 from arena_robot.policy.chunks import ChunkExecutor, ChunkStep
 from arena_robot.session.arena.blind import coarse
-from arena_robot.session.loop.cadence import CadencedActions, stamp_class, time_class
+from arena_robot.session.loop.cadence import ACT_AFTER, CadencedActions, stamp_class, time_class
 from arena_robot.session.loop.camera_phase import best_shift_ns
 from arena_robot.session.loop.lag import waiting_loop
 from arena_robot.session.loop.pacing import SLACK, LoopTiming, Pacer, Tick, timing
@@ -103,7 +103,10 @@ class Rollout:
         self._config = config
         self._shown_error = shown_error
         self._executor = ChunkExecutor(policy, timeout_s=config.inference_timeout_s,
-                                       now_s=lambda: clock.steady_ns() * 1e-9)
+                                       now_s=lambda: clock.steady_ns() * 1e-9,
+                                       control_rate_hz=config.control_rate_hz,
+                                       in_time_s=ACT_AFTER / config.control_rate_hz
+                                       if config.cadenced else 0.0)
         self._cadence = CadencedActions(
             self._executor, clock, 1.0 / config.control_rate_hz,
             config.inference_timeout_s) if config.cadenced else None

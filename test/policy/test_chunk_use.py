@@ -1,0 +1,169 @@
+"""How chunks are executed where the spec says more than their length; exact numbers."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from policy_samples import Noted, observation
+
+from arena_robot.core.action import ActionSpace, Chunk
+from arena_robot.core.errors import BadReply, PolicyRefused
+from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.chunks import ChunkExecutor
+from arena_robot.policy.contract import check_spec
+from arena_robot.policy.ensembling import Ensembling
+from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.endpoint import query_request
+from arena_robot.policy.mixing import mixed
+
+
+def executed(inner, steps, **options):
+    """Return the first number of each executed action; answers come before the next step."""
+    executor = ChunkExecutor(inner, now_s=lambda: 0.0, **options)
+    seen = []
+    for number in range(steps):
+        seen.append(executor.step(dataclasses.replace(observation(), step=number)))
+        executor.reset('another')    # waits for a query that is under way
+    executor.close()
+    return [float(one.requested[0]) for one in seen]
+
+
+def test_as_many_actions_are_executed_as_the_spec_says():
+    inner = Noted(PolicySpec(chunk_length=6, open_loop_horizon=4), 6)
+    assert executed(inner, 9) == [100, 101, 102, 103, 200, 201, 202, 203, 300]
+    assert [seen.step for seen, _ in inner.asked] == [0, 4, 8]
+
+
+def test_a_pipelined_horizon_changes_when_it_is_due_without_what_is_over():
+    inner = Noted(PolicySpec(chunk_length=10, open_loop_horizon=4, pipelined=True), 10)
+    assert executed(inner, 12) == [
+        100, 101, 102, 103, 202, 203, 204, 205, 302, 303, 304, 305]
+    assert [seen.step for seen, _ in inner.asked] == [0, 2, 6, 10]
+
+
+def test_what_is_behind_the_horizon_is_executed_while_the_next_chunk_is_late():
+    answers = []
+
+    class Late(Noted):
+        every_step = True
+
+        def at_step(self, seen, episode, query):
+            if query.answer is not None and query.answer not in answers:
+                answers.append(query.answer)
+
+    inner = Late(PolicySpec(chunk_length=6, open_loop_horizon=2, pipelined=True), 6)
+    executor = ChunkExecutor(inner, now_s=lambda: 0.0)
+    taken = []
+    for number in range(10):
+        executor.ask(dataclasses.replace(observation(), step=number))
+        executor.reset('another')
+        if number in (0, 8):
+            answers[-1].set_result(inner.infer(observation()))
+        taken.append(executor.take())
+    executor.close()
+    assert [None if one is None else one.requested[0] for one in taken] == [
+        100, 101, 102, 103, 104, 105, None, None, 205, None]
+    assert taken[8].chunk_step == 5, 'what was executed since the query is dropped, no more'
+
+
+def test_two_chunks_are_mixed_over_so_many_steps():
+    spec = PolicySpec(chunk_length=6, open_loop_horizon=3, blend_steps=2)
+    found = executed(Noted(spec, 6), 7)
+    # 103 and 104 are still there when 200 and 201 come: a third and two thirds of the new chunk.
+    assert found[:3] == [100, 101, 102]
+    assert found[3:5] == pytest.approx([103 * 2 / 3 + 200 / 3, 104 / 3 + 201 * 2 / 3])
+    assert found[5] == 202
+    assert found[6] == pytest.approx(203 * 2 / 3 + 300 / 3)
+
+
+def test_a_policy_that_continues_its_chunk_is_told_what_is_left_and_how_much_will_pass():
+    inner = Noted(PolicySpec(chunk_length=8, pipelined=True, real_time_chunking=True,
+                             open_loop_horizon=5), 8)
+    executed(inner, 9)
+    left = [seen.left_over for seen, _ in inner.asked]
+    assert left[0] is None
+    assert [seen.step for seen, _ in inner.asked] == [0, 3, 8]
+    assert left[1].actions[:, 0].tolist() == [103, 104, 105, 106, 107]
+    assert left[1].inference_delay == 2, 'two more are executed before the next chunk'
+    assert left[2].actions[:, 0].tolist() == [205, 206, 207]
+
+
+def test_what_is_left_over_travels_and_nonsense_is_refused():
+    spec = PolicySpec(pipelined=True, real_time_chunking=True, image_size=None)
+    inner = Noted(dataclasses.replace(spec, chunk_length=8), 8)
+    executed(inner, 8)
+    asked = inner.asked[1][0]
+    request = query_request(asked, 'e', spec)
+    found = wire.observation_of_request(request).left_over
+    assert np.array_equal(found.actions, asked.left_over.actions)
+    assert found.inference_delay == asked.left_over.inference_delay
+    assert not query_request(asked, 'e', PolicySpec()).HasField('left_over')
+    request.left_over.inference_delay = 9
+    with pytest.raises(PolicyRefused, match='left_over says 2x8'):
+        wire.observation_of_request(request)
+
+
+@pytest.mark.parametrize(('values', 'words'), [
+    ({'chunk_length': 8, 'open_loop_horizon': 9}, 'a chunk has only 8 actions'),
+    ({'open_loop_horizon': -1}, 'open_loop_horizon must be'),
+    ({'blend_steps': 2}, 'set open_loop_horizon'),
+    ({'chunk_length': 8, 'open_loop_horizon': 7, 'blend_steps': 2}, 'only 1 more actions'),
+    ({'real_time_chunking': True}, 'needs pipelined=True'),
+    ({'real_time_chunking': True, 'pipelined': True, 'chunk_length': 8, 'open_loop_horizon': 4,
+      'blend_steps': 1}, 'set blend_steps to 0'),
+    ({'warm_up': 101}, 'warm_up must be 0 to 100')])
+def test_contradictions_are_refused_in_words(values, words):
+    with pytest.raises(BadReply, match=words):
+        check_spec(PolicySpec(**values), 'mine')
+
+
+def test_the_fields_travel():
+    spec = PolicySpec(chunk_length=10, open_loop_horizon=6, blend_steps=3, warm_up=4)
+    assert wire.spec_from_wire(wire.spec_to_wire(spec), 'x') == spec
+    other = PolicySpec(pipelined=True, real_time_chunking=True)
+    assert wire.spec_from_wire(wire.spec_to_wire(other), 'x') == other
+
+
+def test_angles_of_a_pose_are_mixed_the_short_way():
+    rows = np.zeros((2, 7))
+    rows[:, 5] = math.radians(179), math.radians(-179)
+    found = mixed(rows, np.array([1.0, 1.0]), ActionSpace.CARTESIAN_POSITION)
+    assert math.cos(found[5]) == pytest.approx(-1.0)
+    assert mixed(rows, np.array([1.0, 3.0]), ActionSpace.JOINT_POSITION)[5] == pytest.approx(
+        math.radians(-89.5))
+
+
+class Scripted(Noted):
+    """Returns one number for all actions of a chunk: that of the query."""
+
+    def infer(self, observation, episode=''):
+        self.asked.append((observation, episode))
+        return Chunk(np.full((3, 8), len(self.asked), np.float32), ActionSpace.JOINT_POSITION)
+
+
+def test_temporal_ensembling_weighs_as_act_does():
+    policy = Ensembling(Scripted(PolicySpec(chunk_length=3), 3), decay=math.log(2.0))
+    assert policy.spec.open_loop_horizon == 1
+    found = [policy.infer(dataclasses.replace(observation(), step=step), 'e').actions[:, 0]
+             for step in range(3)]
+    # Weights 1, 1/2, 1/4 from the oldest on.
+    assert found[0].tolist() == [1, 1, 1]
+    assert found[1].tolist() == pytest.approx([4 / 3, 4 / 3, 2])
+    assert found[2].tolist() == pytest.approx([(1 + 1 + 3 / 4) / 1.75, (2 + 3 / 2) / 1.5, 3])
+    policy.reset('e')
+    assert policy.infer(observation(), 'e').actions[0, 0] == 4
+
+
+def test_ensembling_without_steps_counts_its_queries():
+    policy = Ensembling(Scripted(PolicySpec(chunk_length=3), 3), 0.0, open_loop_horizon=2)
+    seen = dataclasses.replace(observation(), step=0)
+    found = [policy.infer(seen, 'e').actions[:, 0].tolist() for _ in range(2)]
+    assert found[1] == [1.5, 2, 2]
+
+
+def test_an_executor_of_an_ensemble_asks_every_step():
+    inner = Scripted(PolicySpec(chunk_length=3), 3)
+    found = executed(Ensembling(inner, 0.0), 4)
+    assert found == pytest.approx([1, 1.5, 2, 3])
+    assert len(inner.asked) == 4
