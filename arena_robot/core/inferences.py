@@ -55,10 +55,10 @@ def waited_steps(made: Sequence[Inference], steps: int) -> int:
     for number, one in enumerate(made):
         after = made[number + 1].step if number + 1 < len(made) else steps
         held = max(0, math.ceil((one.took_s - IN_TIME_S) * CONTROL_RATE_HZ))
-        if one.step < end:    # asked ahead: what is late when it comes is dropped
-            came = one.step + held
+        if one.step < end:    # asked ahead: what was executed when it comes is dropped
+            came, passed = one.step + held, end - one.step
             waited += max(0, min(came, steps) - end)
-            end = max(end, one.step + one.count, came + 1)
+            end = max(end, one.step + one.count, came + max(1, one.count - passed))
             continue
         if number + 1 < len(made):    # where a whole chunk was executed between two queries
             held = max(held, after - one.step - one.count)

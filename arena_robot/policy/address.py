@@ -11,6 +11,7 @@ from typing import Any
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError
+from arena_robot.policy.base import MAX_CHUNK
 from arena_robot.policy.options import AUTH, CallOptions
 
 SCHEMES = {'grpc': False, 'grpcs': True, 'openpi': False, 'openpis': True}    # and whether TLS
@@ -116,8 +117,15 @@ def _auth(value: str) -> str:
 
 def _yes(value: str) -> bool:
     if value not in ('yes', 'no'):
-        raise ConfigError(f"episode_seed is yes or no, found '{value}'")
+        raise ConfigError(f"episode_seed and pipelined are yes or no, found '{value}'")
     return value == 'yes'
+
+
+def _count(value: str) -> int:
+    if not value.isdecimal() or int(value) > MAX_CHUNK:
+        raise ConfigError('open_loop_horizon, blend_steps and warm_up are whole numbers up to '
+                          f"{MAX_CHUNK}, found '{value}'")
+    return int(value)
 
 
 def _ip(value: str) -> str:
@@ -129,5 +137,6 @@ def _ip(value: str) -> str:
 
 _ONE = {CONNECT_TO: 'one IP address'}
 _OPENPI: dict[str, Callable[[str], object]] = {
-    'action_space': _space, 'auth': _auth, 'episode_seed': _yes}
+    'action_space': _space, 'auth': _auth, 'episode_seed': _yes, 'open_loop_horizon': _count,
+    'pipelined': _yes, 'blend_steps': _count, 'warm_up': _count}
 READERS: dict[str, Callable[[str], object]] = {**_OPENPI, CONNECT_TO: _ip}

@@ -246,10 +246,11 @@ class ChunkExecutor:
         chunk = progress.chunk
         if chunk is None or progress.due <= 0:
             return True
-        if not self._policy.spec.pipelined or progress.ahead or progress.since_ask == 0:
+        if not self._policy.spec.pipelined or progress.ahead or progress.since_ask == 0 \
+                or len(chunk) <= self._lead_steps:
             return False
         early = max(self._lead_steps, 1 + self._takes())
-        return progress.due <= min(early, (len(chunk) - 1) // 2)
+        return progress.due <= min(early, len(chunk) // 2)
 
     def _goes_on(self, progress: ChunkProgress) -> bool:
         """Tell whether what is left is executed because the next chunk is not there yet."""

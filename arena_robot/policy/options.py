@@ -20,7 +20,8 @@ class CallOptions:
     a PEM file to trust instead of the system's, ``tls_ca_pem`` its text. Deadlines are in seconds
     and always apply. ``stream`` sends gRPC calls over one long stream instead of one call each.
     ``action_space`` is that of an openpi server whose metadata does not name one;
-    ``episode_seed`` sends it the seed too. ``connect_to`` is an IP address to connect to instead
+    ``episode_seed`` sends it the seed too. ``open_loop_horizon``, ``pipelined``, ``blend_steps``
+    and ``warm_up`` complete its spec. ``connect_to`` is an IP address to connect to instead
     of looking up the host, whose name is still sent and checked.
     """
 
@@ -36,6 +37,10 @@ class CallOptions:
     connect_to: str = ''
     auth: str = AUTH[0]
     episode_seed: bool = False
+    open_loop_horizon: int = 0
+    pipelined: bool = False
+    blend_steps: int = 0
+    warm_up: int = 0
 
     def __repr__(self) -> str:
         """Mask the token."""

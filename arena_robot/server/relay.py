@@ -29,7 +29,6 @@ from arena_robot.core.errors import (
     PolicyUnavailable,
     Unauthorised,
 )
-from arena_robot.core.inferences import packed
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.endpoint import DUE
@@ -38,13 +37,21 @@ from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.server.base import PolicyRecord, SessionState
 from arena_robot.server.blind_errors import SENTENCES, blind, sentence
 from arena_robot.server.call_guard import bearer, guarded
+from arena_robot.server.chunk_use import ChunkUse, executable
 from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.step_answers import CLASS_S, StepAnswers, in_class
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.target import PolicyTarget
-from arena_robot.server.upstreams import OpenUpstreams, Upstream, checked, padded, upstream
+from arena_robot.server.upstreams import (
+    OpenUpstreams,
+    Upstream,
+    checked,
+    known_spec,
+    padded,
+    upstream,
+)
 
 log = logging.getLogger(__name__)
 T = TypeVar('T')
@@ -92,7 +99,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
         self._reachable = reachable
         self._routes: dict[str, Route] = {}
         self._every_step, self._class_s = every_step, CLASS_S if every_step else 0.0
-        self._steps = StepAnswers()
+        self._steps, self._use = StepAnswers(), ChunkUse()
         self._upstreams = OpenUpstreams(lambda target: upstream(target, calling))
         self._counted: OrderedDict[tuple[str, str], None] = OrderedDict()
 
@@ -175,14 +182,16 @@ class Relay(pb_grpc.PolicyServiceServicer):
         await self._count(route)
         started_s = time.monotonic()
 
-        async def ask() -> pb.InferReply:
-            return checked(await self._ask(route, lambda u: u.infer(
-                route.episode, request.observation, wait_s)))
+        async def ask() -> tuple[PolicySpec, pb.InferReply]:
+            spec = await self._ask(route, lambda u: known_spec(u, wait_s))
+            left = self._use.left_over(route.key, request.every_step, spec)
+            return spec, checked(await self._ask(route, lambda u: u.infer(
+                route.episode, request.observation, wait_s, left)))
 
-        reply = await self._watched(route, step, wait_s, ask)
-        self._record.answered(route.key, step, time.monotonic() - started_s, reply.rows,
-                              packed(reply.actions))
-        return reply
+        spec, reply = await self._watched(route, step, wait_s, ask)
+        self._record.answered(route.key, step, time.monotonic() - started_s,
+                              *executable(reply, spec))
+        return self._use.told(route.key, reply, spec)
 
     async def _watched(self, route: Route, step: int | None, wait_s: float,
                        ask: Callable[[], Awaitable[T]]) -> T:
@@ -207,6 +216,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
 
     async def _reset(self, route: Route, wait_s: float) -> None:
         await self._steps.settle(route.key, 0.5 * wait_s)
+        self._use.forget(route.key)
         await self._in_thread(self._record.flush, route.session_id)
         await self._ask(route, lambda u: u.reset(route.episode, wait_s))
 

@@ -15,7 +15,7 @@ import grpc
 
 from arena_robot.core.errors import BadReply, PolicyTimeout, PolicyUnavailable
 from arena_robot.policy.address import parse_address
-from arena_robot.policy.base import PROTOCOL_VERSION
+from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.channel import headers, open_aio_channel
 from arena_robot.policy.grpc.endpoint import infer_request
@@ -37,12 +37,15 @@ PADDING_LEAST, PADDING_HEAD = 128, 3
 
 
 class Upstream(Protocol):
-    """One policy server; errors are PolicyErrors."""
+    """One policy server; errors are PolicyErrors. ``told`` is the spec that it told last."""
+
+    told: pb.Spec | None
 
     async def spec(self, timeout_s: float) -> pb.Spec:
         """Return the spec of the policy."""
 
-    async def infer(self, episode: str, observation: bytes, timeout_s: float) -> pb.InferReply:
+    async def infer(self, episode: str, observation: bytes, timeout_s: float,
+                    left_over: pb.LeftOver | None = None) -> pb.InferReply:
         """Return the next chunk."""
 
     async def reset(self, episode: str, timeout_s: float) -> None:
@@ -56,6 +59,7 @@ class GrpcUpstream:
     """A policy served over gRPC: observations are passed on without decoding."""
 
     def __init__(self, target: PolicyTarget) -> None:
+        self.told: pb.Spec | None = None
         self._address = target.address
         place = parse_address(target.address)
         options = place.applied(target.options(max_message_bytes=MESSAGE_BYTES))
@@ -69,13 +73,15 @@ class GrpcUpstream:
         try:
             out: pb.Spec = await self._stub.GetSpec(request, timeout=timeout_s,
                                                    metadata=self._headers)
+            self.told = out
             return out
         except grpc.aio.AioRpcError as error:
             raise error_of(error, 'GetSpec', self._address) from error
 
-    async def infer(self, episode: str, observation: bytes, timeout_s: float) -> pb.InferReply:
+    async def infer(self, episode: str, observation: bytes, timeout_s: float,
+                    left_over: pb.LeftOver | None = None) -> pb.InferReply:
         """Return the next chunk."""
-        request = infer_request(observation, episode, seed_of(episode))
+        request = infer_request(observation, episode, seed_of(episode), left_over)
         try:
             out: pb.InferReply = await self._stub.Infer(request, timeout=timeout_s,
                                                        metadata=self._headers)
@@ -100,6 +106,7 @@ class DecodedUpstream:
     """A policy behind openpi's protocol: observations are decoded; it is called in a thread."""
 
     def __init__(self, target: PolicyTarget, threads: Executor) -> None:
+        self.told: pb.Spec | None = None
         self._target = target
         self._threads = threads
         self._policy: OpenpiPolicy | None = None
@@ -107,10 +114,12 @@ class DecodedUpstream:
 
     async def spec(self, timeout_s: float) -> pb.Spec:
         """Return the spec of the policy."""
-        return await self._run(lambda policy, _: wire.spec_to_wire(policy.spec), timeout_s)
+        self.told = await self._run(lambda policy, _: wire.spec_to_wire(policy.spec), timeout_s)
+        return self.told
 
-    async def infer(self, episode: str, observation: bytes, timeout_s: float) -> pb.InferReply:
-        """Return the next chunk."""
+    async def infer(self, episode: str, observation: bytes, timeout_s: float,
+                    left_over: pb.LeftOver | None = None) -> pb.InferReply:
+        """Return the next chunk; this protocol has no field for what is left of the last one."""
         def ask(policy: OpenpiPolicy, left_s: float) -> pb.InferReply:
             seen = wire.observation_from_bytes(observation, seed_of(episode))
             return wire.chunk_to_wire(policy.infer(seen, episode, left_s), 0.0, 0.0)
@@ -155,6 +164,11 @@ class DecodedUpstream:
 
     def _in_thread(self, work: Callable[[], T]) -> Awaitable[T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+async def known_spec(way: Upstream, timeout_s: float) -> PolicySpec:
+    """Return the spec that a policy told last, and ask for it when it told none."""
+    return wire.spec_from_wire(way.told or await way.spec(timeout_s), 'the policy')
 
 
 def upstream(target: PolicyTarget, threads: Executor) -> Upstream:

@@ -16,13 +16,14 @@ def rolled(chunk, took_s, lead=0):
     late = max(0, math.ceil((took_s - 0.04) * CONTROL_RATE_HZ))
     for step in range(STEPS):
         if asked is None and (left == 0 or (lead and left <= lead)):
-            asked, ahead = step, left > 0
+            asked, passed = step, 0
             made.append(Inference(step, 0, took_s, chunk))
         if left == 0 and step >= asked + late:
-            left = chunk - (min(step - asked, chunk - 1) if ahead else 0)
+            left = chunk - min(passed, chunk - 1)
             asked = None
         if left:
             left -= 1
+            passed += 1
         else:
             held += 1
     return made, held

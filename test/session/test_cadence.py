@@ -1,5 +1,6 @@
 """A fixed cadence: what the arm does while a policy thinks, and that no step waits for it."""
 
+import math
 from concurrent import futures
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 from fake_station import FakeArm, FakeCamera, FakeGripper, LoopClock, Sink
 
 from arena_robot.core.action import ActionSpace, Chunk, SafeCommand
-from arena_robot.core.episode import EndReason, Slot
+from arena_robot.core.episode import CONTROL_RATE_HZ, EndReason, Slot
 from arena_robot.core.errors import PolicyUnavailable
+from arena_robot.core.inferences import Inference, waited_steps
 from arena_robot.policy import chunks
 from arena_robot.policy.base import PolicySpec
 from arena_robot.session.loop.parts import Parts
@@ -26,6 +28,12 @@ class Later(futures.Future):
 
     def done(self):
         return self._clock.now >= self._ready_ns
+
+    def add_done_callback(self, fn):
+        """Call it at once, at the time at which the answer will be there."""
+        now, self._clock.now = self._clock.now, max(self._clock.now, self._ready_ns)
+        fn(self)
+        self._clock.now = now
 
 
 class AnySafety:
@@ -116,9 +124,29 @@ def test_what_is_published_has_the_same_form_at_every_step(rolled, space):
 
 def test_an_action_that_was_asked_ahead_is_dropped_when_its_time_is_over(rolled):
     _, policy, sink, _ = rolled(0.1, spec=PolicySpec(pipelined=True))
-    assert policy.asked[:3] == [0, 4, 7]
+    assert policy.asked[:3] == [0, 3, 6]
     assert [round(float(s.requested[0]), 1) for s in sink.steps[1:8]] == [
-        1.1, 1.2, 1.3, 1.4, 2.2, 2.3, 2.4]
+        1.1, 1.2, 1.3, 1.4, 2.3, 2.4, 3.2]
+
+
+@pytest.mark.parametrize('chunk', [8, 10, 15])
+@pytest.mark.parametrize('takes_s', [0.05, 0.15, 0.3, 0.5])
+@pytest.mark.parametrize('pipelined', [True, False])
+def test_the_arm_waits_no_longer_than_it_must(rolled, chunk, takes_s, pipelined):
+    space = ActionSpace.JOINT_VELOCITY
+    _, policy, sink, _ = rolled(takes_s, steps=90, length=chunk, spec=PolicySpec(
+        space, pipelined=pipelined))
+    held = [s.index for s in sink.steps if not s.requested[:7].any()]
+    late = math.ceil((takes_s - 0.04) * CONTROL_RATE_HZ)
+    assert held[:late] == list(range(late)), 'the first chunk is waited for'
+    chunks = len(policy.asked) - 1
+    if pipelined:
+        least = max(0.0, late + 1 - (chunk + 1) / 2)
+        assert len(held) - late <= chunks * (least + 1.0 if least else 0.0)
+    else:
+        assert late * (chunks - 1) <= len(held) - late <= late * chunks
+    made = [Inference(step, 0, takes_s, chunk) for step in policy.asked]
+    assert waited_steps(made, 90) == len(held), 'so it is in the tables'
 
 
 def test_a_policy_that_never_answers_ends_the_rollout(rolled):

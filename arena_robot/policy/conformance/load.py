@@ -30,7 +30,7 @@ def latency_is_bearable(probe: Probe) -> str:
     observation = probe.observation()
     seconds: list[float] = []
     with probe.connect() as policy:
-        for _ in range(WARM_UP_CALLS):
+        for _ in range(max(WARM_UP_CALLS, probe.spec.warm_up)):
             length = len(ask(policy, observation, 'latency'))
         limit_s = probe.limits.latency_s or max(SLOWEST_S, length / probe.spec.control_rate_hz)
         # Once so much time was spent, it is certain that the limit is exceeded.

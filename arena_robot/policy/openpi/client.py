@@ -176,7 +176,9 @@ class OpenpiPolicy:
             if isinstance(frame, str):
                 raise self._told(frame)
             metadata = openpi_codec.unpack(frame)
-            spec = openpi_wire.spec_of(metadata, self.address, self._options.action_space)
+            spec = openpi_wire.completed(
+                openpi_wire.spec_of(metadata, self.address, self._options.action_space),
+                self._options, self.address)
             self._resets = 'needs_session_id' in metadata
             return spec
         except TimeoutError as error:

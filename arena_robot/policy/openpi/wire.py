@@ -1,5 +1,6 @@
 """Core types to openpi/RoboArena dictionaries and back."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from arena_robot.core.observation import DOF, EYES, VIEWS, Image, Observation, P
 from arena_robot.policy.base import MAX_SIDE, PolicySpec
 from arena_robot.policy.contract import check_actions, check_spec
 from arena_robot.policy.grpc.wire import partial_observation
+from arena_robot.policy.options import CallOptions
 from arena_robot.policy.resizing import MIDDLE, within
 from arena_robot.safety.kinematics import flange_pose
 from arena_robot.safety.robots import RESET_JOINTS
@@ -70,6 +72,13 @@ def spec_of(metadata: Any, source: str, action_space: ActionSpace | None = None)
     except (TypeError, ValueError) as error:
         raise BadReply(f'the metadata of {source} cannot be used: {error}') from error
     return check_spec(spec, source)
+
+
+def completed(spec: PolicySpec, options: CallOptions, source: str) -> PolicySpec:
+    """Return a spec with what an openpi server cannot say of itself; raises BadReply."""
+    return check_spec(dataclasses.replace(
+        spec, open_loop_horizon=options.open_loop_horizon, pipelined=options.pipelined,
+        blend_steps=options.blend_steps, warm_up=options.warm_up), source)
 
 
 def request_of(observation: Observation, episode: str, spec: PolicySpec) -> dict[str, Any]:

@@ -42,8 +42,11 @@ class NotedPolicy:
         took_s = round(time.monotonic() - began_s, 6)
         if self._made and observation.step < self._made[-1].step:
             self._made = []
-        self._made.append(Inference(observation.step, self._clock.now_ns(), took_s,
-                                    len(chunk.actions), packed(chunk.actions)))
+        used = chunk.actions
+        if self.spec.open_loop_horizon and not self.spec.pipelined:
+            used = used[:self.spec.open_loop_horizon]
+        self._made.append(Inference(observation.step, self._clock.now_ns(), took_s, len(used),
+                                    packed(used)))
         return chunk
 
     def reset(self, episode: str = '') -> None:

@@ -30,6 +30,7 @@ class CadencedActions:
         self._period_s = period_s
         self._timeout_s = timeout_s
         self._held = 0
+        self.waited = 0    # steps of the rollout in which the arm held; told to nobody
         self._target: Floats | None = None
         self._gripper = 0.0
         self._asked: Floats | None = None
@@ -50,6 +51,7 @@ class CadencedActions:
             self._asked = taken.requested
             return self._shown(seen, taken.action, taken.requested, taken.chunk.space)
         self._held += 1
+        self.waited += 1
         if self._held * self._period_s > self._timeout_s:
             raise PolicyTimeout(f'the policy did not answer within {self._timeout_s:.3g} s')
         held = Action(binarised(np.append(self._target, self._gripper)),
