@@ -86,7 +86,8 @@ class Comparison:
     One verdict as input of the ranking: policies ``a`` and ``b``, ``preference`` between.
 
     ``origin`` tells whether a server saw it: 'relayed', 'imported', 'local' (a station without a
-    server), 'before the log'; '' when that is not known.
+    server), 'before the log'; '' when that is not known. ``waited_a`` and ``waited_b`` are the
+    shares of the steps in which the arm waited for the policy's answer.
     """
 
     session_id: str
@@ -100,6 +101,8 @@ class Comparison:
     prompt: str = ''
     created: str = ''
     origin: str = ''
+    waited_a: float | None = None
+    waited_b: float | None = None
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,18 @@ def waited_steps(made: Sequence[Inference], steps: int) -> int:
     return min(waited, steps)
 
 
+def waited_shares(revealed: str, steps: Mapping[str, int]) -> dict[str, float]:
+    """
+    Return the share of waited steps of each slot whose inferences a reveal has.
+
+    ``revealed`` is what :func:`inferences_to_json` returned, '' without any; ``steps`` of the
+    rollouts by slot. Raises DataError.
+    """
+    made = inferences_of_json(revealed) if revealed else {}
+    return {slot: waited_steps(made[slot], count) / count for slot, count in steps.items()
+            if count > 0 and made.get(slot)}
+
+
 def inferences_to_json(slots: Mapping[str, Iterable[Inference]]) -> str:
     """Return the inferences of each slot as JSON."""
     return json.dumps({'version': 1, 'slots': {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from arena_robot.ranking.agreement import agreement_alpha, decayed, intransitivity
     from arena_robot.ranking.base import Comparisons, Standings
-    from arena_robot.ranking.covariates import adjusted
+    from arena_robot.ranking.covariates import adjusted, waiting
     from arena_robot.ranking.evaluators import influence
     from arena_robot.ranking.frames import from_frame, to_frame, win_rates
     from arena_robot.ranking.luce import plackett_luce
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # What is loaded from where when it is asked for, so that `import arena_robot.ranking` is fast.
 _HOMES = {name: home for home, names in {
     'agreement': ('agreement_alpha', 'decayed', 'intransitivity'),
-    'base': ('Comparisons', 'Standings'), 'covariates': ('adjusted',),
+    'base': ('Comparisons', 'Standings'), 'covariates': ('adjusted', 'waiting'),
     'evaluators': ('influence',), 'frames': ('from_frame', 'to_frame', 'win_rates'),
     'methods': ('METHODS', 'method', 'rank', 'rank_comparable'),
     'needed': ('first_known', 'needed_words', 'sessions_needed'),
@@ -30,7 +30,7 @@ _HOMES = {name: home for home, names in {
 __all__ = ['METHODS', 'Comparisons', 'Standings', 'adjusted', 'agreement_alpha', 'decayed',
            'first_known', 'from_frame', 'influence', 'intransitivity', 'method',
            'needed_words', 'plackett_luce', 'rank', 'rank_comparable', 'sessions_needed',
-           'to_frame', 'win_rates']
+           'to_frame', 'waiting', 'win_rates']
 
 
 def __getattr__(name: str) -> Any:

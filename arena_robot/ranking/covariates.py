@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit, ndtri
 
+from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import NotConverged, RankingError
 from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, Floats
 from arena_robot.ranking.bradley_terry import expected_share
@@ -37,6 +38,18 @@ class AdjustedFit:
     gamma: Floats
     low: Floats
     high: Floats
+
+
+def waiting(rows: Sequence[Comparison]) -> tuple[list[Comparison], Floats]:
+    """
+    Return the comparisons whose waits are known, and how much longer A made its arm wait.
+
+    The covariate (M,) is ``waited_a`` minus ``waited_b``, -1 to 1: with a γ below 0 people prefer
+    the policy that waits less, and the abilities of :func:`adjusted` are those without waiting.
+    """
+    found = [(row, row.waited_a - row.waited_b) for row in rows
+             if row.waited_a is not None and row.waited_b is not None]
+    return [row for row, _ in found], np.array([gap for _, gap in found])
 
 
 def adjusted(comparisons: Comparisons, covariates: ArrayLike, names: Sequence[str] = (),

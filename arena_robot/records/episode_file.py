@@ -2,8 +2,8 @@
 ``episode.json``: an episode in numbers, derived from its bag; see `arena episode derive`.
 
 Times are seconds unless their name ends in ``_ns``. Version 1 had its number in ``format``
-instead of ``version``, before version 3 a view had no role, eye and frame, and before version 4
-no extrinsics; all are still read.
+instead of ``version``, before version 3 a view had no role, eye and frame, before version 4 no
+extrinsics, and before version 5 the inferences had no ``waited``; all are still read.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import write_json
 
 EPISODE_FILE = 'episode.json'
-VERSION = 4
+VERSION = 5
 
 
 def earlier_home(folder: Path) -> Path | None:
@@ -56,10 +56,16 @@ class ControlReport:
 
 @dataclass(frozen=True)
 class InferenceReport:
-    """How many inferences there were and how long they were waited for (coarse)."""
+    """
+    How many inferences there were and how long they were waited for (coarse).
+
+    ``waited`` is the share of the steps in which the arm held because the policy had not answered.
+    It comes with the reveal of a session; None before, and where nobody knows.
+    """
 
     count: int = 0
     wait_s: Spread | None = None
+    waited: float | None = None
 
 
 @dataclass(frozen=True)
@@ -170,12 +176,20 @@ def parse_episode(text: bytes, where: str) -> EpisodeFile:
         if not isinstance(data, dict):
             raise TypeError(f'expected a mapping, found a {type(data).__name__}')
         version = data.pop('version', data.pop('format', None))
-        if version not in (1, 2, 3, VERSION):
+        if version not in (1, 2, 3, 4, VERSION):
             raise ValueError(f'its version is {version} and this program reads up to {VERSION}')
         return build(EpisodeFile, data, EPISODE_FILE)
     except (ValueError, TypeError, RecursionError, ConfigError) as error:
         raise DataError(f'{where} holds no numbers of an episode: {error}; run `arena episode '
                         'derive` again') from error
+
+
+def note_waited(folder: Path, share: float) -> None:
+    """Add the share of waited steps to the numbers in ``folder``, if they were derived."""
+    if has_episode(folder):
+        one = read_episode(folder)
+        write_episode(folder, dataclasses.replace(
+            one, inference=dataclasses.replace(one.inference, waited=share)))
 
 
 def write_episode(folder: Path, episode: EpisodeFile) -> None:

@@ -46,6 +46,7 @@ class RoboArenaSession:
     """
     One A/B session with its rollouts; times are ISO 8601 text as they were found, or empty.
 
+    ``waited_a`` and ``waited_b`` are shares of steps in which the arm waited for the policy.
     ``origin`` says how a server came to it: ``relayed`` for what counts after it passed the relay.
     """
 
@@ -61,6 +62,8 @@ class RoboArenaSession:
     explanation: str = ''
     evaluation_type: str = 'A/B'
     origin: str = ''
+    waited_a: float | None = None
+    waited_b: float | None = None
     rollouts: tuple[RoboArenaRollout, ...] = ()
 
     @property
@@ -98,7 +101,8 @@ class RoboArenaSession:
         scores = {slot: r.progress for slot, r in self.slots().items() if r.progress is not None}
         return Comparison(self.session_id, self.policy_a, self.policy_b, self.preference,
                           scores.get('A', _NAN), scores.get('B', _NAN), self.evaluator,
-                          self.institution, self.prompt, self.created, self.origin)
+                          self.institution, self.prompt, self.created, self.origin,
+                          self.waited_a, self.waited_b)
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,8 @@ def build_session(values: Mapping[str, Any]) -> RoboArenaSession:
         session_id, a, b, flag(values, 'valid') or False, _preference(values),
         _text(values, 'institution'), _text(values, 'evaluator'), _time(values, 'created'),
         _time(values, 'completed'), str(values.get('feedback_text') or ''),
-        _text(values, 'evaluation_type') or 'A/B', _text(values, 'origin'))
+        _text(values, 'evaluation_type') or 'A/B', _text(values, 'origin'),
+        number(values, 'waited_a', 1.0), number(values, 'waited_b', 1.0))
 
 
 def build_rollout(values: Mapping[str, Any], session: RoboArenaSession) -> RoboArenaRollout:

@@ -28,7 +28,7 @@ FORMULA = ('=', '+', '-', '@', '\t', '\r')
 SESSIONS_FILE, EPISODES_FILE = 'sessions.csv', 'episodes.csv'
 SESSION_COLUMNS = ('session_uuid', 'evaluation_type', 'institution', 'evaluator', 'created',
                    'completed', 'valid', 'preference', 'policy_a', 'policy_b', 'feedback_text',
-                   'origin')
+                   'origin', 'waited_a', 'waited_b')
 EPISODE_COLUMNS = ('session_uuid', 'policy', 'order', 'instruction', 'binary_success',
                    'partial_success', 'duration_steps', 'camera', 'letter', 'avg_latency_s')
 SESSIONS_NEED = ('session_uuid', 'valid', 'preference', 'policy_a', 'policy_b')
@@ -136,7 +136,7 @@ def rows_of(path: Path, needed: Sequence[str] = ()) -> list[tuple[int, dict[str,
 def _session_row(s: RoboArenaSession) -> tuple[Any, ...]:
     return (s.session_id, s.evaluation_type, s.institution, s.evaluator, s.created, s.completed,
             int(s.valid), s.preference.value if s.preference else '', s.policy_a, s.policy_b,
-            s.explanation, s.origin)
+            s.explanation, s.origin, s.waited_a, s.waited_b)
 
 
 def _rollout_row(s: RoboArenaSession, r: RoboArenaRollout) -> tuple[Any, ...]:

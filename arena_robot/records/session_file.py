@@ -5,7 +5,8 @@ A station writes it from its journal, an arena server's download from the databa
 from other people's evaluations. The evaluator's verdict is one mapping, ``verdict``.
 
 Version 1 had the verdict's fields beside the others and within the slots, and each of the three
-writers wrote different keys. Version 2 had no ``reruns``. Both are still read.
+writers wrote different keys. Version 2 had no ``reruns``, version 3 no ``waited``. All are still
+read.
 """
 
 import dataclasses
@@ -29,7 +30,7 @@ from arena_robot.records.roboarena import RoboArenaRollout
 SESSION_FILE = 'session.json'
 RECEIPT_FILE = 'receipt.json'
 INFERENCES_FILE = 'inferences.json'
-VERSION = 3
+VERSION = 4
 DONE = 'done'
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,9 @@ class SessionSlot:
     """
     How one slot's rollout went.
 
-    Stamps and ``end`` are missing where they were not recorded.
+    Stamps and ``end`` are missing where they were not recorded. ``waited`` is the share of its
+    steps in which the arm held because the policy had not answered; None until the reveal, and
+    where nobody knows.
     """
 
     started_ns: int = 0
@@ -56,6 +59,7 @@ class SessionSlot:
     steps: int = 0
     end: EndReason | None = None
     detail: str = ''
+    waited: float | None = None
 
 
 class RerunCause(str, Enum):
@@ -152,8 +156,9 @@ class SessionFile:
             return None
         nan = float('nan')
         a, b = (nan if (score := self.progress(slot.value)) is None else score for slot in Slot)
+        waited = [self.slots.get(slot.value, SessionSlot()).waited for slot in Slot]
         return Comparison(self.session_id, reveal.policy_a, reveal.policy_b, preference, a, b,
-                          self.evaluator, self.station, self.prompt, self.created)
+                          self.evaluator, self.station, self.prompt, self.created, '', *waited)
 
 
 def session_paths(root: Path) -> list[Path]:
@@ -174,7 +179,7 @@ def read_session(folder: Path) -> SessionFile:
         if not isinstance(data, dict):
             raise TypeError(f'expected a mapping, found a {type(data).__name__}')
         version = data.pop('version', 1)
-        if version not in (1, 2, VERSION):
+        if version not in (1, 2, 3, VERSION):
             raise ValueError(f'its version is {version} and this program reads up to {VERSION}; '
                              'install a newer one')
         return _parse(_from_1(data) if version == 1 else data)

@@ -34,7 +34,7 @@ def test_what_is_written_is_read(tmp_path):
     write_episode(tmp_path, episode)
     assert has_episode(tmp_path)
     assert read_episode(tmp_path) == episode
-    assert json.loads((tmp_path / EPISODE_FILE).read_text())['version'] == 4
+    assert json.loads((tmp_path / EPISODE_FILE).read_text())['version'] == 5
 
 
 def test_version_1_is_read(tmp_path):
@@ -51,7 +51,7 @@ def test_version_1_is_read(tmp_path):
 
 @pytest.mark.parametrize(('text', 'match'), [
     ('{}', 'version is None'), ('[]', 'expected a mapping'), ('', 'holds no numbers'),
-    ('{"version": 9}', 'version is 9 and this program reads up to 4'),
+    ('{"version": 9}', 'version is 9 and this program reads up to 5'),
     ('{"version": 4, "step": 3}', "unknown key 'step'. Did you mean 'steps'")])
 def test_a_file_that_is_none_is_named(text, match, tmp_path):
     (tmp_path / EPISODE_FILE).write_text(text)

@@ -124,11 +124,11 @@ def test_what_is_written_is_read(writer, home):
     assert session_paths(home.parent) == [home / SESSION_FILE]
     assert read_session(home) == session
     data = json.loads((home / SESSION_FILE).read_text())
-    assert data['version'] == 3
+    assert data['version'] == 4
     assert set(data) == {'version', *SessionFile.__dataclass_fields__}
 
 
-def test_version_1_becomes_version_3(home):
+def test_version_1_becomes_version_4(home):
     found = {}
     for writer in WRITERS:
         shutil.copy(OLD / f'{writer}.json', home / SESSION_FILE)
@@ -172,7 +172,7 @@ def test_sessions_that_do_not_count(changes, home):
 
 @pytest.mark.parametrize(('text', 'match'), [
     ('[1]', 'expected a mapping, found a list'), ('{', 'is not the record of a session'),
-    ('{"version": 4, "session_id": "x"}', 'version is 4 and this program reads up to 3'),
+    ('{"version": 5, "session_id": "x"}', 'version is 5 and this program reads up to 4'),
     ('{"version": 2}', 'missing session_id'),
     ('{"version": 2, "session_id": "x", "stat": "done"}', "unknown key 'stat'. Did you mean"),
     ('{"version": 2, "session_id": "x", "verdict": {"preference": "left"}}', 'preference'),

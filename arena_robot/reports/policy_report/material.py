@@ -33,6 +33,7 @@ class ReportSession:
     policies: Mapping[str, str]
     seconds: Mapping[str, float] = field(default_factory=dict)
     latency_s: Mapping[str, float] = field(default_factory=dict)
+    waited: Mapping[str, float] = field(default_factory=dict, kw_only=True)
     ends: Mapping[str, str] = field(default_factory=dict)
     audits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     moments: Mapping[str, float] = field(default_factory=dict)
@@ -135,6 +136,8 @@ def _session(given: RoboArenaSession, category: str | None) -> ReportSession:
         given.policies(),
         {k: one.steps / CONTROL_RATE_HZ for k, one in slots.items() if one.steps},
         {k: one.latency_s for k, one in slots.items() if one.latency_s is not None},
+        waited={k: share for k, share in zip(SLOTS, (given.waited_a, given.waited_b), strict=True)
+                if share is not None},
         camera=cameras.pop() if len(cameras) == 1 else '',
         evaluator=given.evaluator, institution=given.institution)
 

@@ -164,6 +164,10 @@ class PerformanceSections:
         if waits:
             lines.append(f'An inference took {1e3 * sum(waits) / len(waits):.0f} ms on average '
                          f'({len(waits)} rollouts).')
+        held = [s.waited[k] for s, k in slots if k in s.waited]
+        if held:
+            lines.append(f'The arm waited for the policy in {100 * sum(held) / len(held):.0f} % '
+                         f'of the steps ({len(held)} rollouts).')
         ends = Counter(s.ends[k] for s, k in slots if k in s.ends)
         if ends:
             lines.append('Rollouts ended: ' + ', '.join(

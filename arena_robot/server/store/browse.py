@@ -134,11 +134,13 @@ class Browse:
     def slots(self, session_id: str) -> dict[str, SessionSlot]:
         """Return how the rollouts of slots A and B of a session went, by slot."""
         e = episodes.c
-        query = sa.select(e.slot, e.started_ns, e.ended_ns, e.steps, e.end_reason,
-                          e.detail).where(e.session_id == session_id, e.slot.in_(list(Slot)))
+        query = sa.select(
+            e.slot, e.started_ns, e.ended_ns, e.steps, e.end_reason, e.detail, e.waited).where(
+            e.session_id == session_id, e.slot.in_(list(Slot)))
         with self._database.read() as connection:
             return {row.slot: SessionSlot(row.started_ns, row.ended_ns, row.steps,
-                                          EndReason(row.end_reason), row.detail)
+                                          EndReason(row.end_reason), row.detail,
+                                          row.waited)
                     for row in connection.execute(query)}
 
     def videos(self, session_id: str) -> dict[str, list[str]]:

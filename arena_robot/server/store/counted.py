@@ -14,7 +14,11 @@ from arena_robot.server.store.verdicts import that_counts
 
 @dataclass(frozen=True)
 class CountedSession:
-    """One session; ``slots`` are (end reason, steps) by slot, ``imported`` has no end reasons."""
+    """
+    One session; ``slots`` are (end reason, steps) by slot, ``imported`` has no end reasons.
+
+    ``waited`` are the shares of steps in which the arm waited for its policy, where known.
+    """
 
     id: str
     created_ns: int
@@ -27,6 +31,7 @@ class CountedSession:
     imported: bool
     verdict: Verdict
     slots: Mapping[str, tuple[str, int]]
+    waited: Mapping[str, float]
 
 
 def counted_sessions(database: Database) -> list[CountedSession]:
@@ -40,14 +45,18 @@ def counted_sessions(database: Database) -> list[CountedSession]:
         .join(accounts, s.evaluator_id == accounts.c.id)).where(that_counts()).order_by(
         s.created_ns, s.id)
     e = episodes.c
-    rollouts = sa.select(e.session_id, e.slot, e.end_reason, e.steps).select_from(
+    rollouts = sa.select(e.session_id, e.slot, e.end_reason, e.steps, e.waited).select_from(
         episodes.join(sessions, e.session_id == s.id)).where(
         that_counts(), e.slot.in_([slot.value for slot in Slot])).order_by(e.id)
     slots: dict[str, dict[str, tuple[str, int]]] = {}
+    waited: dict[str, dict[str, float]] = {}
     with database.read() as connection:
         for one in connection.execute(rollouts):
             slots.setdefault(one.session_id, {})[one.slot] = (one.end_reason, one.steps)
+            if one.waited is not None:
+                waited.setdefault(one.session_id, {})[one.slot] = one.waited
         return [CountedSession(
             **{str(k): v for k, v in row.items() if k not in NAMES},
-            verdict=from_plain({**row}), slots=slots.get(row['id'], {}))
+            verdict=from_plain({**row}), slots=slots.get(row['id'], {}),
+            waited=waited.get(row['id'], {}))
             for row in connection.execute(query).mappings()]

@@ -17,7 +17,7 @@ from arena_robot.core.episode import CONTROL_RATE_HZ, EndReason, Preference
 from arena_robot.core.iso_time import from_iso, to_table_time
 from arena_robot.core.task_categories import categorise
 from arena_robot.core.verdict import Verdict, to_plain
-from arena_robot.records.roboarena import RoboArenaRollout, RoboArenaSession
+from arena_robot.records.roboarena import SLOTS, RoboArenaRollout, RoboArenaSession
 from arena_robot.server.base import PolicyState, SessionState
 from arena_robot.server.store.browse import COUNTED_MARKS, mark_column, public_pair
 from arena_robot.server.store.database import Database
@@ -138,8 +138,11 @@ def _episode(s: RoboArenaSession, r: RoboArenaRollout, names: _Names) -> dict[st
 
 def _done() -> sa.Select[Any]:
     a, b = policies.alias('a'), policies.alias('b')
+    waited = [sa.select(episodes.c.waited).where(
+        episodes.c.session_id == sessions.c.id, episodes.c.slot == slot).scalar_subquery().label(
+        f'waited_{slot.lower()}') for slot in SLOTS]
     return sa.select(sessions, mark_column().label('mark'), accounts.c.name.label('who'),
-                     a.c.name.label('a'), b.c.name.label('b')).select_from(
+                     a.c.name.label('a'), b.c.name.label('b'), *waited).select_from(
         sessions.join(a, sessions.c.policy_a_id == a.c.id)
         .join(b, sessions.c.policy_b_id == b.c.id)
         .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(
@@ -162,7 +165,8 @@ def _evaluation(row: Any, played: Sequence[RoboArenaRollout]) -> RoboArenaSessio
         row.id, row.a, row.b, bool(row.valid) and row.mark in COUNTED_MARKS,
         Preference(row.preference) if row.preference else None, row.institution, row.who,
         _time(row.created_ns), _time(row.ended_ns), row.explanation,
-        origin=row.mark or 'relayed', rollouts=tuple(played))
+        origin=row.mark or 'relayed', waited_a=row.waited_a, waited_b=row.waited_b,
+        rollouts=tuple(played))
 
 
 def _time(stamp_ns: int | None) -> str:

@@ -92,11 +92,14 @@ def accepted_reveals(connection: Connection) -> dict[str, Reveal]:
 def counted_verdicts(connection: Connection, open_source: bool = False) -> list[Comparison]:
     """Return every verdict that counts, oldest first."""
     a, b = policies.alias('a'), policies.alias('b')
+    waited = [sa.select(episodes.c.waited).where(
+        episodes.c.session_id == sessions.c.id, episodes.c.slot == slot.value
+        ).scalar_subquery().label(f'waited_{slot.value.lower()}') for slot in Slot]
     query = sa.select(
         sessions.c.id, a.c.name.label('a'), b.c.name.label('b'), sessions.c.preference,
         sessions.c.progress_a, sessions.c.progress_b, accounts.c.name.label('evaluator'),
         sessions.c.institution, sessions.c.prompt, sessions.c.created_ns,
-        sessions.c.imported).select_from(
+        sessions.c.imported, *waited).select_from(
         sessions.join(a, sessions.c.policy_a_id == a.c.id)
         .join(b, sessions.c.policy_b_id == b.c.id)
         .join(accounts, sessions.c.evaluator_id == accounts.c.id)).where(that_counts())
@@ -110,7 +113,7 @@ def counted_verdicts(connection: Connection, open_source: bool = False) -> list[
                        nan if r.progress_a is None else r.progress_a,
                        nan if r.progress_b is None else r.progress_b, r.evaluator,
                        r.institution, r.prompt, to_iso(r.created_ns),
-                       _origin(r.imported)) for r in rows]
+                       _origin(r.imported), r.waited_a, r.waited_b) for r in rows]
 
 
 def tally_of_verdicts(connection: Connection) -> dict[tuple[int, int, str], int]:

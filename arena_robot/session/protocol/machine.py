@@ -7,6 +7,7 @@ from typing import Any
 
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import SessionError
+from arena_robot.core.inferences import waited_shares
 from arena_robot.core.verdict import Asked, Plain, Verdict, missing
 from arena_robot.session.base import Assignment, Reveal
 from arena_robot.session.evaluator.checks import (
@@ -180,8 +181,9 @@ class Session:
 
     def revealed(self, reveal: Reveal) -> SessionRecord:
         """Store the names; ``record.verified`` is whether they match the commitment."""
+        steps = {slot.value: one.steps for slot, one in self._record.slots.items()}
         return self._keep(Move.REVEALED, nonce=reveal.nonce, policy_a=reveal.policy_a,
-                          policy_b=reveal.policy_b)
+                          policy_b=reveal.policy_b, waited=waited_shares(reveal.relayed, steps))
 
     def unrevealed(self, reason: str) -> SessionRecord:
         """Store that the arena has everything and does not name the pair."""

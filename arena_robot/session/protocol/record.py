@@ -237,15 +237,19 @@ def _revalidated(record: SessionRecord, entry: Entry) -> dict[str, Any]:
 def _revealed(record: SessionRecord, entry: Entry) -> dict[str, Any]:
     data = entry.data
     reveal = Reveal(str(data['nonce']), str(data['policy_a']), str(data['policy_b']))
+    waited = data.get('waited', {})
+    slots = {slot: dataclasses.replace(one, waited=float(waited[slot.value]))
+             if slot.value in waited else one for slot, one in record.slots.items()}
     if not record.commitment:
-        return {'reveal': reveal, 'verified': None, 'notice': _added(record.notice, (
-            'The reveal cannot be checked: the commitment is lost with a damaged line.'))}
+        return {'reveal': reveal, 'verified': None, 'slots': slots,
+                'notice': _added(record.notice, 'The reveal cannot be checked: the commitment is '
+                                                'lost with a damaged line.')}
     found = commitment(reveal.nonce, reveal.policy_a, reveal.policy_b)
     verified = found == record.commitment
     notice = record.notice if verified else (
         'the reveal does not match the commitment shown at the assignment: the pair was changed '
         "afterwards; tell the arena's maintainer, and do not count this session")
-    return {'reveal': reveal, 'verified': verified, 'notice': notice}
+    return {'reveal': reveal, 'verified': verified, 'slots': slots, 'notice': notice}
 
 
 def _added(notice: str, more: str) -> str:

@@ -9,6 +9,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import ArenaError, Conflict, DataError, NotRevealed, SessionError
 from arena_robot.core.files import write_text
+from arena_robot.records.episode_file import note_waited
 from arena_robot.records.scene_match import SceneMatch, write_scene_match
 from arena_robot.records.session_file import INFERENCES_FILE, RECEIPT_FILE
 from arena_robot.session.base import Arena, Reveal
@@ -126,7 +127,9 @@ class Submissions:
             write_text(session.folder / RECEIPT_FILE, reveal.receipt + '\n')
         if reveal.relayed:
             write_text(session.folder / INFERENCES_FILE, reveal.relayed + '\n')
-        session.revealed(reveal)
+        for slot, one in session.revealed(reveal).slots.items():
+            if one.waited is not None:
+                note_waited(session.folder / slot.value, one.waited)
 
     def _revealed(self, session: KeptSession) -> Reveal:
         session_id = session.record.session_id

@@ -37,6 +37,7 @@ def _session(one: CountedSession, files: _Files) -> ReportSession:
         {slot: steps / CONTROL_RATE_HZ for slot, (_, steps) in one.slots.items() if steps},
         {slot: run.numbers.inference.wait_s.p50 for slot, run in files.items()
          if run.numbers and run.numbers.inference.wait_s},
+        waited=one.waited,
         audits={slot: {name: value for name, value in note.metrics.items() if value is not None}
                 for slot, run in files.items() for note in _notes(run)},
         moments={slot: note.marks.falls[0][0] for slot, run in files.items()
