@@ -237,35 +237,6 @@ def test_a_loop_gets_the_chunks_of_a_policy_that_it_asks_at_every_step(place):
     assert {one.queries for one in seen.values()} == {3}, 'ten actions of chunks of four'
 
 
-@pytest.fixture
-def continuing(tmp_path, monkeypatch):
-    """Return a place whose policies say more of how their chunks are executed."""
-    monkeypatch.setattr(Chatty, 'spec', PolicySpec(
-        chunk_length=4, pipelined=True, real_time_chunking=True, open_loop_horizon=2))
-    with contextlib.ExitStack() as stack:
-        yield Place(tmp_path / 'server', stack)
-
-
-def test_a_station_executes_chunks_as_the_policy_wants_and_its_spec_does_not_tell(continuing):
-    place, policy = continuing, continuing.policies[0]
-    pair = place.arena.assign(STATION, 'ada', PROMPT)
-    for slot in Slot:
-        executor = ChunkExecutor(place.arena.policy(pair.session_id, slot))
-        assert executor.spec == dataclasses.replace(
-            relay_module.canonical(PolicySpec()), chunk_length=1)
-        rolled(executor, 10)
-        executor.reset('e')
-        executor.close()
-    left = [one for one in policy.left if one is not None]
-    assert left
-    assert policy.left[0] is None, 'nothing is left over at the first query'
-    for one in left:
-        # What is left of a chunk of 0, 1, 2, 3, from any action on, and some of it will pass.
-        assert one.actions[:, 0].tolist() == [0.0, 1.0, 2.0, 3.0][-len(one.actions):]
-        assert 1 <= one.inference_delay <= len(one.actions)
-    assert place.policies[1].left == [None] * len(place.policies[1].left)
-
-
 def rolled(executor, actions):
     """Return so many actions of a policy, asked as the loop does, without its pace."""
     taken, step, pause = [], 0, threading.Event()

@@ -38,8 +38,7 @@ class SessionRecord:
     ``delivered`` are the parts the arena has; ``draft`` are the verdict's fields that were typed
     and are not yet final, also those that were cleared; ``draft_instruction`` is None before.
     ``verified`` is whether the reveal matches the commitment; None before, and without one.
-    ``clock_jumps_s`` are the amounts by which the station's clock was set meanwhile. ``reruns``
-    are the rollouts that were repeated, oldest first.
+    ``clock_jumps_s`` are by how much the station's clock was set. ``reruns`` were repeated.
     """
 
     state: State = State.IDLE
@@ -237,13 +236,12 @@ def _revalidated(record: SessionRecord, entry: Entry) -> dict[str, Any]:
 def _revealed(record: SessionRecord, entry: Entry) -> dict[str, Any]:
     data = entry.data
     reveal = Reveal(str(data['nonce']), str(data['policy_a']), str(data['policy_b']))
-    waited = data.get('waited', {})
-    slots = {slot: dataclasses.replace(one, waited=float(waited[slot.value]))
-             if slot.value in waited else one for slot, one in record.slots.items()}
+    slots = {slot: dataclasses.replace(one, waited=data.get('waited', {}).get(slot.value))
+             for slot, one in record.slots.items()}
     if not record.commitment:
-        return {'reveal': reveal, 'verified': None, 'slots': slots,
-                'notice': _added(record.notice, 'The reveal cannot be checked: the commitment is '
-                                                'lost with a damaged line.')}
+        return {'reveal': reveal, 'verified': None, 'slots': slots, 'notice': _added(
+            record.notice, 'The reveal cannot be checked: the commitment is lost with a damaged '
+            'line.')}
     found = commitment(reveal.nonce, reveal.policy_a, reveal.policy_b)
     verified = found == record.commitment
     notice = record.notice if verified else (

@@ -1,0 +1,67 @@
+"""How a policy wants its chunks executed passes the relay, and a station's spec does not tell."""
+
+import contextlib
+import dataclasses
+
+import pytest
+from test_server_blindness import PROMPT, STATION, Chatty, Place, rolled
+
+from arena_robot.core.episode import Slot
+from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.chunks import ChunkExecutor
+from arena_robot.policy.proto import arena_policy_pb2 as pb
+from arena_robot.server import relay as relay_module
+from arena_robot.server.chunk_use import ChunkUse, executable
+
+
+@pytest.fixture
+def continuing(tmp_path, monkeypatch):
+    """Return a place whose policies say more of how their chunks are executed."""
+    monkeypatch.setattr(Chatty, 'spec', PolicySpec(
+        chunk_length=4, pipelined=True, real_time_chunking=True, open_loop_horizon=2))
+    with contextlib.ExitStack() as stack:
+        yield Place(tmp_path / 'server', stack)
+
+
+def test_a_station_executes_chunks_as_the_policy_wants_and_its_spec_does_not_tell(continuing):
+    place, policy = continuing, continuing.policies[0]
+    pair = place.arena.assign(STATION, 'ada', PROMPT)
+    for slot in Slot:
+        executor = ChunkExecutor(place.arena.policy(pair.session_id, slot))
+        assert executor.spec == dataclasses.replace(
+            relay_module.canonical(PolicySpec()), chunk_length=1)
+        rolled(executor, 10)
+        executor.reset('e')
+        executor.close()
+    left = [one for one in policy.left if one is not None]
+    assert left
+    assert policy.left[0] is None, 'nothing is left over at the first query'
+    for one in left:
+        # What is left of a chunk of 0, 1, 2, 3, from any action on, and some of it will pass.
+        assert one.actions[:, 0].tolist() == [0.0, 1.0, 2.0, 3.0][-len(one.actions):]
+        assert 1 <= one.inference_delay <= len(one.actions)
+    assert place.policies[1].left == [None] * len(place.policies[1].left)
+
+
+def test_what_is_left_over_is_put_together_from_two_numbers():
+    use, key = ChunkUse(), ('s', 'A')
+    spec = PolicySpec(pipelined=True, real_time_chunking=True, open_loop_horizon=3)
+    reply = pb.InferReply(actions=[float(k) for k in range(8)], rows=4, columns=2)
+    assert use.told(key, reply, spec).open_loop_horizon == 3
+
+    def left(next_action, delay, wanted=spec):
+        return use.left_over(key, pb.EveryStep(next_action=1 + next_action, delay=1 + delay),
+                             wanted)
+
+    found = left(1, 2)
+    assert (list(found.actions), found.rows, found.inference_delay) == ([2, 3, 4, 5, 6, 7], 3, 2)
+    for asked in (left(1, 0), left(1, 4), left(9, 1), left(1, 2, PolicySpec())):
+        assert asked is None, 'nothing passes, more than is left, nonsense, not wanted'
+    use.forget(key)
+    assert left(1, 2) is None
+
+
+def test_what_is_behind_the_horizon_is_never_executed_without_pipelining():
+    reply = pb.InferReply(actions=[float(k) for k in range(8)], rows=4, columns=2)
+    assert executable(reply, PolicySpec(open_loop_horizon=3))[0] == 3
+    assert executable(reply, PolicySpec(open_loop_horizon=3, pipelined=True))[0] == 4
