@@ -83,9 +83,8 @@ class SessionRecord:
         """Return the verdict to submit; SessionError while a valid session lacks a part of it."""
         if self.missing():
             raise SessionError(f"the session still needs: {', '.join(self.missing())}")
-        if self.verdict.valid:
-            return self.verdict
-        return dataclasses.replace(self.verdict, preference=None)
+        return self.verdict if self.verdict.valid else dataclasses.replace(
+            self.verdict, preference=None)
 
     def episode(self, slot: Slot) -> Episode | None:
         """
@@ -225,8 +224,8 @@ def _without(draft: Mapping[str, Plain], final: Iterable[str]) -> dict[str, Plai
 
 def _invalidated(record: SessionRecord, entry: Entry) -> dict[str, Any]:
     words = {'valid': False, 'invalid_reason': str(entry.data['reason'])}
-    return {'verdict': with_said(record.verdict, words), 'notice': '',
-            'draft': _without(record.draft, words)}
+    verdict = with_said(record.verdict, words)
+    return {'verdict': verdict, 'notice': '', 'draft': _without(record.draft, words)}
 
 
 def _revalidated(record: SessionRecord, entry: Entry) -> dict[str, Any]:
@@ -239,11 +238,10 @@ def _revealed(record: SessionRecord, entry: Entry) -> dict[str, Any]:
     slots = {slot: dataclasses.replace(one, waited=data.get('waited', {}).get(slot.value))
              for slot, one in record.slots.items()}
     if not record.commitment:
-        return {'reveal': reveal, 'verified': None, 'slots': slots, 'notice': _added(
-            record.notice, 'The reveal cannot be checked: the commitment is lost with a damaged '
-            'line.')}
-    found = commitment(reveal.nonce, reveal.policy_a, reveal.policy_b)
-    verified = found == record.commitment
+        lost = 'The reveal cannot be checked: the commitment is lost with a damaged line.'
+        return {'reveal': reveal, 'verified': None, 'slots': slots,
+                'notice': _added(record.notice, lost)}
+    verified = record.commitment == commitment(reveal.nonce, reveal.policy_a, reveal.policy_b)
     notice = record.notice if verified else (
         'the reveal does not match the commitment shown at the assignment: the pair was changed '
         "afterwards; tell the arena's maintainer, and do not count this session")
