@@ -79,9 +79,11 @@ def waited_shares(revealed: str, steps: Mapping[str, int]) -> dict[str, float]:
             if count > 0 and made.get(slot)}
 
 
-def inferences_to_json(slots: Mapping[str, Iterable[Inference]]) -> str:
-    """Return the inferences of each slot as JSON."""
-    return json.dumps({'version': 1, 'slots': {
+def inferences_to_json(slots: Mapping[str, Iterable[Inference]],
+                       equal_latency_s: float | None = None) -> str:
+    """Return the inferences of each slot as JSON, and how long each of them took at least."""
+    least = {} if equal_latency_s is None else {'equal_latency_s': equal_latency_s}
+    return json.dumps({'version': 1, **least, 'slots': {
         slot: [list(one.__dict__.values()) for one in made] for slot, made in slots.items()}})
 
 

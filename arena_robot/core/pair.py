@@ -6,13 +6,18 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class StationInfo:
-    """Description of a station for the arena; nothing in it differs between slots."""
+    """
+    Description of a station for the arena; nothing in it differs between slots.
+
+    ``equal_latency``: both policies of a pair are to take as long as the slower one.
+    """
 
     station: str
     robot: str
     external_cameras: int = 2
     wrist_camera: bool = True
     stereo: bool = True
+    equal_latency: bool = False
 
 
 @dataclass(frozen=True)

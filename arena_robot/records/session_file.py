@@ -5,8 +5,8 @@ A station writes it from its journal, an arena server's download from the databa
 from other people's evaluations. The evaluator's verdict is one mapping, ``verdict``.
 
 Version 1 had the verdict's fields beside the others and within the slots, and each of the three
-writers wrote different keys. Version 2 had no ``reruns``, version 3 no ``waited``. All are still
-read.
+writers wrote different keys. Version 2 had no ``reruns``, version 3 no ``waited`` and no
+``equal_latency``. All are still read.
 """
 
 import dataclasses
@@ -95,7 +95,8 @@ class SessionFile:
     scores 0 to 1 by view and ``match`` their verdict; ``delivered`` are the parts that the arena
     has, ``draft`` the verdict's fields that were typed and are not final. ``clock_jumps_s`` are
     the amounts by which the station's clock was set; ``origin`` is where an import came from.
-    ``reruns`` are the rollouts that were repeated, oldest first.
+    ``reruns`` are the rollouts that were repeated, oldest first. With ``equal_latency`` the
+    policies took equally long.
     """
 
     session_id: str
@@ -124,6 +125,7 @@ class SessionFile:
     origin: str = ''
     other_rollouts: tuple[RoboArenaRollout, ...] = ()
     reruns: tuple[Rerun, ...] = ()
+    equal_latency: bool = False
 
     def policy(self, slot: str) -> str:
         """Return the policy in a slot, or the slot's own name while it is secret."""

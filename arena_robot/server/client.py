@@ -45,6 +45,8 @@ from arena_robot.server.slot_tokens import SlotTokens, TokensInMemory
 log = logging.getLogger(__name__)
 
 PART_BYTES = MIB
+# Both policies of a session are prepared before the spec of one is answered.
+PREPARED_S = 60.0
 PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 
 
@@ -162,7 +164,8 @@ class RemoteArena:
         """
         self.check()
         request = pb.AssignRequest(request=uuid.uuid4().hex, evaluator=evaluator, prompt=prompt,
-                                   evaluator_token=self._people.get(evaluator, ''))
+                                   evaluator_token=self._people.get(evaluator, ''),
+                                   equal_latency=station.equal_latency)
         try:
             reply = self._calls('Assign', request)
         except ServerUnavailable:
@@ -181,7 +184,8 @@ class RemoteArena:
         if key not in self._policies:
             secure = self._address.tls or self._address.ca is not None
             self._policies[key] = RelayedPolicy(self._address.target, secure, CallOptions(
-                token=tokens[slot.value], tls_ca=self._address.ca)).open()
+                token=tokens[slot.value], tls_ca=self._address.ca,
+                connect_timeout_s=PREPARED_S)).open()
         return Resizing(self._policies[key])
 
     def heartbeat(self, session_id: str, state: str) -> None:

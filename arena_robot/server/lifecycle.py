@@ -205,7 +205,8 @@ class SessionLifecycle:
             seen = relayed.of_session(connection, session_id)
         return Reveal(session.nonce, names[session.policy_a_id], names[session.policy_b_id],
                       relayed=inferences_to_json({slot: one.inferences()
-                                                  for slot, one in seen.items()}))
+                                                  for slot, one in seen.items()},
+                                                 session.equal_latency_s))
 
 
 def _refuse_closed(session: SessionRow) -> None:

@@ -48,6 +48,7 @@ class Request:
     request: str
     evaluator: str
     prompt: str
+    equal_latency: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,7 @@ class Matching:
             repeats, a, b = self._again(connection, evaluator, allowed) or ('', *drawn)
             self._refuse_redraws(connection, evaluator)
             session_id = self._sessions.create(
-                connection, self._new(request.request, station, evaluator, prompt, a, b,
-                                      repeats))
+                connection, self._new(request, station, evaluator, prompt, a, b, repeats))
         return self._sessions.get(session_id)
 
     def _who(self, caller: Caller, evaluator: str) -> tuple[Station, Account]:
@@ -174,10 +174,11 @@ class Matching:
     def _owner(self, policy: PolicyRecord) -> str:
         return f'account:{self._accounts.account_by_id(policy.owner_id).name}'
 
-    def _new(self, request: str, station: Station, evaluator: Account, prompt: str,
+    def _new(self, asked: Request, station: Station, evaluator: Account, prompt: str,
              a: PolicyRecord, b: PolicyRecord, repeats: str) -> NewSession:
-        nonce = secrets.token_hex(32)
+        nonce, request = secrets.token_hex(32), asked.request
         return NewSession(
+            equal_latency_s=0.0 if asked.equal_latency else None,
             request=request, station_id=station.id, evaluator_id=evaluator.id,
             institution=evaluator.institution, prompt=prompt, policy_a_id=a.id, policy_b_id=b.id,
             nonce=nonce, commitment=commitment(nonce, a.name, b.name),

@@ -15,10 +15,9 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from arena_robot.core.episode import CONTROL_RATE_HZ, Slot
+from arena_robot.core.episode import Slot
 from arena_robot.core.errors import (
     ArenaError,
     Conflict,
@@ -38,8 +37,10 @@ from arena_robot.server.base import PolicyRecord, SessionState
 from arena_robot.server.blind_errors import SENTENCES, blind, sentence
 from arena_robot.server.call_guard import bearer, guarded
 from arena_robot.server.chunk_use import ChunkUse, executable
+from arena_robot.server.preparing import Preparing
 from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.relay_record import RelayRecord
+from arena_robot.server.relay_route import Route, canonical, warms_up
 from arena_robot.server.step_answers import CLASS_S, StepAnswers, in_class
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import Sessions
@@ -61,22 +62,6 @@ ROUTES, COUNTED = 1000, 10_000    # the most that are kept in memory
 MAX_CALL_S = 60.0
 # A station that waits shorter than this for an answer proves nothing about the policy.
 PATIENCE_S = 5.0
-
-
-@dataclass(frozen=True)
-class Route:
-    """The policy behind a slot token; read again after ``ROUTE_S`` seconds."""
-
-    session_id: str
-    slot: Slot
-    target: PolicyTarget
-    episode: str
-    until_s: float
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Return session and slot, as the record of the relay names a rollout."""
-        return self.session_id, self.slot.value
 
 
 class Relay(pb_grpc.PolicyServiceServicer):
@@ -101,6 +86,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
         self._every_step, self._class_s = every_step, CLASS_S if every_step else 0.0
         self._steps, self._use = StepAnswers(), ChunkUse()
         self._upstreams = OpenUpstreams(lambda target: upstream(target, calling))
+        self._preparing = Preparing(self._upstreams.find)
         self._counted: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     async def GetSpec(self, request: pb.GetSpecRequest, context: Any) -> pb.Spec:
@@ -109,6 +95,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
             wire.check_version(request.protocol_version)
             route = await self._route(context)
             wait_s = _left(context)
+            await self._least_s(route)
             spec = await self._watched(route, None, wait_s, lambda: self._ask(
                 route, lambda u: u.spec(wait_s)))
             told = wire.spec_to_wire(canonical(wire.spec_from_wire(spec, 'the policy')))
@@ -161,6 +148,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
     async def close(self) -> None:
         """Close the connections to all policies."""
         self._steps.close()
+        self._preparing.close()
         await self._upstreams.close()
 
     async def _at_step(self, route: Route, request: pb.InferRequest,
@@ -180,7 +168,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
         wire.check_version(request.protocol_version)
         step = wire.step_of(request.observation)
         await self._count(route)
-        started_s = time.monotonic()
+        least_s, started_s = await self._least_s(route), time.monotonic()
 
         async def ask() -> tuple[PolicySpec, pb.InferReply]:
             spec = await self._ask(route, lambda u: known_spec(u, wait_s))
@@ -189,9 +177,22 @@ class Relay(pb_grpc.PolicyServiceServicer):
                 route.episode, request.observation, wait_s, left)))
 
         spec, reply = await self._watched(route, step, wait_s, ask)
+        await asyncio.sleep(least_s - (time.monotonic() - started_s))
         self._record.answered(route.key, step, time.monotonic() - started_s,
                               *executable(reply, spec))
         return self._use.told(route.key, reply, spec)
+
+    async def _least_s(self, route: Route) -> float:
+        """Return how long an answer takes at least, once the pair is prepared."""
+        equal = route.equal_s is not None
+        if not equal and not route.warms_up:
+            return 0.0
+        least_s = await self._preparing.ready(route.session_id, list(route.pair.values()), equal,
+                                              route.equal_s or 0.0)
+        if equal and not route.equal_s:
+            await asyncio.get_running_loop().run_in_executor(
+                self._threads, self._sessions.keep_latency, route.session_id, least_s)
+        return least_s
 
     async def _watched(self, route: Route, step: int | None, wait_s: float,
                        ask: Callable[[], Awaitable[T]]) -> T:
@@ -249,14 +250,20 @@ class Relay(pb_grpc.PolicyServiceServicer):
         if session.state is not SessionState.RUNNING:
             self._routes.pop(token, None)
             raise Conflict(f'the session is {session.state.value}; start a new one')
-        number = session.policy_a_id if slot is Slot.A else session.policy_b_id
         episode = hashlib.sha256(f'{session.nonce}:{slot.value}'.encode()).hexdigest()[:32]
         try:
-            target = self._reachable(self._policies.by_id(number))
+            known = {Slot.A: self._policies.by_id(session.policy_a_id),
+                     Slot.B: self._policies.by_id(session.policy_b_id)}
+            warm = any(warms_up(one.spec) for one in known.values())
+            # The other policy is called only to prepare it.
+            both = warm or session.equal_latency_s is not None
+            pair = {one: self._reachable(record) for one, record in known.items()
+                    if both or one is slot}
         except DataError as error:    # its text names the address
             log.warning('session %s slot %s: %s', session.id, slot.value, error)
             raise PolicyUnavailable(SENTENCES[PolicyUnavailable]) from None
-        return Route(session.id, slot, target, episode, time.monotonic() + ROUTE_S)
+        return Route(session.id, slot, pair, episode, time.monotonic() + ROUTE_S,
+                     session.equal_latency_s, warm)
 
     async def _count(self, route: Route) -> None:
         if route.key not in self._counted:
@@ -267,18 +274,6 @@ class Relay(pb_grpc.PolicyServiceServicer):
 
     async def _in_thread(self, work: Callable[[str], T], argument: str) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, argument)
-
-
-def canonical(spec: PolicySpec) -> PolicySpec:
-    """
-    Return what a station may read of a spec: what it must send, and the space of the actions.
-
-    Values that only tell policies apart are the same for all.
-    """
-    return PolicySpec(spec.action_space, spec.image_size, spec.wrist_camera,
-                      spec.external_cameras, spec.stereo, session_id=True, chunk_length=0,
-                      control_rate_hz=CONTROL_RATE_HZ, resize=spec.resize,
-                      jpeg_quality=spec.jpeg_quality, pipelined=spec.pipelined)
 
 
 def _left(context: Any) -> float:

@@ -68,7 +68,8 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
             if not 16 <= len(request.request) <= 64:
                 raise DataError('an assignment needs a request name of 16 to 64 characters')
             session = self._parts.matching.assign(
-                caller, Request(request.request, self._evaluator(request), request.prompt))
+                caller, Request(request.request, self._evaluator(request), request.prompt,
+                                request.equal_latency))
             token_a, token_b = self._parts.matching.tokens(session)
             return pb.AssignReply(session_id=session.id, commitment=session.commitment,
                                   token_a=token_a, token_b=token_b)

@@ -123,7 +123,7 @@ def test_policies_are_closed_with_their_session(tmp_path):
     arena.policy(pair.session_id, Slot.A)
     arena.policy(pair.session_id, Slot.A)
     arena.abort(pair.session_id, 'enough')
-    assert [p.closed for p in made] == [True]
+    assert [p.closed for p in made] == [True, True]
 
 
 def test_a_policy_that_cannot_be_closed_keeps_nothing_open(tmp_path):

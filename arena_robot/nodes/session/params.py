@@ -72,6 +72,8 @@ class SessionParams(Parameters):
     audit: str = param('audit_node', 'name of the audit node, for stagnation_end')
     inference_timeout: float = param(
         10.0, 'timeout of an inference', 0.1, 120.0, unit='s')
+    equal_latency: bool = param(
+        False, 'both policies of a pair take as long as the slower one, to compare skill alone')
     max_image_age: float = param(
         0.2, 'age above which a step waits for the next image', 0.02, 2.0, unit='s')
     max_state_age: float = param(
@@ -99,7 +101,7 @@ def session_config(v: SessionParams) -> SessionConfig:
                           f'{list(there)}')
     external = sum(role != 'wrist' for role in v.roles)
     info = StationInfo(v.station, v.robot_type, external,
-                       'wrist' in v.roles, len(v.eyes) == 2)
+                       'wrist' in v.roles, len(v.eyes) == 2, v.equal_latency)
     rollout = RolloutConfig(v.control_rate, v.max_steps, v.inference_timeout, cadenced=True)
     return SessionConfig(info, rollout, v.reset_joints, v.min_free_gb)
 

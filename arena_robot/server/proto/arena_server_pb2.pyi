@@ -25,16 +25,18 @@ class HelloReply(_message.Message):
     def __init__(self, version: _Optional[str] = ..., now_ns: _Optional[int] = ...) -> None: ...
 
 class AssignRequest(_message.Message):
-    __slots__ = ("request", "evaluator", "prompt", "evaluator_token")
+    __slots__ = ("request", "evaluator", "prompt", "evaluator_token", "equal_latency")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     EVALUATOR_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
     EVALUATOR_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    EQUAL_LATENCY_FIELD_NUMBER: _ClassVar[int]
     request: str
     evaluator: str
     prompt: str
     evaluator_token: str
-    def __init__(self, request: _Optional[str] = ..., evaluator: _Optional[str] = ..., prompt: _Optional[str] = ..., evaluator_token: _Optional[str] = ...) -> None: ...
+    equal_latency: bool
+    def __init__(self, request: _Optional[str] = ..., evaluator: _Optional[str] = ..., prompt: _Optional[str] = ..., evaluator_token: _Optional[str] = ..., equal_latency: _Optional[bool] = ...) -> None: ...
 
 class AssignReply(_message.Message):
     __slots__ = ("session_id", "commitment", "token_a", "token_b")

@@ -135,6 +135,8 @@ sessions = Table(
     # The nonce is here until it is public: the session is accepted, or revealed.
     Column('sealed_nonce', SealedText('sessions.nonce'), nullable=False, server_default=''),
     Column('final', Boolean, nullable=False, server_default=false()),
+    # No answer of either policy comes earlier; 0: not measured yet, null: they may differ.
+    Column('equal_latency_s', Float, nullable=True),
     Column('sealed_pair', SealedText('sessions.pair'), nullable=False, server_default=''),
     *(Index(name, 'state', 'created_ns', 'id', *more).ddl_if(dialect)
       for name, (dialect, more) in NEWEST.items()),

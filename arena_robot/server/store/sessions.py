@@ -24,7 +24,8 @@ class SessionRow:
     """
     A session as the server keeps it; ``policy_*`` never leave the server before the reveal.
 
-    ``token_*`` are digests of the slots' tokens. ``is_public`` says whether the pair is.
+    ``token_*`` are digests of the slots' tokens. ``is_public`` says whether the pair is. No answer
+    comes earlier than after ``equal_latency_s``; 0: not measured yet, None: the pair may differ.
     """
 
     id: str
@@ -55,6 +56,7 @@ class SessionRow:
     withdrawn_ns: int | None = None
     repeats: str | None = None
     final: bool = False
+    equal_latency_s: float | None = None
     is_public: bool = True
 
 
@@ -76,6 +78,7 @@ class NewSession:
     probation: bool = False
     category: str = ''
     repeats: str | None = None
+    equal_latency_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,13 @@ class Sessions:
             row = connection.execute(sa.select(sessions).where(
                 sessions.c.request == request)).mappings().first()
         return _record(row) if row is not None else None
+
+    def keep_latency(self, session_id: str, least_s: float) -> None:
+        """Keep how long the policies of a session take at least, once."""
+        with self._database.write() as connection:
+            connection.execute(sa.update(sessions).where(
+                sessions.c.id == session_id, sessions.c.equal_latency_s == 0.0).values(
+                equal_latency_s=least_s))
 
     def id_of_request(self, connection: Connection, request: str) -> str | None:
         """Return the session a request led to, inside the caller's transaction."""

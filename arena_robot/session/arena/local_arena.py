@@ -22,6 +22,7 @@ from arena_robot.core.files import write_text
 from arena_robot.core.inferences import inferences_to_json
 from arena_robot.core.verdict import Verdict, from_plain, is_same, to_plain
 from arena_robot.policy.base import Closable, Policy
+from arena_robot.policy.warm_up import MEASURED, warmed
 from arena_robot.session.arena.noted_policy import NotedPolicy, noted
 from arena_robot.session.arena.seal import read_key, seal, unseal
 from arena_robot.session.base import Assignment, Reveal, StationInfo, commitment
@@ -83,6 +84,7 @@ class LocalArena:
             record = {
                 'status': 'open', 'session_id': session_id, 'station': station.station,
                 'evaluator': evaluator, 'prompt': prompt, 'created_ns': self._clock.now_ns(),
+                'equal_latency': station.equal_latency,
                 'commitment': promise, 'episodes': {},
                 'sealed': seal(self._key(), session_id,
                                {'nonce': nonce, 'A': first.name, 'B': second.name})}
@@ -90,15 +92,40 @@ class LocalArena:
             return Assignment(session_id, promise)
 
     def policy(self, session_id: str, slot: Slot) -> Policy:
-        """Return the policy behind a slot, connected on first use."""
+        """
+        Return the policy behind a slot; on first use both of the pair are connected.
+
+        They are warmed up then, and measured where they are to take equally long, so that the
+        time of it does not tell one from the other.
+        """
         with self._lock:
             record = self._open_record(session_id)
             if (session_id, slot) not in self._policies:
-                entry = self._entry(self._pair(record)[slot.value])
-                self._policies[session_id, slot] = NotedPolicy(
-                    self._connected(entry, slot), self._noted(session_id, slot), self._key(),
-                    self._clock)
+                self._connect_pair(record, slot)
             return self._policies[session_id, slot]
+
+    def _connect_pair(self, record: dict[str, Any], wanted: Slot) -> None:
+        """Connect what is not connected yet; only an error of the wanted slot is raised."""
+        session_id, pair, found = record['session_id'], self._pair(record), {}
+        for slot in Slot:
+            if (session_id, slot) not in self._policies:
+                with contextlib.suppress(*(() if slot is wanted else (ServerError,))):
+                    found[slot] = self._connected(self._entry(pair[slot.value]), slot)
+        measured = MEASURED * (record.get('equal_latency', False) and 'least' not in record)
+        least_s = max([warmed(policy, measured) for policy in found.values()])
+        if measured:
+            record['least'] = seal(self._key(), session_id, {'least_s': round(least_s, 6)})
+            self._write(record)
+        for slot, policy in found.items():
+            self._policies[session_id, slot] = NotedPolicy(
+                policy, self._noted(session_id, slot), self._key(), self._clock,
+                self._least_s(record) or 0.0)
+
+    def _least_s(self, record: Mapping[str, Any]) -> float | None:
+        """Return how long an answer takes at least in a session with equal latency."""
+        if 'least' not in record:
+            return None
+        return float(unseal(self._key(), record['session_id'], record['least'])['least_s'])
 
     def heartbeat(self, session_id: str, state: str) -> None:
         """Store the time of the last sign of life; Conflict when the session is closed."""
@@ -151,7 +178,7 @@ class LocalArena:
             made = {slot.value: noted(self._noted(session_id, slot), self._key())
                     for slot in Slot}
             return Reveal(pair['nonce'], pair['A'], pair['B'],
-                          relayed=inferences_to_json(made))
+                          relayed=inferences_to_json(made, self._least_s(record)))
 
     def close(self) -> None:
         """Close all policies."""

@@ -21,9 +21,15 @@ BLOCK_CHARS = 1 << 16
 
 
 class NotedPolicy:
-    """Passes calls on; :meth:`reset` writes all answers of the rollout to a sealed ``path``."""
+    """
+    Passes calls on; :meth:`reset` writes all answers of the rollout to a sealed ``path``.
 
-    def __init__(self, policy: Policy, path: Path, key: bytes, clock: Clock) -> None:
+    No answer comes earlier than ``least_s`` after its query.
+    """
+
+    def __init__(self, policy: Policy, path: Path, key: bytes, clock: Clock,
+                 least_s: float = 0.0) -> None:
+        self._least_s = least_s
         self._policy = policy
         self._path = path
         self._key = key
@@ -39,6 +45,7 @@ class NotedPolicy:
         """Call the policy, store the answer; a step that goes back begins a new rollout."""
         began_s = time.monotonic()
         chunk = self._policy.infer(observation, episode)
+        time.sleep(max(0.0, self._least_s - (time.monotonic() - began_s)))
         took_s = round(time.monotonic() - began_s, 6)
         if self._made and observation.step < self._made[-1].step:
             self._made = []

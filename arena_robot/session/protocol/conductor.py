@@ -114,7 +114,7 @@ class Conductor:
             self._audience.changed()
             pair = self._arena.assign(self._config.station, session.record.evaluator,
                                       session.record.prompt)
-            session.assigned(pair)
+            session.assigned(pair, self._config.station.equal_latency)
             session.adopt_id()
             return self._told(session.record)
 

@@ -78,10 +78,10 @@ class Session:
         words = check_instruction(prompt, earlier, repeat)
         return self._keep(Move.TASK, evaluator=evaluator.strip(), prompt=words)
 
-    def assigned(self, assignment: Assignment) -> SessionRecord:
-        """Store the arena's blind pair."""
+    def assigned(self, assignment: Assignment, equal_latency: bool = False) -> SessionRecord:
+        """Store the arena's blind pair, and whether both are to take equally long."""
         return self._keep(Move.ASSIGNED, session_id=assignment.session_id,
-                          commitment=assignment.commitment)
+                          commitment=assignment.commitment, equal_latency=equal_latency)
 
     def photographed(self, views: Iterable[str]) -> SessionRecord:
         """Store that the start scene was photographed from ``views``."""

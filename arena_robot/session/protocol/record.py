@@ -65,6 +65,7 @@ class SessionRecord:
     notice: str = ''
     clock_jumps_s: tuple[float, ...] = ()
     reruns: tuple[Rerun, ...] = ()
+    equal_latency: bool = False
 
     @property
     def next_slot(self) -> Slot:
@@ -195,10 +196,6 @@ def _rerun(record: SessionRecord, entry: Entry) -> dict[str, Any]:
             'draft': _without(record.draft, (f.name for f in asked_at(Asked.SCORE, slot)))}
 
 
-def _preferred(record: SessionRecord, entry: Entry) -> dict[str, Any]:
-    return _said(record, entry, Asked.JUDGE)
-
-
 def _said(record: SessionRecord, entry: Entry, asked: Asked,
           slot: Slot | None = None) -> dict[str, Any]:
     """Return the change by an entry that holds the fields asked for at one moment."""
@@ -267,7 +264,8 @@ _CHANGES: Mapping[Move, Any] = {
                              'prompt': str(e.data['prompt']), 'draft_instruction': None,
                              'notice': ''},
     Move.ASSIGNED: lambda r, e: {'session_id': str(e.data['session_id']),
-                                 'commitment': str(e.data['commitment'])},
+                                 'commitment': str(e.data['commitment']),
+                                 'equal_latency': bool(e.data.get('equal_latency', False))},
     Move.PHOTOGRAPHED: lambda r, e: {'views': tuple(e.data['views']), 'notice': ''},
     Move.STARTED_A: _started(Slot.A),
     Move.STARTED_B: _started(Slot.B),
@@ -279,7 +277,7 @@ _CHANGES: Mapping[Move, Any] = {
     Move.MATCHED: lambda r, e: {'match': float(e.data['match']),
                                 'matches': dict(e.data['matches'])},
     Move.RESET: lambda r, e: {'reset_confirmed': True, 'notice': ''},
-    Move.PREFERRED: _preferred,
+    Move.PREFERRED: lambda r, e: _said(r, e, Asked.JUDGE),
     Move.DRAFTED: _drafted,
     Move.INVALIDATED: _invalidated,
     Move.REVALIDATED: _revalidated,
