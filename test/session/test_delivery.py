@@ -146,7 +146,7 @@ def test_a_verdict_that_is_refused_stays_and_others_go_on(tmp_path):
         conductor.deliver()
     assert conductor.waiting == 0
     assert [e.move for e in read_journal(next(
-        (tmp_path / 'sessions').glob('*-*-4*/journal.jsonl')))][-1] == 'revealed'
+        (tmp_path / 'sessions').glob('*-*-4*-*-*/journal.jsonl')))][-1] == 'revealed'
 
 
 @pytest.mark.parametrize('kind', [PermissionError, FileNotFoundError])
