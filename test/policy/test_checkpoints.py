@@ -136,7 +136,8 @@ def test_a_checkpoint_that_lerobot_saved_passes_the_check(kind, tmp_path):
                    env=variables)
     done = subprocess.run(
         [python, '-m', 'arena_robot.cli.main', 'policy', 'check', f'lerobot:{place}', '--json',
-         '--calls', '5', '--kwargs', 'action_space=joint_position'], check=False, timeout=550,
+         '--calls', '5', '--latency-limit', '30', '--timeout', '60', '--kwargs',
+         'action_space=joint_velocity'], check=False, timeout=550,
         capture_output=True, text=True, env=variables)
     report = json.loads(done.stdout)
     failed = [one for one in report['results'] if one['outcome'] == 'fail']
