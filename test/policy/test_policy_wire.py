@@ -72,6 +72,20 @@ def test_what_does_not_travel_is_not_invented():
     assert np.isnan(found.gripper.width_m)
 
 
+@pytest.mark.parametrize('pixels', [
+    np.arange(2 * 200 * 3, dtype=np.uint8).reshape(2, 200, 3),
+    np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)[::2, ::3],
+    np.zeros((0, 5, 3), np.uint8)],
+    ids=['whole', 'a part of an array', 'empty'])
+def test_images_are_written_as_protobuf_writes_them(pixels):
+    seen = observation({'wrist_left': pixels, 'left_left': pixels})
+    message = pb.Observation.FromString(wire.observation_to_bytes(seen))
+    assert [image.view for image in message.images] == list(seen.images)
+    assert all(image.data == pixels.tobytes() for image in message.images)
+    assert pb.Observation.FromString(message.SerializeToString()) == message
+    assert message.step == seen.step == wire.step_of(wire.observation_to_bytes(seen))
+
+
 def test_jpeg_is_close_and_smaller():
     pixels = photograph(224, 224)[..., :1] // (1, 2, 4)
     pixels = pixels.astype(np.uint8)

@@ -7,6 +7,7 @@ Nothing larger than the limit is ever decoded.
 import io
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -77,23 +78,42 @@ def spec_from_wire(message: pb.Spec, source: str) -> PolicySpec:
 def observation_to_bytes(observation: Observation, jpeg_quality: int = 0) -> bytes:
     """Return a serialized Observation with all of its images, raw when quality is 0."""
     arm, gripper = observation.arm, observation.gripper
-    out: bytes = pb.Observation(
+    head = pb.Observation(
         stamp_ns=observation.stamp_ns, step=observation.step, prompt=observation.prompt,
         arm_stamp_ns=arm.stamp_ns, joint_position=arm.q.tolist(),
         cartesian_position=arm.pose.tolist(), gripper_stamp_ns=gripper.stamp_ns,
-        gripper_position=gripper.position,
-        images=[_image_to_wire(name, image, jpeg_quality)
-                for name, image in observation.images.items()]).SerializeToString()
-    return out
+        gripper_position=gripper.position).SerializeToString()
+    parts: list[bytes | memoryview] = [head]
+    for name, image in observation.images.items():
+        parts += _image_to_parts(name, image, jpeg_quality)
+    return b''.join(parts)
 
 
-def _image_to_wire(name: str, image: Image, jpeg_quality: int) -> pb.Image:
+def _image_to_parts(name: str, image: Image, jpeg_quality: int) -> list[bytes | memoryview]:
+    """Return an image as a field of an Observation; its pixels are copied only by who joins."""
     height, width = image.pixels.shape[:2]
     raw = jpeg_quality == 0
-    return pb.Image(
+    info = pb.Image(
         view=name, height=height, width=width, stamp_ns=image.stamp_ns,
-        encoding=pb.ENCODING_RGB8 if raw else pb.ENCODING_JPEG,
-        data=image.pixels.tobytes() if raw else to_jpeg(image.pixels, jpeg_quality))
+        encoding=pb.ENCODING_RGB8 if raw else pb.ENCODING_JPEG).SerializeToString()
+    data = np.ascontiguousarray(image.pixels).reshape(-1).view(np.uint8).data if raw else \
+        to_jpeg(image.pixels, jpeg_quality)
+    before = _bytes_field(pb.Image, 'data', len(data))
+    size = len(info) + len(before) + len(data)
+    return [_bytes_field(pb.Observation, 'images', size), info, before, data]
+
+
+def _bytes_field(message: Any, name: str, size: int) -> bytes:
+    """Return what stands before the bytes of a field: its number, and how many there are."""
+    return _varint_of(message.DESCRIPTOR.fields_by_name[name].number << 3 | 2) + _varint_of(size)
+
+
+def _varint_of(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*out, value))
 
 
 def observation_of_request(request: pb.InferRequest) -> Observation:
