@@ -148,8 +148,9 @@ def test_one_alone_does_not_wait_for_others():
 
 
 @pytest.mark.parametrize('protocol', ['grpc', 'openpi'])
-def test_stations_at_a_server_are_answered_together_and_each_is_counted(protocol):
-    policy, log = Together(), io.StringIO()
+def test_stations_at_a_server_are_answered_together_and_each_is_counted(protocol, monkeypatch):
+    policy, log, begun, infer = Together(), io.StringIO(), [], Batches.infer
+    monkeypatch.setattr(Batches, 'infer', lambda *args: begun.append(1) or infer(*args))
     metered = MeteredPolicy(policy, log)
     assert MeteredPolicy(policy.spec).infer_batch is None
     with SERVERS[protocol](metered) as server, ThreadPoolExecutor(5) as pool, \
@@ -160,7 +161,8 @@ def test_stations_at_a_server_are_answered_together_and_each_is_counted(protocol
             with connect(server.address) as own:
                 return own.infer(SEEN).actions[0, 0]
         answers = [pool.submit(ask, f'station-{k}') for k in range(5)]
-        time.sleep(0.3)
+        assert wait_until(lambda: len(begun) == 5, S)
+        time.sleep(0.1)
         policy.begin.set()
         found = [one.result(S) for one in answers]
     assert len(found) == 5
