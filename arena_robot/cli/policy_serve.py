@@ -1,13 +1,14 @@
 """
 Serve a policy on a port, over gRPC or the openpi websocket protocol.
 
-POLICY is module:Class, also searched for in the working directory, an example by name, or a
-checkpoint of openpi or LeRobot where that package is installed:
+POLICY is module:Class, also searched for in the working directory, an example by name, a file of
+`arena skill export`, or a checkpoint of openpi or LeRobot where that package is installed:
 
     arena policy serve my_policy:MyPolicy --port 8000 --kwargs checkpoint=/data/step_9000
     arena policy serve echo --port 8000 --protocol openpi
     arena policy serve openpi:pi05_droid@gs://openpi-assets/checkpoints/pi05_droid
     arena policy serve lerobot:/data/act --kwargs action_space=joint_position
+    arena policy serve skill:box.json --port 8000
 """
 
 import argparse
@@ -30,7 +31,7 @@ HELP = 'serve a policy on a port'
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument('policy', metavar='POLICY',
-                        help='module:Class, an example, or a checkpoint')
+                        help='module:Class, an example, skill:FILE, or a checkpoint')
     parser.add_argument('--kwargs', metavar='KEY=VALUE', nargs='+', default=[], action='extend',
                         help='arguments of the class, read as YAML')
     parser.add_argument('--protocol', choices=('grpc', 'openpi'), default='grpc')

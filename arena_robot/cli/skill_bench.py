@@ -11,10 +11,11 @@ datasets, so that a call that was interrupted goes on; the same seed gives the s
 
 import argparse
 import json
+import sys
 import tempfile
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from arena_robot.cli.progress_bar import ProgressBar
 from arena_robot.cli.skill_arguments import (
@@ -26,8 +27,12 @@ from arena_robot.cli.skill_arguments import (
 from arena_robot.cli.worker_arguments import add_worker_arguments, workers
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from arena_robot.skills.bench import SkillBenchPlan
     from arena_robot.skills.verifier import PrefixScorer
+
+CPU_S_PER_SOLUTION = 0.8    # of the grammar's solutions on the simulated station
 
 VERB = 'skill bench'
 HELP = 'measure exemplars and verifier on held-out tasks'
@@ -43,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--folder', type=Path, metavar='FOLDER',
                         help='where datasets are kept (default: a temporary folder)')
     parser.add_argument('--out', type=Path, metavar='FILE', help='write the result as JSON too')
+    parser.add_argument('--plot', type=Path, metavar='FILE',
+                        help="draw the verifier's calibration (.svg or .png)")
     parser.add_argument('--strategy', choices=('last', 'mean', 'min', 'max', 'product'),
                         default='last', help='joins the scores of prefixes (default %(default)s)')
     parser.add_argument('--judge', action='store_true',
@@ -56,22 +63,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run all stages and print what they say."""
     from arena_robot.core.files import write_json
-    from arena_robot.skills.bench import SkillBenchParts, run_stages
+    from arena_robot.skills.bench import SkillBenchParts, most_solutions, run_stages
     from arena_robot.skills.bench_report import evaluate
     from arena_robot.skills.bench_text import as_text
     from arena_robot.trials.skills.making import EXECUTOR, station_executor
 
     name, maker = policy(args)
-    plan = _plan(args)
+    plan, tasks = _plan(args), specs(args)
+    _announce(most_solutions(plan, len(tasks)), len(tasks), args)
     with _folder(args.folder) as folder, ProgressBar() as bar:
-        stages = run_stages(Path(folder), specs(args),
+        stages = run_stages(Path(folder), tasks,
                             SkillBenchParts(name, EXECUTOR, maker, station_executor), plan,
                             workers(args), bar.show)
         result = evaluate(stages, plan, bar.show, _judges(args))
     if args.out:
         write_json(args.out, result)
+    if args.plot:
+        _plot(result, args.plot)
     print(json.dumps(result, indent=2) if args.json else as_text(result))
     return 0
+
+
+def _plot(result: 'Mapping[str, Any]', path: Path) -> None:
+    from arena_robot.reports.skill_plots import plot_calibration
+    plot_calibration({split: found['calibration'] for split, found in result['splits'].items()},
+                     path)
+
+
+def _announce(solutions: int, tasks: int, args: argparse.Namespace) -> None:
+    kept = f'; the same call goes on in {args.folder} after an interruption' if args.folder else \
+        '; with --folder, a call that was interrupted goes on'
+    print(f'{tasks} tasks, at most {solutions} solutions, about '
+          f'{max(1, round(solutions * CPU_S_PER_SOLUTION / 60))} minutes of processor time'
+          f'{kept}', file=sys.stderr)
 
 
 def _plan(args: argparse.Namespace) -> 'SkillBenchPlan':

@@ -34,41 +34,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Execute, print a line per subtask, and write the video."""
-    from arena_robot.core.errors import ConfigError
-    from arena_robot.skills.robogen import read_task_folder
-    from arena_robot.skills.specs.files import read_solution
-    from arena_robot.skills.specs.reference import reference_solution
     from arena_robot.skills.specs.table import find_task
-    from arena_robot.trials.skills.making import station_executor
+    from arena_robot.trials.skills.films import write_film
+    from arena_robot.trials.skills.making import solution_of, station_executor
 
     task = find_task(args.task)
-    if args.solution is None:
-        solution = reference_solution(task)
-    else:
-        read = read_task_folder if args.solution.is_dir() else read_solution
-        solution = read(args.solution)
-    if solution.task != task.spec.name:
-        raise ConfigError(f"{args.solution} solves '{solution.task}', not '{task.spec.name}'")
+    solution = solution_of(task, args.solution)
     executor = station_executor(task.spec)
     try:
         found = executor.execute(task.spec, solution, args.seed)
         if args.video and found.results:
-            _film(args, solution, executor.outcomes(task.spec, solution, args.seed))
+            write_film(args.video, task, solution, args.seed,
+                       executor.outcomes(task.spec, solution, args.seed))
     finally:
         executor.close()
     print(json.dumps(_as_json(solution, found), indent=2) if args.json
           else _text(solution, found))
     return 0 if found.success else 1
-
-
-def _film(args: argparse.Namespace, solution: 'Solution', outcomes: list[Any]) -> None:
-    from arena_robot.recording.episode.frames import rgb_frame, write_video
-    from arena_robot.skills.specs.table import find_task
-    from arena_robot.trials.skills.replay import SkillFilm
-
-    film = SkillFilm(find_task(args.task), solution, args.seed)
-    film.make(solution.subtasks, outcomes)
-    write_video(args.video, ((stamp, rgb_frame(pixels)) for stamp, pixels in film.frames))
 
 
 def _as_json(solution: 'Solution', found: 'Execution') -> dict[str, Any]:

@@ -4,18 +4,22 @@ Read a dataset of solutions: what was tried for a task, its subtasks, labels and
   arena skill show skills.jsonl                                 a line per task
   arena skill show skills.jsonl open_drawer
   arena skill show skills.jsonl open_drawer --verifier verifier.json
+  arena skill show skills.jsonl open_drawer --page drawer/      videos beside code and labels
 
 A prefix is good (+) when a solution that succeeded begins with it.
 """
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from arena_robot.cli.progress_bar import ProgressBar
+
 if TYPE_CHECKING:
+    from arena_robot.skills.dataset import SkillDataset
     from arena_robot.skills.labelling import LabelledTask
-    from arena_robot.skills.verifier import Verifier
 
 VERB = 'skill show'
 HELP = 'show solutions with their subtasks, labels and scores'
@@ -27,23 +31,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('task', nargs='?', metavar='TASK', help='show all of this one')
     parser.add_argument('--verifier', type=Path, metavar='FILE', help='add its scores')
     parser.add_argument('--code', action='store_true', help='print the code of subtasks as well')
+    parser.add_argument('--page', type=Path, metavar='FOLDER',
+                        help='with TASK: execute its solutions again and write a page with videos')
     parser.add_argument('--json', action='store_true', help='print JSON')
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a table of tasks, or the solutions of one."""
     from arena_robot.core.errors import ConfigError
+    from arena_robot.reports.skill_page import solution_rows
     from arena_robot.skills.dataset import counts, read_dataset
     from arena_robot.skills.specs.table import find_task
     from arena_robot.skills.verifier import read_verifier
 
     data = read_dataset(args.dataset)
+    if args.page and not args.task:
+        raise ConfigError('--page is of one task; name it')
     if args.task:
         name = find_task(args.task).spec.name
         chosen = [one for one in data.tasks if one.spec.name == name]
         if not chosen:
             raise ConfigError(f'{args.dataset} has nothing of {name}')
-        rows = _solutions(chosen[0], read_verifier(args.verifier) if args.verifier else None)
+        rows = solution_rows(chosen[0], read_verifier(args.verifier) if args.verifier else None)
+        if args.page:
+            print(_page(args.page, chosen[0], data, args, rows), file=sys.stderr)
         print(json.dumps(rows, indent=2) if args.json else _text(rows, args.code))
         return 0
     tasks = [{'task': one.spec.name, **counts([one])} for one in data.tasks]
@@ -58,36 +69,29 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _solutions(one: 'LabelledTask', verifier: 'Verifier | None') -> list[dict[str, Any]]:
-    from arena_robot.skills.identity import prefix_keys
-    from arena_robot.skills.labels import label_prefixes
-    good = {label.key: label.good for label in label_prefixes(one.tried)}
-    rows = []
-    for tried in one.tried:
-        scores = [] if verifier is None else \
-            [round(float(p), 3) for p in verifier.prefixes(one.spec, tried.solution)]
-        results = tried.execution.results
-        rows.append({
-            'origin': tried.origin, 'kept': tried.kept, 'success': tried.execution.success,
-            'claimed': tried.execution.claimed, 'oracle': tried.execution.oracle,
-            'subtasks': [{
-                'name': step.name, 'code': step.code, 'good': good[key],
-                'executed': results[k].success if k < len(results) else None,
-                'error': results[k].error if k < len(results) else '',
-                'score': scores[k] if scores else None}
-                for k, (step, key) in enumerate(zip(
-                    tried.solution.subtasks, prefix_keys(tried.solution), strict=True))]})
-    return rows
+def _page(folder: Path, one: 'LabelledTask', data: 'SkillDataset', args: argparse.Namespace,
+          rows: list[dict[str, Any]]) -> Path:
+    from arena_robot.reports.skill_page import write_skill_page
+    from arena_robot.skills.specs.table import find_task
+    from arena_robot.trials.skills.films import write_films
+
+    folder.mkdir(parents=True, exist_ok=True)
+    made_by = data.provenance
+    with ProgressBar() as bar:
+        films = write_films(folder, find_task(one.spec.name), one.tried, made_by.settings.seed,
+                            bar.show)
+    return write_skill_page(folder, one, rows, films, {
+        'policy': made_by.policy, 'executor': made_by.executor, 'seed': made_by.settings.seed,
+        'verifier': args.verifier.name if args.verifier else ''})
 
 
 def _text(rows: list[dict[str, Any]], code: bool) -> str:
+    from arena_robot.reports.skill_page import DONE, end_words
     lines = []
     for number, row in enumerate(rows, 1):
-        end = 'succeeds' if row['success'] else \
-            'claims success, the check says no' if row['claimed'] else 'fails'
-        lines.append(f'{number}. {row["origin"]}, {end}')
+        lines.append(f'{number}. {row["origin"]}, {end_words(row)}')
         for step in row['subtasks']:
-            done = {True: 'done', False: 'failed', None: 'not reached'}[step['executed']]
+            done = DONE[step['executed']]
             score = '' if step['score'] is None else f'  score {step["score"]:.2f}'
             why = f'  {step["error"]}' if step['error'] else ''
             lines.append(f'   {"+" if step["good"] else "-"} {step["name"]}: {done}{score}{why}')

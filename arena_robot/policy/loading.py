@@ -18,8 +18,9 @@ def load_policy(name: str, kwargs: Mapping[str, Any] | None = None) -> Policy:
     Return the policy that ``name`` makes.
 
     ``name`` is an example such as ``echo``, one that an installed package adds, a checkpoint
-    such as ``lerobot:/data/act``, or ``module:Class``; modules in the working directory are found
-    too. Raises ConfigError saying what is missing.
+    such as ``lerobot:/data/act``, a generated skill such as ``skill:box.json``, or
+    ``module:Class``; modules in the working directory are found too. Raises ConfigError saying
+    what is missing.
     """
     loader, mark, place = name.partition(':')
     is_checkpoint = bool(mark) and loader in LOADERS.names()

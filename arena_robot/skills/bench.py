@@ -57,6 +57,15 @@ class SkillBenchPlan:
             raise ConfigError('a bench needs 2 candidates, 2 folds and 1 permutation or more')
 
 
+PREFIXES = 3    # a solution's subtasks, roughly: from each one of the first success is completed
+
+
+def most_solutions(plan: SkillBenchPlan, tasks: int) -> int:
+    """Return how many solutions a bench writes at most; equal ones are executed once."""
+    return tasks * (plan.candidates + plan.completions * PREFIXES
+                    + (len(STAGES) - 1) * plan.with_exemplars)
+
+
 @dataclass(frozen=True)
 class SkillBenchParts:
     """What is compared: a policy model and an executor, each made in the process that uses it."""

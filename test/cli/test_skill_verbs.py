@@ -1,6 +1,8 @@
 """The `skill` verbs that write, keep, train, score and show, on a small dataset."""
 
 import json
+import re
+from html import escape
 
 import pytest
 from chat_server import ChatServer
@@ -8,6 +10,7 @@ from chat_server import said as answered
 from skill_worlds import StructuralExecutor
 
 from arena_robot.cli.main import main
+from arena_robot.recording.episode.frames import read_video
 from arena_robot.skills.dataset import LabelMakers, Provenance, make_dataset
 from arena_robot.skills.generator import StructuredGenerator
 from arena_robot.skills.labelling import LabelSettings
@@ -79,6 +82,17 @@ def test_label_executes_on_the_simulated_station_and_goes_on(tmp_path, capsys):
     first = path.read_bytes()
     assert said(capsys, *words)[0] == 0
     assert path.read_bytes() == first
+    code, out = said(capsys, 'show', path, 'close_window', '--page', tmp_path / 'page', '--json')
+    page = (tmp_path / 'page' / 'index.html').read_text()
+    films = re.findall(r'<video[^>]* src="([^"]+)" aria-label="Video of solution', page)
+    assert code == 0
+    assert all(sum(1 for _ in read_video(tmp_path / 'page' / one)) > 10 for one in films)
+    assert 1 <= len(films) == page.count('<video')
+    for row in json.loads(out):
+        assert all(escape(step['name']) in page for step in row['subtasks'])
+    assert (page.count('<h1'), page.count('<h2')) == (1, 2)
+    assert 'ended in another way' not in page
+    assert said(capsys, 'show', path, '--page', tmp_path / 'page')[0] == 2
     assert main(['skill', 'label', str(path), '--tasks', 'open_window']) == 2
     assert 'other tasks or settings' in capsys.readouterr().err
 

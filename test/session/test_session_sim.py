@@ -1,16 +1,20 @@
 """A session on the simulated station, without ROS: real physics, cameras, safety and policies."""
 
 import importlib.util
+import json
 from random import Random
 
 import numpy as np
 import pytest
 from fake_station import Sink
 
+from arena_robot.cli.main import main
 from arena_robot.core.episode import EndReason, Preference, Slot
 from arena_robot.core.verdict import Verdict, scored
 from arena_robot.policy.examples.frozen import Frozen
 from arena_robot.policy.examples.random_walk import RandomWalk
+from arena_robot.policy.loading import load_policy
+from arena_robot.policy.recorded_skill import read_recording
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.robots import RESET_JOINTS, limits_for
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
@@ -27,6 +31,7 @@ if importlib.util.find_spec('mujoco') is None:
     pytest.skip('mujoco is not installed', allow_module_level=True)
 
 from arena_robot.drivers.sim.station import SimStation
+from arena_robot.trials.skills.station_tasks import address
 
 STEPS = 45
 POLICIES = {'walker': RandomWalk, 'sleeper': Frozen}
@@ -59,13 +64,13 @@ def sim():
         yield station
 
 
-def lead(sim, folder, steps=STEPS):
+def lead(sim, folder, steps=STEPS, policies=POLICIES):
     config = SessionConfig(StationInfo('sim', 'panda'), RolloutConfig(max_steps=steps),
                            min_free_gb=0.0)
     motions = RobotMotions(Parts(sim.arm, sim.gripper, sim.cameras),
                   Safety(limits_for('panda'), sim.clock), sim.clock, config)
-    pool = LocalArenaConfig(tuple(PolicyEntry(name, name) for name in POLICIES))
-    arena = LocalArena(pool, lambda e: POLICIES[e.name](), folder / 'arena', sim.clock, Random(2))
+    pool = LocalArenaConfig(tuple(PolicyEntry(name, name) for name in policies))
+    arena = LocalArena(pool, lambda e: policies[e.name](), folder / 'arena', sim.clock, Random(2))
     hall, scene = Hall(), SimScene(sim)
     conductor = Conductor(motions, arena, SessionStore(folder / 'sessions', sim.clock),
                           NoRecorder(folder / 'sessions'), scene, hall, sim.clock, config)
@@ -111,3 +116,48 @@ def test_a_scene_put_back_badly_is_seen(sim, tmp_path):
     conductor.prepare_reset()
     assert min(one.score for one in conductor.live.values()) < 0.5
     assert conductor.abort('the scene cannot be put back').state is State.ABORTED
+
+
+def test_a_generated_skill_in_a_blind_session(tmp_path):
+    path = tmp_path / 'lamp.json'
+    words = ['skill', 'export', 'turn_on_left_lamp', '--first-scene', '4', '--out', str(path)]
+    assert main(words) == 0
+    motion = read_recording(path).motions[0]
+    assert motion.scene == 4
+    policies = {'skill': lambda: load_policy(f'skill:{path}'), 'sleeper': Frozen}
+    with SimStation.make(address('turn_on_left_lamp'), 4, size=(128, 72), eyes=('left',),
+                         epoch_ns=10**18) as station:
+        station.step(0.3)
+        conductor, _, _ = lead(station, tmp_path, len(motion.actions) + 15, policies)
+        conductor.check()
+        conductor.enter_task('ada', station.instruction)
+        conductor.photograph()
+        progress = {}
+        for slot in Slot:
+            if slot is Slot.B:
+                conductor.prepare_reset()
+                conductor.confirm_reset()
+            assert conductor.run(slot).end is EndReason.TIMEOUT
+            progress[slot] = station.progress()
+            conductor.score(slot, scored(slot, progress[slot]))
+        assert conductor.record.reveal is None
+        better = max(progress, key=progress.get)
+        conductor.judge(Verdict(preference=Preference[better.name], explanation='the lamp is on'))
+        conductor.submit()
+        conductor.deliver()
+    assert sorted(progress.values()) == [0.0, 1.0]
+    shown = conductor.record.reveal
+    assert {Slot.A: shown.policy_a, Slot.B: shown.policy_b}[better] == 'skill'
+
+
+def test_a_wrong_solution_is_no_policy(tmp_path, capsys):
+    wrong, path = tmp_path / 'wrong.json', tmp_path / 'none.json'
+    assert main(['skill', 'spec', 'turn_on_left_lamp', '--reference']) == 0
+    solution = json.loads(capsys.readouterr().out)
+    for step in solution['subtasks']:
+        step.update(kind='primitive', code='success = True')
+    wrong.write_text(json.dumps(solution))
+    words = ['skill', 'export', 'turn_on_left_lamp', '--solution', str(wrong), '--out', str(path)]
+    assert main(words) == 1
+    assert 'no motion is kept' in capsys.readouterr().err
+    assert not path.exists()

@@ -1,13 +1,21 @@
 """The bench on the structural executor: splits, pools without test tasks, going on, the verbs."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from skill_worlds import StructuralExecutor, all_specs
 
 from arena_robot.core.errors import ConfigError
+from arena_robot.reports.skill_plots import plot_calibration
 from arena_robot.skills.baselines import RuleScorer
-from arena_robot.skills.bench import SkillBenchParts, SkillBenchPlan, pools, run_stages
+from arena_robot.skills.bench import (
+    SkillBenchParts,
+    SkillBenchPlan,
+    most_solutions,
+    pools,
+    run_stages,
+)
 from arena_robot.skills.bench_report import evaluate
 from arena_robot.skills.bench_splits import FAMILY, SPLITS, TASK, folds_of, groups
 from arena_robot.skills.bench_text import as_text
@@ -72,8 +80,31 @@ def test_a_bench_is_complete_goes_on_and_says_the_same_again(stages):
     told = as_text(result)
     assert told.count('judge:rules') == len(SPLITS)
     assert "paper's policy model" in told
+    bins = {split: one['calibration'] for split, one in result['splits'].items()}
+    assert all(sum(row['count'] for row in rows) == 4 * len(SPECS) for rows in bins.values())
+    plot_calibration(bins, folder / 'calibration.svg')
+    assert '<svg' in (folder / 'calibration.svg').read_text()
     (folder / 'pool.jsonl').unlink()
     again = run_stages(folder, SPECS, PARTS, PLAN)
     assert again == found
     with pytest.raises(ConfigError, match='as many families'):
         run_stages(folder, SPECS[:2], PARTS, PLAN)
+
+
+def test_results_do_not_depend_on_processor_time(stages):
+    def slower(data):
+        return replace(data, tasks=tuple(replace(one, tried=tuple(
+            replace(t, execution=replace(t.execution, results=tuple(
+                replace(r, cpu_s=r.cpu_s + 7.0) for r in t.execution.results)))
+            for t in one.tried)) for one in data.tasks))
+
+    found = stages[1]
+    assert evaluate({name: slower(one) for name, one in found.items()}, PLAN, nothing) \
+        == evaluate(found, PLAN, nothing)
+
+
+def test_a_bench_says_before_how_much_it_does(stages):
+    most = most_solutions(PLAN, len(SPECS))
+    tried = sum(len(one.tried) + one.malformed for data in stages[1].values()
+                for one in data.tasks)
+    assert 0.5 * most < tried <= most

@@ -39,7 +39,12 @@ class SavedState:
 
 def make_task(name: str, seed: int) -> Task:
     """Return a task's instance for a seed; ConfigError names the nearest known task."""
-    return TASKS.find(name)(np.random.default_rng((seed, 11)))
+    return TASKS.find(name)(task_generator(seed))
+
+
+def task_generator(seed: int) -> np.random.Generator:
+    """Return the random generator that a task's instance is drawn with."""
+    return np.random.default_rng((seed, 11))
 
 
 class SimStation:

@@ -1,5 +1,5 @@
 """
-Policies from checkpoints of other packages: ``LOADER:PLACE``, such as ``lerobot:/data/act``.
+Policies from files: ``LOADER:PLACE``, such as ``lerobot:/data/act`` or ``skill:box.json``.
 
 A loader is called with the place and keyword arguments and returns a policy. Installed packages
 add loaders in the entry point group ``arena_robot.policy_loaders``.
@@ -29,6 +29,7 @@ def _checked(found: object, name: str) -> PolicyLoader:
 LOADERS: Table[PolicyLoader] = Table('policy loader', 'arena_robot.policy_loaders', {
     'openpi': 'arena_robot.policy.checkpoints.openpi:OpenpiCheckpoint',
     'lerobot': 'arena_robot.policy.checkpoints.lerobot:LerobotCheckpoint',
+    'skill': 'arena_robot.policy.recorded_skill:RecordedSkill',
 }, _checked)
 
 

@@ -56,20 +56,21 @@ class LiveScene:
     """
     A station with one scene, and the motions on it; ``begun`` is its state at the start.
 
-    ``on_step`` is called after every control step.
+    ``on_step`` is called after every control step; ``whole_strokes``: see SkillMotions.
     """
 
     def __init__(self, task: SkillTask, solution: Solution, seed: int,
                  cameras: tuple[str, ...] = _NO_PICTURES,
                  size: tuple[int, int] = (320, 180),
-                 on_step: Callable[[], None] = lambda: None) -> None:
+                 on_step: Callable[[], None] = lambda: None,
+                 whole_strokes: bool = False) -> None:
         scene = SkillScene(task, scene_setup(task.spec, solution, seed))
         self.station = SimStation.of_task(scene, seed, cameras=cameras, size=size,
                                           eyes=('left',))
         self.station.open()
         self.objects: tuple[SkillObject, ...] = shown_objects(task.spec, solution)
         self._on_step = on_step
-        self.motions = SkillMotions(self.station, self._watch)
+        self.motions = SkillMotions(self.station, self._watch, whole_strokes)
         self.begun = self.station.save()
 
     def close(self) -> None:
@@ -95,8 +96,10 @@ class LiveScene:
 class StationExecutor:
     """Executes solutions of one task; see SkillExecutor."""
 
-    def __init__(self, task: SkillTask, budget: SearchBudget | None = None) -> None:
+    def __init__(self, task: SkillTask, budget: SearchBudget | None = None,
+                 whole_strokes: bool = False) -> None:
         self._task = task
+        self._whole_strokes = whole_strokes
         self._budget = budget or SearchBudget()
         self._scenes: OrderedDict[str, LiveScene] = OrderedDict()
         self._states: OrderedDict[str, SavedState] = OrderedDict()
@@ -160,7 +163,8 @@ class StationExecutor:
 
     def _scene(self, solution: Solution, seed: int, key: str) -> LiveScene:
         if key not in self._scenes:
-            self._scenes[key] = LiveScene(self._task, solution, seed)
+            self._scenes[key] = LiveScene(self._task, solution, seed,
+                                          whole_strokes=self._whole_strokes)
         self._scenes.move_to_end(key)
         while len(self._scenes) > KEPT_SCENES:
             self._scenes.popitem(last=False)[1].close()

@@ -19,6 +19,7 @@ SPEED_M_S = 0.28
 TURN_RAD_S = 1.6
 CLEAR_M = 0.25          # height of the pads on the way over everything
 LOWEST_M = 0.012
+SHUT_M = 0.005
 _NEAR_M = 0.004
 
 
@@ -35,11 +36,15 @@ class SkillMotions:
     Moves arm and gripper of a station; methods yield once per control step.
 
     ``watch`` is called after every step. Raises DriverError when a part stops, SafetyError when a
-    command is not allowed, OutOfSteps after ``allow``'s number of steps.
+    command is not allowed, OutOfSteps after ``allow``'s number of steps. With ``whole_strokes``
+    the gripper opens and closes fully, as policies' actions do; ``sent`` is the last command (8,):
+    joint targets (rad) and gripper position.
     """
 
-    def __init__(self, station: SimStation, watch: Callable[[], None]) -> None:
+    def __init__(self, station: SimStation, watch: Callable[[], None],
+                 whole_strokes: bool = False) -> None:
         self.station = station
+        self._whole_strokes = whole_strokes
         self.links = SceneLinks(station.world)
         self.kinematics = PadKinematics(station.world)
         self.steps = 0
@@ -55,6 +60,7 @@ class SkillMotions:
         point, turn = self.kinematics.pose(self._q)
         self._pose = PadPose(point, float(np.arctan2(turn[1, 0], turn[0, 0])))
         self._width = self.station.gripper.state().requested_position
+        self.sent = np.append(self._q, self._width)
 
     @property
     def pose(self) -> PadPose:
@@ -98,6 +104,8 @@ class SkillMotions:
 
     def grip(self, width_m: float) -> Iterator[None]:
         """Open or close the gripper to a width (m) and wait for it."""
+        if self._whole_strokes:
+            width_m = 0.0 if width_m < SHUT_M else STROKE_M
         self._width = 1.0 - min(width_m / STROKE_M, 1.0)
         for _ in range(2):
             yield from self._tick()
@@ -130,6 +138,7 @@ class SkillMotions:
         arm.command(ArmCommand(safe.q, stamp_ns))
         self.station.gripper.command(GripperCommand(self._width, stamp_ns, force=0.0))
         self.station.step(PERIOD_S)
+        self.sent = np.append(safe.q, self._width)
         self._watch()
         yield
 

@@ -1,6 +1,6 @@
-"""Pictures of an executed solution: the motions that were found, made once more."""
+"""The motions that were found for a solution, made once more: for pictures, or to record them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from arena_robot.core.observation import Pixels
 from arena_robot.skills.base import Solution, Subtask, SubtaskKind
@@ -13,12 +13,38 @@ from arena_robot.trials.skills.view import StationView
 PICTURE = (480, 270)
 
 
+def replay(scene: LiveScene, steps: Sequence[Subtask], outcomes: Sequence[SubtaskOutcome],
+           begins: Callable[[], None] = lambda: None) -> None:
+    """
+    Make the motions of the subtasks that have an outcome, then close the scene.
+
+    What the search tried and dropped is not made. ``begins`` is called before every subtask.
+    """
+    try:
+        for number, (step, outcome) in enumerate(zip(steps, outcomes, strict=False)):
+            begins()
+            scene.station.restore(scene.station.save())
+            _one(scene, step, outcome, f'{number:016x}')
+        scene.judged()
+    finally:
+        scene.close()
+
+
+def _one(scene: LiveScene, step: Subtask, outcome: SubtaskOutcome, key: str) -> None:
+    if step.kind is SubtaskKind.PRIMITIVE:
+        run_subtask(scene, step, SearchBudget(), key)
+    elif outcome.motion is not None:
+        view = StationView(scene.motions, scene.objects)
+        RewardSearch(scene.motions, view, RewardCode(step.code), SearchBudget()).again(
+            outcome.motion)
+
+
 class SkillFilm:
     """
     Makes a solution's motions with a camera.
 
     ``frames`` are (stamp in ns, RGB pixels), one per control step; ``begins`` the index of each
-    subtask's first frame. What the search tried and dropped is not shown.
+    subtask's first frame.
     """
 
     def __init__(self, task: SkillTask, solution: Solution, seed: int, camera: str = 'left',
@@ -30,24 +56,8 @@ class SkillFilm:
 
     def make(self, steps: Sequence[Subtask], outcomes: Sequence[SubtaskOutcome]) -> None:
         """Make the motions of the subtasks that have an outcome, then close the station."""
-        try:
-            self._take()
-            for number, (step, outcome) in enumerate(zip(steps, outcomes, strict=False)):
-                self.begins.append(len(self.frames))
-                self._scene.station.restore(self._scene.station.save())
-                self._one(step, outcome, f'{number:016x}')
-            self._scene.judged()
-        finally:
-            self._scene.close()
-
-    def _one(self, step: Subtask, outcome: SubtaskOutcome, key: str) -> None:
-        if step.kind is SubtaskKind.PRIMITIVE:
-            run_subtask(self._scene, step, SearchBudget(), key)
-        elif outcome.motion is not None:
-            motions = self._scene.motions
-            view = StationView(motions, self._scene.objects)
-            RewardSearch(motions, view, RewardCode(step.code), SearchBudget()).again(
-                outcome.motion)
+        self._take()
+        replay(self._scene, steps, outcomes, lambda: self.begins.append(len(self.frames)))
 
     def _take(self) -> None:
         camera = self._scene.station.cameras[self._camera]

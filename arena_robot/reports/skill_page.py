@@ -1,0 +1,78 @@
+"""A page where the solutions of a skill task are read beside their videos, labels and scores."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from arena_robot.core.errors import DataError
+from arena_robot.core.files import write_text
+from arena_robot.reports.tournament import TEMPLATES
+from arena_robot.skills.identity import prefix_keys
+from arena_robot.skills.labelling import LabelledTask
+from arena_robot.skills.labels import TriedSolution, label_prefixes
+from arena_robot.skills.verifier import PrefixScorer, strategy
+
+DONE = {True: 'done', False: 'failed', None: 'not reached'}
+
+
+def solution_rows(one: LabelledTask, scorer: PrefixScorer | None = None, how: str = 'last'
+                  ) -> list[dict[str, Any]]:
+    """Return a task's solutions with results, labels and scores, as JSON values."""
+    good = {label.key: label.good for label in label_prefixes(one.tried)}
+    rows = []
+    for tried in one.tried:
+        found = [] if scorer is None else scorer.prefixes(one.spec, tried.solution)
+        results = tried.execution.results
+        rows.append({
+            'origin': tried.origin, 'kept': tried.kept, 'success': tried.execution.success,
+            'claimed': tried.execution.claimed, 'oracle': tried.execution.oracle,
+            'score': round(strategy(how)(found), 3) if len(found) else None,
+            'subtasks': [{
+                'name': step.name, 'kind': step.kind.value, 'code': step.code, 'good': good[key],
+                'executed': results[k].success if k < len(results) else None,
+                'error': results[k].error if k < len(results) else '',
+                'score': round(float(found[k]), 3) if len(found) else None}
+                for k, (step, key) in enumerate(zip(
+                    tried.solution.subtasks, prefix_keys(tried.solution), strict=True))]})
+    return rows
+
+
+def end_words(row: Mapping[str, Any]) -> str:
+    """Return how a solution ended."""
+    return ('succeeds' if row['success'] else
+            'claims success, the check says no' if row['claimed'] else 'fails')
+
+
+def write_skill_page(folder: Path, one: LabelledTask, rows: Sequence[Mapping[str, Any]],
+                     films: 'Sequence[Mapping[str, Any]]', about: Mapping[str, Any]) -> Path:
+    """
+    Write ``index.html`` into ``folder`` and return its path.
+
+    ``rows`` are those of :func:`solution_rows`. ``films`` has for each the ``video`` beside the
+    page, the second at which each subtask ``begins``, and whether it ``differs`` from the dataset.
+    """
+    shown = [_shown(row, film, tried)
+             for row, film, tried in zip(rows, films, one.tried, strict=True)]
+    made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True,
+                              undefined=jinja2.StrictUndefined, trim_blocks=True)
+    page = made.get_template('skill_page.html').render(
+        spec=one.spec, rows=shown, about=about, succeeded=sum(row['success'] for row in rows))
+    path = folder / 'index.html'
+    try:
+        write_text(path, page)
+    except OSError as error:
+        raise DataError(f'the page cannot be written to {folder}: {error}') from error
+    return path
+
+
+def _shown(row: Mapping[str, Any], film: Mapping[str, Any], tried: TriedSolution
+           ) -> dict[str, Any]:
+    begins = film['begins']
+    steps = [{**step, 'done': DONE[step['executed']],
+              'begins_s': begins[k] if k < len(begins) else None}
+             for k, step in enumerate(row['subtasks'])]
+    return {**row, 'end': end_words(row), 'subtasks': steps, 'video': film['video'],
+            'differs': film['differs'],
+            'words': ', '.join(one.name for one in tried.solution.subtasks)}
