@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import numpy as np
 
 from arena_robot.core.errors import DataError
 from arena_robot.core.files import write_text
@@ -23,7 +24,7 @@ def solution_rows(one: LabelledTask, scorer: PrefixScorer | None = None, how: st
     good = {label.key: label.good for label in label_prefixes(one.tried)}
     rows = []
     for tried in one.tried:
-        found = [] if scorer is None else scorer.prefixes(one.spec, tried.solution)
+        found = np.zeros(0) if scorer is None else scorer.prefixes(one.spec, tried.solution)
         results = tried.execution.results
         rows.append({
             'origin': tried.origin, 'kept': tried.kept, 'success': tried.execution.success,
@@ -46,7 +47,7 @@ def end_words(row: Mapping[str, Any]) -> str:
 
 
 def write_skill_page(folder: Path, one: LabelledTask, rows: Sequence[Mapping[str, Any]],
-                     films: 'Sequence[Mapping[str, Any]]', about: Mapping[str, Any]) -> Path:
+                     films: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> Path:
     """
     Write ``index.html`` into ``folder`` and return its path.
 
