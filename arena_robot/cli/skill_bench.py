@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from arena_robot.skills.bench import SkillBenchPlan
     from arena_robot.skills.verifier import PrefixScorer
 
-CPU_S_PER_SOLUTION = 0.8    # of the grammar's solutions on the simulated station
+CPU_S_PER_SOLUTION = 0.7    # of the grammar's solutions on the simulated station
 
 VERB = 'skill bench'
 HELP = 'measure exemplars and verifier on held-out tasks'
