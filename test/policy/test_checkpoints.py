@@ -139,7 +139,7 @@ def test_a_checkpoint_that_lerobot_saved_passes_the_check(kind, tmp_path):
          '--calls', '5', '--latency-limit', '30', '--timeout', '60', '--kwargs',
          'action_space=joint_velocity'], check=False, timeout=550,
         capture_output=True, text=True, env=variables)
-    report = json.loads(done.stdout)
+    report = json.loads(done.stdout[done.stdout.index('{'):])    # LeRobot prints a line before
     failed = [one for one in report['results'] if one['outcome'] == 'fail']
     assert not failed, failed
     assert done.returncode == 0
