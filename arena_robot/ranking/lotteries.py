@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from arena_robot.ranking.voting.condorcet import majority_blocks
 from arena_robot.ranking.voting.profile import Profile
 from arena_robot.ranking.voting.result import VoteResult, tiers_of
-from arena_robot.ranking.zero_sum import Strategies, antisymmetric, solve_symmetric
+from arena_robot.ranking.zero_sum import Strategies, antisymmetric, solve_antisymmetric
 
 SAME = 1e-9
 
@@ -67,7 +67,7 @@ def iterative_levels(margins: ArrayLike) -> tuple[LotteryRound, ...]:
 def _solved(M: NDArray[np.float64], block: NDArray[np.int64]) -> Strategies:
     if len(block) == 1:
         return Strategies(np.ones(1), (0,), unique=True)
-    return solve_symmetric(M[np.ix_(block, block)])
+    return solve_antisymmetric(M[np.ix_(block, block)])
 
 
 def maximal_lottery_vote(profile: Profile) -> VoteResult:

@@ -2,6 +2,7 @@
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dgetrf, dgetrs
 
 FEW = 16
 ROUNDS = 8
@@ -21,10 +22,7 @@ def complementary(M: Floats) -> Floats | None:
     """
     inside = np.sort(np.argsort(-(M > 0).sum(axis=1), kind='stable')[:FEW])
     for _ in range(ROUNDS):
-        try:
-            part = _central(M[np.ix_(inside, inside)])
-        except np.linalg.LinAlgError:  # singular in rounding
-            return None
+        part = _central(M[np.ix_(inside, inside)])
         if part is None:
             return None
         p = np.zeros(len(M))
@@ -47,6 +45,8 @@ def _central(M: Floats) -> Floats | None:
     """
     Return the end of the central path of the game M = −Mᵀ, exact zeros where nothing is played.
 
+    None where a step is singular in rounding, or too many are needed.
+
     The skew-symmetric self-dual embedding (Roos, Terlaky and Vial 2005) has one more variable θ:
     s = Mᵀp + θr and s_θ = k + 1 − rᵀp, with r = 1 − Mᵀ1, so that ones are feasible and central.
     The predictor–corrector steps of Mehrotra lead to θ = 0, p ≥ 0, s = Mᵀp ≥ 0, with p + s > 0.
@@ -55,25 +55,29 @@ def _central(M: Floats) -> Floats | None:
     A = np.zeros((k + 1, k + 1))
     A[:k, :k], A[:k, k] = M.T, 1 - M.sum(axis=0)
     A[k, :k] = -A[:k, k]
-    x, s = np.ones(k + 1), np.ones(k + 1)
+    now, move = np.ones((2, k + 1)), np.empty((2, k + 1))    # x and s in one array
+    x, s = now
     K = A.copy()
+    diagonal = K.reshape(-1)[::k + 2]
     for _ in range(STEPS):
         gap = float(x @ s) / (k + 1)
         if gap < 1e-14:
             p = np.where(x > s, x, 0.)[:k]
             return p / p.sum() if p.any() else None
-        K.flat[::k + 2] = s / x
-        dx = np.linalg.solve(K, -s)
-        ds = A @ dx
-        step = _room(x, dx, s, ds)
-        aim = (float((x + step * dx) @ (s + step * ds)) / (k + 1)) ** 3 / gap ** 2
-        dx = np.linalg.solve(K, (aim - dx * ds) / x - s)
-        ds = A @ dx
-        step = .99 * _room(x, dx, s, ds)
-        x, s = x + step * dx, s + step * ds
+        diagonal[:] = s / x
+        factors, pivots, singular = dgetrf(K)
+        if singular:
+            return None
+        move[0] = dgetrs(factors, pivots, -s)[0]
+        np.matmul(A, move[0], out=move[1])
+        there = now + _room(now, move) * move
+        aim = (float(there[0] @ there[1]) / (k + 1)) ** 3 / gap ** 2
+        move[0] = dgetrs(factors, pivots, (aim - move[0] * move[1]) / x - s)[0]
+        np.matmul(A, move[0], out=move[1])
+        now += .99 * _room(now, move) * move
     return None
 
 
-def _room(x: Floats, dx: Floats, s: Floats, ds: Floats) -> float:
-    """Return the largest step up to 1 that keeps both x and s from going below zero."""
-    return 1 / max(1., float((-dx / x).max()), float((-ds / s).max()))
+def _room(at: Floats, move: Floats) -> float:
+    """Return the largest step up to 1 that keeps ``at`` from going below zero."""
+    return 1 / max(1., -float((move / at).min()))

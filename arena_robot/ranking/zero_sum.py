@@ -80,7 +80,11 @@ def solve_symmetric(payoffs: ArrayLike) -> Strategies:
     not clear, a vertex comes from one LP; where it is not strictly complementary there are
     several, and a second LP finds the essential set.
     """
-    M = antisymmetric(payoffs)
+    return solve_antisymmetric(antisymmetric(payoffs))
+
+
+def solve_antisymmetric(M: Floats) -> Strategies:
+    """Return what :func:`solve_symmetric` does, of a matrix that is known to be antisymmetric."""
     m = len(M)
     wins = np.flatnonzero((M > 0).sum(axis=1) == m - 1)
     if len(wins):
@@ -215,8 +219,10 @@ def _largest_entropy(C: Floats, start: Floats, played: NDArray[np.bool_],
     E = np.vstack([C[np.ix_(played, answered)].T, np.ones(played.sum())])
     target = np.r_[np.zeros(answered.sum()), 1.]
     p = start[played]
-    p = p + np.linalg.lstsq(E, target - E @ p, rcond=None)[0]
-    free = null_space(E, rcond=ZERO)
+    left, size, right = np.linalg.svd(E)
+    rank = int((size > ZERO * size[0]).sum())
+    p = p + right[:rank].T @ (left[:, :rank].T @ (target - E @ p) / size[:rank])
+    free = right[rank:].T
     G = C[np.ix_(played, ~answered)].T
     if free.shape[1] and p.min() > 0 and (G @ p).min(initial=1.) > 0:
         p = _climb(p, free, G)
@@ -239,7 +245,7 @@ def _climb(p: Floats, free: Floats, G: Floats) -> Floats:
         residual = free.T @ np.log(p) - slope.T @ mu
         # Where a constraint that costs nothing is met exactly, the equations become singular:
         # the gap goes on to fall while the residual is lost in rounding.
-        if gap < 1e-13 and np.abs(residual).max() < (1e-11 if gap > 1e-16 else 1e-6):
+        if gap < 1e-15 and np.abs(residual).max() < (1e-11 if gap > 1e-16 else 1e-6):
             return p
         tau = .1 * gap
         H = free.T @ (free / p[:, None]) + slope.T @ (slope * (mu / slack)[:, None])

@@ -6,7 +6,8 @@ import pytest
 from arena_robot.ranking import zero_sum
 from arena_robot.ranking.lotteries import iterative_levels
 from arena_robot.ranking.self_dual import complementary
-from arena_robot.ranking.voting.condorcet import widest_paths
+from arena_robot.ranking.voting import profile as profile_module
+from arena_robot.ranking.voting.condorcet import majority_blocks, widest_paths
 from arena_robot.ranking.voting.profile import IGNORED, LAST, UNLISTED, Profile
 from arena_robot.ranking.voting.result import layers_of
 
@@ -30,6 +31,20 @@ def test_preferences_are_the_weights_added_ballot_by_ballot(seed):
         listed = ranks != UNLISTED
         expected += weight * (listed[:, None] & listed & (ranks[:, None] < ranks))
     np.testing.assert_array_equal(profile.preferences, profile.tidy(expected))
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_preferences_of_many_names_are_counted_ballot_by_ballot(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    ranks = np.argsort(rng.random((300, 45)), axis=1) // (1 + seed % 2)
+    ranks = np.where(ranks < rng.integers(0, 46, (300, 1)), ranks, UNLISTED)
+    weights = rng.choice([0.25, 1.0, 3.0], 300) if seed > 1 else np.ones(300)
+
+    def counted(few):
+        monkeypatch.setattr(profile_module, 'FEW_NAMES', few)
+        return Profile(tuple(f'p{k}' for k in range(45)), ranks, weights,
+                       (IGNORED, LAST)[seed % 2]).preferences
+    np.testing.assert_array_equal(counted(40), counted(45))
 
 
 @pytest.mark.parametrize('count', [255, 256, 600])
@@ -56,6 +71,22 @@ def test_widest_paths_are_the_same_in_short_integers_as_in_floats(seed, scale):
         paths[x, y] = max(paths[x, y], min(paths[x, k], paths[k, y]))
     np.fill_diagonal(paths, 0.)
     np.testing.assert_array_equal(widest_paths(N * scale), paths * scale)
+
+
+@pytest.mark.parametrize('seed', range(12))
+def test_blocks_are_what_reaches_each_other_by_wins_and_draws(seed):
+    rng = np.random.default_rng(seed)
+    M = np.triu(np.clip(rng.integers(-1, 6, (14, 14)), -1, 1 + seed % 2), 1)[
+        np.ix_(order := rng.permutation(14), order)]
+    M = (M - M.T).astype(float)
+    reached = (M >= 0) | np.eye(14, dtype=bool)
+    for _ in range(4):
+        reached = reached.astype(int) @ reached > 0
+    blocks = majority_blocks(M)
+    assert sorted(np.concatenate(blocks).tolist()) == list(range(14))
+    for at, block in enumerate(blocks):
+        assert (reached & reached.T)[block[0]].nonzero()[0].tolist() == block.tolist()
+        assert all((M[np.ix_(block, later)] > 0).all() for later in blocks[at + 1:])
 
 
 @pytest.mark.parametrize('seed', range(12))

@@ -1,13 +1,18 @@
+import argparse
 
 import numpy as np
 import pytest
 from roboarena_tables import POLICIES, SAMPLE, WHOLE, needs_whole
 
+from arena_robot.cli.simulate_pool import _server_choice
+from arena_robot.core.config import load
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import DataError
 from arena_robot.records.roboarena_csv import read_tables
-from arena_robot.server.assignment import Aim
-from arena_robot.server.assignment_goals import AssignmentGoal
+from arena_robot.server import simulate
+from arena_robot.server.assignment import Aim, Candidate, pair_weights, weight_table
+from arena_robot.server.assignment_goals import AssignmentGoal, Posterior
+from arena_robot.server.config import ServerConfig
 from arena_robot.server.simulate import Curve, play, resampled, synthetic
 
 
@@ -75,3 +80,25 @@ def test_the_informative_choice_needs_fewer_comparisons_on_the_real_pool():
     needed = informed.needed(float(uniform.correlation[-1]))
     assert needed is not None
     assert needed <= 400
+
+
+def test_the_simulation_draws_pairs_by_the_servers_own_weights(monkeypatch, tmp_path):
+    config = tmp_path / 'server.yaml'
+    config.write_text('weights: {evenness: 2.5, exploration: 0.3}\ngoal: top1\n')
+    weights, aim = _server_choice(argparse.Namespace(config=config, goal=None, top_k=None))
+    asked = load(ServerConfig, config)
+    assert (weights, aim) == (asked.weights, Aim(asked.goal, asked.top_k))
+    drawn = []
+
+    def spied(requested, permitted, weights, posterior, aim):
+        found = weight_table(requested, permitted, weights, posterior, aim)
+        pool = [Candidate(k, k, int(n)) for k, n in enumerate(requested[0])]
+        known = None if posterior is None else Posterior(
+            posterior.mean[0], posterior.covariance[0])
+        drawn.append((found[0], pair_weights(pool, asked.weights, known, aim)))
+        return found
+    monkeypatch.setattr(simulate, 'weight_table', spied)
+    play([synthetic(4, np.random.default_rng(0))], 'informative', 60, 1, weights, aim=aim)
+    assert len(drawn) > 5
+    for found, servers in drawn:
+        np.testing.assert_allclose(np.triu(found, 1), np.triu(servers, 1), atol=1e-12)

@@ -2,7 +2,6 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from arena_robot.ranking.voting.profile import Profile
 from arena_robot.ranking.voting.result import VoteResult, layers_of, votes_over_lower
@@ -10,11 +9,19 @@ from arena_robot.ranking.voting.scoring import by_score
 
 
 def majority_blocks(margins: NDArray[np.float64]) -> list[NDArray[np.int64]]:
-    """Return the blocks of "beats or draws" cycles, each one beating all later ones."""
-    weak = (margins >= 0) & ~np.eye(len(margins), dtype=bool)
-    _, label = connected_components(weak, directed=True, connection='strong')
-    blocks = [np.flatnonzero(label == k) for k in range(label.max() + 1)]
-    return sorted(blocks, key=lambda b: -int((np.delete(margins[b[0]], b) > 0).sum()))
+    """
+    Return the blocks of "beats or draws" cycles, each one beating all later ones.
+
+    With two points for a win and one for a draw, k alternatives have k (k - 1) points among
+    themselves, and 2 k (m - k) from the others only if they beat all of them. They are then the k
+    with most points, so that the sums of the sorted points tell where a block ends.
+    """
+    m = len(margins)
+    points = (margins > 0).sum(axis=1) + (margins >= 0).sum(axis=1) - 1
+    order = np.argsort(-points, kind='stable')
+    k = np.arange(1, m + 1)
+    ends = np.flatnonzero(np.cumsum(points[order]) == k * (2 * m - 1 - k)) + 1
+    return [np.sort(part) for part in np.split(order, ends[:-1])]
 
 
 def copeland(profile: Profile) -> VoteResult:

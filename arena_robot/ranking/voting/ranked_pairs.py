@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from arena_robot.ranking.voting.condorcet import widest_paths
 from arena_robot.ranking.voting.profile import Profile
 from arena_robot.ranking.voting.result import VoteResult, layers_of
 
@@ -23,9 +24,17 @@ class Locked:
         self.edges, self.below, self.above = edges, below, above
 
     @classmethod
-    def nothing(cls, m: int) -> 'Locked':
-        """Return the graph without edges."""
-        return cls([0] * m, [0] * m, [0] * m)
+    def uncontested(cls, margins: Floats) -> tuple['Locked', float]:
+        """
+        Return the graph of the majorities that are larger than a margin, and that margin.
+
+        It is the largest margin at which a cycle of majorities closes, 0 where none does: above
+        it everything is locked in any order.
+        """
+        paths = widest_paths(margins)
+        margin = float(np.minimum(paths, paths.T).max())
+        reached = paths > margin
+        return cls(_integers(margins > margin), _integers(reached), _integers(reached.T)), margin
 
     def copy(self) -> 'Locked':
         """Return an independent copy."""
@@ -94,6 +103,11 @@ def _bits(value: int) -> Iterator[int]:
         value ^= lowest
 
 
+def _integers(table: NDArray[np.bool_]) -> list[int]:
+    return [int.from_bytes(row.tobytes(), 'little')
+            for row in np.packbits(table, axis=1, bitorder='little')]
+
+
 def _matrix(bits: list[int]) -> NDArray[np.bool_]:
     m = len(bits)
     rows = b''.join(b.to_bytes((m + 7) // 8, 'little') for b in bits)
@@ -101,9 +115,9 @@ def _matrix(bits: list[int]) -> NDArray[np.bool_]:
     return np.unpackbits(packed, axis=1, bitorder='little')[:, :m].astype(bool)
 
 
-def _groups(margins: Floats) -> list[list[Pair]]:
-    """Return the pairs with a positive margin, grouped by it, largest first."""
-    x, y = np.nonzero(margins > 0)
+def _groups(margins: Floats, most: float) -> list[list[Pair]]:
+    """Return the pairs with a positive margin up to ``most``, grouped by it, largest first."""
+    x, y = np.nonzero((margins > 0) & (margins <= most))
     size = margins[x, y]
     order = np.argsort(-size, kind='stable')
     cuts = np.flatnonzero(np.diff(size[order])) + 1
@@ -113,8 +127,8 @@ def _groups(margins: Floats) -> list[list[Pair]]:
 
 def _graphs(margins: Floats) -> tuple[list[Locked], int]:
     """Return the graphs of all orders of tied pairs, or one and how many pairs it left out."""
-    groups = _groups(margins)
-    plain = Locked.nothing(len(margins))
+    plain, most = Locked.uncontested(margins)
+    groups = _groups(margins, most)
     tied, skipped = False, 0
     for at, pairs in enumerate(groups):
         locked, conflict = _lock_together(plain, pairs)
@@ -150,10 +164,12 @@ def _lock_together(graph: Locked, pairs: list[Pair]) -> tuple[Locked, set[Pair]]
 
 def _follow(graphs: list[Locked], groups: list[list[Pair]]) -> list[Locked]:
     """Return the graphs after all orders of tied pairs; none where there are too many."""
-    work = 0
-    if sum(map(len, groups)) > WORK_LIMIT:
-        return []
+    work, left = 0, sum(map(len, groups))
     for pairs in groups:
+        # graphs never become fewer, and each looks at all pairs that are left
+        if work + len(graphs) * left > WORK_LIMIT:
+            return []
+        left -= len(pairs)
         found: dict[tuple[int, ...], Locked] = {}
         for graph in graphs:
             calm, conflict = _lock_together(graph, pairs)
