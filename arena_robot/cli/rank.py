@@ -68,8 +68,8 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--sessions', required=True, metavar='CSV', help='one row per A/B session')
     parser.add_argument('--episodes', metavar='CSV', help='one row per rollout, with its score')
     parser.add_argument('--audits', metavar='JSON',
-                        help='what `arena audit --json` printed, for opd, preference_audit and '
-                             '--evaluators')
+                        help='what `arena audit --json` printed, for opd, preference_audit, '
+                             'hierarchical and --evaluators')
     parser.add_argument('--audit-metric', default='ppl', metavar='NAME',
                         help="the audit's number: ppl, mp or final (default %(default)s)")
     parser.add_argument('--policies', metavar='A,B,…', help='rank only these (default: all)')
@@ -96,11 +96,12 @@ def read_audits(args: argparse.Namespace) -> 'AuditScores | None':
 
 def audit_option(method: str, rows: 'Sequence[Comparison]', items: Sequence[str],
                  audits: 'AuditScores | None') -> dict[str, Any]:
-    """Return the option ``audits`` for a method that needs it, where there are audits."""
+    """Return the option ``audits`` for a method that takes it, where there are audits."""
     from arena_robot.ranking.audited import AuditTable
     from arena_robot.ranking.methods import METHODS
+    row = METHODS.find(method)
     return {'audits': AuditTable.build(rows, items, audits.values)} \
-        if audits and METHODS.find(method).needs_audits else {}
+        if audits and (row.needs_audits or row.hears_audits) else {}
 
 
 def run(args: argparse.Namespace) -> int:

@@ -146,6 +146,10 @@ class Clutter(str, Enum):
     HIGH = 'high'
 
 
+# Fields of a verdict that say how the scene was.
+SCENE_FIELDS = ('lighting', 'clutter')
+
+
 def _about(kind: Kind, asked: Asked, label: str, question: str = '',
            **more: Any) -> dict[str, Any]:
     return {'words': {'kind': kind, 'asked': asked, 'label': label, 'question': question, **more}}

@@ -48,6 +48,11 @@ class AuditTable:
                          for policy in (comparisons.first, comparisons.second))
         return first, second
 
+    def within(self, comparisons: Comparisons) -> Comparisons:
+        """Return the comparisons with the audits among their conditions."""
+        return replace(comparisons, conditions=comparisons.conditions.with_measure(
+            'audit', *self.of(comparisons)))
+
     @property
     def policies(self) -> list[str]:
         """The policies of which a rollout is audited."""

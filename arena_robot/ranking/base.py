@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import RankingError
 from arena_robot.core.task_categories import categorise
-from arena_robot.ranking.comparison_columns import check, coded, frozen, indices
+from arena_robot.ranking.comparison_columns import check, coded, frozen, indices, nan_if_none
+from arena_robot.ranking.conditions import Conditions
 from arena_robot.ranking.html import html_table
 
 Floats = NDArray[np.float64]
@@ -33,6 +34,7 @@ class Comparisons:
     (M,) are indices, the last three into ``evaluators``, ``institutions`` and ``categories`` (of
     tasks).
     ``score_first``, ``score_second`` (M,) are progress 0..1, NaN where there is none.
+    ``conditions`` are those of the scene and of the rollouts, as far as they are known.
     """
 
     items: tuple[str, ...]
@@ -49,6 +51,7 @@ class Comparisons:
     score_second: Floats
     category: Ints
     categories: tuple[str, ...]
+    conditions: Conditions = field(default_factory=Conditions)
 
     @classmethod
     def build(cls, first: ArrayLike, second: ArrayLike, outcome: ArrayLike, *,
@@ -56,7 +59,8 @@ class Comparisons:
               session: ArrayLike | None = None, evaluator: Sequence[str] | None = None,
               institution: Sequence[str] | None = None, score_first: ArrayLike | None = None,
               score_second: ArrayLike | None = None,
-              category: Sequence[str] | None = None) -> 'Comparisons':
+              category: Sequence[str] | None = None,
+              conditions: Conditions | None = None) -> 'Comparisons':
         """
         Check and store comparisons; defaults are weight 1, unknown, and one session each.
 
@@ -75,9 +79,10 @@ class Comparisons:
         kinds, c = coded(category, m)
         a, b = (np.full(m, np.nan) if x is None else np.asarray(x, dtype=float)
                 for x in (score_first, score_second))
-        check(names, i, j, y, w, (s, e, h, a, b, c))
+        known = conditions or Conditions()
+        check(names, i, j, y, w, (s, e, h, a, b, c), known.lengths())
         i, j, y, w, s, e, h, a, b, c = (frozen(x) for x in (i, j, y, w, s, e, h, a, b, c))
-        return cls(names, i, j, y, w, s, e, h, people, places, a, b, c, kinds)
+        return cls(names, i, j, y, w, s, e, h, people, places, a, b, c, kinds, known)
 
     @classmethod
     def from_words(cls, rows: Iterable[Comparison], items: Sequence[str] | None = None,
@@ -100,7 +105,10 @@ class Comparisons:
                              dtype=int),
             evaluator=[r.evaluator for r in kept], institution=[r.institution for r in kept],
             category=[categorise(r.prompt) for r in kept],
-            score_first=[r.progress_a for r in kept], score_second=[r.progress_b for r in kept])
+            score_first=[r.progress_a for r in kept], score_second=[r.progress_b for r in kept],
+            conditions=Conditions.build(measures={
+                'waited': ([nan_if_none(r.waited_a) for r in kept],
+                           [nan_if_none(r.waited_b) for r in kept])}))
 
     def __len__(self) -> int:
         return len(self.first)
@@ -116,7 +124,7 @@ class Comparisons:
             name: frozen(getattr(self, name)[rows])
             for name in ('first', 'second', 'outcome', 'weight', 'session', 'evaluator',
                          'institution', 'category', 'score_first', 'score_second')}
-        return dataclasses.replace(self, **columns)
+        return dataclasses.replace(self, **columns, conditions=self.conditions.take(rows))
 
     def reweighted(self, weight: Floats) -> 'Comparisons':
         """Return the same comparisons with other weights (M,)."""

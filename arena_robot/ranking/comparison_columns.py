@@ -30,9 +30,9 @@ def coded(names: Sequence[str] | None, m: int) -> tuple[tuple[str, ...], Ints]:
 
 
 def check(items: tuple[str, ...], i: Ints, j: Ints, y: Floats, w: Floats,
-           others: tuple[NDArray[Any], ...]) -> None:
-    """Raise RankingError for columns that are no comparisons."""
-    lengths = {len(i), len(j), len(y), len(w), *(len(x) for x in others)}
+          others: tuple[NDArray[Any], ...], more: set[int]) -> None:
+    """Raise RankingError for columns that are no comparisons; ``more`` are lengths of others."""
+    lengths = {len(i), len(j), len(y), len(w), *(len(x) for x in others)} | more
     if len(lengths) != 1:
         raise RankingError(f'columns of comparisons differ in length: {sorted(lengths)}')
     if len(set(items)) != len(items):
@@ -50,6 +50,11 @@ def check(items: tuple[str, ...], i: Ints, j: Ints, y: Floats, w: Floats,
     bad = np.flatnonzero(~(w >= 0) | ~np.isfinite(w))
     if len(bad):
         raise RankingError(f'comparison {bad[0]} has weight {w[bad[0]]}; expected >= 0')
+
+
+def nan_if_none(value: float | None) -> float:
+    """Return the value, NaN for none."""
+    return float('nan') if value is None else value
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Standings
+from arena_robot.ranking.conditions import Conditions
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.wording import is_few
 
@@ -38,12 +39,15 @@ def from_frame(frame: Any, *, first: str = 'policy_a', second: str = 'policy_b',
                outcome: str = 'preference', weight: str | None = None,
                session: str | None = None, evaluator: str | None = None,
                institution: str | None = None, score_first: str | None = None,
-               score_second: str | None = None, category: str | None = None) -> Comparisons:
+               score_second: str | None = None, category: str | None = None,
+               conditions: Mapping[str, str | tuple[str, str]] | None = None) -> Comparisons:
     """
     Return the comparisons of a table with one row per comparison.
 
     The arguments name its columns. ``outcome`` holds A, B or tie (in any case), or 1, 0 and 0.5.
     Policies are sorted by name. Scores are progress from 0 to 1, empty where there is none.
+    ``conditions``: by the names in :mod:`conditions`, a column of words for a factor, the two
+    columns of the first's and the second's number for a measure.
 
     :raises RankingError: a column is missing, or a value is not one.
     """
@@ -57,7 +61,18 @@ def from_frame(frame: Any, *, first: str = 'policy_a', second: str = 'policy_b',
         evaluator=None if evaluator is None else _words(frame, evaluator).tolist(),
         institution=None if institution is None else _words(frame, institution).tolist(),
         score_first=_numbers(frame, score_first), score_second=_numbers(frame, score_second),
-        category=None if category is None else _words(frame, category).tolist())
+        category=None if category is None else _words(frame, category).tolist(),
+        conditions=_conditions(frame, conditions or {}))
+
+
+def _conditions(frame: Any, names: Mapping[str, str | tuple[str, str]]) -> Conditions:
+    words = {name: column for name, column in names.items() if isinstance(column, str)}
+    pairs = {name: both for name, both in names.items() if not isinstance(both, str)}
+    return Conditions.build(
+        {name: ['' if x is None or x != x else str(x) for x in _column(frame, column).tolist()]
+         for name, column in words.items()},
+        {name: (_column(frame, first).astype(float), _column(frame, second).astype(float))
+         for name, (first, second) in pairs.items()})
 
 
 def columns(found: Standings) -> dict[str, list[Any]]:

@@ -1,12 +1,14 @@
 """
 One hierarchical model of verdicts and progress: who wins, partially pooled over what differs.
 
-Abilities differ by category of task, by institution and by evaluator; evaluators also have a bias
-for the side shown first, and judge more or less reliably. All that is estimated with one
-likelihood of verdicts, ties and scores (:mod:`hierarchical_terms`), each kind of offset shrunk by
-as much as the data say (:mod:`hierarchical_fit`). A score is the log-odds of winning against a
-policy of score 0 for an evaluator of mean reliability: with scores δ + β log-odds for each unit of
-progress, and less by the noise of the scores, as a logistic with normal noise is.
+Abilities differ by category of task, by institution, by evaluator, and by light and clutter where
+they are known; evaluators also have a bias for the side shown first, and judge more or less
+reliably. All that is estimated with one likelihood of verdicts, ties, scores and audits
+(:mod:`hierarchical_terms`), each kind of offset shrunk by as much as the data say
+(:mod:`hierarchical_fit`). A score is the log-odds of winning against a policy of score 0 for an
+evaluator of mean reliability, if the arm stood still for both equally long: with scores δ + β
+log-odds for each unit of progress, with audits α (c + g) more, and less by the noise of scores and
+audits, as a logistic with normal noise is.
 
 The posterior is Laplace's normal one. It contains what evaluators and institutions add, so that
 nothing is resampled.
@@ -17,13 +19,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from arena_robot.core.errors import RankingError
+from arena_robot.core.wilson import Z95
+from arena_robot.ranking.audited import AuditTable
 from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, Floats
+from arena_robot.ranking.conditions import FACTORS
 from arena_robot.ranking.counts import count_pairs, require_comparisons, vote_warnings
 from arena_robot.ranking.davidson import expected_share as davidson_share
 from arena_robot.ranking.davidson import outcome_probabilities
 from arena_robot.ranking.held import PRIOR_L2, established, one_sided
 from arena_robot.ranking.hierarchical_fit import AbilityPosterior, fit_posterior
-from arena_robot.ranking.hierarchical_terms import link, make_terms
+from arena_robot.ranking.hierarchical_terms import GROUPS, levels, link, make_terms
 
 NODES, NODE_SHARES = np.polynomial.hermite_e.hermegauss(15)
 NODE_SHARES = NODE_SHARES / NODE_SHARES.sum()
@@ -35,9 +40,11 @@ class Hierarchical:
     The method: ``category`` asks for the standings of one category of task, '' for all.
 
     Those of a category are shrunk towards those of all, as much as categories are alike.
+    ``audits``: numbers of the rollouts, part of the likelihood.
     """
 
     category: str = ''
+    audits: AuditTable | None = None
 
     def __call__(self, comparisons: Comparisons) -> Fit:
         """
@@ -46,7 +53,8 @@ class Hierarchical:
         :raises RankingError: there are no comparisons, or none of the category.
         :raises NotConverged: Newton's steps do not end.
         """
-        return as_fit(posterior(comparisons), self.category)
+        votes = comparisons if self.audits is None else self.audits.within(comparisons)
+        return as_fit(posterior(votes), self.category)
 
 
 def posterior(comparisons: Comparisons) -> AbilityPosterior:
@@ -76,7 +84,7 @@ def as_fit(found: AbilityPosterior, category: str = '') -> Fit:
     centre = np.eye(votes.n) - anchor / anchor.sum()
     scores = centre @ (scale * theta)
     covariance = centre @ full @ found.covariance @ full.T @ centre.T
-    kappa = link(found.terms, found.x)[0]
+    kappa = link(found.terms, found.x).kappa
     above, below = one_sided(counts)
     warnings = vote_warnings(votes) if found.settled else (
         *vote_warnings(votes), 'the variances had not settled after the last round')
@@ -109,21 +117,39 @@ def log_odds(found: AbilityPosterior) -> tuple[float, Floats]:
     terms, row = found.terms, np.zeros(found.terms.size)
     if not terms.scored:
         return 1.0, row
-    _, _, delta, beta = link(terms, found.x)
-    noise = 2 * found.spreads.sigma ** 2 * (1 - found.spreads.rho)
-    weaker = float(1 / np.sqrt(1 + np.pi / 8 * beta ** 2 * noise))
-    row[-2:] = weaker
-    return (delta + beta) * weaker, row
+    at = link(terms, found.x)
+    weaker = float(1 / np.sqrt(1 + np.pi / 8 * measure_noise(found)))
+    for name, slope in (('delta', 1.0), ('beta', 1.0), ('alpha', at.audit_c + at.audit_g),
+                        ('audit_c', at.alpha), ('audit_g', at.alpha)):
+        if name in terms.places:
+            row[terms.places[name]] = weaker * slope
+    return at.per_ability * weaker, row
+
+
+def measure_noise(found: AbilityPosterior) -> float:
+    """Return the variance of d that the noise of scores and audits adds."""
+    at = link(found.terms, found.x)
+    per = {'score': at.beta + at.alpha * at.audit_g, 'audit': at.alpha}
+    return sum(2 * (per[name] * sigma) ** 2 * (1 - rho)
+               for name, (sigma, rho) in found.spreads.noise.items())
 
 
 def _details(found: AbilityPosterior, scale: float, kappa: float) -> dict[str, object]:
-    terms = found.terms
+    terms, noise = found.terms, found.spreads.noise
     told: dict[str, object] = {
         'kappa': kappa, 'unknowns': terms.size,
         'spread': {name: value * (scale if name in ('theta', *terms.cells) else 1.0)
                    for name, value in found.spreads.of.items()}}
     if terms.scored:
-        told |= {'score_noise': found.spreads.sigma, 'score_shared': found.spreads.rho}
+        told['score_noise'], told['score_shared'] = noise['score']
+    if terms.audited:
+        told['audit_noise'], told['audit_shared'] = noise['audit']
+    named = {'omega': 'log_odds_of_standing_still', 'alpha': 'log_odds_of_audit'}
+    for name, word in named.items():
+        if name in terms.places:
+            place = terms.places[name]
+            off = float(Z95 * np.sqrt(found.covariance[place, place]))
+            told[word] = [float(found.x[place]) + one for one in (0.0, -off, off)]
     return told
 
 
@@ -144,30 +170,28 @@ def predict(found: AbilityPosterior, votes: Comparisons) -> Floats:
     """
     Return (M, 3) the probabilities that the first wins, of a tie, and that it loses.
 
-    Categories, institutions and evaluators are found again by name, and count with their offsets;
-    unknown ones add uncertainty, as does what is not known of the abilities. Scores of ``votes``
-    are not used.
+    Categories, institutions, evaluators, light and clutter are found again by name, and count with
+    their offsets; unknown ones add uncertainty, as does what is not known of the abilities.
+    Scores, audits and waits of ``votes`` are not used.
     """
     terms = found.terms
     old, n = terms.votes, terms.votes.n
-    kappa, _, delta, beta = link(terms, found.x)
+    at = link(terms, found.x)
     place = np.array([old.items.index(name) for name in votes.items])
     first, second = place[votes.first], place[votes.second]
     gap = found.x[first] - found.x[second]
     spread = np.diag(found.covariance)[:n]
     unsure = spread[first] + spread[second] - 2 * found.covariance[first, second]
-    for block, here, there in (('category', votes.categories, old.categories),
-                               ('institution', votes.institutions, old.institutions),
-                               ('evaluator', votes.evaluators, old.evaluators)):
+    for block in GROUPS:
+        (here, its), (there, _) = levels(votes, block), levels(old, block)
         code = np.array([there.index(name) if name and name in there else -1
-                         for name in here])[getattr(votes, block)]
+                         for name in here])[its]
         table = np.zeros((len(there) + 1, n))
         cells = terms.cells[block]
         table[cells[:, 0], cells[:, 1]] = found.x[terms.start[block]:][:len(cells)]
         gap = gap + table[code, first] - table[code, second]
-        unsure = unsure + np.where(code < 0, 2 * found.spreads.of[block] ** 2, 0.0)
-    noise = (delta + beta) ** 2 * unsure
-    if terms.scored:
-        noise = noise + beta ** 2 * 2 * found.spreads.sigma ** 2 * (1 - found.spreads.rho)
-    d = (delta + beta) * gap[:, None] + np.sqrt(noise)[:, None] * NODES
-    return np.stack([one @ NODE_SHARES for one in outcome_probabilities(d, kappa)], axis=1)
+        if len(cells) or block not in FACTORS:
+            unsure = unsure + np.where(code < 0, 2 * found.spreads.of[block] ** 2, 0.0)
+    noise = at.per_ability ** 2 * unsure + measure_noise(found)
+    d = at.per_ability * gap[:, None] + np.sqrt(noise)[:, None] * NODES
+    return np.stack([one @ NODE_SHARES for one in outcome_probabilities(d, at.kappa)], axis=1)

@@ -8,38 +8,39 @@ with the weight of a few pseudo-observations, so that a block without evidence s
 of the scores likewise. Both steps alternate until no ability changes.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from arena_robot.core.errors import NotConverged
 from arena_robot.ranking.base import Floats
-from arena_robot.ranking.hierarchical_terms import (
-    BLOCKS,
-    GROUPS,
+from arena_robot.ranking.conditions import FACTORS
+from arena_robot.ranking.hierarchical_likelihood import (
     LocalLikelihood,
-    ModelTerms,
+    Noise,
     derivatives,
     local,
+    measure_rows,
 )
+from arena_robot.ranking.hierarchical_terms import BLOCKS, GLOBALS, GROUPS, ModelTerms
 
 ROUNDS, SETTLED = 200, 3e-3
 STEPS, ROUGH, CLOSE, NEARLY, LONGEST = 60, 1e-3, 1e-6, 0.05, 1.5
 # Prior standard deviations and their weight in observations. Abilities are log-odds without
 # scores, and progress with them, where they are about a fifth.
 PRIOR = {'theta': (1.0, 3.0), 'category': (0.3, 4.0), 'institution': (0.3, 4.0),
-         'evaluator': (0.3, 4.0), 'side': (0.2, 4.0), 'reliability': (0.3, 6.0)}
+         'evaluator': (0.3, 4.0), **dict.fromkeys(FACTORS, (0.3, 4.0)), 'side': (0.2, 4.0),
+         'reliability': (0.3, 6.0)}
 PROGRESS, MOST_RELIABLE, MEAN_RELIABILITY = 0.2, 0.5, 0.02
-GLOBAL_SPREAD = (2.0, 1.0, 5.0, 10.0)
+NOISE = {'score': (0.3, 0.3), 'audit': (0.3, 0.3)}
 
 
 @dataclass(frozen=True)
 class BlockSpreads:
-    """Standard deviations of the blocks, and σ and ρ of the scores."""
+    """Standard deviations of the blocks, and σ and ρ of scores and audits."""
 
     of: dict[str, float]
-    sigma: float = 0.3
-    rho: float = 0.3
+    noise: Noise = field(default_factory=lambda: dict(NOISE))
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,12 @@ def fit_posterior(terms: ModelTerms) -> AbilityPosterior:
     """
     spreads = BlockSpreads({name: unit(terms, name) for name in PRIOR})
     x = np.zeros(terms.size)
+    for name, place in terms.places.items():
+        x[place] = GLOBALS[name][0]
     if terms.scored:
-        scores = np.r_[terms.votes.score_first, terms.votes.score_second]
-        x[-3:] = float(np.nanmean(scores)), 1.0, 3.0
-    x[terms.start['globals']] = -0.5
+        x[terms.places['m']] = np.nanmean([terms.votes.score_first, terms.votes.score_second])
+    if terms.audited:
+        x[terms.places['audit_m']] = np.nanmean(terms.audits)
     rounds, change = 0, np.inf
     while rounds < ROUNDS and change > SETTLED:
         found = laplace(terms, spreads, x, ROUGH)
@@ -90,7 +93,7 @@ def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats, close: float = 
     :raises NotConverged: Newton's steps do not end.
     """
     precision = prior_precision(terms, spreads)
-    here = local(terms, x, spreads.sigma, spreads.rho)
+    here = local(terms, x, spreads.noise)
     value = here.value - 0.5 * float(x @ precision @ x)
     for _ in range(STEPS):
         slope, matrix = derivatives(terms, x, here)
@@ -123,8 +126,8 @@ def prior_precision(terms: ModelTerms, spreads: BlockSpreads) -> Floats:
     out = np.empty(terms.size)
     for name in BLOCKS[:-1]:
         out[terms.block(name)] = 1 / spreads.of[name] ** 2
-    count = terms.size - terms.start['globals']
-    out[terms.start['globals']:] = 1 / np.array(GLOBAL_SPREAD[:count]) ** 2
+    for name, place in terms.places.items():
+        out[place] = 1 / GLOBALS[name][1] ** 2
     matrix, block = np.diag(out), terms.block('reliability')
     people = block.stop - block.start
     if people:
@@ -138,7 +141,7 @@ def _climbed(terms: ModelTerms, spreads: BlockSpreads, precision: Floats,
     x, value = now
     for halving in range(12):
         new = x + 0.5 ** halving * step
-        there = local(terms, new, spreads.sigma, spreads.rho)
+        there = local(terms, new, spreads.noise)
         gained = there.value - 0.5 * float(new @ precision @ new)
         if gained >= value - 1e-9:
             return new, there, gained
@@ -154,12 +157,14 @@ def _renewed(found: AbilityPosterior) -> BlockSpreads:
         of[name] = float(np.sqrt((seen.sum() + weight * prior) / (len(seen) + weight)))
     # Beyond that, one evaluator's votes would count e² times those of another.
     of['reliability'] = min(of['reliability'], MOST_RELIABLE)
-    if not terms.scored:
-        return replace(found.spreads, of=of)
-    here = local(terms, found.x, found.spreads.sigma, found.spreads.rho)
-    weight = terms.votes.weight * here.both
-    apart, joint = (float(weight @ (rest ** 2 + ((rows @ found.covariance) * rows).sum(axis=1))
-                          / weight.sum()) for rest, rows in (
-                              (here.apart, terms.apart_rows), (here.joint, terms.joint_rows)))
-    return BlockSpreads(of, float(np.sqrt((apart + joint) / 2)),
-                        float(np.clip((joint - apart) / (joint + apart), -0.9, 0.95)))
+    here, noise = local(terms, found.x, found.spreads.noise), dict(found.spreads.noise)
+    for name, each in here.measures.items():
+        weight = terms.votes.weight * each.known
+        apart, joint = (
+            float(weight @ (rest ** 2 + ((rows @ found.covariance) * rows).sum(axis=1))
+                  / weight.sum())
+            for rest, rows in zip((each.apart, each.joint), measure_rows(terms, found.x, name),
+                                  strict=True))
+        noise[name] = (float(np.sqrt((apart + joint) / 2)),
+                       float(np.clip((joint - apart) / (joint + apart), -0.9, 0.95)))
+    return BlockSpreads(of, noise)

@@ -1,30 +1,38 @@
 """
-The unknowns of the hierarchical model, and what each verdict and score says of them.
+The unknowns of the hierarchical model, and what each verdict, score and audit says of them.
 
 Unknowns x, in this order: θ (n,) the abilities; an offset per policy in each category of task, at
-each institution, and of each evaluator, where the policy occurs there; a side bias and a log
-reliability per evaluator; and the globals log κ, and with scores m, δ and β.
+each institution, of each evaluator, in each light and clutter, where the policy occurs there; a
+side bias and a log reliability per evaluator; and the ``GLOBALS`` that the data have.
 
-    a_ki = θ_i + category + institution + evaluator                   ability in session k
+    a_ki = θ_i + the offsets of the session's groups                  ability in session k
     s_ki = m + a_ki + t_k + noise,  t_k the same for both policies    progress
-    d_k  = R (δ (a_ki - a_kj) + β (s_ki - s_kj)) + b,  R = e^r        verdict: Davidson with d, κ
+    u_ki = m' + c a_ki + g s_ki + t'_k + noise                        audit
+    d_k  = R (δ (a_ki - a_kj) + β (s_ki - s_kj) + α (u_ki - u_kj) + ω (w_ki - w_kj)) + b
 
-The verdict is conditional on the scores, so that what both say is not counted twice. Without
-scores δ is 1 and β is 0. Scores that are missing are left out; in d their difference is then that
-of the abilities.
+Verdict: Davidson with d and κ, R = e^r; w is the share of a rollout in which the arm stood still.
+The audit is conditional on the scores and the verdict on both, so that what they all say is
+counted once. Where there are no scores, audits take their place; without either δ is 1 and β is 0,
+without audits beside scores α is 0, without w ω is 0. Scores and audits that are missing are left
+out; in d their differences are those expected of the abilities.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Floats, Ints
-from arena_robot.ranking.davidson import outcome_probabilities
+from arena_robot.ranking.conditions import FACTORS
 
-GROUPS = ('category', 'institution', 'evaluator')
+GROUPS = ('category', 'institution', 'evaluator', *FACTORS)
 MOST_CELLS = 40_000_000
 BLOCKS = ('theta', *GROUPS, 'side', 'reliability', 'globals')
+# Unknowns of the whole data, with start and prior standard deviation about 0.
+GLOBALS = {'log_kappa': (-0.5, 2.0), 'm': (0.5, 1.0), 'delta': (1.0, 5.0), 'beta': (3.0, 10.0),
+           'audit_m': (0.5, 1.0), 'audit_c': (0.2, 2.0), 'audit_g': (0.0, 2.0),
+           'alpha': (0.0, 10.0), 'omega': (0.0, 5.0)}
+OF_SCORES, OF_AUDITS = ('m', 'delta', 'beta'), ('audit_m', 'audit_c', 'audit_g', 'alpha')
 
 
 @dataclass(frozen=True)
@@ -32,10 +40,11 @@ class ModelTerms:
     """
     Where the unknowns of each verdict stand in x.
 
-    ``start`` has the first place of every block; ``first`` and ``second`` (M, 4) are the places of
-    the four parts of an ability, -1 for none; ``side``, ``reliability`` (M,) likewise; ``cells``
-    are (group, policy) of the offsets of a block. ``apart_rows`` and ``joint_rows`` (M, P) are the
-    derivatives of (s_i - s_j) / √2 and of (s_i + s_j) / √2 by x.
+    ``start`` has the first place of every block, ``places`` that of each global; ``first`` and
+    ``second`` (M, G) are the places of the parts of an ability, -1 for none; ``side``,
+    ``reliability`` (M,) likewise; ``cells`` are (group, policy) of the offsets of a block.
+    ``apart_rows`` and ``joint_rows`` (M, P) are the derivatives of (s_i - s_j) / √2 and of
+    (s_i + s_j) / √2 by x. ``audits`` and ``waits`` (M, 2) are NaN where they are not known.
     """
 
     votes: Comparisons
@@ -46,9 +55,21 @@ class ModelTerms:
     side: Ints
     reliability: Ints
     cells: dict[str, Ints]
-    scored: bool
+    places: dict[str, int]
     apart_rows: Floats
     joint_rows: Floats
+    audits: Floats
+    waits: Floats
+
+    @property
+    def scored(self) -> bool:
+        """Whether any comparison has both scores, or audits in their place."""
+        return 'beta' in self.places
+
+    @property
+    def audited(self) -> bool:
+        """Whether any comparison has both audits, beside scores."""
+        return 'alpha' in self.places
 
     def block(self, name: str) -> slice:
         """Return where a block stands in x."""
@@ -59,6 +80,7 @@ class ModelTerms:
 
 def make_terms(votes: Comparisons) -> ModelTerms:
     """Return the unknowns that ``votes`` have; a group of which one is known has no offsets."""
+    votes, audits = _measured(votes)
     n, m = votes.n, len(votes)
     start, at, cells = {'theta': 0}, n, {}
     first, second = (np.full((m, 1 + len(GROUPS)), -1) for _ in range(2))
@@ -76,18 +98,38 @@ def make_terms(votes: Comparisons) -> ModelTerms:
         at += len(keys)
     side, reliability, start, at = _of_evaluators(votes, start, at)
     start['globals'] = at
-    scored = bool(np.isfinite(votes.score_first + votes.score_second).any())
-    size, half = at + (4 if scored else 1), np.full(m, np.sqrt(0.5))
+    waits = votes.conditions.measures.get('waited', np.full((m, 2), np.nan))
+    names = ['log_kappa', *(OF_SCORES if _has(_scores(votes)) else ()),
+             *(OF_AUDITS if _has(audits) else ()), *(('omega',) if _has(waits) else ())]
+    size, half = at + len(names), np.full(m, np.sqrt(0.5))
     if m * size > MOST_CELLS:
         raise RankingError(f'the hierarchical model has {size} unknowns for {m} verdicts here, '
                            f'more than {MOST_CELLS} numbers; use bt or davidson')
-    parts = [[(places[:, k], side * half) for places, side in ((first, 1.0), (second, sign))
-              for k in range(first.shape[1])] for sign in (-1.0, 1.0)]
-    if scored:
-        parts[1].append((np.full(m, start['globals'] + 1), 2 * half))
-    apart, joint = (row_matrix(entries, m, size) for entries in parts)
-    return ModelTerms(votes, start, size, first, second, side, reliability, cells, scored, apart,
-                      joint)
+    apart, joint = (row_matrix(
+        [(places[:, k], side * half) for places, side in ((first, 1.0), (second, sign))
+         for k in range(first.shape[1])], m, size) for sign in (-1.0, 1.0))
+    places = {name: at + k for k, name in enumerate(names)}
+    if 'm' in places:
+        joint[:, places['m']] = 2 * half
+    return ModelTerms(votes, start, size, first, second, side, reliability, cells, places, apart,
+                      joint, audits, waits)
+
+
+def _measured(votes: Comparisons) -> tuple[Comparisons, Floats]:
+    """Return the votes with audits in the place of scores where there are none, and the others."""
+    nothing = np.full((len(votes), 2), np.nan)
+    audits = votes.conditions.measures.get('audit', nothing)
+    if _has(_scores(votes)) or not _has(audits):
+        return votes, audits
+    return replace(votes, score_first=audits[:, 0], score_second=audits[:, 1]), nothing
+
+
+def _scores(votes: Comparisons) -> Floats:
+    return np.stack([votes.score_first, votes.score_second], axis=1)
+
+
+def _has(pairs: Floats) -> bool:
+    return bool(np.isfinite(pairs).all(axis=1).any())
 
 
 def row_matrix(entries: list[tuple[Ints, Floats]], count: int, size: int) -> Floats:
@@ -99,10 +141,18 @@ def row_matrix(entries: list[tuple[Ints, Floats]], count: int, size: int) -> Flo
 
 
 def _known(votes: Comparisons, name: str) -> tuple[Ints, np.ndarray]:
+    names, code = levels(votes, name)
+    return code, np.array([bool(one) for one in names], dtype=bool)[code]
+
+
+def levels(votes: Comparisons, name: str) -> tuple[tuple[str, ...], Ints]:
+    """Return the names of a kind of group, and (M,) the index of each comparison's."""
+    if name in FACTORS:
+        return votes.conditions.factors.get(name, (('',), np.zeros(len(votes), np.int64)))
     names = {'category': votes.categories, 'institution': votes.institutions,
              'evaluator': votes.evaluators}[name]
     code: Ints = getattr(votes, name)
-    return code, np.array([bool(one) for one in names], dtype=bool)[code]
+    return names, code
 
 
 def _of_evaluators(votes: Comparisons, start: dict[str, int], at: int,
@@ -123,89 +173,29 @@ def ability(x: Floats, places: Ints) -> Floats:
     return np.asarray(np.append(x, 0.0)[places].sum(axis=1))
 
 
-def link(terms: ModelTerms, x: Floats) -> tuple[float, float, float, float]:
-    """Return κ, m, δ and β."""
-    tail = x[terms.start['globals']:]
-    m, delta, beta = tail[1:] if terms.scored else (0.0, 1.0, 0.0)
-    return float(np.exp(tail[0])), float(m), float(delta), float(beta)
-
-
 @dataclass(frozen=True)
-class LocalLikelihood:
-    """
-    The model at one x, for σ and ρ of the scores; arrays (M,).
+class AbilityLink:
+    """The globals at one x, by the letters of the module; those that the data lack are neutral."""
 
-    ``gap`` are differences of abilities, ``seen`` of scores, ``scale`` is R; ``win`` and ``tie``
-    are chances; ``apart`` and ``joint`` are residuals of the difference and the sum of the scores
-    over √2, 0 where one is missing; ``both`` tells where neither is. ``value`` is the
-    log-likelihood.
-    """
+    kappa: float
+    m: float
+    delta: float
+    beta: float
+    audit_m: float
+    audit_c: float
+    audit_g: float
+    alpha: float
+    omega: float
 
-    gap: Floats
-    seen: Floats
-    scale: Floats
-    win: Floats
-    tie: Floats
-    apart: Floats
-    joint: Floats
-    both: np.ndarray
-    spread: tuple[float, float]
-    value: float
+    @property
+    def per_ability(self) -> float:
+        """Log-odds of winning for a unit of ability, with what scores and audits then show."""
+        return self.delta + self.beta + self.alpha * (self.audit_c + self.audit_g)
 
 
-def local(terms: ModelTerms, x: Floats, sigma: float, rho: float) -> LocalLikelihood:
-    """Return the model at x."""
-    votes, w = terms.votes, terms.votes.weight
-    kappa, m, delta, beta = link(terms, x)
-    one, two, whole = ability(x, terms.first), ability(x, terms.second), np.append(x, 0.0)
-    scores = votes.score_first - votes.score_second
-    both, gap, scale = np.isfinite(scores), one - two, np.exp(whole[terms.reliability])
-    seen = np.where(both, scores, gap) if terms.scored else np.zeros(len(gap))
-    win, tie, loss = outcome_probabilities(
-        scale * (delta * gap + beta * seen) + whole[terms.side], kappa)
-    chance = np.select([votes.outcome == 1, votes.outcome == 0.5], [win, tie], loss)
-    value = float(w @ np.log(np.maximum(chance, 1e-300)))
-    left, right = votes.score_first - m - one, votes.score_second - m - two
-    apart, joint = (np.nan_to_num((left + sign * right) * np.sqrt(0.5)) for sign in (-1, 1))
-    spread = sigma ** 2 * (1 - rho), sigma ** 2 * (1 + rho)
-    if terms.scored:
-        known = float((w * both).sum())
-        value -= sum(float(w @ rest ** 2) / (2 * v) + known * np.log(v) / 2
-                     for rest, v in zip((apart, joint), spread, strict=True))
-    return LocalLikelihood(gap, seen, scale, win, tie, apart, joint, both, spread, value)
-
-
-def derivatives(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> tuple[Floats, Floats]:
-    """Return the slope (P,) of the log-likelihood and its expected information (P, P)."""
-    votes, w, tie = terms.votes, terms.votes.weight, here.tie
-    rows, at = _verdict_rows(terms, x, here), terms.start['globals']
-    mean = here.win + tie / 2
-    slope = rows.T @ (w * (votes.outcome - mean))
-    slope[at] += float(w @ ((votes.outcome == 0.5) - tie))
-    matrix = rows.T @ (rows * (w * (here.win + tie / 4 - mean ** 2))[:, None])
-    cross = rows.T @ (w * tie * (0.5 - mean))
-    matrix[at] += cross
-    matrix[:, at] += cross
-    matrix[at, at] += float(w @ (tie * (1 - tie)))
-    if terms.scored:
-        for rest, its_rows, v in ((here.apart, terms.apart_rows, here.spread[0]),
-                                  (here.joint, terms.joint_rows, here.spread[1])):
-            weight = w * here.both / v
-            slope += its_rows.T @ (weight * rest)
-            matrix += its_rows.T @ (its_rows * weight[:, None])
-    return slope, np.asarray(matrix)
-
-
-def _verdict_rows(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> Floats:
-    """Return (M, P) the derivatives of d."""
-    _, _, delta, beta = link(terms, x)
-    count = len(here.gap)
-    per_gap = here.scale * (delta + (np.where(here.both, 0.0, beta) if terms.scored else 0.0))
-    entries = [(places[:, k], sign * per_gap) for places, sign in (
-        (terms.first, 1.0), (terms.second, -1.0)) for k in range(places.shape[1])]
-    entries += [(terms.reliability, here.scale * (delta * here.gap + beta * here.seen)),
-                (terms.side, np.ones(count))]
-    if terms.scored:
-        last = np.full(count, terms.size)
-        entries += [(last - 2, here.scale * here.gap), (last - 1, here.scale * here.seen)]
-    return row_matrix(entries, count, terms.size)
+def link(terms: ModelTerms, x: Floats) -> AbilityLink:
+    """Return the globals."""
+    neutral = {**dict.fromkeys(GLOBALS, 0.0), 'delta': 1.0}
+    found = {name: float(x[terms.places[name]]) if name in terms.places else value
+             for name, value in neutral.items()}
+    return AbilityLink(float(np.exp(found.pop('log_kappa'))), **found)

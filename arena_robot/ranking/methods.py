@@ -34,7 +34,8 @@ class RankingMethod:
     the option ``l2`` is a ridge instead. ``spread`` is how much abilities typically differ between
     policies, in ``unit``; None: as the scores do. ``needs_scores``: it uses progress scores; with
     ``scores_only`` nothing else. ``on_site``: the leaderboard offers it. ``measured``:
-    ``arena rank-eval`` measures it by default. ``needs_audits``: it takes the option ``audits``.
+    ``arena rank-eval`` measures it by default. ``needs_audits``: it needs the option ``audits``;
+    ``hears_audits``: it takes that option where there are audits.
     """
 
     make: Callable[..., Method]
@@ -48,6 +49,7 @@ class RankingMethod:
     on_site: bool = False
     measured: bool = False
     needs_audits: bool = False
+    hears_audits: bool = False
 
     @property
     def summary(self) -> str:
@@ -84,7 +86,7 @@ METHODS: Table[RankingMethod] = Table('ranking method', 'arena_robot.ranking_met
         spread=1.0, on_site=True),
     'hierarchical': RankingMethod(
         Hierarchical, _WINNING, 'abilities pooled over kinds of task, institutions, evaluators',
-        held=True, spread=1.0),
+        held=True, spread=1.0, hears_audits=True),
     'task': RankingMethod(
         _task(), _SOLVING, 'mixture over latent kinds of task', seeded=True, on_site=True,
         measured=True),

@@ -1,15 +1,22 @@
 """The hierarchical model: its derivatives, its posterior beside MCMC, what it pools."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
 
 from arena_robot.core.errors import RankingError
+from arena_robot.ranking.audited import AuditTable
 from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.conditions import Conditions
+from arena_robot.ranking.frames import from_frame
 from arena_robot.ranking.hierarchical import Hierarchical, posterior, predict, rank_shares
 from arena_robot.ranking.hierarchical_fit import BlockSpreads, laplace, prior_precision
-from arena_robot.ranking.hierarchical_terms import derivatives, local, make_terms
+from arena_robot.ranking.hierarchical_likelihood import derivatives, local
+from arena_robot.ranking.hierarchical_terms import make_terms
 from arena_robot.ranking.methods import rank
+from arena_robot.records.roboarena_csv import read_tables
 
 
 def simulated(seed, m=300, n=4, people=6, by_category=0.0, by_evaluator=0.0, scores=False,
@@ -33,20 +40,37 @@ def simulated(seed, m=300, n=4, people=6, by_category=0.0, by_evaluator=0.0, sco
     return votes, theta + of_kind.mean(axis=0), theta + of_kind
 
 
+def in_conditions(votes, seed, hear=1.0, stand=0.0, unknown=0):
+    """The votes with light, audits of the true abilities 0, 1 … and waits; some not known."""
+    rng, m = np.random.default_rng([seed, 1]), len(votes)
+    waits = rng.random((m, 2))
+    audits = 0.1 * hear * np.stack([votes.first, votes.second], axis=1) + rng.normal(
+        0, 0.1, (m, 2)) + rng.normal(0, 0.1, (m, 1))
+    audits[:unknown], waits[:unknown // 2] = np.nan, np.nan
+    dark = rng.integers(0, 2, m)
+    flips = rng.random(m) < stand * np.nan_to_num(waits[:, 0] - waits[:, 1])
+    return replace(votes, outcome=np.where(flips, 0.0, votes.outcome), conditions=Conditions.build(
+        {'lighting': [('', 'dim', 'bright')[k] for k in np.where(np.arange(m) < 5, 0, 1 + dark)]},
+        {'audit': audits.T, 'waited': waits.T}))
+
+
+@pytest.mark.parametrize('conditions', [False, True])
 @pytest.mark.parametrize('scores', [False, True])
-def test_slopes_are_those_of_finite_differences(scores):
+def test_slopes_are_those_of_finite_differences(scores, conditions):
     votes, _, _ = simulated(0, 60, scores=scores)
-    missing = np.where(np.arange(60) < 10, np.nan, votes.score_first)
+    more = in_conditions(votes, 0, unknown=20).conditions if conditions else None
+    missing = np.where(np.arange(60) % 7 == 0, np.nan, votes.score_first)
     terms = make_terms(Comparisons.build(
         votes.first, votes.second, votes.outcome, items=votes.items, score_first=missing,
         score_second=votes.score_second, evaluator=[votes.evaluators[k] for k in votes.evaluator],
-        category=[votes.categories[k] for k in votes.category]))
+        category=[votes.categories[k] for k in votes.category], conditions=more))
+    noise = {'score': (0.3, 0.4), 'audit': (0.2, 0.1)}
     x = np.random.default_rng(1).normal(0, 0.3, terms.size)
-    slope, _ = derivatives(terms, x, local(terms, x, 0.3, 0.4))
+    slope, _ = derivatives(terms, x, local(terms, x, noise))
     for k in range(terms.size):
         step = np.zeros(terms.size)
         step[k] = 1e-6
-        found = (local(terms, x + step, 0.3, 0.4).value - local(terms, x - step, 0.3, 0.4).value)
+        found = local(terms, x + step, noise).value - local(terms, x - step, noise).value
         assert slope[k] == pytest.approx(found / 2e-6, abs=1e-6)
 
 
@@ -74,7 +98,7 @@ def test_laplaces_posterior_is_that_of_mcmc():
                               evaluator=[votes.evaluators[k] for k in votes.evaluator])
     terms = make_terms(votes)
     spreads = BlockSpreads({'theta': 1.0, 'category': 1.0, 'institution': 1.0, 'evaluator': 0.3,
-                       'side': 0.3, 'reliability': 0.3})
+                       'lighting': 1.0, 'clutter': 1.0, 'side': 0.3, 'reliability': 0.3})
     found = laplace(terms, spreads, np.zeros(terms.size))
     rng = np.random.default_rng(0)
     half = np.linalg.cholesky(found.covariance)
@@ -155,3 +179,94 @@ def test_posterior_ranks_are_probabilities_and_follow_the_scores():
     assert table[0, 0] > 0.95
     assert table[3, 3] > 0.95
     assert 0.1 < table[1, 1] < 0.9
+
+
+def planted(seed, m=500, stand=0.0, dim=0.0):
+    """Votes of 4 policies that lose by standing still; the first loses in dim light too."""
+    rng = np.random.default_rng(seed)
+    theta = np.array([0.8, 0.3, -0.3, -0.8])
+    i = rng.integers(0, 4, m)
+    j = (i + rng.integers(1, 4, m)) % 4
+    # the best policy also stands still most
+    waits = 0.4 * (np.stack([i, j], axis=1) == 0) + 0.6 * rng.random((m, 2))
+    dark = rng.integers(0, 2, m) == 1
+    d = (theta[i] - theta[j] - stand * (waits[:, 0] - waits[:, 1])
+         - dim * dark * ((i == 0) * 1.0 - (j == 0)))
+    y = (rng.random(m) < expit(d)).astype(float)
+    return Comparisons.build(i, j, y, items=list('abcd'), conditions=Conditions.build(
+        {'lighting': np.where(dark, 'dim', 'bright').tolist(), 'clutter': ['low'] * m},
+        {'waited': waits.T})), theta
+
+
+def test_the_loss_by_standing_still_is_found_and_taken_out_of_the_abilities():
+    votes, theta = planted(0, 900, stand=2.0)
+    fit = Hierarchical()(votes)
+    middle, low, high = fit.diagnostics.details['log_odds_of_standing_still']
+    assert low < -2.0 < high < -1.0
+    assert middle == pytest.approx((low + high) / 2)
+    assert np.abs(fit.scores - theta).max() < 0.45
+    plain = Hierarchical()(replace(votes, conditions=Conditions()))
+    assert plain.scores[0] < theta[0] - 0.3
+    none = Hierarchical()(planted(0, 900)[0]).diagnostics.details['log_odds_of_standing_still']
+    assert none[1] < 0.0 < none[2]
+
+
+def test_what_light_changes_is_an_offset_that_is_pooled():
+    def moved(dim):
+        found = posterior(planted(1, 900, dim=dim)[0])
+        cells, at = found.terms.cells['lighting'], found.terms.start['lighting']
+        names = found.terms.votes.conditions.factors['lighting'][0]
+        offset = {(names[g], p): found.x[at + k] for k, (g, p) in enumerate(cells.tolist())}
+        return found, offset['bright', 0] - offset['dim', 0]
+
+    (dark, much), (_, little) = moved(2.0), moved(0.0)
+    assert much > 1.0
+    assert abs(little) < 0.35
+    assert not len(dark.terms.cells['clutter']), 'a single level has no offsets'
+    votes = dark.terms.votes.take(np.flatnonzero(
+        (dark.terms.votes.first == 0) & (dark.terms.votes.second == 1))[:40])
+    chance = predict(dark, votes)[:, 0]
+    names, code = votes.conditions.factors['lighting']
+    assert chance[code == names.index('bright')].min() \
+        > chance[code == names.index('dim')].max() + 0.15
+
+
+@pytest.mark.parametrize('scores', [False, True])
+def test_an_audit_in_the_likelihood_narrows_what_is_not_known(scores):
+    votes, _, _ = simulated(4, 150, scores=scores, theta=[-0.9, -0.3, 0.3, 0.9])
+    table = AuditTable(votes.items, np.full((150, 4), np.nan))
+    heard = in_conditions(votes, 4).conditions.measures['audit']
+    table.values[np.arange(150), votes.first] = heard[:, 0]
+    table.values[np.arange(150), votes.second] = heard[:, 1]
+    plain, more = (rank(votes, 'hierarchical', intervals=1, **options)
+                   for options in ({}, {'audits': table}))
+    assert (more.high - more.low).mean() < 0.9 * (plain.high - plain.low).mean()
+    assert np.argsort(more.scores).tolist() == [0, 1, 2, 3]
+    # where there are no scores the audits take their place
+    assert ('log_odds_of_audit' in more.diagnostics.details) == scores
+
+
+def test_conditions_are_checked_and_taken_with_their_comparisons():
+    votes, _ = planted(2, 20)
+    part = votes.take(np.arange(5))
+    assert part.conditions.lengths() == {5}
+    np.testing.assert_array_equal(part.conditions.measures['waited'],
+                                  votes.conditions.measures['waited'][:5])
+    with pytest.raises(RankingError, match="unknown condition 'wind'"):
+        Conditions.build({'wind': ['']})
+    with pytest.raises(RankingError, match='differ in length'):
+        Comparisons.build([0], [1], [1.0], conditions=Conditions.build({'clutter': ['low'] * 2}))
+    assert Conditions.build({'clutter': ['', '']}, {'waited': ([np.nan], [1.0])}) == Conditions()
+
+
+def test_tables_and_data_frames_carry_the_conditions(tmp_path):
+    table = tmp_path / 'sessions.csv'
+    table.write_text('session_uuid,valid,preference,policy_a,policy_b,waited_a,waited_b\n'
+                     's1,1,A,a,b,0.25,0.5\ns2,1,B,a,b,,\n')
+    known = Comparisons.from_words(read_tables(table).comparisons()).conditions
+    np.testing.assert_array_equal(known.measures['waited'], [[0.25, 0.5], [np.nan, np.nan]])
+    again = from_frame({'policy_a': ['a', 'a'], 'policy_b': ['b', 'b'], 'preference': ['A', 'B'],
+                        'light': ['dim', None], 'wa': [0.25, np.nan], 'wb': [0.5, np.nan]},
+                       conditions={'lighting': 'light', 'waited': ('wa', 'wb')}).conditions
+    assert again.factors['lighting'][0] == ('dim', '')
+    np.testing.assert_array_equal(again.measures['waited'], known.measures['waited'])

@@ -121,17 +121,20 @@ class _StagePool:
         self._tight = start
 
     def grow(self, found: _Program) -> bool:
-        """Add the columns with a price below the level; return whether there were any."""
+        """Add the columns of the lowest price; return whether any was below the level."""
         price = self._gains.price(found.duals) / self._scale
         self._tight = np.flatnonzero(price <= found.level + TIGHT)
         price[self.joint] = np.inf
         batch = min(self._gains.rows, len(price) - 1)
         new = np.argpartition(price, batch)[:batch] if batch > 0 else np.arange(len(price))
-        new = np.sort(new[price[new] < found.level - PRICE])
+        if not (price[new] < found.level - PRICE).any():
+            return False
+        # those just above the level too: most would be added by one of the next programmes
+        new = np.sort(new[np.isfinite(price[new])])
         self.joint = np.r_[self.joint, new]
         self.A = np.c_[self.A, self._gains.columns(new) / self._scale]
         self.ever.update(new.tolist())
-        return len(new) > 0
+        return True
 
     def implied(self, ratings: Floats, free: NDArray[np.bool_]) -> tuple[Ints, Floats]:
         """

@@ -1,0 +1,163 @@
+"""What verdicts, scores and audits say of the hierarchical model's unknowns at one place."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from arena_robot.ranking.base import Floats
+from arena_robot.ranking.davidson import outcome_probabilities
+from arena_robot.ranking.hierarchical_terms import (
+    AbilityLink,
+    ModelTerms,
+    ability,
+    link,
+    row_matrix,
+)
+
+# σ and ρ of 'score' and of 'audit'.
+Noise = dict[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class MeasureResiduals:
+    """
+    What scores or audits are off at one x, for both rollouts of each comparison.
+
+    ``apart`` and ``joint`` (M,) are those of the difference and of the sum over √2, 0 where
+    ``known`` is false; ``spread`` are their variances.
+    """
+
+    apart: Floats
+    joint: Floats
+    known: np.ndarray
+    spread: tuple[float, float]
+
+    @classmethod
+    def of(cls, left: Floats, right: Floats, noise: tuple[float, float]) -> 'MeasureResiduals':
+        """Return them for residuals (M,) of both rollouts, NaN where one is missing."""
+        known, (sigma, rho) = np.isfinite(left + right), noise
+        apart, joint = (np.where(known, (left + sign * right) * np.sqrt(0.5), 0.0)
+                        for sign in (-1, 1))
+        return cls(apart, joint, known, (sigma ** 2 * (1 - rho), sigma ** 2 * (1 + rho)))
+
+    def value(self, weight: Floats) -> float:
+        """Return the log-likelihood."""
+        count = float((weight * self.known).sum())
+        return -sum(float(weight @ rest ** 2) / (2 * v) + count * float(np.log(v)) / 2
+                    for rest, v in zip((self.apart, self.joint), self.spread, strict=True))
+
+
+@dataclass(frozen=True)
+class LocalLikelihood:
+    """
+    The model at one x; arrays (M,).
+
+    ``gap`` are differences of abilities, ``seen`` of scores, ``heard`` of audits, ``waits`` of
+    stand-still; ``scale`` is R; ``win`` and ``tie`` are chances. ``measures`` are the scores and
+    the audits. ``value`` is the log-likelihood.
+    """
+
+    gap: Floats
+    seen: Floats
+    heard: Floats
+    waits: Floats
+    scale: Floats
+    win: Floats
+    tie: Floats
+    measures: dict[str, MeasureResiduals]
+    value: float
+
+
+def local(terms: ModelTerms, x: Floats, noise: Noise) -> LocalLikelihood:
+    """Return the model at x; ``noise`` are σ and ρ of 'score' and 'audit'."""
+    votes, w, at = terms.votes, terms.votes.weight, link(terms, x)
+    one, two, whole = ability(x, terms.first), ability(x, terms.second), np.append(x, 0.0)
+    gap, scale = one - two, np.exp(whole[terms.reliability])
+    seen = _or(votes.score_first - votes.score_second, gap) if terms.scored else 0.0 * gap
+    heard = _or(terms.audits[:, 0] - terms.audits[:, 1], at.audit_c * gap + at.audit_g * seen) \
+        if terms.audited else 0.0 * gap
+    waits = np.nan_to_num(terms.waits[:, 0] - terms.waits[:, 1])
+    win, tie, loss = outcome_probabilities(
+        scale * (at.delta * gap + at.beta * seen + at.alpha * heard + at.omega * waits)
+        + whole[terms.side], at.kappa)
+    chance = np.select([votes.outcome == 1, votes.outcome == 0.5], [win, tie], loss)
+    measures = _measures(terms, at, one, two, noise)
+    value = float(w @ np.log(np.maximum(chance, 1e-300))) + sum(
+        each.value(w) for each in measures.values())
+    return LocalLikelihood(gap, seen, heard, waits, scale, win, tie, measures, value)
+
+
+def _or(values: Floats, others: Floats) -> Floats:
+    return np.where(np.isfinite(values), values, others)
+
+
+def _measures(terms: ModelTerms, at: AbilityLink, one: Floats, two: Floats, noise: Noise,
+              ) -> dict[str, MeasureResiduals]:
+    s, t, out = terms.votes.score_first, terms.votes.score_second, {}
+    if terms.scored:
+        out['score'] = MeasureResiduals.of(s - at.m - one, t - at.m - two, noise['score'])
+    if terms.audited:
+        u, v = (terms.audits.T - at.audit_m - at.audit_c * np.stack([one, two])
+                - at.audit_g * np.stack([s, t]))
+        out['audit'] = MeasureResiduals.of(u, v, noise['audit'])
+    return out
+
+
+def measure_rows(terms: ModelTerms, x: Floats, name: str) -> tuple[Floats, Floats]:
+    """Return (M, P) the derivatives of what is expected of ``name``, apart and joint."""
+    if name == 'score':
+        return terms.apart_rows, terms.joint_rows
+    at, votes, place, root = link(terms, x), terms.votes, terms.places, np.sqrt(0.5)
+    one, two = ability(x, terms.first), ability(x, terms.second)
+    out = []
+    for rows, sign in ((terms.apart_rows, -1.0), (terms.joint_rows, 1.0)):
+        mine = at.audit_c * rows
+        mine[:, place['audit_m']] = root * (1 + sign)
+        mine[:, place['audit_c']] = root * (one + sign * two)
+        mine[:, place['m']] = 0.0
+        mine[:, place['audit_g']] = root * np.nan_to_num(
+            votes.score_first + sign * votes.score_second)
+        out.append(mine)
+    return out[0], out[1]
+
+
+def derivatives(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> tuple[Floats, Floats]:
+    """Return the slope (P,) of the log-likelihood and its expected information (P, P)."""
+    votes, w, tie = terms.votes, terms.votes.weight, here.tie
+    rows, at = _verdict_rows(terms, x, here), terms.start['globals']
+    mean = here.win + tie / 2
+    slope = rows.T @ (w * (votes.outcome - mean))
+    slope[at] += float(w @ ((votes.outcome == 0.5) - tie))
+    matrix = rows.T @ (rows * (w * (here.win + tie / 4 - mean ** 2))[:, None])
+    cross = rows.T @ (w * tie * (0.5 - mean))
+    matrix[at] += cross
+    matrix[:, at] += cross
+    matrix[at, at] += float(w @ (tie * (1 - tie)))
+    for name, each in here.measures.items():
+        both = measure_rows(terms, x, name)
+        for rest, its_rows, v in zip((each.apart, each.joint), both, each.spread, strict=True):
+            weight = w * each.known / v
+            slope += its_rows.T @ (weight * rest)
+            matrix += its_rows.T @ (its_rows * weight[:, None])
+    return slope, np.asarray(matrix)
+
+
+def _verdict_rows(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> Floats:
+    """Return (M, P) the derivatives of d."""
+    at, scale, count = link(terms, x), here.scale, len(here.gap)
+    # where a score or an audit is missing, d has what the abilities let expect of it
+    guessed = ~here.measures['score'].known if terms.scored else np.zeros(count, bool)
+    unheard = ~np.isfinite(terms.audits).all(axis=1) if terms.audited else np.zeros(count, bool)
+    per_gap = scale * (at.delta + at.beta * guessed
+                       + at.alpha * unheard * (at.audit_c + at.audit_g * guessed))
+    inside = at.delta * here.gap + at.beta * here.seen + at.alpha * here.heard \
+        + at.omega * here.waits
+    entries = [(places[:, k], sign * per_gap) for places, sign in (
+        (terms.first, 1.0), (terms.second, -1.0)) for k in range(places.shape[1])]
+    entries += [(terms.reliability, scale * inside), (terms.side, np.ones(count))]
+    by_global = {'delta': here.gap, 'beta': here.seen, 'alpha': here.heard, 'omega': here.waits,
+                 'audit_c': at.alpha * unheard * here.gap,
+                 'audit_g': at.alpha * unheard * here.seen}
+    entries += [(np.full(count, terms.places[name]), scale * values)
+                for name, values in by_global.items() if name in terms.places]
+    return row_matrix(entries, count, terms.size)
