@@ -27,7 +27,8 @@ setup(
                                          if Path(path).is_file()]),
     ],
     install_requires=['setuptools'],
-    extras_require={'test': ['pytest']},
+    # For the library alone, without ROS: `pip install arena-robot[ranking]`.
+    extras_require={'test': ['pytest'], 'ranking': ['numpy>=1.26', 'scipy>=1.11']},
     zip_safe=False,
     author='arena_robot contributors',
     maintainer='arena_robot maintainers',
