@@ -18,6 +18,7 @@ from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import ConfigError, DataError
 
 MAX_TEXT_CHARS = 10_000
+SCENE_FIELDS = ('lighting', 'clutter')    # of a verdict, about the scene
 
 Plain = str | float | bool | None
 
@@ -144,10 +145,6 @@ class Clutter(str, Enum):
     LOW = 'low'
     MODERATE = 'moderate'
     HIGH = 'high'
-
-
-# Fields of a verdict that say how the scene was.
-SCENE_FIELDS = ('lighting', 'clutter')
 
 
 def _about(kind: Kind, asked: Asked, label: str, question: str = '',
