@@ -42,10 +42,12 @@ test-demo: setup  ## interrupt a demonstration five times and check that it stil
 	@ARENA_TEST_DEMO=1 MUJOCO_GL=egl ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST \
 	$(PY) -m pytest --timeout=900 test/demo/test_demo.py
 
-walks: setup  ## sessions as people do them: from the pages alone, and with parts that fail
+walks: setup  ## sessions as people do them, from the pages alone; what is long in the tests
 	@ARENA_TEST_WALKS=1 $(PY) -m pytest --timeout=600 $(ARGS) test/cli/test_walks.py \
 		test/web/test_console_faults.py test/drivers/test_franka.py \
-		test/drivers/test_franka_faults.py test/nodes/test_station_emulated.py
+		test/drivers/test_franka_faults.py test/nodes/test_station_emulated.py \
+		test/drivers/test_sim_tasks.py test/nodes/test_session_kills.py \
+		test/server/test_server_process.py test/server/test_two_stations.py
 
 attack: setup  ## odd inputs, damaged bags, kills, full disks, on this machine; 20 minutes
 	@$(PY) test/attack/campaign.py $(ARGS)

@@ -82,11 +82,29 @@ def postgres_url(postgres_server):
             f'&options=-csearch_path%3D{name}')
 
 
+@pytest.fixture(scope='session')
+def migrated(tmp_path_factory):
+    """Return an empty SQLite database: a test's copy needs no 14 migrations of its own."""
+    path = tmp_path_factory.mktemp('migrated') / 'arena.db'
+    with Database(f'sqlite:///{path}'):
+        pass
+    assert [one.name for one in path.parent.iterdir()] == [path.name], 'a journal is left'
+    return path
+
+
 @pytest.fixture(params=['sqlite', 'postgresql'])
-def database_url(request, tmp_path):
+def database_url(request, tmp_path, migrated):
     if request.param == 'postgresql':
         return request.getfixturevalue('postgres_url')
-    return f'sqlite:///{tmp_path}/arena.db'
+    return f'sqlite:///{shutil.copy(migrated, tmp_path)}'
+
+
+@pytest.fixture(params=['sqlite', pytest.param('postgresql', marks=pytest.mark.skipif(
+    'ARENA_TEST_WALKS' not in os.environ,
+    reason='test_many_servers kills server processes on PostgreSQL; also: make walks'))])
+def process_url(request):
+    """Return the database of a whole server process; '' is SQLite in its own folder."""
+    return '' if request.param == 'sqlite' else request.getfixturevalue('postgres_url')
 
 
 @pytest.fixture

@@ -131,8 +131,8 @@ def running(folder, url, addresses):
 
 
 @pytest.fixture
-def process(tmp_path, database_url, addresses):
-    yield from running(tmp_path / 'server', database_url, addresses)
+def process(tmp_path, process_url, addresses):
+    yield from running(tmp_path / 'server', process_url, addresses)
 
 
 @pytest.fixture(scope='module')

@@ -33,8 +33,8 @@ def addresses():
         yield {'crimson-7b': one.address, 'azure-fast': two.address, 'viridian': three.address}
 
 
-def test_two_stations_run_to_completion(tmp_path, database_url, addresses):
-    process = Process(tmp_path / 'server', database_url)
+def test_two_stations_run_to_completion(tmp_path, process_url, addresses):
+    process = Process(tmp_path / 'server', process_url)
     try:
         tokens = process.fill(addresses)
         stations = [subprocess.Popen(
