@@ -3,7 +3,8 @@ Queries per second of one policy server with 8 stations flat out, beside openpi'
 
 Each server, and each 8 stations together, is a process of its own; a query has two pictures of
 224x224. With --peers (a folder with a checkout of openpi) openpi's unmodified server and client
-are measured in the same run, in turns, so that a busy machine is as busy for all. Stations of the
+are measured in the same run, in turns, so that a busy machine is as busy for all; processor time
+a query depends less on what else runs. Stations of the
 openpi protocol are openpi's own clients where they are there.
 """
 
@@ -98,19 +99,26 @@ def stations(kind, port, peers, seconds):
 
     for call in calls:
         call()
-    began_s = time.perf_counter()
+    began_s, spent_s = time.perf_counter(), time.process_time()
     end_s = began_s + seconds
     threads = [threading.Thread(target=ask, args=(k,), daemon=True) for k in range(STATIONS)]
     for one in threads:
         one.start()
     for one in threads:
         one.join()
-    print(sum(counts) / (time.perf_counter() - began_s), min(counts), max(counts), flush=True)
+    print(sum(counts) / (time.perf_counter() - began_s), min(counts), max(counts),
+          time.process_time() - spent_s, sum(counts), flush=True)
     os._exit(0)    # clients of others do not close
 
 
+def processor_s(pid):
+    """Return the seconds of processor time of a process."""
+    words = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf('SC_CLK_TCK')
+
+
 def measured(server, client, args):
-    """Return queries per second, and the fewest and most of a station, in one turn."""
+    """Return queries/s, fewest and most of a station, and ms of server and stations a query."""
     with socket.create_server(('127.0.0.1', 0)) as free:
         port = free.getsockname()[1]
     own = [sys.executable, __file__, '--peers', str(args.peers), '--port', str(port)]
@@ -123,9 +131,12 @@ def measured(server, client, args):
                 break
             except OSError:
                 time.sleep(0.1)
+        before_s = processor_s(process.pid)
         done = subprocess.run([*own, '--ask', client, '--seconds', str(args.seconds)], check=True,
                               capture_output=True, text=True, timeout=120.0 + args.seconds)
-        return [float(word) for word in done.stdout.split()[-3:]]
+        rate, fewest, most, own_s, count = map(float, done.stdout.split()[-5:])
+        spent_s = processor_s(process.pid) - before_s
+        return rate, fewest, most, 1e3 * spent_s / count, 1e3 * own_s / count
     finally:
         process.kill()
         process.wait()
@@ -155,8 +166,9 @@ def main():
     print(f'{STATIONS} stations flat out, two {SIZE[0]}x{SIZE[1]} pictures a query, '
           f'median of {args.turns} turns of {args.seconds:g} s')
     for name, turns in found.items():
-        rate, fewest, most = np.median(turns, axis=0)
-        print(f'  {name:<30} {rate:7.0f} queries/s   {fewest / most:4.0%} fewest/most of one')
+        rate, fewest, most, server_ms, own_ms = np.median(turns, axis=0)
+        print(f'  {name:<30} {rate:5.0f} queries/s  processor time a query: server '
+              f'{server_ms:.2f} ms, stations {own_ms:.2f} ms; fewest/most {fewest / most:.0%}')
     if not there:
         print("  openpi's own: not measured, no checkout (--peers)")
     return None

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.extensions import Table
-from arena_robot.core.observation import Floats
 
 PolicyLoader = Callable[..., Any]
 
@@ -54,9 +54,9 @@ def said_space(value: str, loader: str) -> ActionSpace:
     return known[value]
 
 
-def clipped(actions: Floats, space: ActionSpace) -> Floats:
+def clipped(actions: NDArray[np.float32], space: ActionSpace) -> NDArray[np.float32]:
     """Return actions (N, D) with velocities within -1..1 and the gripper within 0..1."""
-    out = np.array(actions, np.float32)
+    out: NDArray[np.float32] = np.array(actions, np.float32)
     if space.is_velocity:
         out[:, :-1] = np.clip(out[:, :-1], -1.0, 1.0)
     out[:, -1] = np.clip(out[:, -1], 0.0, 1.0)
