@@ -1,5 +1,6 @@
 """An evaluator at the page, in a browser, and the arm's own readings beside it."""
 
+import itertools
 import threading
 from collections import deque
 
@@ -26,7 +27,7 @@ for (const kind of ['pointerdown', 'keydown']) window.addEventListener(kind, (ev
 
 class Page:
     def __init__(self, browser, url):
-        self.browser = browser
+        self.browser, self.ways = browser, itertools.cycle(('mouse', 'touch', 'key'))
         self.watch = browser.execute_cdp_cmd('Page.addScriptToEvaluateOnNewDocument',
                                              {'source': WATCH})
         browser.get(url)
@@ -37,7 +38,7 @@ class Page:
     def find(self, css):
         return self.browser.find_element('css selector', css)
 
-    def until(self, look, what):
+    def until(self, look, what, wait_s=WAIT_S):
         def tried(_):
             try:
                 return look()
@@ -46,14 +47,14 @@ class Page:
                     raise
                 return False
         try:
-            return WebDriverWait(self.browser, WAIT_S, 0.1).until(tried)
+            return WebDriverWait(self.browser, wait_s, 0.1).until(tried)
         except Exception as error:
             raise AssertionError(f'{what}; {self.find("#state").text}: '
                                  f'{self.find("#problem").text} {self.find("#question").text}; '
                                  f'{self.find("#panel").text[:300]}') from error
 
-    def state(self, label):
-        self.until(lambda: self.find('#state').text == label.upper(), f'no state {label}')
+    def state(self, label, wait_s=WAIT_S):
+        self.until(lambda: self.find('#state').text == label.upper(), f'no state {label}', wait_s)
 
     def press(self, css='#primary'):
         self.until(lambda: self.find(css).is_enabled() and clicked(self.browser, self.find(css)),
@@ -81,11 +82,16 @@ class Page:
         self.until(lambda: 'at rest: confirmed' in self.find('#stopped').text, f'{way}: no rest')
         return self.arm.rest_s(self.browser.execute_script('return pressed'))
 
-    def every_way(self):
-        """Press STOP by mouse, touch and key, where no policy runs."""
-        for way in ('mouse', 'touch', 'key'):
-            took_s = self.stop(way)
-            assert took_s < AT_REST_S, (self.find('#state').text, way, took_s)
+    def stop_at_rest(self):
+        """
+        Press STOP by mouse, touch or key in turn, where no policy runs.
+
+        test_console_stop presses it in every way in every state.
+        """
+        way = next(self.ways)
+        took_s = self.stop(way)
+        assert took_s < AT_REST_S, (self.find('#state').text, way, took_s)
+        self.browser.execute_script('document.activeElement.blur()')    # no key is for STOP
 
 
 class Arm:
