@@ -7,7 +7,7 @@ categories, a confidence, and a few words on the scene out of closed lists.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from arena_robot.core.observation import Pixels
@@ -63,10 +63,14 @@ class SceneModel:
     def describe(self, instruction: str, pictures: Sequence[Pixels] = ()) -> TaskScene:
         """Return the category and the scene of an instruction with its first pictures."""
         answer, reply = self._chat.ask_json(self.messages(instruction, pictures), SCHEMA)
-        return TaskScene(
-            answer['category'], MODEL, reply.model, PROMPT_VERSION, float(answer['confidence']),
-            answer['lighting'], answer['clutter'], answer['visibility'],
-            tuple(' '.join(one.split()) for one in answer['objects']), tuple(answer['views']))
+        said = TaskScene(answer['category'], MODEL, reply.model, PROMPT_VERSION,
+                         float(answer['confidence']), *['unknown'] * 3)
+        if not pictures:    # small models describe a scene all the same
+            return said
+        return replace(
+            said, lighting=answer['lighting'], clutter=answer['clutter'],
+            visibility=answer['visibility'], views=tuple(answer['views'][:len(pictures)]),
+            objects=tuple(dict.fromkeys(' '.join(one.split()) for one in answer['objects'])))
 
     def preview(self, instruction: str, pictures: Sequence[Pixels] = ()) -> str:
         """Return what would be sent, and what it costs at most."""

@@ -92,6 +92,8 @@ def test_a_model_sees_the_pictures_and_the_instruction_as_data():
     scene = scene_model({}, requests).describe(text, [np.zeros((8, 8, 3), np.uint8)] * 2)
     assert (scene.lighting, scene.objects, scene.confidence) == ('normal', ('cup',), 0.9)
     assert scene.seen()['views'] == ['side', 'wrist']
+    blind = scene_model({}).describe(text)
+    assert (blind.lighting, blind.objects, blind.views) == ('unknown', (), ())
     parts = requests[0]['messages'][1]['content']
     assert [one['type'] for one in parts] == ['text', 'image_url', 'image_url']
     assert json.dumps(text) in parts[0]['text']
