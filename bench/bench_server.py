@@ -2,6 +2,8 @@
 The arena server under load: 200 stations, the relay, uploads, the site with 100 000 sessions.
 
 Each is a process of its own on this machine. The relay is compared with direct calls, same rate.
+--site measures the site alone. On a machine that does other work as well, look at the processor
+time of a request.
 """
 
 import argparse
@@ -19,11 +21,10 @@ from pathlib import Path
 import grpc
 import httpx
 import numpy as np
-import sqlalchemy as sa
+from server_site import LIMITS, line, site
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Slot
-from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.proto import arena_policy_pb2 as policy_pb
@@ -33,26 +34,22 @@ from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.proto import arena_server_pb2_grpc as arena_grpc
-from arena_robot.server.store import log
 from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.policies import NewPolicy, Policies
-from arena_robot.server.store.schema import accounts, policies, sessions, stations
 from arena_robot.session.arena.contract import PROMPT, observation
 
 STATIONS, PACE_S = 200, 8.0    # no session is as short as that
 RATE_HZ = 2.0
-LIMITS = {'assignment p99': 100.0, 'relay overhead p50': 2.0, 'relay overhead p99': 10.0,
-          'site p95': 100.0, 'snapshot to leaderboard': 5.0}
 REAL = Path(__file__).parents[2] / 'shared' / 'data' / 'roboarena'
 
 
 def start(*arguments, ready):
     process = subprocess.Popen([sys.executable, '-m', 'arena_robot.cli.main', *arguments],
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    for line in process.stdout:
-        if ready in line:
-            return process, line
+    for text in process.stdout:
+        if ready in text:
+            return process, text
     raise SystemExit(f'{arguments} did not start')
 
 
@@ -148,60 +145,6 @@ def uploads(target, pairs, megabytes):
     return 4 * megabytes * 1.048576 / (time.perf_counter() - started)
 
 
-def fill(folder, count):
-    """Add synthetic finished sessions straight to the database."""
-    rng = np.random.default_rng(0)
-    words = ('put the cup on the plate', 'open the drawer', 'stack the blocks', 'press the button')
-    with Database(f'sqlite:///{folder}/arena.db') as database, database.write() as connection:
-        owner = connection.execute(sa.select(accounts.c.id)).scalars().first()
-        station = connection.execute(sa.select(stations.c.id)).scalars().first()
-        base = dict(connection.execute(sa.select(policies)).mappings().first())
-        base.pop('id')
-        connection.execute(sa.insert(policies), [
-            {**base, 'name': f'policy-{k:02}', 'state': 'retired'} for k in range(20)])
-        numbers = connection.execute(sa.select(policies.c.id).where(
-            policies.c.state == 'retired')).scalars().all()
-        rows = []
-        for k in range(count):
-            a, b = rng.choice(len(numbers), 2, replace=False)
-            win = rng.random() < 1 / (1 + np.exp(-(a - b) / 8))
-            rows.append({
-                'id': f'{k:036}', 'request': f'fill:{k}', 'station_id': station,
-                'evaluator_id': owner, 'institution': f'lab {k % 12}', 'state': 'done',
-                'prompt': f'{words[k % 4]} number {k % 997}', 'category': CATEGORIES[k % 9],
-                'policy_a_id': numbers[a], 'policy_b_id': numbers[b], 'probation': False,
-                'token_a': f'fill:{k}:a', 'token_b': f'fill:{k}:b', 'rollouts': 2, 'valid': True,
-                **dict.fromkeys(('created_ns', 'seen_ns', 'ended_ns', 'accepted_ns'), k * 10**9),
-                'revealed_ns': k, 'imported': True,
-                'preference': 'TIE' if k % 7 == 0 else 'A' if win else 'B',
-                'progress_a': 0.5, 'progress_b': 0.25, 'explanation': 'it was better',
-                **dict.fromkeys(('invalid_reason', 'notes', 'notes_a', 'notes_b', 'lighting',
-                                 'clutter', 'incomplete', 'conflict', 'nonce', 'commitment'), '')})
-        for start_row in range(0, count, 5000):
-            connection.execute(sa.insert(sessions), rows[start_row:start_row + 5000])
-        log.append(connection, [(row['id'], '{}') for row in rows], 0)
-
-
-def pages(address, rounds):
-    """Seconds of page loads, each page in turn, with the slowest page's own p95."""
-    paths = ('/', '/matrix', '/evaluations', '/evaluations?text=drawer',
-             '/evaluations?text=number+996', '/evaluations?policy=policy-03&outcome=A',
-             '/evaluations?institution=lab+3&category=Find+%2F+Search', '/policies/policy-03',
-             '/evaluations?before=50000000000000_', '/evaluations?text=nothing+like+this',
-             f'/evaluations/{5:036}', '/api/evaluations?limit=100', '/categories/find-search')
-    spent = {path: [] for path in paths}
-    with httpx.Client(base_url=address, timeout=60.0) as client:
-        for path in paths:
-            client.get(path).raise_for_status()
-        for _ in range(rounds):
-            for path in paths:
-                started = time.perf_counter()
-                client.get(path).raise_for_status()
-                spent[path].append(time.perf_counter() - started)
-    worst = max(paths, key=lambda p: float(np.percentile(spent[p], 95)))
-    return np.concatenate(list(spent.values())), worst, spent[worst]
-
-
 def snapshot(tables):
     """Seconds that a new server needs from a snapshot's tables to its leaderboard, by parts."""
     with tempfile.TemporaryDirectory(prefix='arena-bench-') as folder:
@@ -226,10 +169,6 @@ def snapshot(tables):
     return imported - started, ready - imported, shown - ready
 
 
-def line(what, value, unit, limit=None):
-    mark = '' if limit is None else (
-        f'limit {limit:g} {unit}: {"met" if value <= limit else "MISSED"}')
-    print(f'{what:34} {value:10.2f} {unit:5} {mark}', flush=True)
 
 
 def main():
@@ -238,6 +177,7 @@ def main():
     parser.add_argument('--sessions', type=int, default=100_000)
     parser.add_argument('--megabytes', type=int, default=200, help='per uploading station')
     parser.add_argument('--snapshot', type=Path, default=REAL, help='folder of tables to import')
+    parser.add_argument('--site', action='store_true', help='measure the site alone')
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix='arena-bench-'))
     running = []
@@ -255,7 +195,10 @@ def main():
         process, text = start('server', '--config', config, ready='arena server on')
         running.append(process)
         target, address = (word.rstrip(',') for word in text.split() if ':' in word)
-        measure(args, folder, target, address, tokens, addresses)
+        if args.site:
+            site(args, folder, address, process.pid)
+            return
+        measure(args, folder, target, address, tokens, addresses, process.pid)
     finally:
         for process in running:
             process.terminate()
@@ -269,7 +212,7 @@ def main():
     line('snapshot to leaderboard', sum(parts), 's', LIMITS['snapshot to leaderboard'])
 
 
-def measure(args, folder, target, address, tokens, addresses):
+def measure(args, folder, target, address, tokens, addresses, pid):
     print(f'{STATIONS} stations at once')
     spent, pairs = asyncio.run(assignments(target, tokens))
     line('assignment p50', percentiles(spent)[0], 'ms')
@@ -286,14 +229,7 @@ def measure(args, folder, target, address, tokens, addresses):
         line(f'relay overhead p{q}', b - a, 'ms', LIMITS[f'relay overhead p{q}'])
     rate = uploads(target, pairs, args.megabytes)
     print(f'uploads, four at once {rate:23.2f} MB/s  limit 100' + ': MISSED' * (rate < 100.0))
-    fill(folder, args.sessions)
-    started = time.perf_counter()
-    httpx.get(address, timeout=120.0).raise_for_status()
-    line(f'first standings of {args.sessions}', time.perf_counter() - started, 's')
-    every, worst, its = pages(address, 20)
-    line('site p95, all pages', 1e3 * float(np.percentile(every, 95)), 'ms', LIMITS['site p95'])
-    line('site p95, slowest page', 1e3 * float(np.percentile(its, 95)), 'ms', LIMITS['site p95'])
-    print(f'the slowest page: {worst}')
+    site(args, folder, address, pid)
 
 
 if __name__ == '__main__':

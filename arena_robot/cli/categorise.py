@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from arena_robot.cli.model_arguments import add_model_arguments, chat_client
 
 if TYPE_CHECKING:
-    from arena_robot.reports.task_scenes import TaskScene
+    from arena_robot.reports.task_scenes import SceneModel, TaskScene
 
 VERB = 'categorise'
 HELP = 'say what kind of task an instruction is'
@@ -99,6 +99,17 @@ def _scenes(args: argparse.Namespace, instructions: Sequence[str]) -> 'list[Task
         if args.dry_run:
             print('\n\n'.join(map(model.preview, instructions)))
             return []
-        return [model.describe(one) for one in instructions]
+        return [_asked(model, one) for one in instructions]
     finally:
         chat.close()
+
+
+def _asked(model: 'SceneModel', instruction: str) -> 'TaskScene':
+    """Return the model's answer; one of no category where it gives no fitting one."""
+    from arena_robot.core.errors import ModelBadReply
+    from arena_robot.reports.task_scenes import TaskScene
+    try:
+        return model.describe(instruction)
+    except ModelBadReply as error:
+        print(f'{instruction}: {error}')
+        return TaskScene('', 'model')

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -21,13 +22,13 @@ def categorise_sessions(args: argparse.Namespace) -> int:
     """Ask the model for each session that it has not seen, newest first, and store its answer."""
     from arena_robot.cli.report_save import server_config, server_database
     from arena_robot.core.clock import SystemClock
-    from arena_robot.core.errors import BudgetSpent
-    from arena_robot.reports.task_scenes import PROMPT_VERSION, SceneModel
+    from arena_robot.core.errors import BudgetSpent, ModelBadReply
+    from arena_robot.reports.task_scenes import PROMPT_VERSION, SceneModel, by_rules
     from arena_robot.server.blobs import Blobs
     from arena_robot.server.store.browse import Browse
     from arena_robot.server.store.categories import Categories
     config, chat = server_config(args), chat_client(args)
-    count = 0
+    count = bad = 0
     with server_database(config) as database:
         kept, browse, blobs = Categories(database, SystemClock()), Browse(database), Blobs(
             config.blobs_url())
@@ -39,14 +40,22 @@ def categorise_sessions(args: argparse.Namespace) -> int:
                 if args.dry_run:
                     print(model.preview(prompt, pictures))
                     continue
-                kept.store(session_id, _stored(model.describe(prompt, pictures)))
-                count += 1
+                try:
+                    scene = model.describe(prompt, pictures)
+                    count += 1
+                except ModelBadReply as error:    # not asked again; the others are
+                    print(f'{session_id}: by rules: {error}')
+                    scene = replace(by_rules(prompt), model=chat.model,
+                                    prompt_version=PROMPT_VERSION)
+                    bad += 1
+                kept.store(session_id, _stored(scene))
         except BudgetSpent as error:
             print(f'stopped: {error}')
         finally:
             chat.close()
-    print(f'{count} sessions categorised by {chat.model}; {chat.usage.calls} calls, cost '
-          f'{chat.usage.cost:.4f}')
+    print(f'{count} sessions categorised by {chat.model}'
+          + f', {bad} without a fitting answer by rules' * (bad > 0)
+          + f'; {chat.usage.calls} calls, cost {chat.usage.cost:.4f}')
     return 0
 
 

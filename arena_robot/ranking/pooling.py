@@ -24,7 +24,7 @@ class PooledShare:
     high: float
 
 
-def pooled_shares(shares: Sequence[float], counts: Sequence[int]) -> list[PooledShare]:
+def pooled_shares(shares: Sequence[float], counts: Sequence[float]) -> list[PooledShare]:
     """Return the pooled share of each group; ``counts`` are above 0."""
     s, n = np.asarray(shares, dtype=float), np.asarray(counts, dtype=float)
     if not len(s):

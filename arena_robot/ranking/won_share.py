@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.special import stdtrit
 
-from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.base import Comparisons, Floats
 from arena_robot.ranking.held import PRIOR_L2
 from arena_robot.ranking.interval_kind import LEAST_EVALUATORS, difference
 from arena_robot.ranking.stated import LEAST_CLUSTERS, LEAST_COMPARISONS, LEAST_SESSIONS
@@ -36,16 +36,40 @@ def share_interval(counts: Mapping[str, tuple[int, int, int]]) -> tuple[float, f
     share = float(table.sum(axis=0) @ OUTCOMES / total)
     if not 0.0 < share < 1.0:
         return _one_sided(counts, by_session)
+    reach = float(stdtrit(clusters - 1.0, 0.975)) * math.sqrt(_variance(table, by_session))
+    middle = math.log(share / (1 - share))
+    return _share(middle - reach), _share(middle + reach)
+
+
+def effective_count(counts: Mapping[str, tuple[int, int, int]]) -> float:
+    """
+    Return how many independent comparisons tell as much as these; at most their number.
+
+    It is less where evaluators differ; their number itself where that cannot be measured.
+    """
+    table = np.array(list(counts.values()), float).reshape(-1, 3)
+    total, won = float(table.sum()), float((table @ OUTCOMES).sum())
+    by_session = len(counts) < LEAST_EVALUATORS or '' in counts
+    if by_session or not 0.0 < won < total:
+        return total
+    bend = won / total * (1 - won / total)
+    return min(total, 1 / (bend * _variance(table, by_session)))
+
+
+def _variance(table: Floats, by_session: bool) -> float:
+    """Return the variance of the log-odds of a share that is neither 0 nor 1."""
+    total = table.sum()
+    share = float(table.sum(axis=0) @ OUTCOMES / total)
     bend, slope = share * (1 - share), OUTCOMES - share
     if by_session:
+        clusters = total
         moved = float(table.sum(axis=0) @ (slope / ((total - 1) * bend + PRIOR_L2 / 2)) ** 2)
     else:
+        clusters = float(len(table))
         rest = (total - table.sum(axis=1)) * bend + PRIOR_L2 / 2
         moved = float((((table @ slope) / rest) ** 2).sum())
     robust, model = (clusters - 1) / clusters * moved, 1 / (total * bend)
-    reach = float(stdtrit(clusters - 1.0, 0.975)) * math.sqrt(max(robust, (robust + model) / 2))
-    middle = math.log(share / (1 - share))
-    return _share(middle - reach), _share(middle + reach)
+    return float(max(robust, (robust + model) / 2))
 
 
 def _one_sided(counts: Mapping[str, tuple[int, int, int]],

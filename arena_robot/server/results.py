@@ -5,7 +5,8 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -22,7 +23,15 @@ from arena_robot.server.base import PolicyRecord
 from arena_robot.server.store.categories import category_version
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.policies import policy_names
-from arena_robot.server.store.tallies import PairTally, TallyBy, tallies
+from arena_robot.server.store.tallies import (
+    PairTally,
+    Score,
+    TallyBy,
+    between,
+    by_pair,
+    scores_by_group,
+    tallies,
+)
 from arena_robot.server.store.verdicts import (
     counted_verdicts,
     origins_of_verdicts,
@@ -35,7 +44,22 @@ log = logging.getLogger(__name__)
 LOOK_S = 2.0
 INTERVALS = 200
 _Kept = tuple[tuple[int, int], tuple[Standings, list[str]]]
-_Grouped = tuple[tuple[tuple[int, int], int], list[PairTally]]
+
+
+@dataclass(frozen=True)
+class _Grouped:
+    """The tallies of a version, and what pages compute of them, each once."""
+
+    version: tuple[tuple[int, int], int]
+    rows: list[PairTally]
+
+    @cached_property
+    def scores(self) -> dict[str, dict[str, Score]]:
+        return scores_by_group(self.rows)
+
+    @cached_property
+    def pairs(self) -> dict[frozenset[str], list[PairTally]]:
+        return by_pair(self.rows)
 
 
 class Results:
@@ -59,17 +83,28 @@ class Results:
 
     def tallies(self, by: TallyBy) -> list[PairTally]:
         """Return every verdict that counts by group and pair; kept until something changes."""
+        return self._tallied_by(by).rows
+
+    def scores(self, by: TallyBy) -> dict[str, dict[str, Score]]:
+        """Return each policy's score within each group, as :func:`scores_by_group`; kept."""
+        return self._tallied_by(by).scores
+
+    def met(self, first: str, second: str) -> dict[str, Score]:
+        """Return the score of ``first`` against ``second`` in each category where they met."""
+        pairs = self._tallied_by(TallyBy.CATEGORY).pairs
+        return between(pairs.get(frozenset((first, second)), []), first, second)
+
+    def _tallied_by(self, by: TallyBy) -> _Grouped:
         verdicts = self.version()
         with self._database.read() as connection:
             version = verdicts, category_version(connection)
         with self._lock:
             kept = self._grouped.get(by)
-        if kept is not None and kept[0] == version:
-            return kept[1]
-        found = tallies(self._database, by)
-        with self._lock:
-            self._grouped[by] = (version, found)
-        return found
+        if kept is None or kept.version != version:
+            kept = _Grouped(version, tallies(self._database, by))
+            with self._lock:
+                self._grouped[by] = kept
+        return kept
 
     def origins(self) -> dict[str, int]:
         """Return how many verdicts that count passed the relay, and how many are imported."""

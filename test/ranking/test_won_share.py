@@ -7,7 +7,7 @@ import pytest
 
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.interval_kind import difference
-from arena_robot.ranking.won_share import share_interval
+from arena_robot.ranking.won_share import effective_count, share_interval
 
 
 def asked(rng, sessions, people, chances):
@@ -43,3 +43,5 @@ def test_evaluators_who_differ_make_it_wider():
     apart = {f'e{k}': (10, 0, 0) if k % 2 else (0, 0, 10) for k in range(12)}
     (low, high), (lower, higher) = share_interval(alike), share_interval(apart)
     assert lower < low < 0.5 < high < higher
+    assert 10 < effective_count(apart) < 30 < effective_count(alike) <= 120
+    assert effective_count({'e': (3, 0, 4)}) == 7

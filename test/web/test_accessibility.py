@@ -33,6 +33,7 @@ SITE = ('/', '/matrix', '/policies', '/policies/crimson-7b', '/policies/elsewher
         '/evaluations/import-1', '/versus',
         '/versus?a=crimson-7b&b=azure-fast', '/by/category', '/by/institution', '/history',
         '/policies/crimson-7b/reports/2', '/policies/crimson-7b/reports/2/changes?since=1',
+        '/reports/versus?a=crimson-7b&b=azure-fast',
         '/categories/open-close', '/data', '/audit', '/about', '/api', '/rules', '/owner',
         '/no/such/page')
 BAD = (Check('arm', False, 'arm: no state'), Check('server', True, 'its clock', warning=True))
@@ -100,6 +101,7 @@ def place(tmp_path_factory):
     for words in (['--since', '2026-01-01'], []):
         assert main(['report', 'crimson-7b', *words, '--data', str(made.server.config.data),
                      '--save']) == 0
+    assert main(['report', 'azure-fast', '--data', str(made.server.config.data), '--save']) == 0
     yield made
     made.close()
 

@@ -116,7 +116,7 @@ def test_shares_of_two_policies_hold():
             for ties in (0.0, 0.3):
                 chances = (win * (1 - ties), ties, (1 - win) * (1 - ties))
                 for counts in rng.multinomial(sessions, chances, size=40):
-                    one = score_view('a', Score(*(int(c) for c in counts)))
+                    one = score_view('a', Score(*(said := tuple(map(int, counts))), {'e': said}))
                     assert one.few == (sessions < LEAST_SESSIONS)
                     told += not one.few
                     held += not one.few and one.low <= chances[0] + ties / 2 <= one.high

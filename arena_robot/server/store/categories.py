@@ -25,6 +25,8 @@ class StoredCategory:
     """
     What was said of a session: ``method`` is rules, model or person, ``actor`` that person.
 
+    Rules with a ``model`` stand where that model gave no fitting answer.
+
     ``scene`` are words on lighting, clutter, visibility and objects, where a model saw pictures.
     """
 
@@ -78,7 +80,7 @@ class Categories:
         c = categories.c
         seen = sa.exists().where(c.session_id == sessions.c.id, *(
             [c.model == model, c.prompt_version == prompt_version] if model else
-            [c.method == MODEL]))
+            [c.model != '']))
         with self._database.read() as connection:
             rows = connection.execute(sa.select(sessions.c.id, sessions.c.prompt).where(
                 that_counts(), sa.not_(seen)).order_by(
@@ -89,7 +91,7 @@ class Categories:
         """Return how many sessions a model categorised in the last 24 hours."""
         with self._database.read() as connection:
             return int(connection.execute(sa.select(sa.func.count()).where(
-                categories.c.method == MODEL,
+                categories.c.model != '',
                 categories.c.created_ns > self._clock.now_ns() - DAY_NS)).scalar_one())
 
 

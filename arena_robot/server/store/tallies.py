@@ -1,7 +1,7 @@
 """Counted verdicts of pairs, by institution or by category."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import sqlalchemy as sa
@@ -21,22 +21,24 @@ class TallyBy(str, Enum):
 
 @dataclass(frozen=True)
 class PairTally:
-    """How often a pair of policies, in slots A and B, got a verdict within one group."""
+    """How often an evaluator gave a pair, in slots A and B, a verdict within one group."""
 
     group: str
     policy_a: str
     policy_b: str
     preference: Preference
     count: int
+    evaluator: str = ''
 
 
 @dataclass
 class Score:
-    """Wins, ties and losses; ``share`` counts a tie half."""
+    """Wins, ties and losses, also by evaluator; ``share`` counts a tie half."""
 
     wins: int = 0
     ties: int = 0
     losses: int = 0
+    people: dict[str, tuple[int, int, int]] = field(default_factory=dict, compare=False)
 
     @property
     def count(self) -> int:
@@ -54,12 +56,13 @@ def tallies(database: Database, by: TallyBy) -> list[PairTally]:
     a, b, group = policies.alias('a'), policies.alias('b'), sessions.c[by.value]
     query = sa.select(
         group.label('what'), a.c.name.label('a'), b.c.name.label('b'), sessions.c.preference,
-        sa.func.count().label('n')).select_from(
+        sessions.c.evaluator_id, sa.func.count().label('n')).select_from(
         sessions.join(a, sessions.c.policy_a_id == a.c.id)
         .join(b, sessions.c.policy_b_id == b.c.id)).where(that_counts()).group_by(
-        group, a.c.name, b.c.name, sessions.c.preference)
+        group, a.c.name, b.c.name, sessions.c.preference, sessions.c.evaluator_id)
     with database.read() as connection:
-        return [PairTally(r.what or '', r.a, r.b, Preference(r.preference), r.n)
+        return [PairTally(r.what or '', r.a, r.b, Preference(r.preference), r.n,
+                          str(r.evaluator_id))
                 for r in connection.execute(query)]
 
 
@@ -70,8 +73,8 @@ def scores_by_group(found: Iterable[PairTally]) -> dict[str, dict[str, Score]]:
         policies_of = groups.setdefault(one.group, {})
         first = policies_of.setdefault(one.policy_a, Score())
         second = policies_of.setdefault(one.policy_b, Score())
-        _add(first, one.preference, Preference.A, one.count)
-        _add(second, one.preference, Preference.B, one.count)
+        _add(first, one, Preference.A)
+        _add(second, one, Preference.B)
     order = sorted(groups, key=lambda g: (-sum(s.count for s in groups[g].values()), g))
     return {group: dict(sorted(groups[group].items(), key=lambda item: (-item[1].share, item[0])))
             for group in order}
@@ -82,9 +85,9 @@ def between(found: Iterable[PairTally], first: str, second: str) -> dict[str, Sc
     out: dict[str, Score] = {}
     for one in found:
         if (one.policy_a, one.policy_b) == (first, second):
-            _add(out.setdefault(one.group, Score()), one.preference, Preference.A, one.count)
+            _add(out.setdefault(one.group, Score()), one, Preference.A)
         elif (one.policy_a, one.policy_b) == (second, first):
-            _add(out.setdefault(one.group, Score()), one.preference, Preference.B, one.count)
+            _add(out.setdefault(one.group, Score()), one, Preference.B)
     return dict(sorted(out.items(), key=lambda item: (-item[1].count, item[0])))
 
 
@@ -93,16 +96,37 @@ def against(found: Iterable[PairTally], policy: str) -> dict[str, Score]:
     scores: dict[str, Score] = {}
     for one in found:
         if one.policy_a == policy:
-            _add(scores.setdefault(one.policy_b, Score()), one.preference, Preference.A, one.count)
+            _add(scores.setdefault(one.policy_b, Score()), one, Preference.A)
         elif one.policy_b == policy:
-            _add(scores.setdefault(one.policy_a, Score()), one.preference, Preference.B, one.count)
+            _add(scores.setdefault(one.policy_a, Score()), one, Preference.B)
     return dict(sorted(scores.items(), key=lambda item: (-item[1].count, item[0])))
 
 
-def _add(score: Score, said: Preference, mine: Preference, count: int) -> None:
-    if said is Preference.TIE:
-        score.ties += count
-    elif said is mine:
-        score.wins += count
-    else:
-        score.losses += count
+def added(scores: Iterable[Score]) -> Score:
+    """Return the sum of scores, evaluator by evaluator."""
+    total = Score()
+    for one in scores:
+        total.wins, total.ties, total.losses = (
+            total.wins + one.wins, total.ties + one.ties, total.losses + one.losses)
+        for name, (wins, ties, losses) in one.people.items():
+            before = total.people.get(name, (0, 0, 0))
+            total.people[name] = before[0] + wins, before[1] + ties, before[2] + losses
+    return total
+
+
+def by_pair(found: Iterable[PairTally]) -> dict[frozenset[str], list[PairTally]]:
+    """Return the tallies of each pair of policies, whichever slot they had."""
+    out: dict[frozenset[str], list[PairTally]] = {}
+    for one in found:
+        out.setdefault(frozenset((one.policy_a, one.policy_b)), []).append(one)
+    return out
+
+
+def _add(score: Score, one: PairTally, mine: Preference) -> None:
+    tie, won = one.preference is Preference.TIE, one.preference is mine
+    more = (one.count * (won and not tie), one.count * tie, one.count * (not won and not tie))
+    score.wins, score.ties, score.losses = (
+        x + y for x, y in zip((score.wins, score.ties, score.losses), more, strict=True))
+    before = score.people.get(one.evaluator, (0, 0, 0))
+    score.people[one.evaluator] = (
+        before[0] + more[0], before[1] + more[1], before[2] + more[2])

@@ -14,12 +14,13 @@ from arena_robot.core.errors import DataError, Unauthorised
 from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.ranking.pooling import PooledShare, pooled_shares
 from arena_robot.ranking.stated import LEAST_SESSIONS
+from arena_robot.ranking.won_share import effective_count
 from arena_robot.server.base import Caller, Role
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.categories import PERSON, Categories, StoredCategory
 from arena_robot.server.store.filters import Filter
-from arena_robot.server.store.tallies import TallyBy, scores_by_group
+from arena_robot.server.store.tallies import TallyBy
 from arena_robot.web.site.result_pages import ScoreView, score_view
 
 FORM_BYTES = 4096
@@ -44,11 +45,12 @@ def slug(category: str) -> str:
 
 def category_rows(results: Results, category: str) -> list[CategoryRow]:
     """Return the policies of a category, best pooled share first."""
-    groups = scores_by_group(results.tallies(TallyBy.CATEGORY))
+    groups = results.scores(TallyBy.CATEGORY)
     found = []
     for policy, score in groups.get(category, {}).items():
         mine = [one[policy] for one in groups.values() if policy in one]
-        pooled = pooled_shares([one.share for one in mine], [one.count for one in mine])
+        pooled = pooled_shares([one.share for one in mine],
+                               [effective_count(one.people) for one in mine])
         place = next(k for k, one in enumerate(mine) if one is score)
         enough = sum(one.count for one in mine) >= LEAST_SESSIONS
         found.append(CategoryRow(score_view(policy, score), pooled[place] if enough else None))
@@ -70,8 +72,7 @@ def add_category_pages(app: FastAPI, pages: Jinja2Templates, results: Results, b
             raise DataError(f"there is no category '{name:.60}'; known: {', '.join(names)}")
         wanted = names[name]
         return pages.TemplateResponse(request, 'category.html', {
-            'name': wanted, 'slugs': names, 'least': LEAST_SESSIONS,
-            'rows': category_rows(results, wanted),
+            'name': wanted, 'slugs': names, 'rows': category_rows(results, wanted),
             'page': browse.page(Filter(category=wanted, limit=10))})
 
     # The token is sent in the body of a form and not stored: there is no cookie.

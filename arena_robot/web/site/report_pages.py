@@ -9,6 +9,7 @@ from fastapi.templating import Jinja2Templates
 
 from arena_robot.reports.policy_report.difference import difference_of
 from arena_robot.reports.policy_report.render import HOW, as_markdown, head_words
+from arena_robot.reports.policy_report.statements import SECTIONS
 from arena_robot.server.store.citation_checks import CitationChecks
 from arena_robot.server.store.reports import Reports
 from arena_robot.web.site.citation_pages import opinion_words
@@ -34,6 +35,14 @@ def add_report_pages(app: FastAPI, pages: Jinja2Templates, reports: Reports,
             'report': found, 'stored': stored, 'head': head_words(found), 'how': HOW,
             'said': said, 'opinions': opinion_words(found, said),
             'others': [one for one in reports.list(name) if one.number != stored.number]})
+
+    @app.get('/reports/versus', response_class=HTMLResponse, include_in_schema=False)
+    def pair(request: Request, a: str, b: str) -> Response:
+        shown = [(one, read_report(one)) for one in map(reports.get, (a, b))]
+        return pages.TemplateResponse(request, 'report_pair.html', {
+            'titles': SECTIONS, 'how': HOW, 'pair': [
+                {'stored': one, 'report': found, 'head': head_words(found)}
+                for one, found in shown]})
 
     @app.get('/policies/{name}/reports/{number}/changes', response_class=HTMLResponse,
              include_in_schema=False)

@@ -7,16 +7,15 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.templating import Jinja2Templates
 
-from arena_robot.core.wilson import wilson
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.interval_kind import difference
 from arena_robot.ranking.origins import not_relayed, origins
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.stated import LEAST_SESSIONS
+from arena_robot.ranking.won_share import share_interval
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Browse, PolicyCard
 from arena_robot.server.store.filters import Filter
-from arena_robot.server.store.tallies import Score, TallyBy, between, scores_by_group
+from arena_robot.server.store.tallies import Score, TallyBy, added
 from arena_robot.web.site import view_models
 
 SHOWN_PAIRS = 5
@@ -70,23 +69,22 @@ def policy_lines(results: Results, browse: Browse) -> list[PolicyLine]:
 
 
 def score_view(name: str, score: Score) -> ScoreView:
-    """Return a score with Wilson's 95 % interval, or marked as too few to tell."""
-    low, high = wilson(score.share * score.count, score.count)
-    return ScoreView(name, score, score.count < LEAST_SESSIONS, low, high)
+    """Return a score with the interval that reports state, or marked as too few to tell."""
+    found = share_interval(score.people)
+    return ScoreView(name, score, found is None, *(found or (0.0, 1.0)))
 
 
 def group_views(results: Results, by: TallyBy) -> list[tuple[str, list[ScoreView]]]:
     """Return the scores of each group, those with too few comparisons last."""
     return [(name, sorted((score_view(policy, score) for policy, score in scores.items()),
                           key=lambda one: one.few))
-            for name, scores in scores_by_group(results.tallies(by)).items()]
+            for name, scores in results.scores(by).items()]
 
 
 def met_views(results: Results, first: str, second: str) -> tuple[ScoreView, list[ScoreView]]:
     """Return the score of ``first`` against ``second``, in all and in each category."""
-    met = between(results.tallies(TallyBy.CATEGORY), first, second)
-    total = Score(sum(s.wins for s in met.values()), sum(s.ties for s in met.values()),
-                  sum(s.losses for s in met.values()))
+    met = results.met(first, second)
+    total = added(met.values())
     return score_view(first, total), [score_view(name, score) for name, score in met.items()]
 
 
@@ -141,11 +139,11 @@ def add_result_pages(app: FastAPI, pages: Jinja2Templates, results: Results,
     @app.get('/by/{group}', response_class=HTMLResponse, include_in_schema=False)
     def by(request: Request, group: TallyBy) -> Response:
         return pages.TemplateResponse(request, 'groups.html', {
-            'by': group.value, 'least': LEAST_SESSIONS, 'groups': group_views(results, group)})
+            'by': group.value, 'groups': group_views(results, group)})
 
     @app.get('/api/by/{group}')
     def by_json(group: TallyBy) -> dict[str, dict[str, dict[str, int]]]:
         """Return wins, ties and losses of each policy, by category or institution."""
         return {name: {policy: {'wins': s.wins, 'ties': s.ties, 'losses': s.losses}
                        for policy, s in scores.items()}
-                for name, scores in scores_by_group(results.tallies(group)).items()}
+                for name, scores in results.scores(group).items()}
