@@ -75,6 +75,7 @@ class Results:
         self._renewing: set[tuple[str, bool, int]] = set()
         self._standings: dict[tuple[str, bool, int], _Kept] = {}
         self._grouped: dict[TallyBy, _Grouped] = {}
+        self._origins: tuple[tuple[int, int], dict[str, int]] | None = None
 
     def comparisons(self, open_source: bool = False) -> list[Comparison]:
         """Return every verdict that counts: accepted and not withdrawn; oldest first."""
@@ -107,9 +108,16 @@ class Results:
         return kept
 
     def origins(self) -> dict[str, int]:
-        """Return how many verdicts that count passed the relay, and how many are imported."""
-        with self._database.read() as connection:
-            return origins_of_verdicts(connection)
+        """Return how many verdicts that count passed the relay, how many are imported; kept."""
+        version = self.version()
+        with self._lock:
+            kept = self._origins
+        if kept is None or kept[0] != version:
+            with self._database.read() as connection:
+                kept = version, origins_of_verdicts(connection)
+            with self._lock:
+                self._origins = kept
+        return kept[1]
 
     def posterior(self, candidates: Sequence[PolicyRecord]) -> Posterior | None:
         """Return what Bradley–Terry knows of the candidates; None before the first verdict."""

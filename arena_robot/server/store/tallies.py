@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 import sqlalchemy as sa
 
 from arena_robot.core.episode import Preference
+from arena_robot.ranking.won_share import effective_count, share_interval
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import policies, sessions
 from arena_robot.server.store.verdicts import that_counts
@@ -40,6 +42,16 @@ class Score:
     losses: int = 0
     people: dict[str, tuple[int, int, int]] = field(default_factory=dict, compare=False)
 
+    @cached_property
+    def interval(self) -> tuple[float, float] | None:
+        """Return the interval of the share, as :func:`share_interval`; computed once."""
+        return share_interval(self.people)
+
+    @cached_property
+    def effective(self) -> float:
+        """Return how many independent comparisons tell as much; computed once."""
+        return effective_count(self.people)
+
     @property
     def count(self) -> int:
         """Return the number of comparisons."""
@@ -60,10 +72,10 @@ def tallies(database: Database, by: TallyBy) -> list[PairTally]:
         sessions.join(a, sessions.c.policy_a_id == a.c.id)
         .join(b, sessions.c.policy_b_id == b.c.id)).where(that_counts()).group_by(
         group, a.c.name, b.c.name, sessions.c.preference, sessions.c.evaluator_id)
+    words = {one.value: one for one in Preference}
     with database.read() as connection:
-        return [PairTally(r.what or '', r.a, r.b, Preference(r.preference), r.n,
-                          str(r.evaluator_id))
-                for r in connection.execute(query)]
+        return [PairTally(what or '', a, b, words[said], count, str(person))
+                for what, a, b, said, person, count in connection.execute(query).tuples()]
 
 
 def scores_by_group(found: Iterable[PairTally]) -> dict[str, dict[str, Score]]:
@@ -123,10 +135,14 @@ def by_pair(found: Iterable[PairTally]) -> dict[frozenset[str], list[PairTally]]
 
 
 def _add(score: Score, one: PairTally, mine: Preference) -> None:
-    tie, won = one.preference is Preference.TIE, one.preference is mine
-    more = (one.count * (won and not tie), one.count * tie, one.count * (not won and not tie))
+    wins = ties = losses = 0
+    if one.preference is Preference.TIE:
+        ties = one.count
+    elif one.preference is mine:
+        wins = one.count
+    else:
+        losses = one.count
     score.wins, score.ties, score.losses = (
-        x + y for x, y in zip((score.wins, score.ties, score.losses), more, strict=True))
+        score.wins + wins, score.ties + ties, score.losses + losses)
     before = score.people.get(one.evaluator, (0, 0, 0))
-    score.people[one.evaluator] = (
-        before[0] + more[0], before[1] + more[1], before[2] + more[2])
+    score.people[one.evaluator] = before[0] + wins, before[1] + ties, before[2] + losses

@@ -14,7 +14,6 @@ from arena_robot.core.errors import DataError, Unauthorised
 from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.ranking.pooling import PooledShare, pooled_shares
 from arena_robot.ranking.stated import LEAST_SESSIONS
-from arena_robot.ranking.won_share import effective_count
 from arena_robot.server.base import Caller, Role
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Browse
@@ -50,7 +49,7 @@ def category_rows(results: Results, category: str) -> list[CategoryRow]:
     for policy, score in groups.get(category, {}).items():
         mine = [one[policy] for one in groups.values() if policy in one]
         pooled = pooled_shares([one.share for one in mine],
-                               [effective_count(one.people) for one in mine])
+                               [one.effective for one in mine])
         place = next(k for k, one in enumerate(mine) if one is score)
         enough = sum(one.count for one in mine) >= LEAST_SESSIONS
         found.append(CategoryRow(score_view(policy, score), pooled[place] if enough else None))

@@ -20,6 +20,7 @@ def add_report_pages(app: FastAPI, pages: Jinja2Templates, reports: Reports,
                      checks: CitationChecks) -> None:
     """Add the pages to the site."""
     pages.env.globals['reports_on'] = reports.list
+    _add_pair(app, pages, reports)
 
     @app.get('/policies/{name}/report', include_in_schema=False)
     def newest(name: str) -> Response:
@@ -35,14 +36,6 @@ def add_report_pages(app: FastAPI, pages: Jinja2Templates, reports: Reports,
             'report': found, 'stored': stored, 'head': head_words(found), 'how': HOW,
             'said': said, 'opinions': opinion_words(found, said),
             'others': [one for one in reports.list(name) if one.number != stored.number]})
-
-    @app.get('/reports/versus', response_class=HTMLResponse, include_in_schema=False)
-    def pair(request: Request, a: str, b: str) -> Response:
-        shown = [(one, read_report(one)) for one in map(reports.get, (a, b))]
-        return pages.TemplateResponse(request, 'report_pair.html', {
-            'titles': SECTIONS, 'how': HOW, 'pair': [
-                {'stored': one, 'report': found, 'head': head_words(found)}
-                for one, found in shown]})
 
     @app.get('/policies/{name}/reports/{number}/changes', response_class=HTMLResponse,
              include_in_schema=False)
@@ -63,3 +56,14 @@ def add_report_pages(app: FastAPI, pages: Jinja2Templates, reports: Reports,
         """Return a report on a policy with its claims, citations and findings; 0: the newest."""
         found: dict[str, Any] = json.loads(reports.get(name, number).content)
         return found
+
+
+def _add_pair(app: FastAPI, pages: Jinja2Templates, reports: Reports) -> None:
+    """Add the page with the newest reports on two policies, section by section."""
+    @app.get('/reports/versus', response_class=HTMLResponse, include_in_schema=False)
+    def pair(request: Request, a: str, b: str) -> Response:
+        shown = [(one, read_report(one)) for one in map(reports.get, (a, b))]
+        return pages.TemplateResponse(request, 'report_pair.html', {
+            'titles': SECTIONS, 'how': HOW, 'pair': [
+                {'stored': one, 'report': found, 'head': head_words(found)}
+                for one, found in shown]})

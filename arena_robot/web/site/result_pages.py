@@ -11,7 +11,6 @@ from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.interval_kind import difference
 from arena_robot.ranking.origins import not_relayed, origins
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.won_share import share_interval
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Browse, PolicyCard
 from arena_robot.server.store.filters import Filter
@@ -70,8 +69,8 @@ def policy_lines(results: Results, browse: Browse) -> list[PolicyLine]:
 
 def score_view(name: str, score: Score) -> ScoreView:
     """Return a score with the interval that reports state, or marked as too few to tell."""
-    found = share_interval(score.people)
-    return ScoreView(name, score, found is None, *(found or (0.0, 1.0)))
+    low, high = score.interval or (0.0, 1.0)
+    return ScoreView(name, score, score.interval is None, low, high)
 
 
 def group_views(results: Results, by: TallyBy) -> list[tuple[str, list[ScoreView]]]:
