@@ -4,9 +4,10 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -43,6 +44,7 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 2.0
 INTERVALS = 200
+_T = TypeVar('_T')
 _Kept = tuple[tuple[int, int], tuple[Standings, list[str]]]
 
 
@@ -75,12 +77,25 @@ class Results:
         self._renewing: set[tuple[str, bool, int]] = set()
         self._standings: dict[tuple[str, bool, int], _Kept] = {}
         self._grouped: dict[TallyBy, _Grouped] = {}
+        self._once: tuple[tuple[int, int], dict[tuple[str, ...], Any]] = ((0, 0), {})
         self._origins: tuple[tuple[int, int], dict[str, int]] | None = None
 
     def comparisons(self, open_source: bool = False) -> list[Comparison]:
         """Return every verdict that counts: accepted and not withdrawn; oldest first."""
         with self._database.read() as connection:
             return counted_verdicts(connection, open_source)
+
+    def once(self, key: tuple[str, ...], make: Callable[[], _T]) -> _T:
+        """Return what ``make`` returns, kept under ``key`` until another verdict counts."""
+        version = self.version()
+        with self._lock:
+            if self._once[0] != version:
+                self._once = (version, {})
+            kept = self._once[1]
+        if key not in kept:
+            kept[key] = make()
+        found: _T = kept[key]
+        return found
 
     def tallies(self, by: TallyBy) -> list[PairTally]:
         """Return every verdict that counts by group and pair; kept until something changes."""

@@ -38,6 +38,9 @@ class Verdicts:
 
     votes: Comparisons
 
+    def once(self, key, make):
+        return make()
+
     def comparisons(self):
         v = self.votes
         return [Comparison(str(k), v.items[v.first[k]], v.items[v.second[k]],

@@ -89,7 +89,11 @@ def met_views(results: Results, first: str, second: str) -> tuple[ScoreView, lis
 
 def win_chance(results: Results, first: str, second: str) -> WinChance | None:
     """Return how likely ``first`` is preferred by the model; None with too few sessions."""
-    found = difference(Comparisons.from_words(results.comparisons()), first, second)
+    def votes() -> Comparisons:
+        return Comparisons.from_words(results.comparisons())
+
+    found = results.once(('difference', first, second), lambda: difference(
+        results.once(('votes',), votes), first, second))
     if found is None:
         return None
     share, low, high = (1 / (1 + math.exp(-min(max(x, -700.0), 700.0))) for x in found)
@@ -98,8 +102,8 @@ def win_chance(results: Results, first: str, second: str) -> WinChance | None:
 
 def elsewhere(results: Results, first: str, second: str) -> str:
     """Return how many sessions of two policies did not pass a relay: '3 imported'."""
-    return not_relayed(origins(one for one in results.comparisons()
-                               if {one.a, one.b} == {first, second}))
+    return results.once(('elsewhere', first, second), lambda: not_relayed(
+        origins(one for one in results.comparisons() if {one.a, one.b} == {first, second})))
 
 
 def film_pairs(browse: Browse, first: str, second: str) -> list[FilmPair]:
