@@ -75,7 +75,7 @@ def tallies(database: Database, by: TallyBy) -> list[PairTally]:
     words = {one.value: one for one in Preference}
     with database.read() as connection:
         return [PairTally(what or '', a, b, words[said], count, str(person))
-                for what, a, b, said, person, count in connection.execute(query).tuples()]
+                for what, a, b, said, person, count in connection.execute(query)]
 
 
 def scores_by_group(found: Iterable[PairTally]) -> dict[str, dict[str, Score]]:
