@@ -1,4 +1,4 @@
-"""STOP on the evaluator's page: in every state by mouse, touch and key, beside every question."""
+"""STOP on the evaluator's page: in every state, beside every question, by mouse, touch and key."""
 
 import pytest
 from console_rig import MOVING
@@ -11,9 +11,11 @@ from arena_robot.session.protocol.states import State
 from arena_robot.web.console.app import NAME
 
 
-def two_ways(page, what):
-    """Press STOP with the mouse and with the space bar, where every way is pressed elsewhere."""
-    page.stops(page.find('#stop').click, f'{what}, mouse')
+def three_ways(page, what):
+    """Press STOP by mouse, touch and space bar; keys on STOP itself are pressed elsewhere."""
+    stop = page.find('#stop')
+    page.stops(stop.click, f'{what}, mouse')
+    page.stops(lambda: page.touch(stop), f'{what}, touch')
     page.browser.execute_script('document.activeElement.blur()')
     page.stops(lambda: page.key(' '), f'{what}, space')
 
@@ -39,7 +41,7 @@ def test_stop_in_every_state(page):
 def test_stop_in_every_state_while_the_arm_moves(page):
     for state in State:
         page.shows(state, doing=MOVING)
-        two_ways(page, f'{state.value}, the arm moves')
+        three_ways(page, f'{state.value}, the arm moves')
 
 
 AGAIN = (SlotView(Slot.A, 'driver_error', 'no frame', 12, again='fault'),
@@ -57,7 +59,7 @@ def test_stop_beside_every_question(page):
         page.shows(state, **more)
         page.press(css)
         page.until(lambda: page.find('#ask').is_displayed(), 'no question')
-        (two_ways if number else every_way)(page, css)
+        (three_ways if number else every_way)(page, css)
         assert page.find('#ask').is_displayed()
         page.press('#no')
 
