@@ -64,7 +64,7 @@ class SceneModel:
         """Return the category and the scene of an instruction with its first pictures."""
         answer, reply = self._chat.ask_json(self.messages(instruction, pictures), SCHEMA)
         said = TaskScene(answer['category'], MODEL, reply.model, PROMPT_VERSION,
-                         float(answer['confidence']), *['unknown'] * 3)
+                         float(answer['confidence']), 'unknown', 'unknown', 'unknown')
         if not pictures:    # small models describe a scene all the same
             return said
         return replace(
