@@ -131,7 +131,7 @@ class ChunkExecutor:
         progress = self._episodes.setdefault(episode, ChunkProgress())
         new = progress.ahead is None and self._asks(progress)
         if new:
-            self._query(progress, observation, episode)
+            self._query(progress, observation, episode, self._steps is not None)
         if self._steps is not None:
             self._send(self._steps, progress, observation, episode, new)
 
@@ -205,11 +205,12 @@ class ChunkExecutor:
 
         self._sending = self._thread().submit(send)
 
-    def _query(self, progress: ChunkProgress, observation: Observation, episode: str) -> None:
-        """Query the next chunk; at every step :meth:`_send` does it, and the answer is awaited."""
+    def _query(self, progress: ChunkProgress, observation: Observation, episode: str,
+               sent: bool = False) -> None:
+        """Query the next chunk; ``sent``: :meth:`_send` does it with the query of this step."""
         asked_s = self._now_s()
         query: futures.Future[Chunk] = futures.Future()
-        if self._steps is None:
+        if not sent:
             seen = observation
             if progress.left and self._policy.spec.real_time_chunking:
                 left = progress.left_over(self._takes())

@@ -67,6 +67,17 @@ def test_what_is_behind_the_horizon_is_executed_while_the_next_chunk_is_late():
     assert taken[8].chunk_step == 5, 'what was executed since the query is dropped, no more'
 
 
+def test_a_policy_that_can_be_asked_at_every_step_answers_step_by_step_too():
+    class Relayed(Noted):
+        every_step = True
+
+        def at_step(self, seen, episode, query):
+            raise AssertionError('step() waits for an answer of infer()')
+
+    assert executed(Relayed(PolicySpec(chunk_length=2), 2), 4, timeout_s=5.0) == [
+        100, 101, 200, 201]
+
+
 def test_two_chunks_are_mixed_over_so_many_steps():
     spec = PolicySpec(chunk_length=6, open_loop_horizon=3, blend_steps=2)
     found = executed(Noted(spec, 6), 7)

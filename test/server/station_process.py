@@ -114,6 +114,7 @@ def offline(conductor, sim, folder):
 def run(conductor, sim, folder, number):
     play(conductor, sim, folder, number)
     conductor.deliver()
+    assert not conductor.problem, conductor.problem
     return outcome(conductor)
 
 
