@@ -28,7 +28,7 @@ setup(
     ],
     install_requires=['setuptools'],
     # For the library alone, without ROS: `pip install arena-robot[ranking]`.
-    extras_require={'test': ['pytest'], 'ranking': ['numpy>=1.26', 'scipy>=1.11']},
+    extras_require={'test': ['pytest'], 'ranking': ['numpy', 'scipy']},
     zip_safe=False,
     author='arena_robot contributors',
     maintainer='arena_robot maintainers',
