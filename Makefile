@@ -47,7 +47,9 @@ walks: setup  ## sessions as people do them, from the pages alone; what is long 
 		test/web/test_console_faults.py test/drivers/test_franka.py \
 		test/drivers/test_franka_faults.py test/nodes/test_station_emulated.py \
 		test/drivers/test_sim_tasks.py test/nodes/test_session_kills.py \
-		test/server/test_server_process.py test/server/test_two_stations.py
+		test/server/test_server_process.py test/server/test_two_stations.py \
+		test/recording/test_parallel_verbs.py test/policy/test_example_trials.py \
+		test/nodes/test_session_ended.py
 
 attack: setup  ## odd inputs, damaged bags, kills, full disks, on this machine; 20 minutes
 	@$(PY) test/attack/campaign.py $(ARGS)

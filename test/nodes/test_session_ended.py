@@ -20,6 +20,8 @@ from arena_robot.nodes.remote import recorder as remote_recorder
 from arena_robot.nodes.remote.recorder import RemoteRecorder
 
 HUP = 1 << (signal.SIGHUP - 1)
+LONG = pytest.mark.skipif('ARENA_TEST_WALKS' not in os.environ,
+                          reason='test_server_process ends servers: make walks')
 # As in a terminal: a program started by nohup ignores SIGHUP.
 PROGRAM = """
 import signal, sys
@@ -99,8 +101,9 @@ def catches_hup(process):
     (('session', '--wait', '60'), 130, signal.SIGTERM),
     (('console', '--wait', '60'), 130, signal.SIGHUP),
     (('server', '--data', 'data', '--port', '0', '--site-port', '-1'), 0, signal.SIGHUP),
-    (('server', '--data', 'data', '--port', '0', '--site-port', '-1'), 0, signal.SIGTERM),
-    (('demo', '--data', 'data', '--no-console'), 130, signal.SIGHUP)],
+    pytest.param(('server', '--data', 'data', '--port', '0', '--site-port', '-1'), 0,
+                 signal.SIGTERM, marks=LONG),
+    pytest.param(('demo', '--data', 'data', '--no-console'), 130, signal.SIGHUP, marks=LONG)],
     ids=lambda one: one[0] if isinstance(one, tuple) else str(int(one)))
 def test_a_closed_terminal_ends_a_program_as_sigterm_does(words, code, number, tmp_path,
                                                           monkeypatch):

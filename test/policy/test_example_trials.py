@@ -1,12 +1,16 @@
 """The example policies on the simulated station: the strong beats the weak, each trial repeats."""
 
 import importlib.util
+import os
 
 import numpy as np
 import pytest
 
 from arena_robot.policy.examples import vision
 from arena_robot.safety.robots import PANDA
+
+LONG = pytest.mark.skipif('ARENA_TEST_WALKS' not in os.environ,
+                          reason='one task shows it: make walks')
 
 
 @pytest.fixture(scope='module')
@@ -24,7 +28,7 @@ def course(trials):
     one.close()
 
 
-@pytest.mark.parametrize('task', ['lift_cube', 'cube_in_bowl'])
+@pytest.mark.parametrize('task', ['lift_cube', pytest.param('cube_in_bowl', marks=LONG)])
 def test_the_strong_one_beats_the_weak_ones(trials, course, task):
     def outcomes(name, steps):
         return [course.run(trials.Trial(name, task, seed, steps)) for seed in (0, 1, 2)]

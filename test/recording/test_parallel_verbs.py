@@ -1,11 +1,15 @@
 """Verbs over many episodes leave the same files for any number of jobs."""
 
 import json
+import os
 import shutil
 
 import pytest
 
 from arena_robot.cli.main import main
+
+LONG = pytest.mark.skipif('ARENA_TEST_WALKS' not in os.environ,
+                          reason='the layouts share the code that runs two jobs: make walks')
 
 
 @pytest.fixture
@@ -34,7 +38,8 @@ def test_derive_and_check_with_two_jobs(session, capsys):
     assert [r['folder'] for r in reports[0]] == [str(session / slot) for slot in 'AB']
 
 
-@pytest.mark.parametrize('layout', ['droid', 'roboarena', 'lerobot'])
+@pytest.mark.parametrize('layout', [
+    'roboarena', pytest.param('droid', marks=LONG), pytest.param('lerobot', marks=LONG)])
 def test_export_with_two_jobs(layout, pristine, tmp_path, capsys):
     places = []
     for n in range(2):

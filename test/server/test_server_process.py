@@ -30,6 +30,8 @@ from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
 
+LONG = pytest.mark.skipif('ARENA_TEST_WALKS' not in os.environ,
+                          reason='test_campaign and test_many_servers kill servers: make walks')
 STATION = StationInfo('bench', 'fr3')
 BIG = os.urandom(1 << 20) * 24
 
@@ -191,6 +193,7 @@ def check_whole(process, session_id, content):
     assert not list((process.folder / 'data' / 'spool').glob('*'))
 
 
+@LONG
 def test_nothing_is_lost_or_doubled_when_the_server_is_killed_at_each_stage(process, tmp_path):
     arena = RemoteArena(ServerAddress(process.target, process.tokens[0]), SystemClock())
     arena.sign_in(process.evaluator)
