@@ -107,6 +107,7 @@ def silence_is_stale_then_times_out(rig: Rig[P]) -> str:
             rig.advance(0.3)
             refused('the newest reading after 0.3 s without one', lambda: rig.newest_ns(0.2),
                     StaleData, 'old')
+            _let_arrive(rig)
             began = time.monotonic()
             refused('a wait of 0.1 s', lambda: rig.next_ns(0.1), ReadTimeout, '0.1')
             spent_s = time.monotonic() - began
@@ -115,6 +116,15 @@ def silence_is_stale_then_times_out(rig: Rig[P]) -> str:
     finally:
         rig.mend()
     return 'StaleData, then ReadTimeout'
+
+
+def _let_arrive(rig: Rig[P]) -> None:
+    """Take the readings that were under way, as they are through ROS on a busy machine."""
+    try:
+        for _ in range(5):
+            rig.next_ns(0.1)
+    except ReadTimeout:
+        return
 
 
 def other_threads_may_read(rig: Rig[P]) -> str:
