@@ -29,6 +29,7 @@ SITE = VENV / 'lib' / f'python{VERSION}' / 'site-packages'
 STAMPS = VENV / 'stamps'
 WHEELS = ('requirements-ros.txt', 'requirements.txt', 'requirements-dev.txt')
 BENCH = 'requirements-bench.txt'
+FRANKA = 'requirements-franka.txt'
 TF = '.ci/tf2_msgs'
 PACKAGE_FILES = ('setup.py', 'setup.cfg', 'package.xml', 'resource', 'launch', 'config',
                  'arena_robot/__init__.py', 'arena_robot/nodes')
@@ -188,6 +189,29 @@ def browser() -> bool:
         return False
 
 
+def robot_libraries() -> None:
+    """Install the robots' own libraries that exist for this machine, one by one."""
+    missing = []
+    for line in (ROOT / FRANKA).read_text().splitlines():
+        if not line.startswith('#'):
+            try:
+                install_wheels('--only-binary', ':all:', '--no-deps', line)
+            except Failed:
+                missing.append(line)
+    if missing:
+        raise Failed(f'{" and ".join(missing)}: not to be had for this machine, see '
+                     '.venv/logs/pip.log; the tests with it are skipped')
+
+
+def robots() -> bool:
+    """Have the robots' libraries; what is missing is said and tried again the next time."""
+    try:
+        return step('Libraries of robots', 'franka', digest(files(FRANKA)), robot_libraries)
+    except Failed as failure:
+        say(str(failure))
+        return False
+
+
 def steps() -> list[tuple[str, str, str, Callable[[], None]]]:
     """Return title, stamp, dependencies and function of every step, in order."""
     wheels = digest(files(*WHEELS))
@@ -228,7 +252,7 @@ def main() -> int:
     started = time.monotonic()
     try:
         with alone():
-            done = [step(*each) for each in steps()]
+            done = [*(step(*each) for each in steps()), robots()]
             if args.bench:
                 done.append(step('Peers to compare with', 'bench', digest(files(BENCH)),
                                  lambda: install_wheels('-r', BENCH)))

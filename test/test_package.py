@@ -13,6 +13,7 @@ import arena_robot
 from arena_robot.core.action import ActionSpace, ClampReason
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.observation import ObjectStatus, RobotMode
+from arena_robot.drivers.franka.arm import FrankaRsArm, LibfrankaArm
 from arena_robot.session.protocol.states import State
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -120,7 +121,7 @@ def test_every_other_import_is_pinned():
 def test_pins_are_exact_and_said_once():
     seen = {}
     for name in ('requirements.txt', 'requirements-ros.txt', 'requirements-dev.txt',
-                 'requirements-bench.txt'):
+                 'requirements-bench.txt', 'requirements-franka.txt'):
         for package, version, python in pins(name):
             other = seen.setdefault((package, python), version)
             assert other == version, f'{package} is pinned twice, {other} and {version}'
@@ -133,6 +134,11 @@ def test_pins_are_exact_and_said_once():
         text = (ROOT / path).read_text(encoding='utf-8')
         again = [package for package, _ in seen if re.search(rf'\b{package}\s*[=<>~]=\s*\d', text)]
         assert again == [], f'{path} pins {again}, which requirements*.txt should do'
+
+
+def test_the_drivers_name_the_libraries_that_setup_installs():
+    assert [f'{name}=={version}' for name, version, _ in pins('requirements-franka.txt')] == [
+        one.INSTALL for one in (FrankaRsArm, LibfrankaArm)]
 
 
 def test_grpc_parts_have_one_version():
