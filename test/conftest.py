@@ -19,9 +19,9 @@ pytest_plugins = ['reruns']
 
 # What they measure are times; other tests of stations wait for conditions and may be slowed down.
 ALONE = ('nodes/test_station_', 'nodes/test_replay_node', 'nodes/test_session_kills',
-         'cli/test_walks')
+         'cli/test_walks', 'web/test_console_page')
 # The longest files begin first, so that no process has one left when the others are done.
-LONGEST = ('web/test_console_page', 'web/test_console_press', 'web/test_console_stop',
+LONGEST = ('web/test_console_press', 'web/test_console_stop',
            'drivers/test_sim_tasks', 'drivers/test_driver_check', 'server/test_server_process',
            'nodes/test_session_blindness', 'nodes/test_session_node', 'server/test_two_stations')
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
