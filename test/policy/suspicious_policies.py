@@ -52,7 +52,7 @@ class Spikes(SlowStart):
     """Takes long at its twelfth query."""
 
     def __init__(self):
-        super().__init__((0.0,) * 11 + (0.5,))
+        super().__init__((0.0,) * 11 + (0.9,))
 
 
 class Hoards(Exemplary):

@@ -67,7 +67,7 @@ SUSPICIOUS = [
 def test_what_is_suspicious_is_one_warning_with_its_measurement(make, check, says):
     policy = make()
     report, found = outcomes(policy, SUSPECTED, resident_bytes=resident_of(policy),
-                             spike_s=0.3 if make is suspicious.Spikes else 30.0)
+                             spike_s=0.7 if make is suspicious.Spikes else 30.0)
     assert list(found) == [(WARN, check)], report.text()
     result = found[WARN, check]
     assert says in f'{result.received} | {result.change}'
