@@ -22,10 +22,10 @@ def station(request):
 
 
 def hurried(station):
-    """Parts without pictures keep up with three times real time; tests end sooner."""
+    """Parts without pictures keep up with more than real time; tests end sooner."""
     if station.world.running:
         station.world.stop()
-        station.world.start(3.0)
+        station.world.start(1.5)
     return station
 
 

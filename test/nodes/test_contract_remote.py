@@ -57,7 +57,12 @@ def rig_of(kind, composed, part, name):
     station, _, start = composed
     station.world.faults.dead.clear()
     station.restore(start)
-    return kind(part, SystemClock(), silence=lambda: station.world.faults.dead.add(name),
+
+    def silence():
+        station.world.faults.dead.add(name)
+        time.sleep(0.3)    # what is under way through ROS arrives
+
+    return kind(part, SystemClock(), silence=silence,
                 sleep=time.sleep, rate_hz=2.0 / PATIENCE_S, max_age_s=PATIENCE_S,
                 latency_s=PATIENCE_S, harmless=True)
 
