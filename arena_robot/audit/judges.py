@@ -8,17 +8,11 @@ import yaml
 
 from arena_robot.audit.base import Judge
 from arena_robot.core.errors import ConfigError
-from arena_robot.core.extensions import Table
+from arena_robot.core.extensions import Table, callable_as
 from arena_robot.core.protocols import broken_members
 
 DEFAULT = 'local'
 JudgeMaker = Callable[..., Judge]
-
-
-def _checked(found: object, name: str) -> JudgeMaker:
-    if not callable(found):
-        raise ConfigError(f"the judge '{name}' cannot be called to make one, found {found!r}")
-    return found
 
 
 JUDGES: Table[JudgeMaker] = Table('judge', 'arena_robot.judges', {
@@ -31,7 +25,7 @@ JUDGES: Table[JudgeMaker] = Table('judge', 'arena_robot.judges', {
     'elapsed': 'arena_robot.audit.simple:ElapsedTime',
     'start_distance': 'arena_robot.audit.simple:StartDistance',
     'goal_distance': 'arena_robot.audit.simple:GoalDistance',
-}, _checked)
+}, callable_as('judge'))
 
 
 def make_judge(name: str, settings: Mapping[str, Any] | None = None) -> Judge:

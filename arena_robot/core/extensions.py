@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ArenaError, ConfigError
@@ -46,6 +46,15 @@ def load_object(address: str) -> object:
             raise ConfigError(f"'{module_name}' has no '{name}'.{nearest(name, known)}")
         found = getattr(found, name)
     return found
+
+
+def callable_as(kind: str) -> Callable[[object, str], Callable[..., Any]]:
+    """Return a check for a :class:`Table` whose rows are called to make a ``kind``."""
+    def check(found: object, name: str) -> Callable[..., Any]:
+        if not callable(found):
+            raise ConfigError(f"the {kind} '{name}' is not a class or function, found {found!r}")
+        return found
+    return check
 
 
 @dataclass(frozen=True)

@@ -15,22 +15,16 @@ from numpy.typing import NDArray
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError
-from arena_robot.core.extensions import Table
+from arena_robot.core.extensions import Table, callable_as
 
 PolicyLoader = Callable[..., Any]
-
-
-def _checked(found: object, name: str) -> PolicyLoader:
-    if not callable(found):
-        raise ConfigError(f"the loader '{name}' is not a class or function, found {found!r}")
-    return found
 
 
 LOADERS: Table[PolicyLoader] = Table('policy loader', 'arena_robot.policy_loaders', {
     'openpi': 'arena_robot.policy.checkpoints.openpi:OpenpiCheckpoint',
     'lerobot': 'arena_robot.policy.checkpoints.lerobot:LerobotCheckpoint',
     'skill': 'arena_robot.policy.recorded_skill:RecordedSkill',
-}, _checked)
+}, callable_as('loader'))
 
 
 def imported(module: str, loader: str, install: str) -> Any:

@@ -9,17 +9,10 @@ packages add policies in the entry point group ``arena_robot.policies``.
 from collections.abc import Callable
 from typing import Any
 
-from arena_robot.core.errors import ConfigError
-from arena_robot.core.extensions import Table
+from arena_robot.core.extensions import Table, callable_as
 
 PolicyMaker = Callable[..., Any]
 WIRING = 'echo'
-
-
-def _checked(found: object, name: str) -> PolicyMaker:
-    if not callable(found):
-        raise ConfigError(f"the policy '{name}' is not a class or function, found {found!r}")
-    return found
 
 
 EXAMPLES: Table[PolicyMaker] = Table('policy', 'arena_robot.policies', {
@@ -31,4 +24,4 @@ EXAMPLES: Table[PolicyMaker] = Table('policy', 'arena_robot.policies', {
     'random_walk': 'arena_robot.policy.examples.random_walk:RandomWalk',
     'frozen': 'arena_robot.policy.examples.frozen:Frozen',
     WIRING: 'arena_robot.policy.examples.echo:Echo',
-}, _checked)
+}, callable_as('policy'))
