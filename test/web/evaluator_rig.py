@@ -38,7 +38,7 @@ class Page:
     def find(self, css):
         return self.browser.find_element('css selector', css)
 
-    def until(self, look, what, wait_s=WAIT_S):
+    def until(self, look, what):
         def tried(_):
             try:
                 return look()
@@ -47,14 +47,14 @@ class Page:
                     raise
                 return False
         try:
-            return WebDriverWait(self.browser, wait_s, 0.1).until(tried)
+            return WebDriverWait(self.browser, WAIT_S, 0.1).until(tried)
         except Exception as error:
             raise AssertionError(f'{what}; {self.find("#state").text}: '
                                  f'{self.find("#problem").text} {self.find("#question").text}; '
                                  f'{self.find("#panel").text[:300]}') from error
 
-    def state(self, label, wait_s=WAIT_S):
-        self.until(lambda: self.find('#state').text == label.upper(), f'no state {label}', wait_s)
+    def state(self, label):
+        self.until(lambda: self.find('#state').text == label.upper(), f'no state {label}')
 
     def press(self, css='#primary'):
         self.until(lambda: self.find(css).is_enabled() and clicked(self.browser, self.find(css)),

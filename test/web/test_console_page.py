@@ -241,7 +241,7 @@ def give_the_verdict(page):
 
 def see_the_reveal(page, desk):
     page.press()
-    page.state('done', 90.0)    # once the videos of four recordings are made
+    page.state('done')    # once the videos of four recordings are made
     page.until(lambda: 'matches the reveal' in page.find('#reveal').text, 'no reveal')
     state = desk.state()
     assert (state.verdict.progress_a, state.verdict.progress_b) == (0.5, 0.0)
