@@ -26,6 +26,7 @@ from selenium.webdriver.common.actions.pointer_input import PointerInput
 from arena_msgs.msg import ArmState
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError
+from arena_robot.core.process import keep_what_exists
 from arena_robot.core.verdict import Verdict
 from arena_robot.nodes import qos
 from arena_robot.nodes.convert import stamp_of
@@ -176,6 +177,7 @@ def main():
             with ConsoleServer(desk, port=0) as console:
                 time.sleep(3.0)
                 presser = Presser(console.url)
+                keep_what_exists()    # as `arena console` does
                 try:
                     found = measure(desk, arm, presser, presses)
                 finally:

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT, SIGTERM, or SIGHUP: the terminal was closed."""
-    from arena_robot.core.process import end_signals
+    from arena_robot.core.process import end_signals, keep_what_exists
     from arena_robot.nodes.discovery import stay_local
     from arena_robot.nodes.remote.audits import RemoteAudits
     from arena_robot.nodes.remote.desk import RemoteDesk
@@ -66,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
         server = stack.enter_context(ConsoleServer(desk, args.host, args.port, args.token,
                                                    audits=RemoteAudits(desk)))
         serves.set()
+        keep_what_exists()
         print(f"the evaluator's page: {server.url}", flush=True)
         over.wait()
     return 0

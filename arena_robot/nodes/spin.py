@@ -2,7 +2,6 @@
 
 import atexit
 import ctypes
-import gc
 import logging
 import os
 import signal
@@ -29,7 +28,7 @@ from rclpy.signals import SignalHandlerOptions
 from typing_extensions import Self
 
 from arena_robot.core.errors import ArenaError, ConfigError
-from arena_robot.core.process import end_signals, switch_threads_soon
+from arena_robot.core.process import end_signals, keep_what_exists, switch_threads_soon
 from arena_robot.nodes.listener import Listening
 
 RCLError = rclpy_implementation.RCLError
@@ -162,10 +161,7 @@ def run_with(build: Callable[[Spin], object], args: Sequence[str] | None = None)
         with Spin(args) as spin:
             spin.catch_signals()
             build(spin)
-            # Objects that exist now live until the end: a garbage collection that visits them all
-            # would delay a control loop by tens of milliseconds.
-            gc.collect()
-            gc.freeze()
+            keep_what_exists()
             spin.wait()
     except (ConfigError, RCLError) as error:
         log.error('%s', error)

@@ -55,7 +55,7 @@ function task(state, use) {
   const who = el('input', {type: 'text', id: 'evaluator', autocomplete: 'name',
     value: kept.evaluator ?? (state.evaluator || nameTyped())});
   const token = el('input', {type: 'password', id: 'token', autocomplete: 'off',
-    placeholder: 'asked for by servers, once after a restart of the station'});
+    placeholder: 'only if a server asks for it'});
   const what = el('input', {type: 'text', id: 'instruction', autocomplete: 'off',
     maxlength: 300, value: kept.instruction ?? state.draft_instruction});
   const hint = el('p', {class: 'hint', id: 'instruction-hint'});
@@ -119,7 +119,7 @@ function photographed(state, use) {
 
 function running(state, use) {
   return {nodes: [
-    el('p', {}, 'Watch the robot. It ends by itself after its last step.'),
+    el('p', {}, `Watch the robot. ${state.state.at(-1).toUpperCase()} ends by itself after its last step.`),
     primary('The task is done', use, () => press('done'))]};
 }
 
@@ -150,7 +150,7 @@ function reset(state, use) {
 
 function submitting(state, use) {
   return {nodes: [
-    el('p', {}, 'Everything is stored here and is uploaded to the arena automatically, also later.'),
+    el('p', {}, 'Everything is stored at the station. The upload goes on by itself, even if the server cannot be reached now.'),
     el('div', {class: 'second'},
       second('retry', 'Try again now', use, () => press('retry')),
       second('next', 'Begin the next session', use, () => press('check')))]};

@@ -1,4 +1,4 @@
-// A rollout that says nothing of the policy: its slot is run again.
+// A rollout that says nothing about the policy: its slot is run again.
 
 import {press} from './api.js';
 import {moving, primary} from './buttons.js';
@@ -12,21 +12,21 @@ async function again(reason = '') {
 
 function before(one) {
   return one.reruns === 0 ? [] : [el('p', {class: 'hint', id: 'reruns'},
-    `${one.slot} was run again ${one.reruns === 1 ? 'once' : `${one.reruns} times`}; the rollouts `
-    + 'before are kept and do not count.')];
+    `${one.slot} was run again ${one.reruns === 1 ? 'once' : `${one.reruns} times`}; the earlier `
+    + 'rollouts are kept and do not count.')];
 }
 
 // The station failed: running the slot again is the way on, and scoring it asks.
 export function failed(one, state, use) {
   const score = el('button', {type: 'button', id: 'score-anyway', onclick: async () => {
-    const sure = await ask(`The station failed, not the policy. Score ${one.slot} all the same?`,
+    const sure = await ask(`The station failed, not the policy. Score ${one.slot} anyway?`,
       {yes: `Score ${one.slot} as it is`, holds: (now) => now.state === state.state});
     if (sure === null) return;
     use.kept.add(`${state.session_id}${one.slot}${one.reruns}`);
     use.redraw();
   }}, `Score ${one.slot} as it is…`);
   return [
-    el('p', {}, `This says nothing of the policy. ${one.slot} is run again from the same scene; `
+    el('p', {}, `This says nothing about the policy. ${one.slot} is run again from the same scene; `
       + 'this rollout is kept and does not count.'),
     ...before(one),
     primary(`Run ${one.slot} again: the arm moves to its reset pose`, use, () => again()),

@@ -86,7 +86,7 @@ export function review(state, use) {
     buttons.push(second('revalidate', 'It counts again', use, () => press('revalidate')));
   }
   return {nodes: [list, primary('Submit', use, () => post('submit')),
-    el('p', {class: 'hint'}, 'After this nothing can be changed.'),
+    el('p', {class: 'hint'}, 'After submitting, nothing can be changed.'),
     el('div', {class: 'second'}, ...buttons), edit]};
 }
 

@@ -31,6 +31,7 @@ export function build(options) {
       el('figcaption', {}, el('span', {}, name), match)));
     follow(live, view);
   }
+  byId('views').style.setProperty('--others', Math.max(1, options.views.length - 1));
   show(options.views[0]);
   byId('policy-view').addEventListener('click', () => {
     setPressed(byId('policy-view'), byId('cameras').classList.toggle('policy'));
