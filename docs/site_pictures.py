@@ -29,13 +29,17 @@ import numpy as np
 from PIL import Image
 from selenium import webdriver
 
+from arena_robot.audit.judges import make_judge
+from arena_robot.audit.run import audit_clip
 from arena_robot.cli.main import main as command
+from arena_robot.core.clip import Clip
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Preference, Slot
 from arena_robot.core.verdict import Clutter, Lighting, Verdict
 from arena_robot.drivers.sim.expert import PERIOD_S
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.recording.episode.frames import write_video
+from arena_robot.records.audit_file import write_audit
 from arena_robot.records.episode_file import (
     ControlReport,
     EpisodeFile,
@@ -46,7 +50,7 @@ from arena_robot.records.episode_file import (
 from arena_robot.records.roboarena_csv import read_folder
 from arena_robot.records.scene_match import SceneMatch, write_scene_match
 from arena_robot.server.app import ArenaServer
-from arena_robot.server.base import PolicyState, Role, Station
+from arena_robot.server.base import Caller, PolicyState, Role, Station
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.files import FileId, ManifestEntry
 from arena_robot.server.matching import Request
@@ -56,11 +60,12 @@ from arena_robot.trials.faulty_expert import script
 from arena_robot.web.site.serve import SiteServer
 
 WIDTHS, THEMES = (1280, 390), ('light', 'dark')
-HEIGHT_PX, SESSION_PX = 900, 1800
+HEIGHT_PX, SESSION_PX = 900, 1900
 HEIGHTS = {'report': 1000}
 SCALE, GAP = 0.75, 16
 LARGEST_KB, QUALITIES = 115.0, (80, 70, 60, 50, 40, 30)
 EVERY = 3    # control steps from picture to picture
+JUDGES = ('local', 'oracle')
 TASK = 'put the yellow cube in the bowl'
 WHY = '{} put the cube into the bowl in one go; {} dropped it on the way.'
 PAGES = {'leaderboard': '/', 'history': '/history', 'policy': '/policies/pi0_fast_droid',
@@ -71,12 +76,13 @@ PAGES = {'leaderboard': '/', 'history': '/history', 'policy': '/policies/pi0_fas
          'about': '/about', 'api': '/api', 'rules': '/rules', 'owner': '/owner'}
 
 
-def record(folder: Path, session_id: str, slot: Slot, way: str) -> int:
-    """Run the task in a way on the simulated station, write the episode, return its steps."""
+def record(folder: Path, session_id: str, slot: Slot, way: str) -> tuple[int, Clip]:
+    """Run the task on the simulated station, write the episode; return steps and pictures."""
     folder.mkdir()
     rows: dict[str, list[Any]] = {'stamp_ns': [], 'gripper_position': [], 'joint_velocity': [],
                                   'progress/value': []}
     films: dict[str, list[tuple[int, Any]]] = {}
+    seen: dict[str, list[Any]] = {}
     with SimStation.make('cube_in_bowl', 0, size=(512, 288), rate_hz=5.0,
                          eyes=('left',)) as station:
         for step, _ in enumerate(script(station, way, 0)):
@@ -87,8 +93,10 @@ def record(folder: Path, session_id: str, slot: Slot, way: str) -> int:
             rows['progress/value'].append(station.potential())
             if step % EVERY == 0:
                 for role, camera in station.cameras.items():
+                    pixels = camera.frame(5.0).left.pixels
+                    seen.setdefault(role, []).append(pixels)
                     films.setdefault(role, []).append((stamp_ns, av.VideoFrame.from_ndarray(
-                        camera.frame(5.0).left.pixels, format='rgb24')))
+                        pixels, format='rgb24')))
             station.step(PERIOD_S)
     for role, frames in films.items():
         write_video(folder / f'{role}.mp4', frames, 1 / (EVERY * PERIOD_S))
@@ -100,7 +108,9 @@ def record(folder: Path, session_id: str, slot: Slot, way: str) -> int:
     write_episode(folder, EpisodeFile(session_id, slot.value, TASK, steps=steps, control=(
         ControlReport(15.0, 15.0)), inference=InferenceReport(steps // 8, wait)))
     (folder / f'{slot.value}_0.mcap').write_text(f'{session_id} {slot.value}')
-    return steps
+    return steps, Clip(TASK, np.array(rows['stamp_ns'][::EVERY]) * 1e-9, seen,
+                       name=f'{session_id}/{slot.value}',
+                       potential=np.array(rows['progress/value'][::EVERY]))
 
 
 def run_session(server: ArenaServer, folder: Path) -> tuple[str, str]:
@@ -110,7 +120,7 @@ def run_session(server: ArenaServer, folder: Path) -> tuple[str, str]:
     accounts.add_account('ada', 'NYU', [Role.EVALUATOR])
     accounts.add_station(Station(0, 'nyu-1', 'NYU', 'panda'))
     caller = accounts.caller(accounts.issue(accounts.station('nyu-1')))
-    numbers = []
+    numbers, clips = [], {}
     for name in ('scripted_expert', 'clumsy_expert'):
         made = server.policies.add(NewPolicy(name, 'grpc://127.0.0.1:9'), owner.id,
                                    PolicyState.POOL)
@@ -121,27 +131,36 @@ def run_session(server: ArenaServer, folder: Path) -> tuple[str, str]:
     for slot in Slot:
         way = 'expert' if slot is expert else 'drop'
         home = folder / slot.value
-        steps = record(home, session.id, slot, way)
+        steps, clips[slot] = record(home, session.id, slot, way)
         server.sessions.count_rollout(session.id)
         for step in range(0, steps, 8):
             server.record.answered((session.id, slot.value), step, 0.1, 8)
-        files = {path.name: path.read_bytes() for path in home.iterdir()}
-        entries = [ManifestEntry(name, len(data), hashlib.sha256(data).hexdigest())
-                   for name, data in files.items()]
-        server.verdicts.episode(caller, Episode(
+        upload(server, caller, home, Episode(
             session.id, slot, TASK, steps, EndReason.DONE, 0, int(steps * PERIOD_S * 1e9),
-            reruns=int(slot is Slot.B)), entries)
-        for one in entries:
-            file = FileId(session.id, slot.value, one.path)
-            server.uploads.begin(file, one.size, one.sha256)
-            server.uploads.append(file, 0, files[one.path])
-            server.uploads.finish(file)
+            reruns=int(slot is Slot.B)))
     server.verdicts.feedback(caller, session.id, Verdict(
         progress_a=1.0 if expert is Slot.A else 0.8,
         progress_b=1.0 if expert is Slot.B else 0.8, preference=Preference(expert.value),
         explanation=WHY.format(*(expert.value, 'B' if expert is Slot.A else 'A')),
         lighting=Lighting.NORMAL, clutter=Clutter.LOW))
+    for slot, clip in clips.items():
+        for judge in JUDGES:
+            write_audit(server.blobs.local_path(f'{session.id}/{slot.value}/x').parent,
+                        audit_clip(make_judge(judge), clip))
     return session.id, accounts.issue(owner)
+
+
+def upload(server: ArenaServer, caller: Caller, home: Path, episode: Episode) -> None:
+    """Upload the files of an episode."""
+    files = {path.name: path.read_bytes() for path in home.iterdir()}
+    entries = [ManifestEntry(name, len(data), hashlib.sha256(data).hexdigest())
+               for name, data in files.items()]
+    server.verdicts.episode(caller, episode, entries)
+    for one in entries:
+        file = FileId(episode.session_id, episode.slot.value, one.path)
+        server.uploads.begin(file, one.size, one.sha256)
+        server.uploads.append(file, 0, files[one.path])
+        server.uploads.finish(file)
 
 
 @contextlib.contextmanager
@@ -239,6 +258,7 @@ def site_pages(page: webdriver.Chrome, tables: Path, out: Path, only: list[str])
             tempfile.TemporaryDirectory() as folder:
         session_id, token = run_session(server, Path(folder))
         photo(page, f'{site.address}/owner', out / 'site_signed_in.webp', token=token)
+        photo(page, f'{site.address}/audit', out / 'site_audit.webp')
         photo(page, f'{site.address}/evaluations/{session_id}', out / 'site_session.webp',
               SESSION_PX)
 

@@ -40,6 +40,10 @@ BAD = (Check('arm', False, 'arm: no state'), Check('server', True, 'its clock', 
 CONSOLE = [(state, '', {}) for state in State] + [
     (State.PREFLIGHT, '', {'checks': BAD, 'notice': 'something to know'}),
     (State.RESET, '[data-mode=blend]', {'moved_cameras': ('left',)}), *QUESTIONS[-3:]]
+JUDGED = {'curve': [[0.0, 0.0], [1.0, 0.5], [2.0, 0.9]], 'last': 0.9, 'best': 0.9, 'falls': [1.0],
+          'still': [], 'detail': ''}
+AUDIT = {'session_id': 'f' * 32, 'judge': 'local', 'calibrated': True, 'audit': 'A',
+         'preference': 'B', 'slots': {'A': JUDGED, 'B': JUDGED}}
 # States whose colours another one has too.
 ALIKE = (State.TASK_ENTERED, State.ASSIGNED, State.START_PHOTOGRAPHED, State.RUNNING_B,
          State.SCORING_B, State.SUBMITTING, State.ABORTED)
@@ -128,7 +132,7 @@ def signed_in(place, pages, source):
 
 def test_the_console(pages, source):
     station, found = Station(), {}
-    with ConsoleServer(station, port=0) as server:
+    with ConsoleServer(station, port=0, audits=lambda: [AUDIT]) as server:
         page = Page(pages, station, server.url)
         for state, css, more in CONSOLE:
             page.shows(state, **more)
@@ -137,7 +141,8 @@ def test_the_console(pages, source):
             themes = ('light',) if state in ALIKE else ('light', 'dark')
             found[state.value, css] = findings(pages, source, themes)
         page.press('#no')
-        found |= alarmed(page, station, source) | watched(page, station, source)
+        found |= alarmed(page, station, source) | audited(page, source)
+        found |= watched(page, station, source) | lost(page, source)
         station.end()
         pages.get('about:blank')
     assert not {what: one for what, one in found.items() if one}, found
@@ -155,6 +160,28 @@ def alarmed(page, station, source):
     station.rest.set()
     station.fail = None
     return {'alarm': findings(page.browser, source)}
+
+
+def audited(page, source):
+    """Return what is found beside an audit and the sessions of today."""
+    page.shows(State.DONE)
+    page.until(lambda: 'The audit prefers A' in page.find('#audit').text, 'no audit')
+    page.find('#history summary').click()
+    page.until(lambda: 'close the drawer' in page.find('#today').text, 'no sessions')
+    return {'audit': findings(page.browser, source)}
+
+
+def lost(page, source):
+    """Return what is found while the station does not answer."""
+    page.press('#no')
+    page.browser.execute_cdp_cmd('Network.enable', {})
+    try:
+        page.browser.execute_cdp_cmd('Network.setBlockedURLs', {'urls': ['*/api/state*']})
+        page.until(lambda: 'does not answer' in page.find('#problem').text, 'not lost')
+        return {'lost': findings(page.browser, source)}
+    finally:
+        page.browser.execute_cdp_cmd('Network.setBlockedURLs', {'urls': []})
+        page.browser.execute_cdp_cmd('Network.disable', {})
 
 
 def watched(page, station, source):

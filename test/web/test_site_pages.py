@@ -285,14 +285,16 @@ def test_the_browser_computes_the_commitment_and_the_cursor_follows(place, brows
     a_citation_leads_to_its_moment(place, browser, times)
 
 
-def test_a_phone_shows_every_column_of_the_standings(place, browser):
+@pytest.mark.parametrize(('path', 'columns'), [('/', 6), ('/policies', 7), ('/rules', 9),
+                                               ('/api', 3)])
+def test_a_phone_shows_every_column(place, browser, path, columns):
     from selenium.webdriver.support.ui import WebDriverWait
     browser.set_window_size(390, 800)
-    browser.get(place.web.address)
+    browser.get(place.web.address + path)
     try:
         WebDriverWait(browser, 20.0).until(lambda _: browser.execute_script(
             'return [...document.querySelectorAll(".board tbody tr:first-child td")].map((one) =>'
             '[one.offsetWidth > 0, one.getBoundingClientRect().right <= innerWidth])'
-        ) == [[True, True]] * 6)
+        ) == [[True, True]] * columns)
     finally:
         browser.set_window_size(1280, 900)
