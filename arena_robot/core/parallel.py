@@ -1,8 +1,8 @@
 """
 Runs one function on many items: in this process, in processes of this machine, or on a cluster.
 
-The only place that knows joblib. The result of an item depends on the item alone (random numbers
-come from a seed in it), so results are the same for every number of jobs and every cluster.
+The only place that knows joblib and Ray. The result of an item depends on the item alone (random
+numbers come from a seed in it), so results are the same for every number of jobs and cluster.
 """
 
 import contextlib
@@ -20,6 +20,8 @@ Result = TypeVar('Result')
 
 CONNECT_S = 10.0
 SCHEMES = ('dask', 'ray')
+DIED = ('a process that did part of the work has died (killed, or out of memory?); fewer --jobs '
+        'need less memory')
 Done = Callable[[int, Result], None]
 
 
@@ -67,27 +69,34 @@ class Workers:
 
     def _results(self, work: Callable[[Item], Result], items: Sequence[Item]
                  ) -> 'Generator[tuple[int, Result | _Raised], None, None]':
+        if _scheme(self.cluster) == 'ray':    # joblib gets all of Ray's results at the end only
+            yield from _on_ray(_Guarded(work), items)
+            return
         import joblib
         from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+        # A worker that has kept much memory is replaced by a new one, which takes its work over.
+        warnings.filterwarnings('ignore', 'A worker stopped while some jobs', UserWarning)
         call = joblib.delayed(_Guarded(work))
         jobs = -1 if self.cluster else min(self.jobs, len(items))
         parallel = joblib.Parallel(n_jobs=jobs, return_as='generator_unordered')
         try:
             yield from parallel(call(index, item) for index, item in enumerate(items))
         except TerminatedWorkerError as error:
-            raise ArenaError('a process that did part of the work has died (killed, or out of '
-                             'memory?); fewer --jobs need less memory') from error
+            raise ArenaError(DIED) from error
 
     @contextlib.contextmanager
     def _backend(self) -> Iterator[None]:
+        if _scheme(self.cluster) == 'ray':
+            with _ray(_address(self.cluster)[1]):
+                yield
+            return
         import joblib
         if not self.cluster:
             with joblib.parallel_config(backend='loky'):
                 yield
             return
-        scheme, target = _address(self.cluster)
-        with (_dask if scheme == 'dask' else _ray)(target), joblib.parallel_config(backend=scheme):
+        with _dask(_address(self.cluster)[1]), joblib.parallel_config(backend='dask'):
             yield
 
 
@@ -124,6 +133,16 @@ class _Guarded(Generic[Item, Result]):
             return index, _Raised(error)
 
 
+@dataclass(frozen=True)
+class _Starred(Generic[Item, Result]):
+    """Calls ``work`` with the parts of one argument."""
+
+    work: _Guarded[Item, Result]
+
+    def __call__(self, numbered: tuple[int, Item]) -> tuple[int, Result | _Raised]:
+        return self.work(*numbered)
+
+
 @contextlib.contextmanager
 def _closing(results: Generator[Item, None, None]) -> Iterator[Generator[Item, None, None]]:
     """Close a generator at the end, without joblib's warning that not all was waited for."""
@@ -142,6 +161,22 @@ def _here(work: Callable[[Item], Result], items: Sequence[Item],
         found.append(work(item))
         done(len(found), found[-1])
     return found
+
+
+def _scheme(cluster: str) -> str:
+    return _address(cluster)[0] if cluster else ''
+
+
+def _on_ray(work: '_Guarded[Item, Result]', items: Sequence[Item]
+            ) -> 'Generator[tuple[int, Result | _Raised], None, None]':
+    ray = importlib.import_module('ray')
+    pool = importlib.import_module('ray.util.multiprocessing').Pool()
+    try:
+        yield from pool.imap_unordered(_Starred(work), list(enumerate(items)))
+    except ray.exceptions.RayActorError as error:
+        raise ArenaError(DIED) from error
+    finally:
+        pool.terminate()
 
 
 def _address(cluster: str) -> tuple[str, str]:
@@ -174,13 +209,11 @@ def _dask(target: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _ray(target: str) -> Iterator[None]:
     ray = _library('ray', f'ray://{target}', 'ray[client]')
-    register = importlib.import_module('ray.util.joblib')
     try:
         ray.init(address=f'ray://{target}')
     except (OSError, RuntimeError, TimeoutError) as error:
         raise ConfigError(f'no Ray cluster answers at {target}: {error}') from error
     try:
-        register.register_ray()
         yield
     finally:
         ray.shutdown()

@@ -1,9 +1,11 @@
 """Many items at work: the same results here, in several processes, and on a Dask cluster."""
 
+import importlib.util
 import os
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,10 +38,25 @@ def die(item):
     return item
 
 
-@pytest.fixture(params=['here', 'two', 'four', 'dask'])
+@pytest.fixture(scope='module')
+def ray():
+    """Return the address of a Ray cluster of two workers, started for these tests."""
+    if importlib.util.find_spec('ray') is None:
+        pytest.skip("Ray is not installed: pip install 'ray[client]'")
+    program = Path(sys.executable).with_name('ray')
+    begin = ('start', '--head', '--port=6399', '--ray-client-server-port=10001', '--num-cpus=2',
+             '--include-dashboard=false')
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    subprocess.run([program, *begin], check=True, capture_output=True,
+                   env={**os.environ, 'PYTHONPATH': path}, timeout=120)
+    yield 'ray://127.0.0.1:10001'
+    subprocess.run([program, 'stop'], check=True, capture_output=True, timeout=120)
+
+
+@pytest.fixture(params=['here', 'two', 'four', 'dask', 'ray'])
 def workers(request):
-    if request.param == 'dask':
-        return Workers(cluster=request.getfixturevalue('dask'))
+    if request.param in {'dask', 'ray'}:
+        return Workers(cluster=request.getfixturevalue(request.param))
     return Workers({'here': 1, 'two': 2, 'four': 4}[request.param])
 
 
