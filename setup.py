@@ -28,7 +28,9 @@ setup(
     ],
     install_requires=['setuptools'],
     # For the library alone, without ROS: `pip install arena-robot[ranking]`.
-    extras_require={'test': ['pytest'], 'ranking': ['numpy', 'scipy']},
+    # `rl`: reinforcement learning of skills, `arena skill run --learner sac`.
+    extras_require={'test': ['pytest'], 'ranking': ['numpy', 'scipy'],
+                    'rl': ['torch>=2.3,<3', 'stable-baselines3>=2.4,<3', 'gymnasium>=0.29,<2']},
     zip_safe=False,
     author='arena_robot contributors',
     maintainer='arena_robot maintainers',

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from arena_robot.skills.base import SkillPolicy, TaskSpec
+    from arena_robot.skills.base import SkillExecutor, SkillPolicy, TaskSpec
 
 
 def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +25,23 @@ def policy(args: argparse.Namespace) -> 'tuple[str, Callable[[], SkillPolicy]]':
     if args.seed < 0:
         raise ConfigError(f'--seed must be at least 0, found {args.seed}')
     return policy_maker(args.policy, args.cache)
+
+
+def add_learner_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare what finds the motions of reward subtasks."""
+    parser.add_argument('--learner', choices=('search', 'sac'), default='search',
+                        help='finds the motions of reward subtasks; search: over motions; sac: '
+                             'soft actor-critic, needs `pip install arena-robot[rl]` and far '
+                             'more time (default %(default)s)')
+
+
+def executor(args: argparse.Namespace) -> 'tuple[str, Callable[[TaskSpec], SkillExecutor]]':
+    """Return the name of the executor and what makes it; ConfigError: a package is missing."""
+    from functools import partial
+
+    from arena_robot.trials.skills.making import EXECUTORS, motion_finder, station_executor
+    motion_finder(args.learner)
+    return EXECUTORS[args.learner], partial(station_executor, learner=args.learner)
 
 
 def add_task_argument(parser: argparse.ArgumentParser) -> None:

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from arena_robot.cli.progress_bar import ProgressBar
 from arena_robot.cli.skill_arguments import (
+    add_learner_argument,
     add_policy_arguments,
     add_task_argument,
+    executor,
     policy,
     specs,
 )
@@ -57,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--json', action='store_true', help='print the result as JSON')
     add_task_argument(parser)
     add_policy_arguments(parser)
+    add_learner_argument(parser)
     add_worker_arguments(parser, jobs=2)
 
 
@@ -66,14 +69,14 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.skills.bench import SkillBenchParts, most_solutions, run_stages
     from arena_robot.skills.bench_report import evaluate
     from arena_robot.skills.bench_text import as_text
-    from arena_robot.trials.skills.making import EXECUTOR, station_executor
 
     name, maker = policy(args)
+    executor_name, executor_of = executor(args)
     plan, tasks = _plan(args), specs(args)
     _announce(most_solutions(plan, len(tasks)), len(tasks), args)
     with _folder(args.folder) as folder, ProgressBar() as bar:
         stages = run_stages(Path(folder), tasks,
-                            SkillBenchParts(name, EXECUTOR, maker, station_executor), plan,
+                            SkillBenchParts(name, executor_name, maker, executor_of), plan,
                             workers(args), bar.show)
         result = evaluate(stages, plan, bar.show, _judges(args))
     if args.out:
@@ -93,9 +96,9 @@ def _plot(result: 'Mapping[str, Any]', path: Path) -> None:
 def _announce(solutions: int, tasks: int, args: argparse.Namespace) -> None:
     kept = f'; the same call goes on in {args.folder} after an interruption' if args.folder else \
         '; with --folder, a call that was interrupted goes on'
-    print(f'{tasks} tasks, at most {solutions} solutions, about '
-          f'{max(1, round(solutions * CPU_S_PER_SOLUTION / 60))} minutes of processor time'
-          f'{kept}', file=sys.stderr)
+    time = (f', about {max(1, round(solutions * CPU_S_PER_SOLUTION / 60))} minutes of processor '
+            'time' if args.learner == 'search' else '')
+    print(f'{tasks} tasks, at most {solutions} solutions{time}{kept}', file=sys.stderr)
 
 
 def _plan(args: argparse.Namespace) -> 'SkillBenchPlan':

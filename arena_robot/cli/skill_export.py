@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 from arena_robot.cli.progress_bar import ProgressBar
+from arena_robot.cli.skill_arguments import add_learner_argument
 from arena_robot.cli.worker_arguments import add_worker_arguments, workers
 
 VERB = 'skill export'
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--first-scene', type=int, default=0, metavar='N',
                         help="the station's seed of the first one (default %(default)s)")
     parser.add_argument('--json', action='store_true', help='print what became of every scene')
+    add_learner_argument(parser)
     add_worker_arguments(parser)
 
 
@@ -46,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.policy.recorded_skill import write_recording
     from arena_robot.skills.specs.table import find_task, slug
     from arena_robot.trials.skills.export import export_scene, recording_of
-    from arena_robot.trials.skills.making import solution_of
+    from arena_robot.trials.skills.making import motion_finder, solution_of
     from arena_robot.trials.skills.station_tasks import address
 
     if args.scenes < 1 or args.first_scene < 0:
@@ -55,8 +57,9 @@ def run(args: argparse.Namespace) -> int:
     solution = solution_of(task, args.solution)
     scenes = range(args.first_scene, args.first_scene + args.scenes)
     with ProgressBar() as bar:
-        found = workers(args).map(partial(export_scene, task, solution), list(scenes), lambda
-                                  done, one: bar.show(done, len(scenes), f'scene {one.scene}'))
+        work = partial(export_scene, task, solution, finder=motion_finder(args.learner))
+        found = workers(args).map(work, list(scenes), lambda done, one: bar.show(
+            done, len(scenes), f'scene {one.scene}'))
     kept = [one.scene for one in found if one.motion is not None]
     if kept:
         write_recording(args.out, recording_of(task, solution, found))

@@ -15,8 +15,10 @@ from pathlib import Path
 
 from arena_robot.cli.progress_bar import ProgressBar
 from arena_robot.cli.skill_arguments import (
+    add_learner_argument,
     add_policy_arguments,
     add_task_argument,
+    executor,
     policy,
     specs,
 )
@@ -44,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--json', action='store_true', help='print the counts as JSON')
     add_task_argument(parser)
     add_policy_arguments(parser)
+    add_learner_argument(parser)
     add_worker_arguments(parser)
 
 
@@ -53,23 +56,23 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.skills.dataset import LabelMakers, Provenance, counts, make_dataset
     from arena_robot.skills.labelling import CompletedBase, LabelSettings
     from arena_robot.skills.pool import read_pool
-    from arena_robot.trials.skills.making import EXECUTOR, station_executor
 
     if args.batch < 1:
         raise ConfigError(f'--batch must be at least 1, found {args.batch}')
     name, maker = policy(args)
+    executor_name, executor_of = executor(args)
     tasks = specs(args)
     settings = LabelSettings(args.bases, args.completions, CompletedBase(args.completed),
                              args.exemplars, args.seed)
-    about = Provenance(name, EXECUTOR, settings, args.batch, tuple(one.name for one in tasks),
+    about = Provenance(name, executor_name, settings, args.batch, tuple(one.name for one in tasks),
                        str(args.pool or 'pool'))
     with ProgressBar() as bar:
         data = make_dataset(args.file, tasks, about,
-                            LabelMakers(maker, station_executor, settings),
+                            LabelMakers(maker, executor_of, settings),
                             read_pool(args.pool) if args.pool else None, workers(args), bar.show)
     found = counts(data.tasks)
     if args.json:
-        print(json.dumps({'policy': name, 'executor': EXECUTOR, **found}, indent=2))
+        print(json.dumps({'policy': name, 'executor': executor_name, **found}, indent=2))
     else:
         print(f'{args.file}: {found["tasks"]} tasks, {found["solutions"]} solutions, '
               f'{found["successful"]} successful ({found["claimed"]} by their own indicators), '

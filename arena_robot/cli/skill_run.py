@@ -5,6 +5,7 @@ Execute a solution of a skill task on the simulated station.
   arena skill run open_drawer --solution drawer.json --seed 3
   arena skill run open_drawer --solution FOLDER                a task folder of RoboGen
   arena skill run open_drawer --video drawer.mp4               of the motions that were found
+  arena skill run open_drawer --learner sac                    by reinforcement learning
 
 A subtask succeeds by its own indicator, a solution when all do and the task's oracle agrees. Exit
 code 1 when the solution does not succeed.
@@ -14,6 +15,8 @@ import argparse
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from arena_robot.cli.skill_arguments import add_learner_argument
 
 if TYPE_CHECKING:
     from arena_robot.skills.base import Execution, Solution
@@ -30,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--seed', type=int, default=0, help='of the scene (default %(default)s)')
     parser.add_argument('--video', type=Path, metavar='FILE', help='write an MP4')
     parser.add_argument('--json', action='store_true', help='print the outcome as JSON')
+    add_learner_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
     task = find_task(args.task)
     solution = solution_of(task, args.solution)
-    executor = station_executor(task.spec)
+    executor = station_executor(task.spec, args.learner)
     try:
         found = executor.execute(task.spec, solution, args.seed)
         if args.video and found.results:

@@ -74,12 +74,13 @@ def _page(folder: Path, one: 'LabelledTask', data: 'SkillDataset', args: argpars
     from arena_robot.reports.skill_page import write_skill_page
     from arena_robot.skills.specs.table import find_task
     from arena_robot.trials.skills.films import write_films
+    from arena_robot.trials.skills.making import learner_of, motion_finder
 
     folder.mkdir(parents=True, exist_ok=True)
     made_by = data.provenance
     with ProgressBar() as bar:
         films = write_films(folder, find_task(one.spec.name), one.tried, made_by.settings.seed,
-                            bar.show)
+                            bar.show, motion_finder(learner_of(made_by.executor)))
     return write_skill_page(folder, one, rows, films, {
         'policy': made_by.policy, 'executor': made_by.executor, 'seed': made_by.settings.seed,
         'verifier': args.verifier.name if args.verifier else ''})

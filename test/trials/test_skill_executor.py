@@ -1,6 +1,7 @@
 """Solutions on the simulated station: what is right succeeds, what is wrong really fails."""
 
 import dataclasses
+from functools import partial
 
 import pytest
 
@@ -16,7 +17,7 @@ from arena_robot.skills.specs.reference import (
 from arena_robot.skills.specs.table import find_task
 from arena_robot.trials.skills.executor import StationExecutor
 from arena_robot.trials.skills.making import station_executor
-from arena_robot.trials.skills.search import SearchBudget
+from arena_robot.trials.skills.search import RewardSearch, SearchBudget
 
 TASK = find_task('open_drawer')
 GOOD = reference_solution(TASK)
@@ -25,7 +26,8 @@ GRASP, OPEN, RELEASE = GOOD.subtasks
 
 @pytest.fixture(scope='module')
 def drawer():
-    executor = StationExecutor(TASK, SearchBudget(rollouts=5, steps=300))
+    budget = SearchBudget(rollouts=5, steps=300)
+    executor = StationExecutor(TASK, partial(RewardSearch, budget=budget))
     yield executor
     executor.close()
 
@@ -80,7 +82,7 @@ def test_what_cannot_be_reached_fails_within_the_budget(drawer):
 
 
 def test_a_search_ends_when_its_time_is_spent():
-    executor = StationExecutor(TASK, SearchBudget(cpu_s=0.0))
+    executor = StationExecutor(TASK, partial(RewardSearch, budget=SearchBudget(cpu_s=0.0)))
     found = done(executor, OPEN)
     executor.close()
     assert flags(found) == ([False], False, False)

@@ -29,11 +29,12 @@ from arena_robot.skills.base import (
 )
 from arena_robot.skills.confined.code import PrimitiveCode, RewardCode
 from arena_robot.skills.specs.goals import SkillTask
+from arena_robot.trials.skills.finding import FinderMaker
 from arena_robot.trials.skills.motion import SkillMotions
 from arena_robot.trials.skills.oracle import SkillScene
 from arena_robot.trials.skills.proposals import MotionProposal
 from arena_robot.trials.skills.scenes import scene_setup, shown_objects, start_of_joints
-from arena_robot.trials.skills.search import RewardSearch, SearchBudget
+from arena_robot.trials.skills.search import RewardSearch
 from arena_robot.trials.skills.view import StationHand, StationView
 
 SETTLE_STEPS = 6
@@ -94,13 +95,17 @@ class LiveScene:
 
 
 class StationExecutor:
-    """Executes solutions of one task; see SkillExecutor."""
+    """
+    Executes solutions of one task; see SkillExecutor.
 
-    def __init__(self, task: SkillTask, budget: SearchBudget | None = None,
+    ``finder`` makes what finds the motions of reward subtasks: the search, unless told otherwise.
+    """
+
+    def __init__(self, task: SkillTask, finder: FinderMaker = RewardSearch,
                  whole_strokes: bool = False) -> None:
         self._task = task
         self._whole_strokes = whole_strokes
-        self._budget = budget or SearchBudget()
+        self._finder = finder
         self._scenes: OrderedDict[str, LiveScene] = OrderedDict()
         self._states: OrderedDict[str, SavedState] = OrderedDict()
         self._outcomes: dict[str, SubtaskOutcome] = {}
@@ -142,7 +147,7 @@ class StationExecutor:
              step: Subtask) -> SubtaskOutcome:
         scene = self._at(solution, seed, keys, index)
         self.executed += 1
-        outcome = run_subtask(scene, step, self._budget, keys[index + 1])
+        outcome = run_subtask(scene, step, self._finder, keys[index + 1])
         if outcome.result.success:
             self._keep(keys[index + 1], scene.station.save())
         oracle = scene.judged()
@@ -155,11 +160,20 @@ class StationExecutor:
         state = scene.begun if index == 0 else self._states.get(keys[index])
         if state is None or state.scene is not scene.begun.scene:
             scene = self._at(solution, seed, keys, index - 1)
-            run_subtask(scene, solution.subtasks[index - 1], self._budget, keys[index])
+            self._redo(scene, solution.subtasks[index - 1], keys[index])
             state = scene.station.save()
             self._keep(keys[index], state)
         scene.station.restore(state)
         return scene
+
+    def _redo(self, scene: LiveScene, step: Subtask, key: str) -> None:
+        """Run a subtask whose state was dropped; a motion that was found is not looked for."""
+        known = self._outcomes.get(key)
+        if known is None or known.motion is None:
+            run_subtask(scene, step, self._finder, key)
+        else:
+            view = StationView(scene.motions, scene.objects)
+            self._finder(scene.motions, view, RewardCode(step.code)).again(known.motion)
 
     def _scene(self, solution: Solution, seed: int, key: str) -> LiveScene:
         if key not in self._scenes:
@@ -177,7 +191,7 @@ class StationExecutor:
             self._states.popitem(last=False)
 
 
-def run_subtask(scene: LiveScene, step: Subtask, budget: SearchBudget,
+def run_subtask(scene: LiveScene, step: Subtask, finder: FinderMaker,
                 key: str) -> SubtaskOutcome:
     """Run one subtask from the station's present state; no error of it is raised."""
     motions = scene.motions
@@ -186,7 +200,7 @@ def run_subtask(scene: LiveScene, step: Subtask, budget: SearchBudget,
     success, error, motion = False, '', None
     try:
         if step.kind is SubtaskKind.REWARD:
-            search = RewardSearch(motions, view, RewardCode(step.code), budget)
+            search = finder(motions, view, RewardCode(step.code))
             success = search.run(np.random.default_rng(int(key[:16], 16)))
             motion, error = search.found, '' if success else 'no motion reaches the indicator'
         else:

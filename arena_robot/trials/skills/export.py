@@ -25,7 +25,9 @@ from arena_robot.skills.base import Solution
 from arena_robot.skills.specs.goals import SkillTask
 from arena_robot.skills.specs.table import slug
 from arena_robot.trials.skills.executor import LiveScene, StationExecutor, SubtaskOutcome
+from arena_robot.trials.skills.finding import FinderMaker
 from arena_robot.trials.skills.replay import replay
+from arena_robot.trials.skills.search import RewardSearch
 from arena_robot.trials.skills.station_tasks import address, scene_seed
 from arena_robot.trials.trial import Course, Trial
 
@@ -47,10 +49,11 @@ class SceneExport:
         return self.motion is not None
 
 
-def export_scene(task: SkillTask, solution: Solution, scene: int) -> SceneExport:
+def export_scene(task: SkillTask, solution: Solution, scene: int,
+                 finder: FinderMaker = RewardSearch) -> SceneExport:
     """Return the motion of a solution in the scene that a station's seed has, if it succeeds."""
     seed = scene_seed(scene)
-    executor = StationExecutor(task, whole_strokes=True)
+    executor = StationExecutor(task, finder, whole_strokes=True)
     try:
         if not executor.execute(task.spec, solution, seed).success:
             return SceneExport(scene, False)

@@ -10,7 +10,9 @@ from arena_robot.skills.identity import solution_key
 from arena_robot.skills.labels import TriedSolution
 from arena_robot.skills.specs.goals import SkillTask
 from arena_robot.trials.skills.executor import StationExecutor, SubtaskOutcome
+from arena_robot.trials.skills.finding import FinderMaker
 from arena_robot.trials.skills.replay import SkillFilm
+from arena_robot.trials.skills.search import RewardSearch
 
 RATE_HZ = 15.0
 
@@ -27,14 +29,15 @@ def write_film(path: Path, task: SkillTask, solution: Solution, seed: int,
 
 
 def write_films(folder: Path, task: SkillTask, tried: Sequence[TriedSolution], seed: int,
-                progress: Callable[[int, int, str], None]) -> list[dict[str, Any]]:
+                progress: Callable[[int, int, str], None],
+                finder: FinderMaker = RewardSearch) -> list[dict[str, Any]]:
     """
     Execute solutions of a dataset again and film them; equal ones once.
 
     Return for each the ``video`` in ``folder`` (none when nothing could be executed), when each
     subtask ``begins`` (s), and whether the result ``differs`` from the dataset's.
     """
-    executor = StationExecutor(task)
+    executor = StationExecutor(task, finder)
     found: dict[str, dict[str, Any]] = {}
     try:
         for number, one in enumerate(tried, 1):

@@ -1,6 +1,6 @@
 """Motions of the arm for skills: straight lines and arcs at 15 Hz, every command checked."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,9 +89,11 @@ class SkillMotions:
                 return
             yield from self._tick()
 
-    def follow(self, path: list[PadPose]) -> Iterator[None]:
-        """Follow a path, one pose per control step."""
-        for pose in path:
+    def follow(self, path: list[PadPose], widths: Sequence[float] = ()) -> Iterator[None]:
+        """Follow a path, one pose per control step, each with its gripper width (m) if given."""
+        for number, pose in enumerate(path):
+            if number < len(widths):
+                self._send_width(widths[number])
             yield from self._towards(pose)
 
     def over(self, goal: PadPose) -> Iterator[None]:
@@ -104,9 +106,7 @@ class SkillMotions:
 
     def grip(self, width_m: float) -> Iterator[None]:
         """Open or close the gripper to a width (m) and wait for it."""
-        if self._whole_strokes:
-            width_m = 0.0 if width_m < SHUT_M else STROKE_M
-        self._width = 1.0 - min(width_m / STROKE_M, 1.0)
+        self._send_width(width_m)
         for _ in range(2):
             yield from self._tick()
         for _ in range(25):
@@ -120,6 +120,11 @@ class SkillMotions:
         self._q = self.station.arm.state().q
         for _ in range(steps):
             yield from self._tick()
+
+    def _send_width(self, width_m: float) -> None:
+        if self._whole_strokes:
+            width_m = 0.0 if width_m < SHUT_M else STROKE_M
+        self._width = 1.0 - min(width_m / STROKE_M, 1.0)
 
     def _towards(self, pose: PadPose) -> Iterator[None]:
         point = pose.point.copy()

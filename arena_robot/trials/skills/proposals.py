@@ -29,6 +29,7 @@ class MotionProposal:
     A motion: from a pose reached over everything (None: from where the hand is), along a path.
 
     ``closed``: the fingers are closed before the way there. ``offset`` (3,) shifts all of it.
+    ``widths`` (m) are what the gripper is sent to at every pose of the path; empty: as it is.
     """
 
     name: str
@@ -36,6 +37,7 @@ class MotionProposal:
     start: PadPose | None = None
     closed: bool = False
     offset: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    widths: tuple[float, ...] = ()
 
     def moved(self, offset: Floats) -> 'MotionProposal':
         """Return the same motion shifted by ``offset`` (3,)."""

@@ -7,7 +7,7 @@ from arena_robot.skills.base import Solution, Subtask, SubtaskKind
 from arena_robot.skills.confined.code import RewardCode
 from arena_robot.skills.specs.goals import SkillTask
 from arena_robot.trials.skills.executor import LiveScene, SubtaskOutcome, run_subtask
-from arena_robot.trials.skills.search import RewardSearch, SearchBudget
+from arena_robot.trials.skills.search import RewardSearch
 from arena_robot.trials.skills.view import StationView
 
 PICTURE = (480, 270)
@@ -32,11 +32,10 @@ def replay(scene: LiveScene, steps: Sequence[Subtask], outcomes: Sequence[Subtas
 
 def _one(scene: LiveScene, step: Subtask, outcome: SubtaskOutcome, key: str) -> None:
     if step.kind is SubtaskKind.PRIMITIVE:
-        run_subtask(scene, step, SearchBudget(), key)
+        run_subtask(scene, step, RewardSearch, key)
     elif outcome.motion is not None:
         view = StationView(scene.motions, scene.objects)
-        RewardSearch(scene.motions, view, RewardCode(step.code), SearchBudget()).again(
-            outcome.motion)
+        RewardSearch(scene.motions, view, RewardCode(step.code)).again(outcome.motion)
 
 
 class SkillFilm:

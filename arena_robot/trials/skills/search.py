@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arena_robot.core.errors import CodeRefused, DriverError, OutOfSteps, SafetyError
+from arena_robot.core.errors import DriverError, OutOfSteps, SafetyError
 from arena_robot.core.observation import Floats
 from arena_robot.drivers.sim.station import SavedState
 from arena_robot.skills.confined.code import RewardCode
+from arena_robot.trials.skills.finding import made_true, rests
 from arena_robot.trials.skills.motion import SkillMotions
 from arena_robot.trials.skills.proposals import (
     MotionProposal,
@@ -23,7 +24,6 @@ from arena_robot.trials.skills.proposals import (
 )
 from arena_robot.trials.skills.view import StationView
 
-REST_STEPS = 3
 _ROLLOUT_STEPS = 220
 _SHIFTED = 6
 _WAIT_STEPS = 8
@@ -46,11 +46,14 @@ class SearchBudget:
     cpu_s: float = 60.0
 
 
+_DEFAULT = SearchBudget()
+
+
 class RewardSearch:
     """Searches for a motion that makes one subtask's success indicator true."""
 
     def __init__(self, motions: SkillMotions, view: StationView, code: RewardCode,
-                 budget: SearchBudget) -> None:
+                 budget: SearchBudget = _DEFAULT) -> None:
         self._motions, self._view, self._code, self._budget = motions, view, code, budget
         self._links = motions.links
         self._begun, self._begun_s = motions.steps, time.process_time()
@@ -59,30 +62,24 @@ class RewardSearch:
 
     def run(self, rng: np.random.Generator) -> bool:
         """Return whether a motion was found; if not, the station is as it was before."""
-        if self._code(self._view)[1]:
-            return True
-        start = self._motions.station.save()
-        try:
-            scored = []
-            for proposal in self._proposals():
-                if self._spent():
-                    break
-                score = self._rollout(start, proposal)
-                if score is None:
-                    return True
-                scored.append((score, proposal))
-            if self._improve(start, scored, rng):
-                return True
-        except CodeRefused:
-            self._motions.station.restore(start)
-            raise
-        self._motions.station.restore(start)
-        return False
+        return made_true(self._motions, self._view, self._code,
+                         lambda start: self._searched(start, rng))
 
     def again(self, proposal: MotionProposal) -> bool:
         """Make one motion from the present state, as the search did; return its success."""
         self._code(self._view)
         return self._rollout(self._motions.station.save(), proposal) is None
+
+    def _searched(self, start: SavedState, rng: np.random.Generator) -> bool:
+        scored = []
+        for proposal in self._proposals():
+            if self._spent():
+                break
+            score = self._rollout(start, proposal)
+            if score is None:
+                return True
+            scored.append((score, proposal))
+        return self._improve(start, scored, rng)
 
     def _improve(self, start: SavedState, scored: list[tuple[float, MotionProposal]],
                  rng: np.random.Generator) -> bool:
@@ -147,22 +144,14 @@ class RewardSearch:
 
     def _scored(self, proposal: MotionProposal) -> float | None:
         motions, best, reward = self._motions, _STOPPED, _STOPPED
-        for _ in motions.follow([*proposal.path, *proposal.path[-1:] * _WAIT_STEPS]):
+        path = [*proposal.path, *proposal.path[-1:] * _WAIT_STEPS]
+        for _ in motions.follow(path, proposal.widths):
             reward, success = self._code(self._view)
             best = max(best, reward)
-            if success and self._rests():
+            if success and rests(motions, self._view, self._code):
                 self.found = proposal
                 return None
         return 0.5 * best + 0.5 * reward
-
-    def _rests(self) -> bool:
-        """Return whether the indicator also holds at rest, or while the hand keeps pushing."""
-        motions = self._motions
-        motions.run(motions.hold(REST_STEPS))
-        if self._code(self._view)[1]:
-            return True
-        motions.run(motions.follow([motions.pose] * REST_STEPS))
-        return self._code(self._view)[1]
 
     def _left(self) -> int:
         return self._budget.steps - (self._motions.steps - self._begun)
