@@ -4,12 +4,14 @@ Check that a driver does what the station expects of its kind of part, on hardwa
 BACKEND is sim, replay, franka_rs or libfranka (an arm), robotiq (a gripper), droid_nuc (an arm or
 a gripper), zed (a camera), a name that an installed package adds, or module:Class. First come the
 checks that move nothing. Those that send commands move an arm's flange and a gripper's fingers a
-little: they run only after the word MOVE is typed, or with --yes. Exit code 0 only when every
+little: they run only after the word MOVE is typed, or with --yes; --dry-run shows what they
+would send, from where the part is now, and sends nothing. Exit code 0 only when every
 check held; 1 when one failed or the moving part was not run. Ctrl-C stops the part, which then
 holds.
 
   arena driver check camera my_lab.zed:ZedCamera --param serial_number=4711
   arena driver check arm sim --yes
+  arena driver check arm franka_rs --param robot_ip=172.16.0.2 --dry-run
   arena driver check gripper replay --param folder=data/sessions/ID/A --yes --json
 """
 
@@ -37,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="argument of the driver's constructor, read as YAML")
     parser.add_argument('--yes', action='store_true',
                         help='run what moves without asking; keep the area clear')
+    parser.add_argument('--dry-run', action='store_true',
+                        help="read the part's state and show what would be sent; nothing is")
     parser.add_argument('--json', action='store_true', help='print the report as JSON')
 
 
@@ -46,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.drivers.conformance.rigs import driver_rig
     from arena_robot.policy.loading import parse_kwargs
 
+    if args.dry_run:
+        return _shown(args)
     results: list[Result] = []
 
     def told(result: 'Result') -> None:
@@ -68,6 +74,24 @@ def run(args: argparse.Namespace) -> int:
     else:
         print('\n'.join(line for line in (report.counts(), ended) if line))
     return 0 if held else INTERRUPTED if ended.startswith('interrupted') else 1
+
+
+def _shown(args: argparse.Namespace) -> int:
+    """Print what the moving checks would send."""
+    from arena_robot.drivers.conformance import dry, suite
+    from arena_robot.drivers.conformance.rigs import driver_rig
+    from arena_robot.policy.loading import parse_kwargs
+
+    checks = suite.SUITES[args.part].moving
+    with driver_rig(args.part, args.backend, parse_kwargs(args.param)) as rig:
+        found = dry.would_send(checks, rig) if checks else []
+    if args.json:
+        print(json.dumps({'dry_run': dict(found)}, indent=2))
+        return 0
+    print(f'{args.part} {args.backend}: nothing is sent; the checks that move would send')
+    for name, lines in found:
+        print('\n'.join((f'  {name}', *(f'    {line}' for line in lines))))
+    return 0
 
 
 def _checked(args: argparse.Namespace, rig: 'AnyRig', told: 'Callable[[Result], None]') -> str:

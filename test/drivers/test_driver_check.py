@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from arena_robot.cli.main import main
+from arena_robot.drivers.sim.arm_control import ArmControl
 
 HERE = Path(__file__).parent
 ARENA = (sys.executable, '-m', 'arena_robot.cli.main', 'driver', 'check')
@@ -91,6 +92,23 @@ def test_a_recorded_part_passes_but_for_what_moves(part, capsys, tmp_path):
 def test_wrong_words_are_explained(lab, words, says, capsys):
     assert main(['driver', 'check', *words]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_dry_run_shows_what_would_be_sent_and_sends_nothing(capsys, monkeypatch):
+    def sent(*_):
+        raise AssertionError('a dry run sent something')
+    for name in ('track', 'move', 'recover'):
+        monkeypatch.setattr(ArmControl, name, sent)
+    assert main(['driver', 'check', 'arm', 'sim', '--param', 'robot=fr3', '--dry-run']) == 0
+    said = capsys.readouterr().out
+    assert 'nothing is sent' in said
+    assert '30 in all' in said.split('tracks a stream')[1]
+    assert said.split('stop ends a motion')[1].split('moves and says')[0].count('move_to [') == 2
+    assert main(['driver', 'check', 'gripper', 'sim', '--dry-run', '--json']) == 0
+    shown = json.loads(capsys.readouterr().out)['dry_run']
+    assert shown['closes and opens'] == [
+        'command position 1, speed 0.3, force 0 … position 0.4, speed 0.3, force 0, 3 in all']
+    assert main(['driver', 'check', 'camera', 'sim', '--param', 'role=wrist', '--dry-run']) == 0
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ from arena_robot.drivers.franka.arm import FrankaRsArm, LibfrankaArm
 from arena_robot.drivers.franka.wire import FciCommand, FciError
 from arena_robot.safety.collision import CollisionThresholds
 
+TOLD_S = 2.0
 LIBRARIES = [pytest.param('franka_rs', marks=needs('franka_rs')),
              pytest.param('libfranka', marks=[needs('libfranka'), LONG])]
 
@@ -156,8 +157,10 @@ def test_a_lost_connection_ends_at_rest_and_is_told_and_made_again(box, arm, bre
                                                                    words):
     goal, begin = follow(arm), box.ticks
     before = arm._control.starts
+    broken_s = time.monotonic()
     break_it(box, arm)
     until(lambda: arm._trouble(), 'the trouble')
+    assert time.monotonic() - broken_s < TOLD_S
     with pytest.raises(DriverError, match=words):
         arm.command(ArmCommand(goal, 0))
     if arm.LIBRARY == 'franka_rs' or in_log != 'communication_constraints':
@@ -206,6 +209,21 @@ class TestLibfrankaArm(ArmConformance):
     @pytest.fixture
     def rig(self, box):
         return rig_of(box, LibfrankaArm(HOST))
+
+
+@needs('libfranka')
+@LONG
+class TestLibfrankaTorques(ArmConformance):
+    @pytest.fixture
+    def rig(self, box):
+        return rig_of(box, LibfrankaArm(HOST, torques=True))
+
+
+def test_torques_without_a_real_time_kernel_are_for_emulators():
+    arm = LibfrankaArm('172.16.0.2', torques=True)
+    arm.require_library = lambda: None
+    with pytest.raises(NotConnected, match='torques need realtime'):
+        arm.open()
 
 
 @LONG

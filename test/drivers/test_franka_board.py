@@ -19,10 +19,10 @@ from arena_robot.drivers.franka.client import (
     FrankaLost,
     FrankaReading,
     FrankaRefused,
-    joint_gains,
+    droid_goal,
 )
 from arena_robot.safety.kinematics import frames, jacobian
-from arena_robot.safety.limits import KQ, KX
+from arena_robot.safety.limits import KQ, KQD, KX, KXD
 from arena_robot.safety.robots import RESET_JOINTS
 
 HOME = np.array(RESET_JOINTS)
@@ -77,10 +77,12 @@ class FakeClient:
     """A robot that is where it was sent a millisecond ago."""
 
     version = 10
+    paced = False
 
     def __init__(self):
         self.did, self.q, self.ms, self.mode = [], HOME.copy(), 0, RobotMode.IDLE
         self.refuses = self.lost = False
+        self.followed = 0
 
     def connect(self):
         self.did.append('connect')
@@ -105,6 +107,9 @@ class FakeClient:
         if self.refuses:
             raise FrankaRefused('outside the limits')
         self.q = np.array(q)
+
+    def follow(self, _):
+        self.followed += 1
 
     def end(self):
         self.did.append('end')
@@ -200,8 +205,41 @@ def test_what_was_commanded_before_a_start_is_not_carried_out(board, client):
         FrankaControl(board, client, lambda: True).run()
 
 
-def test_gains_are_the_diagonal_of_droids_matrix():
-    jac = jacobian(frames(HOME))
-    stiffness, damping = joint_gains(HOME)
-    assert np.allclose(stiffness, np.diag(np.diag(KQ) + jac.T @ np.diag(KX) @ jac))
-    assert min(damping) > 0.9
+def test_a_motion_ends_with_the_loop(board, client):
+    left = iter([True, False])
+    client.connect = lambda: post(board, 1, FrankaOrder.TRACK)
+    FrankaControl(board, client, lambda: next(left)).run()
+    assert client.did == ['start TRACK', 'end']
+
+
+def test_a_loop_that_was_paced_by_the_robot_does_not_rest_afterwards(board, client):
+    left = iter(range(600))
+    client.connect = lambda: setattr(client, 'paced', True)
+    begin_s = time.monotonic()
+
+    def alive():
+        client.paced = (number := next(left)) < 500
+        return number < 502
+    FrankaControl(board, client, alive).run()
+    assert time.monotonic() - begin_s < 500 * 0.004
+
+
+def test_separate_joints_with_droids_goal_give_the_torques_of_droids_law():
+    rng = np.random.default_rng(5)
+    stiffness, damping = rng.uniform(20.0, 150.0, 7), rng.uniform(2.0, 20.0, 7)
+    q, dq, target = HOME + rng.uniform(-0.3, 0.3, 7), rng.uniform(-1.0, 1.0, 7), HOME
+    jac = jacobian(frames(q))
+    droid = ((np.diag(KQ) + jac.T @ np.diag(KX) @ jac) @ (target - q)
+             - (np.diag(KQD) + jac.T @ np.diag(KXD) @ jac) @ dq)
+    goal = droid_goal(target, q, dq, stiffness, damping)
+    assert np.allclose(stiffness * (goal - q) - damping * dq, droid)
+
+
+def test_a_tracked_target_is_followed_in_every_cycle(board, client, control):
+    post(board, 1, FrankaOrder.TRACK, HOME + 0.1)
+    for _ in range(5):
+        control._cycle()
+    assert client.followed == 5
+    post(board, 2, FrankaOrder.MOVE, HOME, duration_s=0.4)
+    control._cycle()
+    assert client.followed == 5

@@ -14,19 +14,18 @@ from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.errors import DriverError, NotConnected, SafetyError
 from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
 from arena_robot.drivers.franka.board import FrankaCommand, FrankaOrder, FrankaRequest, FrankaState
-from arena_robot.drivers.franka.client import FrankaConfig
+from arena_robot.drivers.franka.client import FrankaConfig, reach
 from arena_robot.drivers.franka.process import ControlProcess
 from arena_robot.drivers.franka.wire import VERSIONS
 from arena_robot.drivers.polled import Polled, fixed
 from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.kinematics import flange_pose
-from arena_robot.safety.robots import motion_s, robot_of
+from arena_robot.safety.robots import motion_s
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.004
 OPEN_S, STOP_S, ANSWER_S, RECOVERY_S = 25.0, 0.3, 2.0, 20.0
-INSET_RAD = 0.055       # franka-rs refuses targets that are nearer to the end of a joint's range
 HINTS = {
     RobotMode.USER_STOPPED: 'the user stop is pressed: release it',
     RobotMode.GUIDING: 'the arm is guided by hand: let go of its buttons',
@@ -42,7 +41,8 @@ class FrankaArm(Polled[ArmState]):
     older than 0.5 s; the robot stops when that happens, and what was commanded before is
     forgotten. Without a motion the robot itself holds its position. ``collision_torque`` and
     ``collision_force`` are set at the joints and at the flange; ``load_*`` is what hangs at the
-    flange. ``realtime`` needs a real-time kernel.
+    flange. ``realtime`` needs a real-time kernel. ``torques`` has libfranka track with DROID's law
+    in this package's own loop at 1 kHz, which needs ``realtime``; franka_rs always does.
     """
 
     LIBRARY: ClassVar[str] = ''
@@ -57,17 +57,16 @@ class FrankaArm(Polled[ArmState]):
                  load_mass: float = 0.0, load_centre: tuple[float, ...] = (0.0, 0.0, 0.06),
                  load_inertia: tuple[float, ...] = (0.001, 0.0, 0.0, 0.0, 0.001, 0.0, 0.0, 0.0,
                                                     0.001),
+                 torques: bool = False,
                  clock: Clock | None = None) -> None:
         super().__init__('arm', clock or SystemClock())
-        limits = robot_of(robot_type).limits
-        self._lower = np.array(limits.hardware_lower) + INSET_RAD
-        self._upper = np.array(limits.hardware_upper) - INSET_RAD
+        self._lower, self._upper = reach(robot_type)
         self._robot_type, self._timeout_ns = robot_type, round(command_timeout * 1e9)
         CollisionThresholds(collision_torque, collision_torque, collision_force,
                             collision_force).checked()
         self._config = FrankaConfig(
             robot_ip, robot_type, realtime, collision_torque, collision_torque, collision_force,
-            collision_force, load_mass, load_centre, load_inertia)
+            collision_force, load_mass, load_centre, load_inertia, torques)
         self._control: ControlProcess | None = None
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
@@ -81,7 +80,7 @@ class FrankaArm(Polled[ArmState]):
         if self._open:
             return
         self.require_library()
-        self._require_robot_type()
+        self._require_settings()
         self._state, self._seen, self._command = None, FrankaState(), FrankaCommand()
         self._control = ControlProcess(self.LIBRARY, self._config)
         self._over.clear()
@@ -255,10 +254,13 @@ class FrankaArm(Polled[ArmState]):
             raise NotConnected(f'{cls.LIBRARY} needs a package that is not installed: pip install '
                                f'{cls.INSTALL}')
 
-    def _require_robot_type(self) -> None:
+    def _require_settings(self) -> None:
         if self._robot_type not in self.ROBOTS:
             raise NotConnected(f'{self.LIBRARY} drives {" and ".join(self.ROBOTS)} only, '
                                f'robot_type is {self._robot_type}; use franka_rs or droid_nuc')
+        if self._config.torques and not (self._config.realtime
+                                         or self._config.address.startswith('127.')):
+            raise NotConnected('torques need realtime: true and a real-time kernel')
 
     def _require_robot(self, version: int) -> None:
         if version != VERSIONS[self._robot_type]:

@@ -67,14 +67,15 @@ class FrankaControl:
         due = time.monotonic_ns()
         while self._alive():
             self._cycle()
-            due = max(due + PERIOD_NS, time.monotonic_ns() - PERIOD_NS)
+            now_ns = time.monotonic_ns()
+            due = now_ns if self._client.paced else max(due + PERIOD_NS, now_ns - PERIOD_NS)
             time.sleep(max(0.0, (due - time.monotonic_ns()) * 1e-9))
+        self._end()
 
     def _cycle(self) -> None:
         reading = self._client.read()
         try:
-            self._obey(reading)
-            self._play(reading)
+            self._play(self._obey(reading))
         except FrankaRefused as error:
             self._refusal = str(error)
             self._end()
@@ -82,11 +83,11 @@ class FrankaControl:
             reading = self._settled()
         self._publish(reading)
 
-    def _obey(self, reading: FrankaReading) -> None:
-        """Carry out the newest command."""
+    def _obey(self, reading: FrankaReading) -> FrankaReading:
+        """Carry out the newest command; return the newest state."""
         command = self._board.command()
         if command.serial == self._command.serial:
-            return
+            return reading
         self._command, self._refusal = command, ''
         if command.order is FrankaOrder.HOLD:
             self._end()
@@ -95,11 +96,12 @@ class FrankaControl:
             self._end()
         elif command.order is FrankaOrder.TRACK:
             if self._order is not FrankaOrder.TRACK:
-                self._begin(FrankaOrder.TRACK)
+                reading = self._begin(FrankaOrder.TRACK)
             self._client.send(command.q)
         else:
             reading = self._begin(FrankaOrder.MOVE)
             self._from, self._begin_ms = reading.q, reading.robot_ms
+        return reading
 
     def _begin(self, order: FrankaOrder) -> FrankaReading:
         """Begin a motion where the arm is; return that state."""
@@ -129,7 +131,9 @@ class FrankaControl:
                 self._refusal = ('the driver fell silent' if deserted
                                  else 'the motion ended before its time')
             self._end()
-        elif self._order is FrankaOrder.MOVE:
+        elif self._order is FrankaOrder.TRACK:
+            self._client.follow(reading)
+        else:
             passed_ms = reading.robot_ms - self._begin_ms
             goal: Floats = self._command.q
             total_ms = max(1.0, self._command.duration_s * 1e3)

@@ -12,6 +12,9 @@ from arena_robot.core.observation import DOF, Floats
 from arena_robot.drivers.franka.board import FrankaOrder
 from arena_robot.safety.kinematics import frames, jacobian
 from arena_robot.safety.limits import KQ, KQD, KX, KXD
+from arena_robot.safety.robots import robot_of
+
+INSET_RAD = 0.055       # franka-rs refuses targets that are nearer to the end of a joint's range
 
 
 class FrankaRefused(DriverError):
@@ -29,7 +32,7 @@ class FrankaConfig:
 
     Collision thresholds (N m of the joints; N and N m at the flange) and the load (kg, m, and nine
     kg m^2 in columns) are set when the connection is made. ``realtime`` demands a real-time kernel
-    and takes its highest priority.
+    and takes its highest priority. ``torques``: libfranka tracks targets with torques.
     """
 
     address: str
@@ -42,6 +45,7 @@ class FrankaConfig:
     load_mass: float
     load_centre: tuple[float, ...]
     load_inertia: tuple[float, ...]
+    torques: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,11 +78,18 @@ class FrankaClient(Protocol):
     def running(self) -> bool:
         """Whether a motion runs."""
 
+    @property
+    def paced(self) -> bool:
+        """Whether each state of the robot wants a command: the loop then does not wait."""
+
     def start(self, order: FrankaOrder, q: Floats) -> None:
         """Begin a motion at the measured joints ``q`` (7,) rad."""
 
     def send(self, q: Floats) -> None:
         """Give the motion its target (7,) rad."""
+
+    def follow(self, reading: FrankaReading) -> None:
+        """Adjust a motion that tracks to a new state, in every cycle of the loop."""
 
     def end(self) -> None:
         """Come to rest at once, end the motion; the robot holds."""
@@ -91,17 +102,36 @@ class FrankaClient(Protocol):
         """Set the thresholds of collisions."""
 
 
-def joint_gains(q: Floats) -> tuple[list[float], list[float]]:
-    """
-    Return stiffness (7,) N m/rad and damping (7,) N m s/rad of DROID's law at joints ``q``.
+def reach(robot_type: str) -> tuple[Floats, Floats]:
+    """Return the lowest and highest targets (7,) rad that a motion may have."""
+    limits = robot_of(robot_type).limits
+    return np.array(limits.hardware_lower) + INSET_RAD, np.array(limits.hardware_upper) - INSET_RAD
 
-    DROID adds springs at the flange to those of the joints, K = Kq + J' Kx J. A joint controller
-    takes one number for each joint: the diagonal of that matrix.
+
+def droid_gains(q: Floats) -> tuple[Floats, Floats]:
+    """
+    Return stiffness (7, 7) N m/rad and damping (7, 7) N m s/rad of DROID's law at joints ``q``.
+
+    DROID adds springs at the flange to those of the joints: K = Kq + J' Kx J.
     """
     jac = jacobian(frames(np.asarray(q)))
-    stiffness = KQ + np.einsum('ij,i,ij->j', jac, KX, jac)
-    damping = KQD + np.einsum('ij,i,ij->j', jac, KXD, jac)
-    return [float(one) for one in stiffness], [float(one) for one in damping]
+    return (np.diag(KQ) + (jac.T * KX) @ jac, np.diag(KQD) + (jac.T * KXD) @ jac)
+
+
+def droid_torque(target: Floats, q: Floats, dq: Floats) -> Floats:
+    """Return the torques (7,) N m of DROID's law: K (target - q) - D dq, without Coriolis'."""
+    stiffness, damping = droid_gains(q)
+    return np.asarray(stiffness @ (target - q) - damping @ dq)
+
+
+def droid_goal(target: Floats, q: Floats, dq: Floats, stiffness: Floats,
+               damping: Floats) -> Floats:
+    """
+    Return the goal (7,) rad with which separate joints give the torques of DROID's law.
+
+    A controller of separate joints computes ``stiffness (goal - q) - damping dq`` (all (7,)).
+    """
+    return np.asarray(q + (droid_torque(target, q, dq) + damping * dq) / stiffness)
 
 
 def ordinary_priority() -> None:

@@ -1,4 +1,4 @@
-"""The vendor's pylibfranka in the control process: FR3, targets that the robot interpolates."""
+"""The vendor's pylibfranka in the control process: FR3, by positions or by torques."""
 
 import contextlib
 from collections.abc import Iterator
@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from arena_robot.core.observation import Floats, RobotMode
+from arena_robot.core.observation import DOF, Floats, RobotMode
 from arena_robot.drivers.franka.board import FrankaOrder
 from arena_robot.drivers.franka.client import (
     FrankaConfig,
     FrankaLost,
     FrankaReading,
     FrankaRefused,
+    droid_torque,
     ordinary_priority,
     seven,
 )
@@ -20,11 +21,17 @@ from arena_robot.safety.robots import robot_of
 
 VERSION = 10
 TOLERANCE_RAD = 10.0    # of the library's own "reached"; the driver looks at the joints itself
+STEP_NM = 0.99          # of a joint's torque from one millisecond to the next; the robot allows 1
 LOST = ('NetworkException', 'RealtimeException', 'IncompatibleVersionException')
 
 
 class LibfrankaClient:
-    """See :class:`FrankaClient`. No call lets other Python threads run meanwhile."""
+    """
+    See :class:`FrankaClient`. No call lets other Python threads run meanwhile.
+
+    TRACK gives targets to the robot, which interpolates; with ``torques`` it computes DROID's law
+    for each state of the robot. MOVE is always the former.
+    """
 
     def __init__(self, config: FrankaConfig) -> None:
         self.version = VERSION
@@ -34,6 +41,10 @@ class LibfrankaClient:
                                                         limits.joint_velocity)]
         self._robot: Any = None
         self._handler: Any = None
+        self._torques: Any = None       # while torques are sent
+        self._most = np.array(limits.limits.torque)
+        self._target = np.zeros(DOF)
+        self._seen: Any = None
         self._mode = 0
 
     def connect(self) -> None:
@@ -48,6 +59,9 @@ class LibfrankaClient:
             ordinary_priority()
         self.set_collision(config.lower_torque, config.upper_torque, config.lower_force,
                            config.upper_force)
+        if config.torques:
+            with self._told(FrankaLost):
+                self._model = self._robot.load_model()
         if config.load_mass > 0.0:
             with self._told():
                 self._robot.set_load(config.load_mass, list(config.load_centre),
@@ -56,7 +70,7 @@ class LibfrankaClient:
     def read(self) -> FrankaReading:
         """Return the newest state."""
         with self._told(FrankaLost):
-            state = self._robot.read_once()
+            state = self._seen = self._next()
         self._mode = int(RobotMode[_snake(state.robot_mode.name)])
         errors = _flags(state.current_errors)
         if not errors and self._mode == RobotMode.REFLEX:
@@ -66,13 +80,33 @@ class LibfrankaClient:
             seven(state.tau_J), seven(state.tau_ext_hat_filtered), seven(state.q_d), self._mode,
             errors, float(state.control_command_success_rate))
 
+    def _next(self) -> Any:
+        """Return the next state; a motion that the robot has ended is forgotten."""
+        if self._torques is not None:
+            try:
+                return self._torques.readOnce()[0]
+            except self._library.ControlException:
+                self._torques = None
+        return self._robot.read_once()
+
     @property
     def running(self) -> bool:
         """Whether a motion runs: the mode tells, calls of the handler do not."""
-        return self._handler is not None and self._mode == RobotMode.MOVE
+        return ((self._handler is not None or self._torques is not None)
+                and self._mode == RobotMode.MOVE)
+
+    @property
+    def paced(self) -> bool:
+        """Whether each state wants a command: while torques are sent."""
+        return self._torques is not None
 
     def start(self, order: FrankaOrder, q: Floats) -> None:
-        """Begin a motion; the robot's own controller holds until the first target."""
+        """Begin a motion; without a target the arm stays."""
+        if order is FrankaOrder.TRACK and self._config.torques:
+            self._target = q
+            with self._told():
+                self._torques = self._robot.start_torque_control()
+            return
         kind = self._library.AsyncPositionControlHandler
         with self._told():
             made = kind.configure(self._robot, kind.Configuration(self._speed, TOLERANCE_RAD))
@@ -83,6 +117,7 @@ class LibfrankaClient:
 
     def send(self, q: Floats) -> None:
         """Give the motion its target."""
+        self._target = q
         if self._handler is None:
             return
         kind = self._library.AsyncPositionControlHandler
@@ -92,8 +127,21 @@ class LibfrankaClient:
         if not answer.was_successful:
             raise FrankaRefused(answer.error_message)
 
+    def follow(self, reading: FrankaReading) -> None:
+        """Answer the newest state with its torques, where torques are sent."""
+        if self._torques is None:
+            return
+        with self._told():
+            wanted = droid_torque(self._target, reading.q, reading.dq) + np.array(
+                self._model.coriolis(self._seen))
+            last = seven(self._seen.tau_J_d)    # what the robot has, also where a command was lost
+            step = np.clip(wanted, -self._most, self._most) - last
+            tau = last + np.clip(step, -STEP_NM, STEP_NM)
+            self._torques.writeOnce(self._library.Torques([float(one) for one in tau]))
+
     def end(self) -> None:
         """Stop at once."""
+        self._torques = None            # which has the library stop the motion
         handler, self._handler = self._handler, None
         if handler is None:
             return

@@ -4,22 +4,28 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from arena_robot.core.observation import Floats, RobotMode
+import numpy as np
+
+from arena_robot.core.observation import DOF, Floats, RobotMode
 from arena_robot.drivers.franka.board import FrankaOrder
 from arena_robot.drivers.franka.client import (
     FrankaConfig,
     FrankaLost,
     FrankaReading,
     FrankaRefused,
-    joint_gains,
+    droid_gains,
+    droid_goal,
     ordinary_priority,
+    reach,
     seven,
 )
 
 MODES = {mode.name.lower(): int(mode) for mode in RobotMode}
-LEASH_RAD = 0.3         # how far the law's goal may be ahead of a joint
+LEASH_RAD = 0.6         # how far the law's goal may be ahead of a joint
 STRAY_RAD = 10.0        # the library's own limit of the way from the start: none
-GENTLE, FULL = 0.8, 1.0     # shares of the joints' speed, acceleration and jerk
+# Shares of the joints' speed, acceleration and jerk that the library's generator gives to a goal.
+# A law on torques takes its targets as they come, as DROID's does: at once, within some cycles.
+GENTLE, AT_ONCE = 0.8, 1000.0
 GONE = ('network', 'protocol')
 
 
@@ -27,7 +33,9 @@ class FrankaRsClient:
     """
     See :class:`FrankaClient`.
 
-    TRACK sends torques of DROID's gains; MOVE has the robot's own controller follow a path.
+    TRACK sends torques of DROID's law: the library computes those of separate joints at 1 kHz, and
+    its goal is set so in every cycle of the loop that the whole matrices' torques come out. MOVE
+    has the robot's own controller follow a path.
     """
 
     def __init__(self, config: FrankaConfig) -> None:
@@ -35,6 +43,9 @@ class FrankaRsClient:
         self._config = config
         self._robot: Any = None
         self._targets: Any = None
+        self._lower, self._upper = reach(config.robot_type)
+        self._gains = (np.ones(DOF), np.zeros(DOF))
+        self._tracked: Floats | None = None
 
     def connect(self) -> None:
         """Connect, and set thresholds and load."""
@@ -71,12 +82,19 @@ class FrankaRsClient:
         """Whether a motion runs."""
         return self._targets is not None and bool(self._targets.running)
 
+    @property
+    def paced(self) -> bool:
+        """Whether each state wants a command: the library gives it."""
+        return False
+
     def start(self, order: FrankaOrder, q: Floats) -> None:
         """Begin a motion at the measured joints."""
         common: dict[str, Any] = {'max_deviation': STRAY_RAD}
+        self._tracked = None
         if order is FrankaOrder.TRACK:
-            stiffness, damping = joint_gains(q)
-            common.update(fraction=FULL, backend='impedance', joint_stiffness=stiffness,
+            stiffness, damping = (np.diag(gain).copy() for gain in droid_gains(q))
+            self._gains, self._tracked = (stiffness, damping), q
+            common.update(fraction=AT_ONCE, backend='impedance', joint_stiffness=stiffness,
                           joint_damping=damping, velocity_feedforward=False, leash=LEASH_RAD)
         else:
             common.update(fraction=GENTLE, backend='robot')
@@ -89,8 +107,19 @@ class FrankaRsClient:
         """Give the motion its target."""
         if self._targets is None:
             return
+        if self._tracked is not None:
+            self._tracked = q       # until the next state
+            return
         with self._told():
             self._targets.move_to(q)
+
+    def follow(self, reading: FrankaReading) -> None:
+        """Set the goal of the joints' law for this state."""
+        if self._targets is None or self._tracked is None:
+            return
+        goal = droid_goal(self._tracked, reading.q, reading.dq, *self._gains)
+        with self._told():
+            self._targets.move_to(np.clip(goal, self._lower, self._upper))
 
     def end(self) -> None:
         """Stop at once."""
