@@ -40,8 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make episodes, train, write, print the card."""
+    from arena_robot.audit.local.learned import load
     from arena_robot.audit.local.model import read_model, write_model
-    from arena_robot.audit.local.train import load, train
+    from arena_robot.audit.local.train import train
     from arena_robot.core.errors import ConfigError
     from arena_robot.records.labelled_clip import clip_files
 
@@ -73,4 +74,6 @@ def _text(card: 'TrainingCard', path: Path) -> str:
     q = card.quality
     return (f'{path}: {card.episodes} episodes of {len(card.tasks)} tasks, {card.frames} frames\n'
             f'on episodes left out: error {q["error"]:.3f}, falls seen {q["falls"]:.0%}, rises '
-            f'seen {q["rises"]:.0%}, AUC of success {q.get("auc", float("nan")):.2f}')
+            f'seen {q["rises"]:.0%}, AUC of success {q.get("auc", float("nan")):.2f}'
+            + (f'\non tasks left out (no level, hops alone): falls seen {q["new_falls"]:.0%}, '
+               f'rises seen {q["new_rises"]:.0%}' if 'new_falls' in q else ''))

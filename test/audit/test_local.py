@@ -5,18 +5,25 @@ import json
 import numpy as np
 import pytest
 
-from arena_robot.audit.base import Pair
+from arena_robot.audit.base import Pair, refusals
 from arena_robot.audit.judges import make_judge
 from arena_robot.audit.local.features import colour_maps, colours_in, trunk_features
 from arena_robot.audit.local.judge import LocalJudge, shipped
-from arena_robot.audit.local.model import frame_features, read_model, write_model
+from arena_robot.audit.local.learned import Learned, learned
+from arena_robot.audit.local.model import (
+    FrameFeatures,
+    frame_features,
+    read_model,
+    write_model,
+)
+from arena_robot.audit.local.pooled import pooled_head
 from arena_robot.audit.local.text import SURE, TaskMatcher
-from arena_robot.audit.local.train import learned, train
+from arena_robot.audit.local.train import train
 from arena_robot.cli.main import main
 from arena_robot.core.clip import Clip
 from arena_robot.core.errors import DataError
 from arena_robot.core.jpeg import to_jpeg
-from arena_robot.drivers.sim.station import make_task
+from arena_robot.drivers.sim.station import SimStation, make_task
 from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.records.labelled_clip import (
     SUFFIX,
@@ -90,6 +97,27 @@ def test_training_is_decided_by_the_clips_and_the_seed(clips, tmp_path):
         read_model(tmp_path / 'm.npz')
 
 
+def test_hops_of_a_new_task_are_learned_from_other_tasks():
+    """Progress looks alike in all tasks; something else drifts with time in each episode."""
+    random = np.random.default_rng(0)
+    progress, drift = random.normal(size=(2, 60))
+
+    def episode(task):
+        phi = np.clip(np.cumsum(random.normal(.02, .08, 40)), 0, 1)
+        seen = (np.outer(phi, progress) + np.outer(random.normal(0, 3) * np.arange(40) / 40, drift)
+                + random.normal(0, .1, (40, 60))).astype(np.float16)
+        return Learned(task, task, None, phi, FrameFeatures(seen, seen), {})
+    rows = [episode(task) for task in 'abcd' for _ in range(5)]
+    head, quality = pooled_head(rows[5:])
+    assert min(quality['falls'], quality['rises']) > 0.7
+    for row in rows[:5]:
+        values = row.features.head.astype(np.float32) @ head.weights + head.bias
+        assert np.corrcoef(values, row.phi)[0, 1] > 0.95
+    again, _ = pooled_head(rows[5:])
+    assert np.array_equal(head.weights, again.weights)
+    assert pooled_head(rows[:5])[1] == {}, 'one task leaves none to measure on'
+
+
 def test_clips_survive_the_disk(clips, tmp_path):
     write_clip(tmp_path / 'a.clip.npz', clips[0])
     found = read_clip(tmp_path / 'a.clip.npz')
@@ -145,3 +173,34 @@ def test_the_shipped_model_says_what_it_does_not_know():
     assert not judge.progress(Clip('lift the red block', np.arange(6.0), noise)).calibrated
     assert 'needs the view' in judge.progress(
         Clip('x', np.arange(6.0), {'right': views['right']})).detail
+
+
+def looked(station, steps=6):
+    """Return the clip of a new rollout's first steps."""
+    frames = {role: [] for role in station.cameras}
+    for _ in range(steps):
+        for role, camera in station.cameras.items():
+            frames[role].append(camera.frame(5.0).left.pixels.copy())
+        station.step(0.2)
+    return Clip(station.instruction, np.arange(steps) * 0.2, frames)
+
+
+def test_another_camera_pose_and_noise_are_not_calibrated():
+    judge = LocalJudge()
+    with SimStation.make('lift_cube', 300, cameras=('right', 'wrist'), size=(256, 144),
+                         rate_hz=5.0, eyes=('left',)) as station:
+        same = looked(station)
+        assert judge.progress(same).calibrated, judge.progress(same).detail
+        station.reset('lift_cube', 300)
+        station.world.model.body('camera_right').pos += (0.15, 0.0, 0.2)
+        moved = judge.progress(looked(station))
+    assert not moved.calibrated
+    assert 'has the camera moved?' in moved.detail
+    noise = np.random.default_rng(3).normal(0.0, 60.0, (6, 144, 256, 3))
+    spoilt = judge.progress(Clip(same.instruction, same.times_s, {role: [
+        np.clip(p + n, 0, 255).astype(np.uint8) for p, n in zip(pictures, noise, strict=True)]
+        for role, pictures in same.frames.items()}))
+    assert not spoilt.calibrated
+    assert 'unlike those of its training' in spoilt.detail
+    for trace in (moved, spoilt):
+        assert {'mp', 'mc', 'ppl'} <= set(refusals(judge.capabilities, trace))

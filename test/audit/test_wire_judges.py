@@ -223,8 +223,13 @@ def test_malformed_hop_replies_are_invalid(text):
     assert trace.phi.size == 0
 
 
-@pytest.mark.parametrize('text', ['', 'about 5', '5 or 6', '--5', '5%5', '101', '-101%', 'NaN',
-                                  'inf', '<score>5</score>', '+ 5', '5e1', 'five'])
+VLAC_BAD = ['', ' ', 'about 5', '5 or 6', '--5', '5%5', '101', '-101%', 'NaN', 'inf',
+            '<score>5</score>', '+ 5', '5e1', 'five', '+', '%', '5.', '.5', '5,5', '0x5', '5 %%',
+            '-inf', '+1000', '1/2', '[5]', '{"score": 5}', '5 percent', '+5\n-5', '\u0665\u066a',
+            'I cannot tell.', 'null']
+
+
+@pytest.mark.parametrize('text', VLAC_BAD, ids=range(len(VLAC_BAD)))
 def test_malformed_vlac_replies(text):
     with pytest.raises(ModelBadReply):
         score(text, tagged=False)

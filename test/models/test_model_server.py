@@ -3,8 +3,12 @@
 import importlib.util
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from arena_robot.audit.wire.gvl import GvlJudge
+from arena_robot.audit.wire.hop import HopJudge
+from arena_robot.core.clip import Clip
 from arena_robot.core.errors import ModelBadReply
 from arena_robot.core.task_words import CATEGORIES
 from arena_robot.models.chat import ChatClient, ChatSettings
@@ -65,4 +69,16 @@ def test_a_real_server_categorises(address):
     assert scene.category in CATEGORIES
     assert (scene.method, scene.clutter, scene.views) == ('model', 'unknown', ())
     assert 0.0 <= scene.confidence <= 1.0
+    chat.close()
+
+
+@pytest.mark.parametrize('kind', [GvlJudge, HopJudge])
+def test_a_real_server_that_sees_no_pictures_gives_a_judge_no_number(address, kind):
+    chat = client(address, max_tokens=20)
+    pictures = [np.full((32, 32, 3), value, np.uint8) for value in (0, 120, 250)]
+    trace = kind(client=chat, attempts=1).progress(
+        Clip('lift the cup', np.arange(3.0), {'left': pictures}))
+    assert not trace.valid
+    assert trace.phi.size == 0
+    assert 'image' in trace.detail
     chat.close()

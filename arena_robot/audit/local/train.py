@@ -5,80 +5,33 @@ Ridge regression in its dual form: (K + λ tr(K)/n I) a = y - mean(y), K the Gra
 centred features; weights are Xᵀ a. Everything is decided by the clips and the seed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 
 import arena_robot
-from arena_robot.audit.base import averaged
-from arena_robot.audit.local.features import Features, backdrop
+from arena_robot.audit.local.features import Features
+from arena_robot.audit.local.learned import VIEWS, Learned
 from arena_robot.audit.local.model import (
     OTHERS,
     VERSION,
-    FrameFeatures,
     Head,
     LocalModel,
     PictureTest,
     StartEdges,
     TrainingCard,
-    frame_features,
 )
+from arena_robot.audit.local.pooled import pooled_head
+from arena_robot.audit.local.quality import EVERY, quality
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import Floats
-from arena_robot.records.labelled_clip import LabelledClip, read_clip
 
 RIDGE = 0.2
+SHOWN = ('falls', 'rises')    # of tasks that were left out
 FOLDS = 4
 BASIS = 64
 MARGIN, BACKDROP_MARGIN, LEAST_LIMIT = 1.1, 1.12, 0.3
-EVERY, POOLED_EVERY, TEST_EVERY = 2, 8, 16     # of the frames, neighbours are alike
-STEPS = 2       # of those frames between the two of a fall or rise
-MOVED = 0.05
-VIEWS = ('right', 'wrist')
-Progress = Callable[[int, int, str], None]
-
-
-@dataclass(frozen=True)
-class Learned:
-    """One clip's features and labels."""
-
-    task: str
-    instruction: str
-    success: bool | None
-    phi: Floats
-    features: FrameFeatures
-    start: Mapping[str, Features]
-
-
-def nothing(done: int, total: int, label: str) -> None:
-    """Show no progress."""
-
-
-def load(files: Sequence[Path], views: Sequence[str] = VIEWS, progress: Progress = nothing
-         ) -> list[Learned]:
-    """Return the features of clips; DataError when one lacks a view."""
-    found = []
-    for number, path in enumerate(files, 1):
-        clip = read_clip(path)
-        found.append(learned(clip, views))
-        progress(number, len(files), clip.source.name)
-    return found
-
-
-def learned(clip: LabelledClip, views: Sequence[str] = VIEWS) -> Learned:
-    """Return the features of a clip, halved in size."""
-    for view in views:
-        if view not in clip.pictures:
-            raise DataError(f'the clip {clip.source.name} has no view {view}')
-    seen = clip.clip(views)
-    features = frame_features(seen.frames, seen.instruction, views)
-    source = clip.source
-    return Learned(source.task or source.instruction, source.instruction, source.success,
-                   clip.phi, FrameFeatures(features.head.astype(np.float16),
-                                           features.pooled.astype(np.float16)),
-                   {view: backdrop(seen.frames[view][0]) for view in views})
+TEST_EVERY = 16     # of the frames, neighbours are alike
 
 
 def train(clips: Sequence[Learned], seed: int = 0, ridge: float = RIDGE,
@@ -99,15 +52,21 @@ def train(clips: Sequence[Learned], seed: int = 0, ridge: float = RIDGE,
         heads[task] = gram.head(ridge)
         for fold in _folds(len(rows), rng):
             left_out += [(rows[k], p) for k, p in gram.predicted(ridge, fold).items()]
-    heads[OTHERS] = _Gram(clips, POOLED_EVERY).head(ridge)
+    heads[OTHERS], new = pooled_head(clips)
     card = TrainingCard(VERSION, tuple(by_task), len(clips), sum(len(c.phi) for c in clips), seed,
                         ridge, interval_s, arena_robot.__version__, trunk,
-                        quality([c.phi[::EVERY] for c, _ in left_out], [p for _, p in left_out],
-                                [c.success for c, _ in left_out]))
+                        {**quality([c.phi[::EVERY] for c, _ in left_out],
+                                   [p for _, p in left_out], [c.success for c, _ in left_out]),
+                         **{f'new_{name}': new[name] for name in new if name in SHOWN}})
     return LocalModel(card, tuple(views), heads, {
         task: tuple(sorted({c.instruction for c in rows})) for task, rows in by_task.items()},
         picture_test(clips, rng), {
             view: backdrop_of([c.start[view] for c in clips]) for view in views})
+
+
+def head_of(clips: Sequence[Learned], ridge: float = RIDGE) -> Head:
+    """Return the head of one task."""
+    return _Gram(clips, EVERY).head(ridge)
 
 
 class _Gram:
@@ -174,30 +133,3 @@ def backdrop_of(pictures: Sequence[Features]) -> StartEdges:
     edges = np.asarray(common / max(float(np.linalg.norm(common)), 1e-6), np.float32)
     own = [StartEdges(edges, 0.0).distance(picture) for picture in pictures]
     return StartEdges(edges, max(BACKDROP_MARGIN * max(own), LEAST_LIMIT))
-
-
-def quality(true: Sequence[Floats], seen: Sequence[Floats], success: Sequence[bool | None]
-            ) -> Mapping[str, float]:
-    """Return error, sign accuracies and AUC of smoothed values against the known ones."""
-    smooth = [np.clip(averaged(p), 0.0, 1.0) for p in seen]
-    falls: list[bool] = []
-    rises: list[bool] = []
-    for y, p in zip(true, smooth, strict=True):
-        if len(y) > STEPS:
-            known, found = y[STEPS:] - y[:-STEPS], p[STEPS:] - p[:-STEPS]
-            falls += (found[known < -MOVED] < 0.0).tolist()
-            rises += (found[known > MOVED] > 0.0).tolist()
-    error = float(np.mean([np.abs(y - p).mean() for y, p in zip(true, smooth, strict=True)]))
-    done = np.array([p[-3:].mean() for p, s in zip(smooth, success, strict=True) if s is True])
-    failed = np.array([p[-3:].mean() for p, s in zip(smooth, success, strict=True)
-                       if s is False])
-    found_ = {'error': error, 'falls': _mean(falls), 'rises': _mean(rises)}
-    if len(done) and len(failed):
-        found_['auc'] = float((done[:, None] > failed[None]).mean())
-    return found_
-
-
-def _mean(values: Sequence[bool]) -> float:
-    return float(np.mean(values)) if values else 0.0
-
-

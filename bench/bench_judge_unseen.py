@@ -1,0 +1,149 @@
+"""
+How good the local judge is on held-out scenes, and on tasks that it was not trained on.
+
+  arena judge train CLIPS --out model.npz
+  python bench/bench_judge_unseen.py CLIPS
+
+Each training seed draws the scenes to learn from; the others are held out. For the new tasks, each
+task is left out of the training of the head for unknown instructions, which then judges all its
+held-out episodes. Falls and rises are those of the true progress by more than 0.05 within 0.8 s. A
+picture distance is given what favours it: the goal picture is the episode's own best frame.
+"""
+
+import argparse
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from arena_robot.audit.base import averaged
+from arena_robot.audit.local.learned import Learned, learned
+from arena_robot.audit.local.pooled import pooled_head
+from arena_robot.audit.local.quality import EVERY, MOVED, STEPS, quality
+from arena_robot.audit.local.train import head_of
+from arena_robot.audit.opd import measure
+from arena_robot.audit.simple import ElapsedTime, GoalDistance, StartDistance
+from arena_robot.ranking.quality import spearman
+from arena_robot.records.labelled_clip import clip_files, read_clip
+
+MEASURES = ('falls', 'rises', 'mean', 'error', 'auc', 'mp', 'ppl')
+BASELINES = ('elapsed', 'start_distance', 'goal_distance')
+KNOWN = {'mean': .72, 'error': .19, 'auc': .88, 'mp': .65, 'ppl': .50}
+NEW = {'mean': .70}
+T95 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
+
+
+@dataclass(frozen=True)
+class Row:
+    """An episode, and what the baselines say of it."""
+
+    seed: int
+    clip: Learned
+    baselines: dict
+
+
+def rows(folder):
+    """Return the episodes of a folder."""
+    found = []
+    for path in clip_files(folder):
+        clip = read_clip(path)
+        seen = clip.clip(('right', 'wrist'))
+        best = int(clip.phi.argmax())
+        goal = {view: frames[best] for view, frames in seen.frames.items()}
+        seen = type(seen)(seen.instruction, seen.times_s, seen.frames, goal=goal)
+        found.append(Row(clip.source.seed, learned(clip), {
+            judge.name: judge.progress(seen).phi
+            for judge in (ElapsedTime(), StartDistance(), GoalDistance())}))
+    return found
+
+
+def scores(chosen, values):
+    """Return the measures of values, one array per episode."""
+    true = [row.clip.phi[::EVERY] for row in chosen]
+    seen = [value[::EVERY] for value in values]
+    found = dict(quality(true, seen, [row.clip.success for row in chosen]))
+    found['mean'] = (found['falls'] + found['rises']) / 2
+    smooth = [np.clip(averaged(value), 0.0, 1.0) for value in seen]
+    wanted, table = measure([np.clip(phi, 0, 1) for phi in true]), measure(smooth)
+    found['mp'], found['ppl'] = spearman(table.mp, wanted.mp), spearman(table.ppl, wanted.ppl)
+    return found
+
+
+def by_head(head, row):
+    """Return a head's values of an episode."""
+    return row.clip.features.head.astype(np.float32) @ head.weights + head.bias
+
+
+def one_seed(found, seed, scenes):
+    """Return the values of held-out episodes by name of the judge, and these episodes."""
+    numbers = np.unique([row.seed for row in found])
+    learnt = np.random.default_rng((seed, 18)).permutation(numbers)[:scenes]
+    train = [row.clip for row in found if row.seed in learnt]
+    rest = [row for row in found if row.seed not in learnt]
+    values = {'local, known': [None] * len(rest), 'local, new task': [None] * len(rest)}
+    for task in sorted({clip.task for clip in train}):
+        heads = {'local, known': head_of([c for c in train if c.task == task]),
+                 'local, new task': pooled_head([c for c in train if c.task != task])[0]}
+        for k, row in enumerate(rest):
+            if row.clip.task == task:
+                for name, head in heads.items():
+                    values[name][k] = by_head(head, row)
+    values.update({name: [row.baselines[name] for row in rest] for name in BASELINES})
+    return rest, values
+
+
+def interval(numbers):
+    """Return the mean and its 95 % interval over training seeds, by Student's t."""
+    numbers = np.array(numbers)
+    half = T95[len(numbers)] * numbers.std(ddof=1) / np.sqrt(len(numbers))
+    return numbers.mean(), numbers.mean() - half, numbers.mean() + half
+
+
+def over_tasks(seeds, name, draws=1000):
+    """Return the 95 % interval of mean(fall, rise) when the tasks are drawn again."""
+    tasks = sorted({row.clip.task for rest, _ in seeds for row in rest})
+    counts = np.zeros((len(tasks), 2, 2))
+    for rest, values in seeds:
+        for row, value in zip(rest, values[name], strict=True):
+            true = row.clip.phi[::EVERY]
+            hop, share = true[STEPS:] - true[:-STEPS], quality([true], [value[::EVERY]], [None])
+            for k, n in enumerate(((hop < -MOVED).sum(), (hop > MOVED).sum())):
+                counts[tasks.index(row.clip.task), k] += (share[('falls', 'rises')[k]] * n, n)
+    rng, found = np.random.default_rng(0), []
+    for _ in range(draws):
+        drawn = counts[rng.integers(len(tasks), size=len(tasks))].sum(axis=0)
+        found.append((drawn[:, 0] / drawn[:, 1]).mean())
+    return tasks, counts, np.quantile(found, [.025, .975])
+
+
+def main():
+    """Print the table, what of it has a bar, and the new tasks one by one."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('folder', type=Path)
+    parser.add_argument('--seeds', type=int, default=5)
+    parser.add_argument('--scenes', type=int, default=20)
+    args = parser.parse_args()
+    warnings.simplefilter('error')
+    found = rows(args.folder)
+    seeds = [one_seed(found, seed, args.scenes) for seed in range(args.seeds)]
+    print(f'{len(found)} episodes, {args.seeds} training seeds of {args.scenes} scenes a task; '
+          'mean and 95 % interval over the seeds')
+    print(f'{"":16}' + ''.join(f'{name:20}' for name in MEASURES))
+    for name in seeds[0][1]:
+        table = [scores(rest, values[name]) for rest, values in seeds]
+        cells = {m: interval([row[m] for row in table]) for m in MEASURES}
+        print(f'{name:16}' + ''.join('{:.2f} [{:.2f}, {:.2f}]'.format(*cells[m]).ljust(20)
+                                     for m in MEASURES))
+        for m, bar in {'local, known': KNOWN, 'local, new task': NEW}.get(name, {}).items():
+            good = cells[m][0] <= bar if m == 'error' else cells[m][0] >= bar
+            print(f'    {m}: {cells[m][0]:.3f}, bar {bar:.2f}: {"met" if good else "MISSED"}')
+    tasks, counts, (low, high) = over_tasks(seeds, 'local, new task')
+    print(f'new tasks: mean of falls and rises when tasks are drawn again [{low:.2f}, {high:.2f}]')
+    for task, ((a, n), (b, m)) in zip(tasks, counts, strict=True):
+        print(f'  {task:14} falls {a / max(n, 1):.2f} of {n:.0f}, rises {b / max(m, 1):.2f} '
+              f'of {m:.0f}')
+
+
+if __name__ == '__main__':
+    main()
