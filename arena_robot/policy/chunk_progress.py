@@ -29,10 +29,12 @@ class ChunkProgress:
     step: int = 0
     start: int = 0
     end: int = 0
+    horizon: int = 0
     blended: Floats = field(default_factory=lambda: NOTHING)
     since_ask: int = 0
     ahead: 'futures.Future[Chunk] | None' = None
     ahead_asked_at: int = 0
+    steps_wait: bool = False
     next_action: int = 0
     delay: int = 0
     # Not from 0: a rollout that is begun again must not get a chunk of the one before.
@@ -48,6 +50,19 @@ class ChunkProgress:
         """Return how many actions are executed before the next chunk is due."""
         return 0 if self.chunk is None else self.end - self.step
 
+    def hurries(self, since_ask: int, due: int, takes_steps: int) -> bool:
+        """
+        Tell whether an answer is used before it is due, ``since_ask`` steps after its query.
+
+        It is where otherwise no more of its actions would follow its first than an answer takes
+        steps: the query after it could then not be made a step earlier than it has to be.
+        Never where steps wait for answers: there it would depend on the speed of threads.
+        """
+        length = 0 if self.chunk is None else len(self.chunk)    # of the answer too
+        then, now = (min(length - since, self.horizon or length) - 1
+                     for since in (since_ask + due, since_ask))
+        return not self.steps_wait and due > 0 and then <= takes_steps and now > then
+
     def asks(self, observed_at: int, query: 'futures.Future[Chunk]', takes_steps: int) -> None:
         """Note a query that will be answered about ``takes_steps`` steps later."""
         self.ahead, self.ahead_asked_at, self.since_ask = query, observed_at, 0
@@ -56,7 +71,8 @@ class ChunkProgress:
 
     def expected_delay(self, takes_steps: int) -> int:
         """Return how many actions will be executed before the answer to a query made now."""
-        return min(self.left, max(self.due, takes_steps))
+        early = self.hurries(takes_steps, self.due - takes_steps, takes_steps)
+        return min(self.left, takes_steps if early else max(self.due, takes_steps))
 
     def left_over(self, takes_steps: int) -> LeftOver | None:
         """Return what is left of the chunk for a query that is made now."""
@@ -75,7 +91,7 @@ class ChunkProgress:
         rest = NOTHING if self.chunk is None or self.chunk.space is not chunk.space \
             else self.chunk.actions[self.step:self.step + blend].astype(np.float64)
         horizon = chunk.open_loop_horizon or spec.open_loop_horizon
-        self.blended = rest
+        self.blended, self.horizon = rest, horizon
         self.chunk, self.start = chunk, min(self.since_ask, len(chunk) - 1)
         self.step = self.start
         self.end = min(len(chunk), self.start + horizon) if horizon else len(chunk)

@@ -76,7 +76,9 @@ class ChunkExecutor:
     after it comes too late: half of a chunk at most. A chunk that is due and not there is no
     reason to stand still while actions are left. As many of its first actions as were executed
     since the query are dropped. So the arm never waits for answers that take D steps, when a
-    chunk has 2 D + 1 actions or more.
+    chunk has 2 D + 1 actions or more; with 2 D + 2, one of them may take a step longer, because
+    :meth:`take` uses a chunk that is there before the last one ends where too few of its own
+    would be left.
 
     ``now_s`` measures at ``control_rate_hz`` (None: that of the spec); an answer that comes
     ``in_time_s`` after a step began is used in that step. :meth:`ask` sends a query at every step
@@ -112,11 +114,11 @@ class ChunkExecutor:
         Waits only when a query is due. Raises PolicyTimeout after ``timeout_s`` or after
         :meth:`cancel`, BadReply for a chunk that cannot be executed, and what the policy raised.
         """
-        progress = self._episodes.setdefault(episode, ChunkProgress())
+        progress = self._episodes.setdefault(episode, ChunkProgress(steps_wait=True))
         waited_s = 0.0
         if progress.ahead is None and self._asks(progress):
             self._query(progress, observation, episode)
-        if progress.due <= 0 and not self._goes_on(progress):
+        if self._changes(progress):
             started = time.perf_counter()
             ahead = progress.ahead
             assert ahead is not None
@@ -142,7 +144,7 @@ class ChunkExecutor:
         Raises BadReply for a chunk that cannot be executed, and what the policy raised.
         """
         progress = self._episodes.setdefault(episode, ChunkProgress())
-        if progress.due <= 0 and not self._goes_on(progress):
+        if self._changes(progress):
             if progress.ahead is None or not progress.ahead.done():
                 return None
             self._use(progress, progress.ahead.result)
@@ -252,6 +254,14 @@ class ChunkExecutor:
             return False
         early = max(self._lead_steps, 1 + self._takes())
         return progress.due <= min(early, len(chunk) // 2)
+
+    def _changes(self, progress: ChunkProgress) -> bool:
+        """Tell whether the next chunk is to be used at this step."""
+        if progress.due <= 0:
+            return not self._goes_on(progress)
+        return (self._policy.spec.pipelined and progress.ahead is not None
+                and progress.ahead.done()
+                and progress.hurries(progress.since_ask, progress.due, self._takes()))
 
     def _goes_on(self, progress: ChunkProgress) -> bool:
         """Tell whether what is left is executed because the next chunk is not there yet."""

@@ -4,6 +4,7 @@ import contextlib
 
 import numpy as np
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_samples import observation, photograph, pictures
@@ -13,7 +14,7 @@ from arena_robot.core.errors import BadReply, PolicyRefused
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.contract import check_actions, check_chunk, check_observation
-from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc import pieces, wire
 from arena_robot.policy.grpc.wire import from_announced_jpeg
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
@@ -184,3 +185,29 @@ def test_numbers_that_do_not_fill_the_chunk_are_refused():
 def test_an_observation_that_does_not_fit_is_refused(sent, says):
     with pytest.raises(PolicyRefused, match=says):
         check_observation(sent, PolicySpec())
+
+
+def test_a_query_in_pieces_is_the_message_that_protobuf_makes():
+    seen = observation(pictures(PolicySpec()))
+    head = pb.InferRequest(protocol_version=1, episode='e', episode_seed=7)
+    whole = pb.InferRequest(protocol_version=1, episode='e', episode_seed=7,
+                            observation=wire.observation_to_bytes(seen))
+    made = pieces.infer_bytes(head, pieces.observation_pieces(seen))
+    assert pb.InferRequest.FromString(made) == whole
+    assert pieces.query_of(made) == (head, whole.observation)
+    first = pb.StreamRequest(id=3, timeout_s=2.0)
+    streamed = pieces.stream_infer_bytes(first, head, pieces.observation_pieces(seen))
+    assert pb.StreamRequest.FromString(streamed) == pb.StreamRequest(
+        id=3, timeout_s=2.0, infer=whole)
+    assert pieces.stream_query_of(streamed) == (first, (head, whole.observation))
+    reset = pb.StreamRequest(id=4, reset=pb.ResetRequest(protocol_version=1))
+    assert pieces.stream_query_of(reset.SerializeToString()) == (reset, None)
+
+
+@pytest.mark.parametrize(('data', 'says'), [
+    (b'\x1a\xff\xff\xff\xff\x0f', 'cut off'), (b'\x1a', 'cut off'), (b'\x80' * 11, 'too long'),
+    (b'\x0b', 'unknown type 3'), (b'\x09abc', 'cut off'),
+    (b'\x08\x01' * (pieces.MAX_FIELDS + 1), 'more than')])
+def test_bytes_that_cannot_be_taken_apart(data, says):
+    with pytest.raises(DecodeError, match=says):
+        pieces.query_of(data)

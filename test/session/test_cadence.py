@@ -124,9 +124,17 @@ def test_what_is_published_has_the_same_form_at_every_step(rolled, space):
 
 def test_an_action_that_was_asked_ahead_is_dropped_when_its_time_is_over(rolled):
     _, policy, sink, _ = rolled(0.1, spec=PolicySpec(pipelined=True))
-    assert policy.asked[:3] == [0, 3, 6]
-    assert [round(float(s.requested[0]), 1) for s in sink.steps[1:8]] == [
-        1.1, 1.2, 1.3, 1.4, 2.3, 2.4, 3.2]
+    # Each chunk is used as soon as it is there, or too few of its actions would be left.
+    assert policy.asked[:4] == [0, 3, 5, 7]
+    assert [round(float(s.requested[0]), 1) for s in sink.steps[1:9]] == [
+        1.1, 1.2, 1.3, 2.2, 2.3, 3.2, 3.3, 4.2]
+
+
+def test_a_longer_chunk_is_executed_to_its_end(rolled):
+    _, policy, sink, _ = rolled(0.1, length=6, spec=PolicySpec(pipelined=True))
+    assert policy.asked[:3] == [0, 5, 9]
+    assert [round(float(s.requested[0]), 1) for s in sink.steps[1:11]] == [
+        1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 2.3, 2.4, 2.5, 2.6]
 
 
 @pytest.mark.parametrize('chunk', [8, 10, 15])
@@ -147,6 +155,23 @@ def test_the_arm_waits_no_longer_than_it_must(rolled, chunk, takes_s, pipelined)
         assert late * (chunks - 1) <= len(held) - late <= late * chunks
     made = [Inference(step, 0, takes_s, chunk) for step in policy.asked]
     assert waited_steps(made, 90) == len(held), 'so it is in the tables'
+
+
+def test_answers_that_take_a_step_longer_now_and_then_are_not_waited_for(rolled):
+    class Uneven(float):
+        """Answers take 4 steps, and every third one 5."""
+
+        made = 0
+
+        def __mul__(self, ns):
+            Uneven.made += 1
+            return (0.30 if Uneven.made % 3 else 0.36) * ns
+
+    _, policy, sink, _ = rolled(Uneven(), steps=120, length=10, spec=PolicySpec(
+        ActionSpace.JOINT_VELOCITY, pipelined=True))
+    held = [s.index for s in sink.steps if not s.requested[:7].any()]
+    assert held == list(range(4)), 'only the first chunk is waited for'
+    assert len(policy.asked) > 20
 
 
 def test_a_policy_that_never_answers_ends_the_rollout(rolled):

@@ -15,21 +15,27 @@ from grpc_reflection.v1alpha import reflection
 from arena_robot.core.errors import ArenaError, ConfigError, PolicyRefused
 from arena_robot.policy.base import Policy
 from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.endpoint import SERVICE
 from arena_robot.policy.grpc.errors import CODE_KEY, status_of
+from arena_robot.policy.grpc.pieces import (
+    Query,
+    StreamQuery,
+    query_of,
+    serialized,
+    stream_query_of,
+)
 from arena_robot.policy.options import ServeOptions, is_one_of
 from arena_robot.policy.proto import arena_policy_pb2 as pb
-from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.policy.serving import ServedPolicy
 
 logger = logging.getLogger(__name__)
 
-SERVICE = pb.DESCRIPTOR.services_by_name['PolicyService'].full_name
 HANDSHAKE_MS = 10_000
 Reply = TypeVar('Reply')
 OPEN_TO_ALL = (f'/{health.SERVICE_NAME}/',)
 
 
-class PolicyServicer(pb_grpc.PolicyServiceServicer):
+class PolicyServicer:
     """The four calls; errors become statuses, tracebacks stay in the log."""
 
     def __init__(self, served: ServedPolicy, max_call_s: float, streams: int) -> None:
@@ -42,7 +48,7 @@ class PolicyServicer(pb_grpc.PolicyServiceServicer):
         """Answer with the policy's spec."""
         return self._guarded(context, lambda: self._spec(request))
 
-    def Infer(self, request: pb.InferRequest,  # noqa: N802
+    def Infer(self, request: Query,  # noqa: N802
               context: grpc.ServicerContext) -> pb.InferReply:
         """Answer with the next chunk."""
         return self._guarded(context, lambda: self._infer(request, self._left_s(context)))
@@ -52,7 +58,7 @@ class PolicyServicer(pb_grpc.PolicyServiceServicer):
         """Clear the state of an episode."""
         return self._guarded(context, lambda: self._reset(request, self._left_s(context)))
 
-    def Stream(self, request_iterator: Iterator[pb.StreamRequest],  # noqa: N802
+    def Stream(self, request_iterator: Iterator[StreamQuery],  # noqa: N802
                context: grpc.ServicerContext) -> Iterator[pb.StreamReply]:
         """Answer each request in turn; a failed one does not end the stream."""
         if not self._streams.acquire(blocking=False):
@@ -68,9 +74,10 @@ class PolicyServicer(pb_grpc.PolicyServiceServicer):
         wire.check_version(request.protocol_version)
         return wire.spec_to_wire(self._served.spec)
 
-    def _infer(self, request: pb.InferRequest, timeout_s: float) -> pb.InferReply:
+    def _infer(self, query: Query, timeout_s: float) -> pb.InferReply:
+        request, seen = query
         wire.check_version(request.protocol_version)
-        observation = wire.observation_of_request(request)
+        observation = wire.observation_of_query(request, seen)
         answer = self._served.infer(observation, request.episode, timeout_s)
         return wire.chunk_to_wire(answer.chunk, answer.queue_s, answer.infer_s)
 
@@ -79,11 +86,12 @@ class PolicyServicer(pb_grpc.PolicyServiceServicer):
         self._served.reset(request.episode, timeout_s)
         return pb.ResetReply()
 
-    def _stream_reply(self, request: pb.StreamRequest) -> pb.StreamReply:
+    def _stream_reply(self, asked: StreamQuery) -> pb.StreamReply:
+        request, query = asked
         timeout_s = min(request.timeout_s or self._max_call_s, self._max_call_s)
         try:
-            if request.WhichOneof('call') == 'infer':
-                return pb.StreamReply(id=request.id, infer=self._infer(request.infer, timeout_s))
+            if query is not None:
+                return pb.StreamReply(id=request.id, infer=self._infer(query, timeout_s))
             return pb.StreamReply(id=request.id, reset=self._reset(request.reset, timeout_s))
         except ArenaError as error:
             return pb.StreamReply(id=request.id, error=pb.Error(code=error.code,
@@ -149,8 +157,7 @@ class GrpcPolicyServer:
             interceptors=[TokenInterceptor(options.token, *options.old_tokens)]
             if options.token else [],
             options=_channel_options(options), compression=grpc.Compression.NoCompression)
-        pb_grpc.add_PolicyServiceServicer_to_server(
-            PolicyServicer(served, options.max_call_s, options.streams), server)
+        _add_policy(server, PolicyServicer(served, options.max_call_s, options.streams))
         self._health = _add_health(server)
         reflection.enable_server_reflection(
             (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
@@ -206,6 +213,17 @@ def _channel_options(options: ServeOptions) -> list[tuple[str, int]]:
         ('grpc.http2.min_recv_ping_interval_without_data_ms', 5_000),
         ('grpc.http2.max_ping_strikes', 5),
     ]
+
+
+def _add_policy(server: grpc.Server, servicer: PolicyServicer) -> None:
+    """Serve the four calls; the generated function would parse whole queries."""
+    readers = {'GetSpec': pb.GetSpecRequest.FromString, 'Infer': query_of,
+               'Reset': pb.ResetRequest.FromString}
+    calls = {name: grpc.unary_unary_rpc_method_handler(getattr(servicer, name), reader, serialized)
+             for name, reader in readers.items()}
+    calls['Stream'] = grpc.stream_stream_rpc_method_handler(
+        servicer.Stream, stream_query_of, serialized)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, calls),))
 
 
 def _add_health(server: grpc.Server) -> health.HealthServicer:

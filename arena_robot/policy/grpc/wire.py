@@ -7,7 +7,6 @@ Nothing larger than the limit is ever decoded.
 import io
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -15,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from arena_robot.core.action import ActionSpace, Chunk, handled
 from arena_robot.core.errors import BadReply, DataError, PolicyRefused
-from arena_robot.core.jpeg import from_jpeg, to_jpeg
+from arena_robot.core.jpeg import from_jpeg
 from arena_robot.core.observation import (
     ArmState,
     GripperState,
@@ -26,6 +25,7 @@ from arena_robot.core.observation import (
 )
 from arena_robot.policy.base import GRIPPER, MAX_CHUNK, MAX_SIDE, PROTOCOL_VERSION, PolicySpec
 from arena_robot.policy.contract import check_actions, check_spec
+from arena_robot.policy.grpc.pieces import Piece, observation_pieces, read_varint, taken_apart
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
 # The numbers of arena_policy.proto's enum, which must be those of the table.
@@ -77,48 +77,17 @@ def spec_from_wire(message: pb.Spec, source: str) -> PolicySpec:
 
 def observation_to_bytes(observation: Observation, jpeg_quality: int = 0) -> bytes:
     """Return a serialized Observation with all of its images, raw when quality is 0."""
-    arm, gripper = observation.arm, observation.gripper
-    head = pb.Observation(
-        stamp_ns=observation.stamp_ns, step=observation.step, prompt=observation.prompt,
-        arm_stamp_ns=arm.stamp_ns, joint_position=arm.q.tolist(),
-        cartesian_position=arm.pose.tolist(), gripper_stamp_ns=gripper.stamp_ns,
-        gripper_position=gripper.position).SerializeToString()
-    parts: list[bytes | memoryview] = [head]
-    for name, image in observation.images.items():
-        parts += _image_to_parts(name, image, jpeg_quality)
-    return b''.join(parts)
-
-
-def _image_to_parts(name: str, image: Image, jpeg_quality: int) -> list[bytes | memoryview]:
-    """Return an image as a field of an Observation; its pixels are copied only by who joins."""
-    height, width = image.pixels.shape[:2]
-    raw = jpeg_quality == 0
-    info = pb.Image(
-        view=name, height=height, width=width, stamp_ns=image.stamp_ns,
-        encoding=pb.ENCODING_RGB8 if raw else pb.ENCODING_JPEG).SerializeToString()
-    data = np.ascontiguousarray(image.pixels).reshape(-1).view(np.uint8).data if raw else \
-        to_jpeg(image.pixels, jpeg_quality)
-    before = _bytes_field(pb.Image, 'data', len(data))
-    size = len(info) + len(before) + len(data)
-    return [_bytes_field(pb.Observation, 'images', size), info, before, data]
-
-
-def _bytes_field(message: Any, name: str, size: int) -> bytes:
-    """Return what stands before the bytes of a field: its number, and how many there are."""
-    return _varint_of(message.DESCRIPTOR.fields_by_name[name].number << 3 | 2) + _varint_of(size)
-
-
-def _varint_of(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*out, value))
+    return b''.join(observation_pieces(observation, jpeg_quality))
 
 
 def observation_of_request(request: pb.InferRequest) -> Observation:
     """Return the observation of a query and what came with it; raises PolicyRefused."""
-    seen = observation_from_bytes(request.observation, request.episode_seed)
+    return observation_of_query(request, request.observation)
+
+
+def observation_of_query(request: pb.InferRequest, observation: Piece) -> Observation:
+    """Return the same where the serialized observation is beside the request."""
+    seen = observation_from_bytes(observation, request.episode_seed)
     if not request.HasField('left_over'):
         return seen
     left = request.left_over
@@ -139,24 +108,24 @@ def left_over_to_wire(left: LeftOver) -> pb.LeftOver:
                        inference_delay=left.inference_delay)
 
 
-def observation_from_bytes(data: bytes, episode_seed: int = 0) -> Observation:
+def observation_from_bytes(data: Piece, episode_seed: int = 0) -> Observation:
     """
     Return the observation in ``data``; raises PolicyRefused when it cannot be read.
 
     Velocities, torques and widths are not sent: they are NaN.
     """
     try:
-        message = pb.Observation.FromString(data)
+        message, images = taken_apart(data, pb.Observation, 'images')
+        parts = [taken_apart(image, pb.Image, 'data') for image in images[:MAX_IMAGES]]
     except DecodeError as error:
         raise PolicyRefused(f'the observation is not an arena.policy.v1.Observation: {error}'
                             ) from error
-    if len(message.images) > MAX_IMAGES:
-        raise PolicyRefused(f'at most {MAX_IMAGES} images are accepted, found '
-                            f'{len(message.images)}')
+    if len(images) > MAX_IMAGES:
+        raise PolicyRefused(f'at most {MAX_IMAGES} images are accepted, found {len(images)}')
     return partial_observation(
         message.stamp_ns, np.array(message.joint_position), np.array(message.cartesian_position),
         message.gripper_position, message.prompt, message.step,
-        {image.view: _image_from_wire(image) for image in message.images},
+        {info.view: _image_from_wire(info, pixels) for info, pixels in parts},
         message.arm_stamp_ns, message.gripper_stamp_ns, episode_seed)
 
 
@@ -168,37 +137,30 @@ def step_of(data: bytes) -> int:
     """
     # The first fields, as every protobuf library writes them: stamp_ns (1) and step (2).
     position = 0
-    while position < len(data):
-        tag, position = _varint(data, position)
-        if tag not in (0x08, 0x10):
-            return 0
-        value, position = _varint(data, position)
-        if tag == 0x10:
-            return value if value < 1 << 31 else 0
+    try:
+        while position < len(data):
+            tag, position = read_varint(data, position)
+            if tag not in (0x08, 0x10):
+                return 0
+            value, position = read_varint(data, position)
+            if tag == 0x10:
+                return value if value < 1 << 31 else 0
+    except DecodeError as error:
+        raise PolicyRefused(f'the observation is not an arena.policy.v1.Observation: {error}'
+                            ) from error
     return 0
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        if position >= len(data):
-            raise PolicyRefused('the observation is cut off')
-        byte = data[position]
-        value, position = value | (byte & 0x7F) << shift, position + 1
-        if byte < 0x80:
-            return value, position
-    raise PolicyRefused('the observation is not an arena.policy.v1.Observation')
-
-
-def _image_from_wire(message: pb.Image) -> Image:
+def _image_from_wire(message: pb.Image, data: list[memoryview]) -> Image:
     decode = DECODERS.get(message.encoding)
     if decode is None:
         raise PolicyRefused(f"image '{message.view}' has unknown encoding {message.encoding}; "
                             'send ENCODING_RGB8 or ENCODING_JPEG')
-    return Image(decode(message.data, message.height, message.width), message.stamp_ns)
+    return Image(decode(data[-1] if data else b'', message.height, message.width),
+                 message.stamp_ns)
 
 
-def from_announced_jpeg(data: bytes, height: int, width: int) -> Pixels:
+def from_announced_jpeg(data: Piece, height: int, width: int) -> Pixels:
     """Return (height, width, 3) RGB; raises PolicyRefused when the bytes say otherwise."""
     _check_sides(height, width)
     try:
@@ -210,12 +172,12 @@ def from_announced_jpeg(data: bytes, height: int, width: int) -> Pixels:
         raise PolicyRefused(f'a JPEG was announced as {height}x{width} (height x width) and is '
                             f'{found[1]}x{found[0]}')
     try:
-        return from_jpeg(data)
+        return from_jpeg(bytes(data))
     except DataError as error:
         raise PolicyRefused('an image is not a JPEG that can be read') from error
 
 
-def from_rgb8(data: bytes, height: int, width: int) -> Pixels:
+def from_rgb8(data: Piece, height: int, width: int) -> Pixels:
     """Return (height, width, 3) RGB; raises PolicyRefused when the length does not fit."""
     _check_sides(height, width)
     if len(data) != height * width * 3:
@@ -231,7 +193,7 @@ def _check_sides(height: int, width: int) -> None:
         raise PolicyRefused(f'image sides must be 1 to {MAX_SIDE} pixels, found {height}x{width}')
 
 
-DECODERS: dict[int, Callable[[bytes, int, int], Pixels]] = {
+DECODERS: dict[int, Callable[[Piece, int, int], Pixels]] = {
     pb.ENCODING_RGB8: from_rgb8, pb.ENCODING_JPEG: from_announced_jpeg}
 
 

@@ -27,7 +27,7 @@ def pack(value: Any) -> bytes:
     return packed
 
 
-def unpack(data: bytes) -> Any:
+def unpack(data: bytes | bytearray) -> Any:
     """Return what ``data`` holds, arrays read-only; raises DataError when it is malformed."""
     try:
         return msgpack.unpackb(data, object_hook=_decode, strict_map_key=False)

@@ -20,6 +20,7 @@ from arena_robot.core.errors import ArenaError, ConfigError, DataError, PolicyRe
 from arena_robot.policy.base import Policy
 from arena_robot.policy.openpi import codec as openpi_codec
 from arena_robot.policy.openpi import wire as openpi_wire
+from arena_robot.policy.openpi.answering import AnsweringConnection, Message, Tender
 from arena_robot.policy.openpi.shared_tls import LastingListener, SharedSslSocket
 from arena_robot.policy.options import ServeOptions, is_one_of
 from arena_robot.policy.serving import Answer, ServedPolicy
@@ -42,7 +43,7 @@ class _Caller:
         self._max_call_s = max_call_s
         self._used = False
 
-    def answer(self, frame: bytes | str) -> bytes | str:
+    def answer(self, frame: Message) -> bytes | str:
         """Return the reply to one frame; errors are strings that begin with their code."""
         try:
             return self._answer(frame)
@@ -55,7 +56,7 @@ class _Caller:
             self._served.reset(self._name, self._max_call_s)
             self._used = False
 
-    def _answer(self, frame: bytes | str) -> bytes | str:
+    def _answer(self, frame: Message) -> bytes | str:
         request = self._request(frame)
         session = openpi_wire.session_of(request)
         endpoint = request.get('endpoint', 'infer')
@@ -87,7 +88,7 @@ class _Caller:
         self._served.reset(episode, self._max_call_s)
         return openpi_codec.pack(_reply(answer) | {'connection_test': True})
 
-    def _request(self, frame: bytes | str) -> dict[Any, Any]:
+    def _request(self, frame: Message) -> dict[Any, Any]:
         if isinstance(frame, str):
             raise PolicyRefused('requests are binary frames of msgpack, found text')
         try:
@@ -118,6 +119,7 @@ class OpenpiPolicyServer:
         self._options = options or ServeOptions()
         self._server: Server | None = None
         self._thread: threading.Thread | None = None
+        self._tender: Tender | None = None
         self._numbers = itertools.count(1)
         self._served: ServedPolicy | None = None
         self.port = 0
@@ -133,9 +135,10 @@ class OpenpiPolicyServer:
         self._served = ServedPolicy(self._policy, options.parallel)
         try:
             self._server = serve(
-                self._converse, options.host, options.port, compression=None,
+                cast(Any, self._converse), options.host, options.port, compression=None,
                 max_size=options.max_message_bytes, process_request=self._admit,
-                ssl=_tls(options), close_timeout=1.0, logger=LINE_LOGGER)
+                ssl=_tls(options), close_timeout=1.0, logger=LINE_LOGGER,
+                create_connection=AnsweringConnection)
         except OSError as error:
             raise ConfigError(f'cannot serve at {options.host}:{options.port}: {error}'
                               ) from error
@@ -145,6 +148,7 @@ class OpenpiPolicyServer:
         self._thread = threading.Thread(target=self._server.serve_forever, name='openpi-server',
                                         daemon=True)
         self._thread.start()
+        self._tender = Tender(self._server)
         logger.info('serving %s at %s', type(self._policy).__name__, self.address)
         return self
 
@@ -157,6 +161,8 @@ class OpenpiPolicyServer:
         """Stop accepting, close all connections, wait ``grace_s`` for running calls."""
         if self._server is None or self._thread is None:
             return
+        if self._tender is not None:
+            self._tender.stop()
         stopping = threading.Thread(target=self._server.shutdown, daemon=True)
         stopping.start()
         stopping.join(grace_s)
@@ -174,14 +180,14 @@ class OpenpiPolicyServer:
         """Close."""
         self.close()
 
-    def _converse(self, connection: ServerConnection) -> None:
+    def _converse(self, connection: AnsweringConnection) -> None:
         assert self._served is not None
         caller = _Caller(self._served, f'connection-{next(self._numbers)}',
                          self._options.max_call_s)
         try:
             connection.send(openpi_codec.pack(openpi_wire.metadata_of(self._served.spec)))
-            for frame in connection:
-                connection.send(caller.answer(frame))
+            connection.answer_with(caller.answer)
+            logger.info('a caller left: %s', connection.close_exc)
         except ConnectionClosed as closed:
             logger.info('a caller left: %s', closed)
         finally:
