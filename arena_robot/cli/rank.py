@@ -54,6 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='also tell how many more sessions are needed until it is known which '
                              'policy is "first", the whole "order", or which K are ahead (a '
                              'number)')
+    parser.add_argument('--waiting', action='store_true',
+                        help='also tell how much it decides that an arm waits for its policy, '
+                             'and the scores without that')
     parser.add_argument('--evaluators', action='store_true',
                         help='also report vote statistics of evaluators and institutions')
     parser.add_argument('--plot', metavar='FILE', help='plot the standings (.png or .svg)')
@@ -158,6 +161,7 @@ def _origin_lines(found: Mapping[str, int]) -> list[str]:
 def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
+    from arena_robot.cli.rank_extras import needed, waiting_told
     from arena_robot.core.errors import ConfigError
     from arena_robot.ranking.as_json import plain
     from arena_robot.ranking.evaluators import evaluators, influence, institutions
@@ -173,7 +177,9 @@ def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str
         weighed.pop('log_e_path')
         found['evidence'] = weighed
     if args.needed:
-        found['needed'] = _needed(args, comparisons)
+        found['needed'] = needed(args, comparisons)
+    if args.waiting:
+        found['waiting'] = waiting_told(comparisons, args.level)
     if args.evaluators:
         found['evaluators'] = [asdict(one) for one in evaluators(comparisons)]
         found['institutions'] = [asdict(one) for one in institutions(comparisons)]
@@ -185,23 +191,10 @@ def _extras(args: argparse.Namespace, comparisons: Any, fitter: Any) -> dict[str
     return dict(plain(found))
 
 
-def _needed(args: argparse.Namespace, comparisons: Any) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from arena_robot.core.errors import ConfigError
-    from arena_robot.ranking.needed import first_known, needed_words, sessions_needed
-    goal = 'top' if args.needed.isdecimal() else args.needed
-    if goal not in ('first', 'top', 'order'):
-        raise ConfigError(f"--needed '{args.needed}' is neither first nor order nor a number")
-    found = sessions_needed(comparisons, goal, int(args.needed) if goal == 'top' else 1,
-                            level=args.level, cluster=args.cluster_by, seed=args.seed)
-    return {**(asdict(found) if found else {'goal': goal}), 'words': needed_words(found),
-            'first_known_at_any_look': first_known(comparisons, alpha=1 - args.level,
-                                                   cluster=args.cluster_by)}
-
-
 def _extra_lines(report: dict[str, Any]) -> list[str]:
+    from arena_robot.cli.rank_extras import waiting_lines
     lines = ['', report['needed']['words']] if 'needed' in report else []
+    lines += waiting_lines(report['waiting']) if 'waiting' in report else []
     if 'evidence' in report:
         e = report['evidence']
         verdict = 'not enough evidence yet' if e['better'] is None else \

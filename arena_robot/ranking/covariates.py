@@ -52,6 +52,17 @@ def waiting(rows: Sequence[Comparison]) -> tuple[list[Comparison], Floats]:
     return [row for row, _ in found], np.array([gap for _, gap in found])
 
 
+def known_waits(comparisons: Comparisons) -> tuple[Comparisons, Floats]:
+    """Return the same of comparisons in memory, with only the policies that are in them."""
+    unknown = np.full((len(comparisons), 2), np.nan)
+    waits = comparisons.conditions.measures.get('waited', unknown)
+    known = np.flatnonzero(np.isfinite(waits).all(axis=1))
+    kept = comparisons.take(known)
+    seen = [name for name, count in zip(kept.items, kept.appearances(), strict=True) if count]
+    gap: Floats = waits[known, 0] - waits[known, 1]
+    return kept.only(seen), gap
+
+
 def adjusted(comparisons: Comparisons, covariates: ArrayLike, names: Sequence[str] = (),
              level: float = 0.95) -> AdjustedFit:
     """

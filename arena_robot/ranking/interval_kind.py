@@ -158,8 +158,8 @@ def _told(result: Standings, comparisons: Comparisons, intervals: dict[str, obje
         warnings += draws_told(draws)
     if few is not None and few.any():
         names = [result.items[k] for k in np.flatnonzero(few)]
-        warnings += ('too few comparisons to tell where they stand: '
-                     + (', '.join(names) if len(names) < len(few) else 'all policies'),)
+        warnings += ((', '.join(names) if len(names) < len(few) else 'all policies')
+                     + ': too few comparisons to tell a rank',)
     people = _evaluators(comparisons)
     if intervals['by'] == 'session' and 1 < people < LEAST_EVALUATORS \
             and intervals['way'] != 'posterior':

@@ -148,8 +148,9 @@ class Pool:
         self._policies.set_health(record.id, not wrong)
         if wrong:
             return self._policies.move(record.name, PolicyState.SUSPENDED, wrong)
-        moved = self._policies.move(record.name, PolicyState.PROBATION)
-        return moved if self._probation else self._policies.move(record.name, PolicyState.POOL)
+        # In one step: who waits for the review reads the first state that is not submitted.
+        return self._policies.move(
+            record.name, PolicyState.PROBATION if self._probation else PolicyState.POOL)
 
     def _admitted(self, record: PolicyRecord) -> str:
         """Store what the policy's server says it needs; return what contradicts its owner."""

@@ -194,3 +194,26 @@ def test_the_origin_of_what_is_ranked_is_told(tmp_path, capsys):
     assert main(['rank', '--sessions', table, '--intervals', '0', '--json']) == 0
     assert json.loads(capsys.readouterr().out)['origins'] == {
         'imported': 1, 'local': 1, 'of unknown origin': 1, 'relayed': 2}
+
+
+def test_waiting_is_told_apart_from_skill(tmp_path, tables, capsys):
+    rng, rows = np.random.default_rng(1), []
+    for s in range(400):
+        waits = rng.random(2).round(3) / 2
+        wins = rng.random() < 1 / (1 + np.exp(6.0 * (waits[0] - waits[1]) - 1.0))
+        rows.append((f's{s}', 1, 'A' if wins else 'B', 'skilled', 'other', *waits))
+    rows.append(('x', 1, 'B', 'skilled', 'other', '', ''))
+    path = write(tmp_path / 'w.csv', 'session_uuid valid preference policy_a policy_b waited_a '
+                 'waited_b', rows)
+    words = ('rank', '--sessions', path, '--method', 'bt', '--intervals', '0', '--waiting')
+    code, out, _ = ask(capsys, *words)
+    assert code == 0
+    assert 'waiting is known of 400 of 401 comparisons' in out
+    told = json.loads(ask(capsys, *words, '--json')[1])['waiting']
+    assert told['low'] < -6.0 < told['high'] < 0.0
+    assert [one['policy'] for one in told['standings']] == ['skilled', 'other']
+    assert sum(one['score'] for one in told['standings']) == pytest.approx(0.0, abs=1e-9)
+    assert told['standings'][0]['score'] != told['standings'][0]['with_waiting']
+    code, _, err = ask(capsys, 'rank', '--sessions', tables[0], '--waiting')
+    assert code == 2
+    assert 'none of these has both' in err

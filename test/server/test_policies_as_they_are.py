@@ -86,6 +86,22 @@ def test_what_is_missing_of_an_address_is_the_reason(lone, tls, change, says):
     assert says in moved.reason
 
 
+def test_a_review_without_probation_shows_no_state_between(lone, pool, monkeypatch):
+    policies, seen = lone.server.policies, []
+    move = policies.move
+
+    def watched(name, to, reason=''):
+        moved = move(name, to, reason)
+        seen.append(policies.get(name).state)    # what `arena policy submit --wait` could read
+        return moved
+
+    monkeypatch.setattr(policies, 'move', watched)
+    lone.server.pool.checks = PolicyChecks(fine, fine)
+    lone.calls('owner')('RegisterPolicy', pb.Policy(name='echo', address=pool['crimson-7b']))
+    assert [one.state for one in lone.server.pool.review()] == [PolicyState.POOL]
+    assert seen == [PolicyState.POOL]
+
+
 def test_what_an_owner_states_must_be_what_the_server_says(lone, pool):
     calls = lone.calls('owner')
     address = pool['crimson-7b']    # an echo: joint positions, one external camera

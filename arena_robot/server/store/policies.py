@@ -20,7 +20,8 @@ from arena_robot.server.store.sealed_pairs import publish_retired
 LIVE = (PolicyState.PROBATION, PolicyState.POOL)
 FAULTS = (EndReason.POLICY_ERROR.value, EndReason.SAFETY_STOP.value)
 _MOVES = {
-    PolicyState.SUBMITTED: (PolicyState.PROBATION, PolicyState.SUSPENDED, PolicyState.RETIRED),
+    PolicyState.SUBMITTED: (PolicyState.PROBATION, PolicyState.POOL, PolicyState.SUSPENDED,
+                            PolicyState.RETIRED),
     PolicyState.PROBATION: (PolicyState.POOL, PolicyState.SUSPENDED, PolicyState.RETIRED,
                             PolicyState.SUBMITTED),
     PolicyState.POOL: (PolicyState.SUSPENDED, PolicyState.RETIRED, PolicyState.SUBMITTED),
