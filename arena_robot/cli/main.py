@@ -6,6 +6,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from types import ModuleType
 
 import arena_robot
@@ -13,7 +14,7 @@ from arena_robot import cli
 from arena_robot.cli.parsing import VerbParser
 from arena_robot.cli.verb_map import MapParser
 from arena_robot.core.errors import ArenaError, ConfigError, DataError, UnknownMethod
-from arena_robot.core.terminal import plain_children
+from arena_robot.core.terminal import let_go_of_closed, plain_children
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -78,7 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f'arena: {error} [{error.code}]', file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
-        print('arena: interrupted', file=sys.stderr)
+        with suppress(OSError):    # the terminal was closed
+            print('arena: interrupted', file=sys.stderr)
+        let_go_of_closed()
         return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()

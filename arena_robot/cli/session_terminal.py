@@ -177,9 +177,9 @@ class Terminal:
 
     def _run_again(self, slot: Slot) -> bool:
         """After a failure of the station: run the slot again, unless it shall be scored."""
-        print('  This says nothing of the policy. The rollout is kept and does not count.')
+        print('  This says nothing about the policy. The rollout is kept and does not count.')
         if self._ask(f'Enter: run {slot.value} again   s: score it as it is') == 's' and self._ask(
-                'The station failed, not the policy. Score it all the same? [y/n]') == 'y':
+                'The station failed, not the policy. Score it anyway? [y/n]') == 'y':
             return False
         self._rerun('')
         return True

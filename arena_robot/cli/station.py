@@ -16,6 +16,7 @@ launch/station.launch.py, without ROS's `launch`. Ctrl-C ends all of them.
     arena station --config my_lab.yaml --emulate      with emulators of the devices it names, which
                                                       have to be on this machine's addresses
     arena station --sim --speed 3 --task lift_cube    three times as fast; publishes /clock
+                                                      (with --session too)
 """
 
 import argparse
@@ -32,6 +33,7 @@ from arena_robot.core.errors import ConfigError
 from arena_robot.safety.robots import ROBOTS
 
 if TYPE_CHECKING:
+    from arena_robot.nodes.simulation.pace import SessionPace
     from arena_robot.nodes.supervisor import Startable
 
 VERB = 'station'
@@ -152,9 +154,6 @@ def check_options(args: argparse.Namespace, path: Path, simulated: bool) -> None
                  if getattr(args, n) is not None and getattr(args, n) is not False]
         if given and not getattr(args, owner):
             raise ConfigError(f"--{given[0].replace('_', '-')} needs --{owner}")
-    if args.session and args.speed not in (None, 1.0):
-        raise ConfigError('--session runs in real time; `arena demo` runs sessions faster than '
-                          'that: leave out --speed')
 
 
 def run_with_session(args: argparse.Namespace, path: Path, nodes: Sequence[tuple[str, str]],
@@ -166,7 +165,8 @@ def run_with_session(args: argparse.Namespace, path: Path, nodes: Sequence[tuple
         if file is not None and not file.is_file():
             raise ConfigError(f'no file {file}')
     files = [path, *([args.session_config] if args.session_config else [])]
-    options = SessionOptions(args.policies, args.data, args.max_steps, args.robot_type)
+    pace = pace_of(args)
+    options = SessionOptions(args.policies, args.data, args.max_steps, args.robot_type, pace=pace)
     words = ('--log-level', args.log_level, *namespace_words(args.namespace))
     with tempfile.TemporaryDirectory(prefix='arena-station-') as folder:
         found: list[Startable] = [*session_processes(Path(folder), files, options, words,
@@ -189,10 +189,18 @@ def sim_process(args: argparse.Namespace, path: Path, folder: Path) -> 'list[Sta
     from arena_robot.nodes.simulation.simulated_station import AS_A_PERSON
     from arena_robot.nodes.supervisor import NodeProcess, write_parameters
     base = write_parameters(folder / 'sim_base.yaml', {'sim_station': AS_A_PERSON})
-    said = write_parameters(folder / 'sim_options.yaml', {'sim_station': sim_parameters(args)},
-                            args.namespace, [path])
+    pace = pace_of(args)
+    values = pace.station() if pace else {'sim_station': {}}
+    values['sim_station'] |= sim_parameters(args)
+    said = write_parameters(folder / 'sim_options.yaml', values, args.namespace, [path])
     return [NodeProcess('sim_station', 'sim_station', (
         '--params-file', str(base), *ros_arguments(args, path), '--params-file', str(said)))]
+
+
+def pace_of(args: argparse.Namespace) -> 'SessionPace | None':
+    """Return the pace of sessions in a simulation that is not in real time, else None."""
+    from arena_robot.nodes.simulation.pace import SessionPace
+    return None if args.speed in (None, 1.0) else SessionPace(args.speed)
 
 
 def parts(args: argparse.Namespace, nodes: Sequence[tuple[str, str]],

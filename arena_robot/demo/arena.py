@@ -118,6 +118,7 @@ class DemoArena:
     def wait_for_pool(self, alive: Callable[[], None]) -> None:
         """Wait until every policy has passed its check; ServerError when one does not."""
         end_s = time.monotonic() + READY_S
+        reasons: dict[str, str] = {}    # a policy that is checked again has none
         with self._calls(OWNER) as owner:
             while True:
                 alive()
@@ -127,10 +128,11 @@ class DemoArena:
                     return
                 for p in found:
                     if p.state == 'suspended':
+                        reasons[p.name] = p.reason
                         owner('ResubmitPolicy', pb.NameRequest(name=p.name))
                 if time.monotonic() > end_s:
                     raise ServerError('policies did not come into the pool: ' + '; '.join(
-                        f'{p.name} is {p.state}: {p.reason}' for p in found
+                        f'{p.name} is {p.state}: {reasons.get(p.name, p.reason)}' for p in found
                         if p.name not in ready))
                 time.sleep(0.1)
 
@@ -170,4 +172,4 @@ class _Calls(Calls):
 
 def _policy(entry: PoolMember, address: str) -> pb.Policy:
     return pb.Policy(name=entry.name, address=address, description=entry.about,
-                     open_source=True, external_cameras=1, wrist_camera=True)
+                     open_source=True)    # cameras are read from its server

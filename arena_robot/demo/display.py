@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from arena_robot.core.terminal import colours, redraws
+from arena_robot.core.terminal import colours, let_go_of_closed, redraws
 
 PERIOD_S = 0.2
 BAR = 20
@@ -35,7 +35,7 @@ class Display:
 
     def __enter__(self) -> 'Display':
         if self.live:
-            self._out.write(HIDE)
+            self._put(HIDE)
             self._thread = threading.Thread(target=self._draw_on, name='display', daemon=True)
             self._thread.start()
         return self
@@ -50,16 +50,12 @@ class Display:
             self._thread.join(2.0)
             self._thread = None
             with self._lock:
-                self._clear()
-                self._out.write(SHOW)
-                self._out.flush()
+                self._put(self._cleared() + SHOW)
 
     def line(self, text: str = '') -> None:
         """Print a permanent line above the block."""
         with self._lock:
-            self._clear()
-            self._out.write(text + '\n')
-            self._out.flush()
+            self._put(f'{self._cleared()}{text}\n')
 
     def colour(self, code: str, text: str) -> str:
         """Return ``text`` in a colour, if colours are used."""
@@ -76,16 +72,24 @@ class Display:
         with self._lock:
             if self._over.is_set():
                 return
-            self._clear()
-            for text in lines:
-                self._out.write(cut(text, width - 1) + '\n')
+            self._put(''.join((self._cleared(), *(f'{cut(text, width - 1)}\n'
+                                                  for text in lines))))
             self._shown = len(lines)
-            self._out.flush()
 
-    def _clear(self) -> None:
-        if self._shown:
-            self._out.write(f'\033[{self._shown}F\033[J')
-            self._shown = 0
+    def _cleared(self) -> str:
+        """Return what removes the block."""
+        shown, self._shown = self._shown, 0
+        return f'\033[{shown}F\033[J' if shown else ''
+
+    def _put(self, text: str) -> None:
+        """Write at once; nothing happens when the terminal was closed."""
+        try:
+            self._out.write(text)
+            self._out.flush()
+        except OSError:
+            if not self.live:
+                raise
+            let_go_of_closed()
 
 
 def cut(text: str, width: int) -> str:

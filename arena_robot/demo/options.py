@@ -5,6 +5,7 @@ from pathlib import Path
 
 from arena_robot.core.errors import ConfigError
 from arena_robot.drivers.sim.tasks import TASKS
+from arena_robot.nodes.simulation.pace import SessionPace
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,6 @@ class DemoOptions:
             TASKS.find(task)
         if not 1 <= self.sessions <= 1000:
             raise ConfigError(f'--sessions is 1 to 1000, got {self.sessions}')
-        if not 0.1 <= self.speed <= 20.0:
-            raise ConfigError(f'--speed is 0.1 to 20, got {self.speed:g}')
+        SessionPace(self.speed)
         if not 1 <= self.max_steps <= 10_000:
             raise ConfigError(f'--max-steps is 1 to 10000, got {self.max_steps}')

@@ -9,27 +9,21 @@ import yaml
 from arena_robot.core.process import Process
 from arena_robot.demo.arena import STATION, arena_command
 from arena_robot.nodes.executables import MODULES
+from arena_robot.nodes.simulation.pace import SessionPace
+from arena_robot.nodes.simulation.simulated_station import AS_A_PERSON
 
 WIDTH, HEIGHT = 320, 180
 EYES = ['left']
-STALE_S = 0.5    # of real time; lateness is harmless in a simulation
-# Every message on /clock wakes every node; a step may be late by a quarter of its period. 84 Hz is
-# one message in 12 ms.
-ARM_RATE, CLOCK_RATE = 50.0, 84.0
 
 
 class DemoStation:
-    """
-    The processes of one station, simulated ``speed`` times as fast as the real one.
-
-    Age limits are multiplied by ``speed``, because stamps are simulated time.
-    """
+    """The processes of one station, simulated ``speed`` times as fast as the real one."""
 
     def __init__(self, folder: Path, logs: Path, speed: float, max_steps: int,
                  size: tuple[int, int] = (WIDTH, HEIGHT)) -> None:
         self._folder = folder
         self._logs = logs
-        self._speed = speed
+        self._pace = SessionPace(speed)
         self._max_steps = max_steps
         self._size = size
 
@@ -40,17 +34,11 @@ class DemoStation:
 
     def simulator(self, task: str, seed: int) -> Process:
         """Return the station's parts around one simulated world."""
-        slack = max(self._speed, 1.0)
-        return self._node('sim_station', {
-            'sim_station': {
-                'task': task, 'seed': seed, 'eyes': EYES, 'image_width': self._size[0],
-                'image_height': self._size[1], 'real_time_factor': self._speed,
-                'publish_clock': True, 'clock_rate': CLOCK_RATE,
-                'restore_mm': 3.0, 'restore_deg': 2.0},
-            'arm_node': {'joint_state_rate': ARM_RATE, 'arm_state_rate': ARM_RATE,
-                         'max_command_age': min(0.2 * slack, 5.0),
-                         'max_state_age': min(STALE_S * slack, 1.0),
-                         'command_timeout': min(0.5 * slack, 5.0)}})
+        nodes = self._pace.station()
+        nodes['sim_station'] |= {
+            'task': task, 'seed': seed, 'eyes': EYES, 'image_width': self._size[0],
+            'image_height': self._size[1], **AS_A_PERSON}
+        return self._node('sim_station', nodes)
 
     def recorder(self) -> Process:
         """Return the recorder."""
@@ -62,9 +50,7 @@ class DemoStation:
         return self._node('session_node', {'session_node': {
             'station': STATION, 'data_dir': str(self._folder), 'arena': arena,
             'token_file': str(token), 'scene': 'sim_station', 'eyes': EYES,
-            'max_steps': self._max_steps, 'min_free_gb': 0.5,
-            'max_state_age': min(STALE_S * max(self._speed, 1.0), 5.0),
-            'max_image_age': min(0.2 * max(self._speed, 1.0), 2.0)}})
+            'max_steps': self._max_steps, 'min_free_gb': 0.5, **self._pace.session()}})
 
     def console(self, port: int) -> Process:
         """Return the evaluator's page."""

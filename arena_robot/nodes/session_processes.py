@@ -9,6 +9,7 @@ import yaml
 
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError
+from arena_robot.nodes.simulation.pace import SessionPace
 from arena_robot.nodes.supervisor import NodeProcess, write_parameters
 
 EXAMPLE_POOL = {'policies': [
@@ -24,7 +25,8 @@ class SessionOptions:
     """
     What the command line says about sessions; None where it says nothing.
 
-    ``policies`` is the pool file of a station without a server, ``data`` the folder of results.
+    ``policies`` is the pool file of a station without a server, ``data`` the folder of results,
+    ``pace`` that of a simulation which is faster or slower than real time.
     """
 
     policies: Path | None = None
@@ -33,6 +35,7 @@ class SessionOptions:
     robot_type: str | None = None
     record: bool = True
     arm_prefix: str | None = None
+    pace: SessionPace | None = None
 
 
 def session_processes(folder: Path, files: Sequence[Path], options: SessionOptions,
@@ -84,8 +87,10 @@ def _said(files: Sequence[Path], options: SessionOptions,
                'backend': 'sim' if fake else None,
                'recorder': None if options.record else ''}
     recorder = {'output_dir': _text(options.data and options.data / 'sessions')}
-    clock = {'use_sim_time': True} if section(files, 'sim_station').get('publish_clock') else {}
-    return {'session_node': {**_given(session), **clock},
+    paced = options.pace.session() if options.pace else {}
+    clock = ({'use_sim_time': True}
+             if options.pace or section(files, 'sim_station').get('publish_clock') else {})
+    return {'session_node': {**_given(session), **paced, **clock},
             'recorder_node': {**_given(recorder), **clock},
             'audit_node': {**_given({'data_dir': _text(options.data)}), **clock}}
 

@@ -132,7 +132,7 @@ def test_a_failure_is_run_again_and_a_mistake_says_why(desk, typed, capsys):
     assert Terminal(desk).lead('ada', '') == 1
     assert rollouts == [Slot.A, Slot.A, Slot.A]
     assert [one.cause.value for one in desk.conductor.record.reruns] == ['fault', 'mistake']
-    assert 'This says nothing of the policy' in capsys.readouterr().out
+    assert 'This says nothing about the policy' in capsys.readouterr().out
 
 
 def test_who_evaluates_is_asked_and_never_guessed(desk, typed):

@@ -8,6 +8,7 @@ import pytest
 
 from arena_robot.cli import station
 from arena_robot.cli.main import main
+from arena_robot.core.config import read_yaml
 from arena_robot.core.process import Process, birth, wait_until
 from arena_robot.nodes.supervisor import write_parameters
 
@@ -17,7 +18,7 @@ from arena_robot.nodes.supervisor import write_parameters
     (('--data', 'd'), '--data needs --session'),
     (('--max-steps', '9'), '--max-steps needs --session'),
     (('--session', '--port', '0'), '--port needs --console'),
-    (('--session', '--speed', '3'), '--session runs in real time'),
+    (('--session', '--speed', '0'), '--speed is 0.1 to 20 with sessions, got 0'),
     (('--session', '--policies', 'no_such_file'), 'no file no_such_file'),
     (('--session', '--session-config', 'no_such_file'), 'no file no_such_file'),
 ])
@@ -49,6 +50,27 @@ def test_one_verb_starts_everything_of_the_simulated_station(started, capsys):
     assert all('__ns:=/left' in ' '.join(one.command()) for one in started[:3])
     assert {'--namespace', 'left', '--port', '0'} <= set(started[3].command())
     assert 'starting sim_station, recorder_node' in capsys.readouterr().out
+
+
+def test_sessions_in_a_faster_simulation_get_its_clock_and_longer_limits(started, monkeypatch):
+    read = []
+    monkeypatch.setattr(station, 'supervise', lambda processes, *_: read.extend(
+        last_file(one) for one in processes) or 0)
+    assert main(['station', '--sim', '--session', '--speed', '2', '--task', 'lift_cube']) == 0
+    sim, recorder, session = read
+    assert sim['/**/sim_station'] == {'real_time_factor': 2.0, 'publish_clock': True,
+                                      'clock_rate': 84.0, 'task': 'lift_cube'}
+    assert sim['/**/arm_node']['max_command_age'] == 0.4
+    assert recorder['/**/recorder_node']['use_sim_time'] is True
+    assert session['/**/session_node'] == {'use_sim_time': True, 'max_state_age': 1.0,
+                                           'max_image_age': 0.4}
+
+
+def last_file(process):
+    """Return the parameters by node in the last parameter file of a process."""
+    words = process.command()
+    at = len(words) - 1 - words[::-1].index('--params-file')
+    return {key: values['ros__parameters'] for key, values in read_yaml(words[at + 1]).items()}
 
 
 def test_one_verb_starts_everything_of_a_lab(started, tmp_path, capsys):

@@ -40,6 +40,15 @@ def processes():
 stations = []
 
 
+def station_scope(fixture_name, config):
+    """
+    One station for all tests that are alone, else one for each file.
+
+    It takes most of a core, which the tests beside it need.
+    """
+    return 'session' if config.option.markexpr == 'alone' else 'module'
+
+
 def end_stations():
     while stations:
         station = stations.pop()
@@ -69,12 +78,12 @@ def spin():
         yield spinning
 
 
-@pytest.fixture(scope='session')
+@pytest.fixture(scope=station_scope)
 def station_namespace():
     return f'test_{uuid.uuid4().hex[:6]}'
 
 
-@pytest.fixture(scope='session')
+@pytest.fixture(scope=station_scope)
 def station_process(station_namespace):
     process = Process(*sim_command(station_namespace))
     stations.append(process)
@@ -91,17 +100,19 @@ def observer(spin):
     return node
 
 
-@pytest.fixture(scope='session')
-def client(spin, station_namespace, station_process):
+@pytest.fixture(scope=station_scope)
+def client(station_namespace, station_process):
     """Return a node in the station's namespace, spinning."""
     from arena_robot.nodes.listener import Listening
-    node = Listening('tester', namespace=station_namespace, context=spin.context)
-    spin.add(node, threads=3)
-    node.listen()
-    return node
+    from arena_robot.nodes.spin import Spin
+    with Spin() as spinning:
+        node = Listening('tester', namespace=station_namespace, context=spinning.context)
+        spinning.add(node, threads=3)
+        node.listen()
+        yield node
 
 
-@pytest.fixture(scope='session')
+@pytest.fixture(scope=station_scope)
 def arm_session(client):
     from arena_robot.nodes.remote.robot import RemoteArm
     with RemoteArm(client, timeout_s=20.0) as arm:
@@ -122,7 +133,7 @@ def arm(arm_session):
     arm_session.stop()
 
 
-@pytest.fixture(scope='session')
+@pytest.fixture(scope=station_scope)
 def gripper(client):
     from arena_robot.nodes.remote.robot import RemoteGripper
     with RemoteGripper(client, timeout_s=20.0) as part:

@@ -40,8 +40,9 @@ class Lab:
     """
     All vendor nodes of one robot in a namespace, spinning in ``spin``.
 
-    ``controller`` is crisp, joint_trajectory_controller or forward; ``gripper`` topic,
-    ParallelGripperCommand, GripperCommand or ''; ``images`` raw, jpeg, both or ''.
+    ``controller`` is crisp, joint_trajectory_controller or forward, or '' where no node is an
+    arm's; ``gripper`` topic, ParallelGripperCommand, GripperCommand or ''; ``images`` raw, jpeg,
+    both or ''.
     """
 
     def __init__(self, spin, namespace, controller='crisp', gripper='topic', images='jpeg',
@@ -63,15 +64,9 @@ class Lab:
         self.threads = []
         self.nodes = []
         self.controller = controller
-        self._state = self.node('joint_state_broadcaster')
-        self._joints = self._state.create_publisher(JointState, 'joint_states', 10)
-        franka = self.node('franka_robot_state_broadcaster')
-        self._measured = franka.create_publisher(JointState, '~/measured_joint_states',
-                                                 BEST_EFFORT)
-        self._torques = franka.create_publisher(JointState, '~/external_joint_torques',
-                                                BEST_EFFORT)
-        getattr(self, f'_with_{controller}')()
-        self.gripper_node = self.node('robotiq_gripper_controller')
+        if controller:
+            self._with_arm(controller)
+        self.gripper_node = self.node('robotiq_gripper_controller') if gripper else None
         if gripper == 'topic':
             self.gripper_node.create_subscription(
                 Float64MultiArray, 'gripper_position_controller/commands',
@@ -95,7 +90,8 @@ class Lab:
         self.filtered = self.sim.arm.state().q
         for node in self.nodes:
             self.spin.add(node, threads=2 if node is self.gripper_node else 1)
-        self._begin(self._control)
+        if self.controller:
+            self._begin(self._control)
         for role in self.eyes:
             self._begin(self._film, role)
         return self
@@ -117,6 +113,16 @@ class Lab:
         self.threads[-1].start()
 
     # -- controllers -----------------------------------------------------------------------
+
+    def _with_arm(self, controller):
+        self._state = self.node('joint_state_broadcaster')
+        self._joints = self._state.create_publisher(JointState, 'joint_states', 10)
+        franka = self.node('franka_robot_state_broadcaster')
+        self._measured = franka.create_publisher(JointState, '~/measured_joint_states',
+                                                 BEST_EFFORT)
+        self._torques = franka.create_publisher(JointState, '~/external_joint_torques',
+                                                BEST_EFFORT)
+        getattr(self, f'_with_{controller}')()
 
     def _with_crisp(self):
         """Listen as crisp_controllers does: by index, nothing while there are two publishers."""

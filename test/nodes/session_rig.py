@@ -14,7 +14,8 @@ EXAMPLES = {'walker': 'example:random_walk', 'sleeper': 'example:frozen'}
 class Rig(ProcessRig):
     """Processes of a station under a namespace; the session node can be killed and started."""
 
-    def __init__(self, processes, folder, pool=EXAMPLES, max_steps=4000, record=True, **options):
+    def __init__(self, processes, folder, pool=EXAMPLES, max_steps=4000, record=True, session=(),
+                 **options):
         self.folder = folder
         self.namespace = f'test_{uuid.uuid4().hex[:6]}'
         self.pool = folder / 'pool.yaml'
@@ -29,7 +30,8 @@ class Rig(ProcessRig):
         commands = {node.name: (*node.command()[1:], '--log-level', 'info')
                     for node in station.processes(files)}
         # A test machine with other work shows pictures late; how late is another test's question.
-        commands['session_node'] += ('-p', 'max_image_age:=2.0')
+        for value in ('max_image_age:=2.0', *session):
+            commands['session_node'] += ('-p', value)
         super().__init__(processes, self.namespace, commands,
                          {'ROS_LOG_DIR': str(folder / 'log')})
 

@@ -63,6 +63,7 @@ def test_everything_is_found_and_named():
 
 @pytest.mark.parametrize(('found', 'words'), [
     (graph(), 'no JointState topic has the joints fr3_joint1'),
+    (graph(), 'on the NUC has no topics: config/stations/droid_nuc.yaml'),
     (graph(), 'no images under the names of a ZED wrapper'),
     (graph(joints()), 'no controller listens to target_joint'),
     (graph(joints(), FORWARD), 'without interpolation: steps at 15 Hz'),

@@ -6,17 +6,23 @@ from session_rig import Rig, until
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import NotConnected, SessionError
 from arena_robot.core.verdict import scored
+from arena_robot.records.session_file import read_session, session_paths
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.states import State
 
 TASK = 'put the yellow cube in the bowl'
 
 
+STILL = {'sleeper': 'example:frozen', 'rester': 'example:frozen'}
+
+
 def test_stop_control_refusals_and_a_script(processes, tmp_path):
-    with Rig(processes, tmp_path, record=False) as rig, rig.desk() as desk, rig.desk() as other:
+    with Rig(processes, tmp_path, STILL, record=False,
+             session=('stagnation_end:=1.5',)) as rig, rig.desk() as desk, rig.desk() as other:
         before_the_start(desk, other)
         unwatched(desk)
         stopped_by_anybody(desk, other)
+        ended_at_a_standstill(rig, desk)
         taken_over(desk, other)
         end = by_script(other)
     assert (end.state, end.verified) == (State.DONE, True)
@@ -64,6 +70,34 @@ def stopped_by_anybody(desk, other):
     until(desk, lambda s: s.state is State.SCORING_A, 'it does not stop')
     assert desk.state().slots[0].end == 'stopped'
     assert desk.state().slots[0].steps < steps + 15
+
+
+def ended_at_a_standstill(rig, desk):
+    """
+    See that a rollout in which a live judge sees no progress ends, and that its record says why.
+
+    The rollout before stood as still; without a live judge nothing ended it.
+    """
+    rig.commands['audit_node'] = (
+        '-m', 'arena_robot.nodes.audit.node', '--ros-args', '-r', f'__ns:=/{rig.namespace}', '-p',
+        f'data_dir:={rig.data}', '-p', 'judge:=start_distance', '-p', 'live:=true')
+    rig.again('audit_node')
+    desk.press('abort', 'a test')
+    desk.press('check')
+    desk.open_session('ada', TASK)
+    desk.press('photograph')
+    desk.start(Slot.A)
+    until(desk, lambda s: s.state is State.SCORING_A, 'the rollout does not end early', 60.0)
+    shown = desk.state().slots[0]
+    rig.running['audit_node'].end()
+    kept = [read_session(path.parent).slots['A'] for path in session_paths(rig.data / 'sessions')]
+    early = [one for one in kept if 'no progress for 1.5 s' in one.detail]
+    assert len(kept) == 3
+    assert len(early) == 1, 'only this one ended early'
+    for one in (shown, *early):
+        assert one.end == 'timeout', one
+        assert 'this station ends such rollouts (stagnation_end)' in one.detail
+        assert one.steps < 4000
 
 
 def taken_over(desk, other):

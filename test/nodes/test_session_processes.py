@@ -1,5 +1,6 @@
 """The processes of `arena station --session`: which files and values each node gets."""
 
+from collections.abc import Mapping
 from itertools import permutations
 from pathlib import Path
 
@@ -31,7 +32,24 @@ def made(tmp_path, sections, text='', namespace='', **options):
     more = {name: options.pop(name) for name in ('simulated', 'fake') if name in options}
     processes = session_processes(tmp_path, [path], SessionOptions(**options),
                                   namespace=namespace, **more)
-    return {process.name: parameters(process, namespace) for process in processes}
+    return Parameters(processes, namespace)
+
+
+class Parameters(Mapping):
+    """The parameters of each process by its name; read when they are asked for."""
+
+    def __init__(self, processes, namespace):
+        self.processes = {process.name: process for process in processes}
+        self.namespace = namespace
+
+    def __getitem__(self, name):
+        return parameters(self.processes[name], self.namespace)
+
+    def __iter__(self):
+        return iter(self.processes)
+
+    def __len__(self):
+        return len(self.processes)
 
 
 KEYS = ['/**/session_node', '/session_node', 'session_node', '/*/session_node',

@@ -147,6 +147,19 @@ def test_limits_are_limits(episode):
     assert 'arena episode derive' in warnings(report)['derived']
 
 
+def test_a_camera_that_is_late_for_a_part_of_the_rollout_is_named(pristine, tmp_path):
+    def late_from(tick):
+        return lambda m: m._replace(log_ns=m.log_ns + 300_000_000) if (
+            '/left/zed_node/left/' in m.topic
+            and m.log_ns >= sample.SampleEpisode().start_ns + tick * sample.TICK_NS) else m
+    found = warnings(check(rewrite(pristine, tmp_path / 'A', late_from(25))))
+    assert found['lag left_left'] == ('4 of 30 pictures were 302 ms old when they came '
+                                      '(wanted 200 ms)')
+    assert not [name for name in found if name.startswith('lag') and name != 'lag left_left']
+    few = warnings(check(rewrite(pristine, tmp_path / 'B', late_from(27))))
+    assert 'lag left_left' not in few
+
+
 @pytest.mark.parametrize(('moves', 'text'), [
     ([('started_a', {}), ('ended', {'steps': 29, 'end': 'stopped'})], '29 steps in the journal'),
     ([('started_a', {}), ('ended', {'steps': 30, 'end': 'timeout'})], "ended 'timeout'"),

@@ -38,7 +38,8 @@ def find_arm(graph: FoundGraph) -> FoundPart:
     if not states:
         out.missing.append(
             f'no JointState topic has the joints {JOINT_NAMES}; activate the '
-            'joint_state_broadcaster, and look in the right ROS domain and --namespace')
+            'joint_state_broadcaster, and look in the right ROS domain and --namespace. An arm '
+            "behind DROID's server on the NUC has no topics: config/stations/droid_nuc.yaml")
         return out
     topic, (robot, prefix) = min(states, key=lambda one: _preferred(one[0].name))
     options: dict[str, Any] = {'joint_states': graph.relative(topic.name)}
