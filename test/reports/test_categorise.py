@@ -78,6 +78,19 @@ def test_the_rules_on_labels_that_they_were_not_tuned_on():
     assert 0.93 <= known.right / known.count < found.right / found.count
 
 
+def test_the_rules_on_the_labels_of_another_person():
+    first, second = (read_labels(SAMPLE / name) for name in (
+        'labelled_held_out.csv', 'labelled_held_out_second.csv'))
+    assert [one.instruction for one in first] == [one.instruction for one in second]
+    rules = agreement(second, [by_rules(one.instruction).category for one in second])
+    persons = agreement(second, [one.category for one in first])
+    assert (rules.right, persons.right, rules.count) == (231, 228, 239)
+    assert rules.interval[0] >= 0.93
+    rare = [one for one in second if one.category != 'Pick and Place']
+    assert agreement(rare, [by_rules(one.instruction).category for one in rare]).right == 70
+    assert len(rare) == 77
+
+
 def test_the_confusion_table_has_every_label():
     labels = [TaskLabel('stack', 'Tool Use'), TaskLabel('wipe', 'Tool Use')]
     found = agreement(labels, [by_rules(one.instruction).category for one in labels])
