@@ -45,7 +45,9 @@ test-demo: setup  ## interrupt a demonstration five times and check that it stil
 walks: setup  ## sessions as people do them, from the pages alone; what is long in the tests
 	@ARENA_TEST_WALKS=1 $(PY) -m pytest --timeout=600 $(ARGS) test/cli/test_walks.py \
 		test/web/test_console_faults.py test/drivers/test_franka.py \
-		test/drivers/test_franka_faults.py test/nodes/test_station_emulated.py \
+		test/drivers/test_franka_faults.py test/drivers/test_franka_killed.py \
+		test/drivers/test_franka_law.py test/nodes/test_station_emulated.py \
+		test/nodes/test_station_droid.py \
 		test/drivers/test_sim_tasks.py test/nodes/test_session_kills.py \
 		test/server/test_server_process.py test/server/test_two_stations.py \
 		test/recording/test_parallel_verbs.py test/policy/test_example_trials.py \

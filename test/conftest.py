@@ -83,7 +83,7 @@ def chromium(tmp_path_factory):
     driver.quit()
 
 
-@pytest.fixture(scope='session')
+@pytest.fixture(scope='module')
 def dask():
     """Return the address of a Dask cluster of two workers, whose processes are not this one's."""
     if importlib.util.find_spec('distributed') is None:

@@ -35,8 +35,9 @@ HINTS = {
 }
 NOT_AT_REST = 'The arm has not confirmed that it is at rest. Use the hardware stop.'
 SCORING = {Slot.A: State.SCORING_A, Slot.B: State.SCORING_B}
-RUBRIC = ((0, 'nothing useful'), (25, 'first sub-goal, such as reached'),
-          (50, 'half of it, such as grasped'), (75, 'nearly all, small fault'), (100, 'all of it'))
+RUBRIC = ((0, 'nothing useful'), (25, 'first part, such as reaching'),
+          (50, 'half of it, such as grasping'), (75, 'nearly all, small fault'),
+          (100, 'all of it'))
 
 
 class Button:
