@@ -20,6 +20,7 @@ JOINTS = 'sensor_msgs/msg/JointState'
 KINDS: dict[str, type] = {JOINTS: JointState, IMAGE: Image, JPEG: CompressedImage}
 GOAL = '/_action/send_goal'
 LONGEST_S = 15.0
+ALONE_S = 5.0    # a busy machine finds the first other node late
 
 
 @dataclass(frozen=True)
@@ -103,15 +104,27 @@ def look(namespace: str = '', quiet_s: float = 1.5, listen_s: float = 2.0) -> Fo
 
 
 def _discovered(node: Listening, quiet_s: float) -> None:
-    """Return once topics and services have stayed the same for ``quiet_s``, or after LONGEST_S."""
-    end_s = time.monotonic() + LONGEST_S
+    """
+    Return once topics and services have stayed the same for ``quiet_s``, or after LONGEST_S.
+
+    While no other node is known this takes ``ALONE_S`` at least.
+    """
+    begin_s = since_s = time.monotonic()
     before: Any = None
-    since_s = time.monotonic()
-    while time.monotonic() < min(end_s, since_s + quiet_s):
+    while True:
         found = (node.get_topic_names_and_types(), node.get_service_names_and_types())
+        now_s = time.monotonic()
         if found != before:
-            before, since_s = found, time.monotonic()
+            before, since_s = found, now_s
+        least_s = quiet_s if _others(node) else max(quiet_s, ALONE_S)
+        if now_s - since_s >= least_s or now_s - begin_s >= LONGEST_S:
+            return
         time.sleep(0.05)
+
+
+def _others(node: Listening) -> bool:
+    own = (node.get_name(), node.get_namespace())
+    return any(one != own for one in node.get_node_names_and_namespaces())
 
 
 def _topic(node: Listening, name: str, kind: str, listener: _Listener) -> FoundTopic:
