@@ -2,8 +2,9 @@
 What tests of several rooms share, and which tests need the machine alone.
 
 Tests that measure a station's times need the machine to themselves: they are marked as alone, and
-`make test` runs them one by one after the others, which share the cores. A test runs again after a
-failure only where its own mark says why, see reruns.py.
+`make test` runs them one by one after the others, which share the cores. Tests that only compute
+and wait for nothing are marked so, and run beside all others in time that nobody else uses. A test
+runs again after a failure only where its own mark says why, see reruns.py.
 """
 
 import importlib.util
@@ -20,9 +21,15 @@ pytest_plugins = ['reruns']
 # What they measure are times; other tests of stations wait for conditions and may be slowed down.
 ALONE = ('nodes/test_station_', 'nodes/test_replay_node', 'nodes/test_session_kills',
          'cli/test_walks', 'web/test_console_page')
+COMPUTES = ('ranking/', 'skills/', 'audit/', 'safety/', 'reports/', 'records/', 'recording/',
+            'trials/', 'drivers/test_sim_potential', 'drivers/test_sim_cameras',
+            'drivers/test_sim_tasks', 'policy/test_resizing', 'session/test_blindness_measured',
+            'session/test_salvaged_journals', 'test_')
+WAITS = ('audit/test_wire_judges', 'recording/test_recorder', 'reports/test_tournament',
+         'test_verdict_walk')
 # The longest files begin first, so that no process has one left when the others are done.
-LONGEST = ('web/test_console_press', 'web/test_console_stop',
-           'drivers/test_sim_tasks', 'drivers/test_driver_check', 'server/test_server_process',
+LONGEST = ('web/test_console_press', 'web/test_console_stop', 'drivers/test_driver_check',
+           'server/test_server_process',
            'nodes/test_session_blindness', 'nodes/test_session_node', 'server/test_two_stations')
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
 HERE = Path(__file__).parent
@@ -35,19 +42,27 @@ def pytest_configure(config):
     os.environ['ROS_DOMAIN_ID'] = str((domain + int(worker)) % 102)
 
 
+def kind(path):
+    """Return the mark of all tests of a file: alone, computes or none."""
+    where = path.relative_to(HERE).as_posix()
+    if where.startswith(ALONE):
+        return 'alone'
+    return 'computes' if where.startswith(COMPUTES) and not where.startswith(WAITS) else ''
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m chooses by marks
 def pytest_collection_modifyitems(items):
     for item in items:
-        where = item.path.relative_to(HERE).as_posix()
-        if where.startswith(ALONE):
-            item.add_marker(pytest.mark.alone)
+        if found := kind(item.path):
+            item.add_marker(found)
     items.sort(key=lambda item: not item.path.relative_to(HERE).as_posix().startswith(LONGEST))
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Read only the files whose tests are alone, where only those are run."""
-    if config.option.markexpr == 'alone' and collection_path.suffix == '.py':
-        return None if collection_path.relative_to(HERE).as_posix().startswith(ALONE) else True
+    """Read only the files whose tests are run, for the three expressions of `make test`."""
+    chosen = {'alone': ('alone',), 'computes': ('computes',), 'not alone and not computes': ('',)}
+    if collection_path.suffix == '.py' and config.option.markexpr in chosen:
+        return True if kind(collection_path) not in chosen[config.option.markexpr] else None
     return None
 
 
