@@ -28,7 +28,8 @@ setup:  ## environment in .venv: ROS 2 from wheels, both packages built; only ch
 # they print comes at the end. (5 is pytest's word for: no such tests here.)
 PYTEST := $(PY) -m pytest --durations=10
 WORKERS := $(shell cores=$$(nproc); echo $$((cores < 3 ? cores + 1 : 4)))
-IDLE := $(shell command -v chrt > /dev/null && echo 'chrt --idle 0' || echo 'nice -n 19')
+# Priorities count among the processes of a session only, where the kernel groups them by session.
+IDLE := setsid sh -c '{ echo 19 > /proc/self/autogroup; } 2> /dev/null; exec chrt --idle 0 "$$@"' idle
 test:  ## run the tests
 	@.ci/setup --test
 	@export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$(( $$$$ % 90 + 1 ))}; \
