@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 pytest_plugins = ['reruns']
@@ -36,6 +37,9 @@ HERE = Path(__file__).parent
 
 
 def pytest_configure(config):
+    # How long one example takes says more about the machine than about the code.
+    hypothesis.settings.register_profile('any_machine', deadline=None)
+    hypothesis.settings.load_profile('any_machine')
     # Processes that share the cores do not hear each other's ROS.
     worker = os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw')
     domain = int(os.environ.get('ROS_DOMAIN_ID', '64'))

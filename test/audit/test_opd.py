@@ -14,7 +14,7 @@ from arena_robot.core.errors import ConfigError, DataError
 
 hypothesis = pytest.importorskip('hypothesis', reason='hypothesis is missing: run make setup')
 st = hypothesis.strategies
-settings = hypothesis.settings(max_examples=80, deadline=None)
+settings = hypothesis.settings(max_examples=80)
 TRACES = st.lists(st.floats(0, 1), min_size=1, max_size=40)
 PAPER = CONVENTIONS['paper']
 

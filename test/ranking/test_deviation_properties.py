@@ -9,7 +9,7 @@ from arena_robot.ranking.deviation.ratings import deviation_ratings, rate_table
 from arena_robot.ranking.zero_sum import solve
 
 CLOSE = 1e-6
-quick = settings(max_examples=25, deadline=None, derandomize=True)
+quick = settings(max_examples=25, derandomize=True)
 
 
 @st.composite

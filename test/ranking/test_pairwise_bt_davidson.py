@@ -112,7 +112,7 @@ def test_the_sparse_path_finds_the_same_maximum(make, monkeypatch):
         assert two.covariance is None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10 ** 6), st.permutations(range(6)))
 def test_neither_names_nor_sides_matter(seed, order):
     votes = drawn(seed, m=150)

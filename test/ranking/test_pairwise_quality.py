@@ -12,7 +12,7 @@ from arena_robot.ranking.methods import method
 from arena_robot.ranking.rollouts import ArenaTables, Rollouts
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=3, max_size=9))
 def test_correlations_are_scipys(pairs):
     x, y = np.array(pairs, dtype=float).T

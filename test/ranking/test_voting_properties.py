@@ -13,7 +13,7 @@ SCORING = ('approval', 'plurality', 'borda')
 CONDORCET = ('copeland', 'kemeny_young', 'schulze', 'ranked_pairs', 'maximal_lottery',
              'iterative_maximal_lotteries')
 CLONE_PROOF = ('schulze', 'ranked_pairs', 'maximal_lottery', 'stv')
-quick = settings(max_examples=25, deadline=None, derandomize=True)
+quick = settings(max_examples=25, derandomize=True)
 
 
 @st.composite

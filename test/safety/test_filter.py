@@ -68,7 +68,7 @@ SPEEDS = st.lists(st.floats(-4, 4) | ANY_FLOAT, min_size=7, max_size=7)
 INSIDE = st.lists(st.floats(0, 1), min_size=7, max_size=7)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.sampled_from(ActionSpace), ANY_VALUES, NEAR_JOINTS, SPEEDS,
        st.sampled_from(sorted(ALL_LIMITS)))
 def test_no_action_yields_a_target_outside_the_limits(space, values, q, dq, name):
@@ -81,7 +81,7 @@ def test_no_action_yields_a_target_outside_the_limits(space, values, q, dq, name
     assert safe.gripper in (0.0, 1.0)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.sampled_from(ActionSpace), st.lists(st.floats(-9, 9), min_size=8, max_size=8), INSIDE,
        st.lists(st.floats(-3, 3), min_size=7, max_size=7), st.sampled_from(sorted(ALL_LIMITS)))
 def test_from_inside_every_finite_action_passes_within_the_limits(space, values, part, dq, name):
@@ -93,7 +93,7 @@ def test_from_inside_every_finite_action_passes_within_the_limits(space, values,
     assert_within(safe.q, q, np.array(dq), limits, limits.max_joint_delta)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(ANY_FLOAT, min_size=6, max_size=8), NEAR_JOINTS, SPEEDS, SPEEDS,
        st.sampled_from(sorted(ALL_LIMITS)))
 def test_no_raw_target_passes_outside_the_limits(target, q, dq, held, name):

@@ -41,7 +41,7 @@ def marks(tried):
     return {one.key: (one.good, one.share) for one in label_prefixes(tried)}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(TRIED, st.randoms(use_true_random=False))
 def test_labels_keep_their_invariants(tried, rng):
     found = marks(tried)
