@@ -25,6 +25,7 @@ from arena_robot.server.store.database import Database
 from arena_robot.server.store.reports import Reports
 from arena_robot.server.store.schema import accounts, policies, sessions, stations
 
+FIRST_NS, APART_NS = 1_750_000_000 * 10**9, 300 * 10**9    # 100 000 sessions in a year
 LIMITS = {'assignment p99': 100.0, 'relay overhead p50': 2.0, 'relay overhead p99': 10.0,
           'site p95': 100.0, 'snapshot to leaderboard': 5.0}
 
@@ -57,7 +58,8 @@ def fill(folder, count):
                 'prompt': f'{words[k % 4]} number {k % 997}', 'category': CATEGORIES[k % 9],
                 'policy_a_id': numbers[a], 'policy_b_id': numbers[b], 'probation': False,
                 'token_a': f'fill:{k}:a', 'token_b': f'fill:{k}:b', 'rollouts': 2, 'valid': True,
-                **dict.fromkeys(('created_ns', 'seen_ns', 'ended_ns', 'accepted_ns'), k * 10**9),
+                **dict.fromkeys(('created_ns', 'seen_ns', 'ended_ns', 'accepted_ns'),
+                                 FIRST_NS + k * APART_NS),
                 'revealed_ns': k, 'imported': True,
                 'preference': 'TIE' if k % 7 == 0 else 'A' if win else 'B',
                 'progress_a': 0.5, 'progress_b': 0.25, 'explanation': 'it was better',
@@ -76,7 +78,7 @@ def keep_reports(folder, sessions_each=400):
             Citation(f'{next(cited) % 99_000:036}', 'it was better', 1.5) for _ in range(4)))
         for k in range(8))) for title in SECTIONS)
     with Database(f'sqlite:///{folder}/arena.db') as database:
-        for name in ('policy-03', 'policy-04'):
+        for name in ('policy-03', 'policy-03', 'policy-04'):
             Reports(database, SystemClock()).add(name, sessions_each, 'statistics', json.dumps(
                 report_to_json(PolicyReport(name, '2026-01-01', sessions_each, sections,
                                             CheckCounts(citations=288)))))
@@ -88,20 +90,33 @@ def processor_s(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
 
 
+PAGES = (
+    '/', '/?method=davidson', '/?open_source=true', '/matrix', '/policies', '/policies/policy-03',
+    '/policies/policy-03/reports/1', '/policies/policy-03/reports/2/changes?since=1',
+    '/policies/policy-03/reports/1/report.md', '/reports/versus?a=policy-03&b=policy-04',
+    '/versus', '/versus?a=policy-03&b=policy-04', '/versus?a=policy-19&b=policy-00',
+    '/by/category', '/by/institution', '/categories/find-search', '/history', '/audit', '/data',
+    '/rules', '/about', '/api', '/owner', '/feed.xml',
+    '/evaluations', '/evaluations?text=drawer', '/evaluations?text=number+996',
+    '/evaluations?policy=policy-03&outcome=A', '/evaluations?text=nothing+like+this',
+    '/evaluations?institution=lab+3&category=Find+%2F+Search', f'/evaluations/{5:036}',
+    f'/evaluations?before={FIRST_NS + 50_000 * APART_NS}_',
+    '/plots/standings.svg', '/plots/matrix.svg', '/plots/history.svg', '/plots/by/category.svg',
+    '/plots/versus.svg?a=policy-03&b=policy-04', '/card.png', '/card/policy-03.png',
+    '/badge/policy-03.svg', '/api/standings', '/api/matrix', '/api/rules', '/api/policies',
+    '/api/policies/policy-03', '/api/policies/policy-03/reports/1',
+    '/api/policies/policy-03/audit', '/api/history', '/api/audit', '/api/by/category',
+    '/api/evaluations?limit=100', f'/api/evaluations/{5:036}',
+    '/api/log/head', '/api/log/entries?start=0')
+
+
 def pages(address, rounds, pid):
     """Seconds of page loads, of each page and in turn, with its processor time at the server."""
-    paths = ('/', '/matrix', '/evaluations', '/evaluations?text=drawer',
-             '/evaluations?text=number+996', '/evaluations?policy=policy-03&outcome=A',
-             '/evaluations?institution=lab+3&category=Find+%2F+Search', '/policies/policy-03',
-             '/evaluations?before=50000000000000_', '/evaluations?text=nothing+like+this',
-             f'/evaluations/{5:036}', '/api/evaluations?limit=100', '/categories/find-search',
-             '/by/category', '/by/institution', '/versus?a=policy-03&b=policy-04',
-             '/policies/policy-03/reports/1', '/reports/versus?a=policy-03&b=policy-04')
-    spent, busy = {path: [] for path in paths}, dict.fromkeys(paths, 0.0)
-    with httpx.Client(base_url=address, timeout=60.0) as client:
-        for path in paths:
+    spent, busy = {path: [] for path in PAGES}, dict.fromkeys(PAGES, 0.0)
+    with httpx.Client(base_url=address, timeout=120.0) as client:
+        for path in PAGES:
             client.get(path).raise_for_status()
-        for path in paths:
+        for path in PAGES:
             before = processor_s(pid)
             for _ in range(rounds):
                 started = time.perf_counter()
@@ -109,6 +124,33 @@ def pages(address, rounds, pid):
                 spent[path].append(time.perf_counter() - started)
             busy[path] = (processor_s(pid) - before) / rounds
     return spent, busy
+
+
+def add_verdict(folder, number):
+    """Add one more finished session, as a server's own verdict would be."""
+    with Database(f'sqlite:///{folder}/arena.db') as database, database.write() as connection:
+        row = dict(connection.execute(sa.select(sessions).where(
+            sessions.c.id == f'{0:036}')).mappings().one())
+        names = {name: f'more:{number}:{name}' for name in ('request', 'token_a', 'token_b')}
+        connection.execute(sa.insert(sessions), [{
+            **row, **names, 'id': f'more{number:032}', 'accepted_ns': time.time_ns()}])
+        log.append(connection, [(f'more{number:032}', '{}')], 0)
+
+
+def after_verdict(address, folder, count):
+    """Seconds of every page while new results are computed, and until the verdict is in them."""
+    spent, number = {path: [] for path in PAGES}, 0
+    with httpx.Client(base_url=address, timeout=120.0) as client:
+        add_verdict(folder, number)
+        added, shown = time.perf_counter(), None
+        while shown is None or time.perf_counter() - added < 2 * shown:
+            for path in PAGES:
+                started = time.perf_counter()
+                page = client.get(path).raise_for_status().text
+                spent[path].append(time.perf_counter() - started)
+                if path == '/' and shown is None and f'Results of {count + 1} verdicts' in page:
+                    shown = time.perf_counter() - added
+    return spent, shown
 
 
 def line(what, value, unit, limit=None):
@@ -121,14 +163,25 @@ def site(args, folder, address, pid):
     fill(folder, args.sessions)
     keep_reports(folder)
     started = time.perf_counter()
-    httpx.get(address, timeout=120.0).raise_for_status()
+    while f'Results of {args.sessions} verdicts' not in httpx.get(address, timeout=600.0).text:
+        time.sleep(0.05)
     line(f'first standings of {args.sessions}', time.perf_counter() - started, 's')
     spent, busy = pages(address, 20, pid)
     for path, its in spent.items():
         print(f'{1e3 * float(np.percentile(its, 95)):9.1f} ms p95 {1e3 * busy[path]:8.1f} ms '
               f'processor  {path}')
+    told(spent, 'site p95')
+    line('processor, slowest page', 1e3 * max(busy.values()), 'ms')
+    spent, shown = after_verdict(address, folder, args.sessions)
+    line('a verdict is on the page after', shown, 's')
+    for path, its in spent.items():
+        print(f'{1e3 * max(its):9.1f} ms at most, {len(its)} times after a verdict  {path}')
+    told(spent, 'after a verdict, p95')
+
+
+def told(spent, what):
+    """Print the p95 of all pages, and of the slowest."""
     every, slow = np.concatenate(list(spent.values())), max(
         float(np.percentile(its, 95)) for its in spent.values())
-    line('site p95, all pages', 1e3 * float(np.percentile(every, 95)), 'ms', LIMITS['site p95'])
-    line('site p95, slowest page', 1e3 * slow, 'ms', LIMITS['site p95'])
-    line('processor, slowest page', 1e3 * max(busy.values()), 'ms')
+    line(f'{what}, all pages', 1e3 * float(np.percentile(every, 95)), 'ms', LIMITS['site p95'])
+    line(f'{what}, slowest page', 1e3 * slow, 'ms', LIMITS['site p95'])

@@ -17,7 +17,7 @@ from scipy.special import stdtrit
 
 from arena_robot.core.errors import RankingError
 from arena_robot.core.parallel import HERE, Workers
-from arena_robot.ranking.base import CLUSTERS, Comparisons, Fit, Method, Standings
+from arena_robot.ranking.base import CLUSTERS, Comparisons, Fit, Floats, Method, Standings
 from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.davidson import Davidson
@@ -104,27 +104,52 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
 
 def difference(comparisons: Comparisons, first: str, second: str, *, level: float = 0.95,
                cluster: str = 'auto') -> tuple[float, float, float] | None:
-    """
-    Return by how much ``first`` is better by Bradley–Terry, with its interval; log-odds.
-
-    None where a policy is not compared, or the data are too few to tell.
-    """
+    """Return what :meth:`Differences.between` does."""
     if first not in comparisons.items or second not in comparisons.items:
         return None
-    fit, by = BradleyTerry()(comparisons), chosen_cluster(comparisons, cluster)
-    groups, counts = comparisons.clusters(by), count_pairs(comparisons)
-    i, j = comparisons.items.index(first), comparisons.items.index(second)
-    above, below = one_sided(counts)
-    few = too_few(comparisons.appearances(), len(np.unique(groups)), by == 'session',
-                  (above, below))
-    spread = None if few[i] or few[j] else likelihood_spread(comparisons, fit, groups,
-                                                            established(counts))
-    if spread is None:
-        return None
-    apart = float(fit.scores[i] - fit.scores[j])
-    reach = float(stdtrit(spread.freedom, (1 + level) / 2) * np.sqrt(spread.gap[i, j]))
-    return (apart, -np.inf if below[i] or above[j] else apart - reach,
-            np.inf if above[i] or below[j] else apart + reach)
+    return Differences.of(comparisons, cluster).between(first, second, level)
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The differences of all policies by Bradley–Terry; ``few`` and the ends are (n,)."""
+
+    items: tuple[str, ...]
+    scores: Floats
+    spread: ScoreSpread | None
+    few: np.ndarray
+    above: np.ndarray
+    below: np.ndarray
+
+    @classmethod
+    def of(cls, comparisons: Comparisons, cluster: str = 'auto') -> 'Differences':
+        """Return those that the comparisons tell of."""
+        fit, by = BradleyTerry()(comparisons), chosen_cluster(comparisons, cluster)
+        groups, counts = comparisons.clusters(by), count_pairs(comparisons)
+        above, below = one_sided(counts)
+        few = too_few(comparisons.appearances(), len(np.unique(groups)), by == 'session',
+                      (above, below))
+        spread = None if few.all() else likelihood_spread(comparisons, fit, groups,
+                                                          established(counts))
+        return cls(comparisons.items, fit.scores, spread, few, above, below)
+
+    def between(self, first: str, second: str, level: float = 0.95,
+                ) -> tuple[float, float, float] | None:
+        """
+        Return by how much ``first`` is better, with its interval; log-odds.
+
+        None where a policy is not compared, or the data are too few to tell.
+        """
+        if first not in self.items or second not in self.items:
+            return None
+        i, j = self.items.index(first), self.items.index(second)
+        if self.spread is None or self.few[i] or self.few[j]:
+            return None
+        apart = float(self.scores[i] - self.scores[j])
+        reach = float(stdtrit(self.spread.freedom, (1 + level) / 2)
+                      * np.sqrt(self.spread.gap[i, j]))
+        return (apart, -np.inf if self.below[i] or self.above[j] else apart - reach,
+                np.inf if self.above[i] or self.below[j] else apart + reach)
 
 
 def _draws(comparisons: Comparisons, method: Method, cluster: np.ndarray, by: str,

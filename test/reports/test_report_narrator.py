@@ -6,7 +6,7 @@ import json
 import httpx
 import numpy as np
 import pytest
-from roboarena_tables import POLICIES, SAMPLE
+from roboarena_tables import POLICIES, SAMPLE, both
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference
@@ -19,6 +19,7 @@ from arena_robot.reports.policy_report.material import ReportMaterial, ReportSes
 from arena_robot.reports.policy_report.narrator import ReportNarrator
 from arena_robot.reports.policy_report.prompts import chosen_sessions, fence, section_messages
 from arena_robot.reports.policy_report.prose import ProseRules
+from arena_robot.reports.policy_report.render import as_markdown
 from arena_robot.reports.policy_report.statements import (
     Citation,
     Claim,
@@ -113,20 +114,39 @@ def narrated(model, given, policy='p', **settings):
 
 def test_a_model_on_real_sessions():
     given = material_of(read_folder(SAMPLE).sessions).between(POLICIES)
-    mine = next(s for s in given.sessions if s.slot('pi0_droid') and s.texts())
-    every = {'opponents': [x for x in POLICIES if x != 'pi0_droid'], 'category': ''}
+    report, mine = made_up('pi0_droid', given)
+    counts = report.counts
+    assert (counts.claims, counts.refuted + counts.untestable) == (18, 18)
+    for section in report.sections:
+        assert section.statements[-1].citations[0].session_id == mine
+
+
+@both
+def test_a_models_reports_on_all_seven_policies(tables):
+    given = material_of(read_folder(tables).sessions).between(POLICIES)
+    for policy in POLICIES:
+        report, mine = made_up(policy, given)
+        counts = report.counts
+        assert len(report.sections) == 9
+        assert counts.claims == counts.supported + counts.refuted + counts.untestable == 18
+        assert counts.supported < 18, 'it cannot be both equal and worse'
+        assert (counts.citations, counts.refused_citations) == (9, 9)
+        cited = [one for section in report.sections for statement in section.statements
+                 for one in statement.citations if one.session_id == mine]
+        assert len(cited) == 9
+        assert 'invented' not in as_markdown(report).partition('Dropped')[0]
+
+
+def made_up(policy, given):
+    """Return a report of made-up answers, one in three of them true, and what that one cites."""
+    mine = next(s for s in given.sessions if s.slot(policy) and s.texts())
+    every = {'opponents': [x for x in POLICIES if x != policy], 'category': ''}
     said = [('It does equally well.', [{**every, 'relation': 'equal'}], []),
             ('It is worse.', [{**every, 'relation': 'worse'}], []),
             ('It reaches for things.', [], [
                 {'session': mine.session_id, 'quote': mine.texts()[0][:30]},
                 {'session': 'invented', 'quote': 'x'}])]
-    report = narrated(FakeModel(lambda section, again: said), given, 'pi0_droid')
-    counts = report.counts
-    assert (counts.claims, counts.refuted + counts.untestable) == (18, 18)
-    assert (counts.citations, counts.refused_citations) == (9, 9)
-    assert len(report.sections) == 9
-    for section in report.sections:
-        assert section.statements[-1].citations[0].session_id == mine.session_id
+    return narrated(FakeModel(lambda section, again: said), given, policy), mine.session_id
 
 
 def test_twenty_injected_texts_change_nothing():

@@ -101,7 +101,7 @@ def place(tmp_path_factory):
     (home / 'steps.npz').write_bytes(steps(30))
     write_scene_match(home, SceneMatch(0.9, {'left_left': 0.9, 'wrist_left': 0.95}))
     write_audits(made)
-    made.server.results.forget()
+    assert made.server.results.settle()
     for words in (['--since', '2026-01-01'], []):
         assert main(['report', 'crimson-7b', *words, '--data', str(made.server.config.data),
                      '--save']) == 0

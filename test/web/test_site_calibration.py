@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from arena_robot.cli import rank as rank_verb
-from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, competition_ranks
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.held import established
+from arena_robot.ranking.interval_kind import difference
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.stated import LEAST_COMPARISONS, LEAST_SESSIONS
@@ -29,7 +29,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / 'ranking'))
 from ranking_worlds import world
 
 SESSIONS = (2, 3, 5, 8, 9, 10, 12, 15, 20, 25, 30, 35, 40, 45, 50)
-WORDS = {1.0: Preference.A, 0.5: Preference.TIE, 0.0: Preference.B}
 
 
 @dataclass
@@ -38,15 +37,10 @@ class Verdicts:
 
     votes: Comparisons
 
-    def once(self, key, make):
-        return make()
+    def difference(self, first, second):
+        return difference(self.votes, first, second)
 
-    def comparisons(self):
-        v = self.votes
-        return [Comparison(str(k), v.items[v.first[k]], v.items[v.second[k]],
-                           WORDS[float(v.outcome[k])]) for k in range(len(v))]
-
-    def latest(self, method, open_source):
+    def standings(self, method, open_source):
         return rank_comparable(self.votes, method, intervals=INTERVALS)
 
 
@@ -150,7 +144,7 @@ def test_the_recommended_method_is_the_one_of_the_page_on_ranking():
 class Unscored:
     """Results whose sessions have no progress scores; no method that needs them can rank."""
 
-    def latest(self, method, open_source):
+    def standings(self, method, open_source):
         if METHODS.find(method).needs_scores or open_source:
             raise RankingError('no session to rank')
         return rank_comparable(Comparisons.build([0, 1], [1, 2], [1.0, 0.5]), method)

@@ -26,6 +26,7 @@ from arena_robot.records.audit_file import EpisodeAudit, write_audit
 from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.scene_match import SceneMatch, write_scene_match
 from arena_robot.reports.ranking_plots import plot_standings
+from arena_robot.server.renewed_values import RenewedValues
 from arena_robot.server.store.evaluations import insert_evaluations
 from arena_robot.server.store.schema import files
 from arena_robot.web.site.history import History, chosen_days, curves
@@ -56,7 +57,7 @@ def place(tmp_path_factory):
         f'import-{k}', MATHS, 'crimson-7b', True, Preference.A, 'penn', 'eve',
         f'2025-03-{21 + k}T11:02:24', f'2025-03-{21 + k}T11:12:24', 'fine', rollouts=())
         for k in range(2)])
-    made.server.results.forget()
+    assert made.server.results.settle()
     blobs = made.server.blobs
     for slot, count in (('A', 60), ('B', 45)):
         home = blobs.local_path(f'{made.sessions[0]}/{slot}/left.mp4')
@@ -145,8 +146,7 @@ def test_past_standings_are_those_of_the_sessions_of_then(place):
 
 
 class Few:
-    def version(self):
-        return (3, 3)
+    kept = RenewedValues(lambda: 3)
 
     def comparisons(self):
         return [Comparison(str(k), 'p', 'q', Preference.A, created=f'2026-01-0{k + 1}T00:00')

@@ -36,7 +36,7 @@ def place(tmp_path_factory):
     made = Place(tmp_path_factory.mktemp('site'))
     load(made.server.database, SAMPLE)
     write_audits(made)
-    made.server.results.forget()
+    assert made.server.results.settle()
     accounts = made.server.accounts
     made.maintainer = accounts.issue(accounts.add_account('mia', 'upenn', [Role.MAINTAINER]))
     yield made
@@ -188,6 +188,7 @@ def test_a_maintainers_correction_wins(place):
     assert 'the maintainer mia' in page
     assert 'href="/categories/tool-use"' in page
     assert 'open the drawer 1' in place.get('/categories/tool-use').text
+    assert place.server.results.settle()
     assert 'crimson-7b' in place.get('/api/by/category').json()['Tool Use']
     place.get('/categories/juggling', 400)
     with pytest.raises(DataError, match='Juggling'):

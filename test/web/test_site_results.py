@@ -40,7 +40,7 @@ def place(tmp_path_factory):
     insert_evaluations(made.server.database, made.server.sessions._clock, [RoboArenaSession(
         f'import-{k}', 'elsewhere', 'nowhere', True, Preference.A, 'penn', 'eve',
         '2025-03-21T11:02:24', '2025-03-21T11:12:24', 'fine', rollouts=()) for k in range(3)])
-    made.server.results.forget()
+    assert made.server.results.settle()
     yield made
     made.close()
 

@@ -52,6 +52,10 @@ class Score:
         """Return how many independent comparisons tell as much; computed once."""
         return effective_count(self.people)
 
+    def compute(self) -> None:
+        """Compute interval and effective count now, and not when somebody asks for them."""
+        _ = self.interval, self.effective
+
     @property
     def count(self) -> int:
         """Return the number of comparisons."""

@@ -124,13 +124,6 @@ def tally_of_verdicts(connection: Connection) -> dict[tuple[int, int, str], int]
     return {(int(r[0]), int(r[1]), str(r[2])): int(r[3]) for r in rows}
 
 
-def origins_of_verdicts(connection: Connection) -> dict[str, int]:
-    """Return how many verdicts that count passed the relay, and how many are imported."""
-    rows = connection.execute(sa.select(sessions.c.imported, sa.func.count()).where(
-        that_counts()).group_by(sessions.c.imported))
-    return {_origin(imported): int(count) for imported, count in rows}
-
-
 def _origin(imported: bool) -> str:
     return 'imported' if imported else 'relayed'
 

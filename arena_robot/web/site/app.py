@@ -52,6 +52,7 @@ from arena_robot.web.site.session_page import add_session_page
 from arena_robot.web.site.share_charts import add_share_charts
 
 FORM_BYTES = 4096
+RULES_S = 10.0    # what became of sessions that do not count changes without a verdict
 HERE = Path(__file__).parent
 HEADERS = {
     'Content-Security-Policy': "default-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -91,6 +92,7 @@ def site(parts: SiteParts) -> FastAPI:
     pages.env.globals.update(
         version=arena_robot.__version__, outcomes=OUTCOMES, fields=FIELDS, marks=MARKS,
         origins=ORIGINS, counted_origins=parts.results.origins,
+        counted=parts.results.counted,
         ends=view_models.ENDS, recommended=RECOMMENDED,
         least={'comparisons': LEAST_COMPARISONS, 'sessions': LEAST_SESSIONS})
     _protect(app, pages)
@@ -104,10 +106,10 @@ def site(parts: SiteParts) -> FastAPI:
     history = History(parts.results)
     audits = AuditCurves(parts.blobs, parts.browse)
     add_session_page(app, pages, parts.browse, parts.blobs, audits)
-    index = AuditIndex(parts.browse, audits)
+    index = AuditIndex(parts.browse, audits, parts.results.kept)
     pages.env.globals['audit_profile'] = index.profile
     add_audit_pages(app, pages, index)
-    add_history(app, pages, history)
+    add_history(app, pages, parts.results, history)
     add_charts(app, pages, parts.results, parts.browse, history)
     add_share_charts(app, parts.results, parts.browse)
     add_report_pages(app, pages, parts.reports, parts.checks)
@@ -163,10 +165,13 @@ def _public_pages(app: FastAPI, pages: Jinja2Templates, parts: SiteParts) -> Non
         return pages.TemplateResponse(request, 'matrix.html',
                                       {'matrix': view_models.matrix(parts.results)})
 
+    def rules_now() -> dict[str, Any]:
+        return parts.results.kept.get('rules', parts.rules, RULES_S)
+
     @app.get('/rules', response_class=HTMLResponse, include_in_schema=False)
     def rules(request: Request) -> Response:
         return pages.TemplateResponse(request, 'rules.html', {
-            'rules': parts.rules(), 'head': parts.log.head()})
+            'rules': rules_now(), 'head': parts.log.head()})
 
     @app.get('/policies/{name}', response_class=HTMLResponse, include_in_schema=False)
     def policy(request: Request, name: str) -> Response:
@@ -211,7 +216,7 @@ def _standings_api(app: FastAPI, parts: SiteParts) -> None:
     @app.get('/api/standings')
     def standings(method: str = RECOMMENDED, open_source: bool = False) -> Response:
         """Return the standings, best policy first, with intervals and ranks."""
-        found, others = parts.results.latest(method, open_source)
+        found, others = parts.results.standings(method, open_source)
         return JSONResponse({**as_json(found), 'not_comparable': others,
                              'recommended': RECOMMENDED,
                              'announcement': parts.methods.announcement()})
@@ -224,7 +229,7 @@ def _standings_api(app: FastAPI, parts: SiteParts) -> None:
     @app.get('/api/rules')
     def rules() -> Response:
         """Return what counts, and what became of the sessions."""
-        return JSONResponse(parts.rules())
+        return JSONResponse(parts.results.kept.get('rules', parts.rules, RULES_S))
 
     @app.get('/api/policies')
     def policies() -> Response:

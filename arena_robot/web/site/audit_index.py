@@ -1,6 +1,5 @@
 """Audits of the newest evaluations: a profile per policy, and preference against audit."""
 
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from arena_robot.reports.episode_audit import (
     not_comparable,
     task_words,
 )
+from arena_robot.server.renewed_values import RenewedValues
 from arena_robot.server.store.browse import MOST, Browse, Evaluation
 from arena_robot.server.store.filters import Filter
 from arena_robot.web.site.audit_curves import AuditCurves
@@ -89,21 +89,14 @@ class AuditIndex:
     after ten minutes.
     """
 
-    def __init__(self, browse: Browse, audits: AuditCurves) -> None:
-        self._browse, self._audits = browse, audits
-        self._lock = threading.Lock()
+    def __init__(self, browse: Browse, audits: AuditCurves, results: RenewedValues) -> None:
+        self._browse, self._audits, self._results = browse, audits, results
         self._kept: dict[str, dict[str, AuditedEvaluation]] = {}
         self._empty: dict[str, float] = {}
-        self._found: dict[str, list[AuditedEvaluation]] = {}
-        self._until_s = float('-inf')
 
     def by_judge(self) -> Mapping[str, list[AuditedEvaluation]]:
         """Return the audited evaluations by judge, newest first."""
-        with self._lock:
-            if time.monotonic() > self._until_s:
-                self._found = self._look()
-                self._until_s = time.monotonic() + RENEW_S
-            return self._found
+        return self._results.get('audits', self._look, RENEW_S)
 
     def profile(self, policy: str) -> list[AuditProfile]:
         """Return what each judge says of a policy; nothing where it was not audited."""

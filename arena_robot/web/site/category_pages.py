@@ -87,4 +87,5 @@ def add_category_pages(app: FastAPI, pages: Jinja2Templates, results: Results, b
             raise Unauthorised('only a maintainer corrects a category')
         browse.evaluation(session_id)
         categories.store(session_id, StoredCategory(chosen, PERSON, actor=person.name))
+        results.forget()
         return RedirectResponse(f'/evaluations/{session_id}', 303)

@@ -1,6 +1,5 @@
 """Pictures of the site's results: SVG of every plot, cards for links, badges for other pages."""
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,7 +8,7 @@ from fastapi.responses import Response
 from fastapi.templating import Jinja2Templates
 
 from arena_robot.core.errors import RankingError
-from arena_robot.ranking.base import Comparisons, Standings
+from arena_robot.ranking.base import Standings
 from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.wording import (
@@ -30,7 +29,6 @@ from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Browse
 from arena_robot.web.site.history import History, curves
 
-MOST_KEPT = 200
 MAX_AGE = {'Cache-Control': 'public, max-age=300'}
 TITLE = 'Standings of robot policies'
 NOTHING = 'nothing to compare yet'
@@ -38,23 +36,15 @@ LETTER, PAD = 6.6, 12    # px of a badge
 
 
 class DrawnPictures:
-    """Pictures kept until another verdict counts; those asked for at once are drawn once."""
+    """Pictures of results, drawn again in the background when another verdict counts."""
 
     def __init__(self, results: Results) -> None:
         self._results = results
-        self._lock = threading.Lock()
-        self._version: tuple[int, int] | None = None
-        self._kept: dict[tuple[str, ...], bytes] = {}
 
-    def get(self, key: tuple[str, ...], draw: Callable[[], bytes]) -> bytes:
-        """Return the picture of ``key``, drawn when it is not there."""
-        with self._lock:
-            version = self._results.version()
-            if version != self._version or len(self._kept) >= MOST_KEPT:
-                self._kept, self._version = {}, version
-            if key not in self._kept:
-                self._kept[key] = draw()
-            return self._kept[key]
+    def get(self, key: tuple[str, ...], draw: Callable[[], bytes],
+            method: str = RECOMMENDED) -> bytes:
+        """Return the picture of ``key``; ``draw`` reads the results by ``method`` itself."""
+        return self._results.renewed(method).get(('picture', *key), draw)
 
 
 @dataclass(frozen=True)
@@ -110,7 +100,7 @@ def latest(results: Results, method: str = RECOMMENDED, open_source: bool = Fals
            ) -> Standings | None:
     """Return the newest standings, None where nobody can be compared yet."""
     try:
-        return results.latest(method, open_source)[0]
+        return results.standings(method, open_source)[0]
     except RankingError:
         METHODS.find_named(method)
         return None
@@ -128,26 +118,28 @@ def _add_plots(app: FastAPI, kept: DrawnPictures, results: Results, history: His
     @app.get('/plots/standings.svg')
     def standings(method: str = RECOMMENDED, open_source: bool = False) -> Response:
         """Return the standings as a picture."""
-        found = _needed(latest(results, method, open_source))
         unit = METHODS.find_named(method).unit
         return svg_response(kept.get(
-            ('standings', method, str(open_source)),
-            lambda: figure_bytes(standings_figure(found, unit), 'svg')))
+            ('standings', method, str(open_source)), lambda: figure_bytes(standings_figure(
+                _needed(latest(results, method, open_source)), unit), 'svg'), method))
 
     @app.get('/plots/matrix.svg')
     def matrix() -> Response:
         """Return who beats whom as a picture."""
-        found = _needed(latest(results))
-        votes = Comparisons.from_words(results.comparisons(), found.items)
-        return svg_response(kept.get(
-            ('matrix',), lambda: figure_bytes(win_matrix_figure(votes, found), 'svg')))
+        def draw() -> bytes:
+            found = _needed(latest(results))
+            votes = results.votes().only(found.items)
+            return figure_bytes(win_matrix_figure(votes, found), 'svg')
+        return svg_response(kept.get(('matrix',), draw))
 
     @app.get('/plots/history.svg')
     def past() -> Response:
         """Return the standings over time as a picture."""
-        past, unit = history.past(), METHODS.find(RECOMMENDED).unit
-        return svg_response(kept.get(('history',), lambda: figure_bytes(history_figure(
-            [one.day for one in past], curves(past), unit), 'svg')))
+        def draw() -> bytes:
+            past = history.past()
+            return figure_bytes(history_figure([one.day for one in past], curves(past),
+                                               METHODS.find(RECOMMENDED).unit), 'svg')
+        return svg_response(kept.get(('history',), draw))
 
 
 def _add_shares(app: FastAPI, pages: Jinja2Templates, kept: DrawnPictures, results: Results,
@@ -155,15 +147,13 @@ def _add_shares(app: FastAPI, pages: Jinja2Templates, kept: DrawnPictures, resul
     @app.get('/card.png')
     def card() -> Response:
         """Return the leaderboard as a picture for links."""
-        found = latest(results)
-        return _png(kept.get(('card',), lambda: board_card(found)))
+        return _png(kept.get(('card',), lambda: board_card(latest(results))))
 
     @app.get('/card/{name}.png')
     def card_of(name: str) -> Response:
         """Return a policy's standing as a picture for links."""
         browse.card(name)
-        found = latest(results)
-        return _png(kept.get(('card', name), lambda: policy_card(found, name)))
+        return _png(kept.get(('card', name), lambda: policy_card(latest(results), name)))
 
     @app.get('/badge/{name}.svg')
     def badge(request: Request, name: str) -> Response:

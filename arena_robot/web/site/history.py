@@ -1,6 +1,7 @@
 """The standings as they were on earlier days, computed again from the sessions up to each day."""
 
-import threading
+import contextlib
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.templating import Jinja2Templates
 
+from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.as_json import as_json
 from arena_robot.ranking.base import Comparisons, Standings
@@ -46,36 +48,37 @@ class HistoryTable:
 
 
 class History:
-    """Past standings by the recommended method, computed once for each new verdict."""
+    """
+    Past standings by the recommended method, renewed like the other results.
+
+    A day is computed again when the sessions up to it are others than before.
+    """
 
     def __init__(self, results: Results) -> None:
         self._results = results
-        self._lock = threading.Lock()
-        self._version: tuple[int, int] | None = None
-        self._past: tuple[PastStandings, ...] = ()
+        self._days: dict[tuple[str, int], PastStandings] = {}
 
     def past(self) -> tuple[PastStandings, ...]:
         """Return the standings of up to 24 days with sessions, oldest first."""
-        with self._lock:
-            version = self._results.version()
-            if self._version != version:
-                self._past = self._computed()
-                self._version = version
-            return self._past
+        return self._results.kept.get('history', self._computed)
 
     def _computed(self) -> tuple[PastStandings, ...]:
         words = sorted(self._results.comparisons(), key=lambda one: one.created)
         days = [one.created[:10] for one in words]
-        found = []
+        found: dict[tuple[str, int], PastStandings] = {}
         for day in chosen_days(sorted({day for day in days if day >= FIRST_DAY})):
-            count = sum(one <= day for one in days)
-            try:
-                standings, _ = rank_comparable(Comparisons.from_words(words[:count]), RECOMMENDED,
-                                               intervals=INTERVALS)
-            except RankingError:    # nobody can be compared yet
-                continue
-            found.append(PastStandings(day, count, standings))
-        return tuple(found)
+            upto = words[:bisect_right(days, day)]
+            key = day, hash(tuple(one.session_id for one in upto))
+            with contextlib.suppress(RankingError):    # nobody can be compared yet
+                found[key] = self._days.get(key) or _as_of(day, upto)
+        self._days = found
+        return tuple(found.values())
+
+
+def _as_of(day: str, words: list[Comparison]) -> PastStandings:
+    standings, _ = rank_comparable(Comparisons.from_words(words), RECOMMENDED,
+                                   intervals=INTERVALS)
+    return PastStandings(day, len(words), standings)
 
 
 def chosen_days(days: list[str]) -> list[str]:
@@ -118,8 +121,11 @@ def table(past: tuple[PastStandings, ...]) -> HistoryTable:
                         tuple((name, tuple(look.get(name) for look in looks)) for name in names))
 
 
-def add_history(app: FastAPI, pages: Jinja2Templates, history: History) -> None:
+def add_history(app: FastAPI, pages: Jinja2Templates, results: Results,
+                history: History) -> None:
     """Add the page of past standings and its JSON."""
+    results.kept.always(history.past)
+
     @app.get('/history', response_class=HTMLResponse, include_in_schema=False)
     def page(request: Request) -> Response:
         past = history.past()

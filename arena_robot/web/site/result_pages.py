@@ -7,9 +7,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.templating import Jinja2Templates
 
-from arena_robot.ranking.base import Comparisons
-from arena_robot.ranking.interval_kind import difference
-from arena_robot.ranking.origins import not_relayed, origins
+from arena_robot.ranking.origins import not_relayed
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Browse, PolicyCard
@@ -89,11 +87,7 @@ def met_views(results: Results, first: str, second: str) -> tuple[ScoreView, lis
 
 def win_chance(results: Results, first: str, second: str) -> WinChance | None:
     """Return how likely ``first`` is preferred by the model; None with too few sessions."""
-    def votes() -> Comparisons:
-        return Comparisons.from_words(results.comparisons())
-
-    found = results.once(('difference', first, second), lambda: difference(
-        results.once(('votes',), votes), first, second))
+    found = results.difference(first, second)
     if found is None:
         return None
     share, low, high = (1 / (1 + math.exp(-min(max(x, -700.0), 700.0))) for x in found)
@@ -102,8 +96,7 @@ def win_chance(results: Results, first: str, second: str) -> WinChance | None:
 
 def elsewhere(results: Results, first: str, second: str) -> str:
     """Return how many sessions of two policies did not pass a relay: '3 imported'."""
-    return results.once(('elsewhere', first, second), lambda: not_relayed(
-        origins(one for one in results.comparisons() if {one.a, one.b} == {first, second})))
+    return not_relayed(results.origins_of_pair(first, second))
 
 
 def film_pairs(browse: Browse, first: str, second: str) -> list[FilmPair]:

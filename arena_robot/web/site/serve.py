@@ -75,6 +75,7 @@ class SiteServer:
             timeout_graceful_shutdown=3))
         self._thread = threading.Thread(target=self._web.run, args=([listener],), name='site',
                                         daemon=True)
+        arena.results.open()
         self._thread.start()
         deadline = time.monotonic() + START_S
         while not self._web.started:
@@ -89,3 +90,4 @@ class SiteServer:
         if web is not None and thread is not None:
             web.should_exit = True
             thread.join(START_S)
+            self._arena.results.close()

@@ -28,12 +28,13 @@ def add_share_charts(app: FastAPI, results: Results, browse: Browse) -> None:
     @app.get('/plots/by/{group}.svg')
     def by(group: TallyBy) -> Response:
         """Return the shares won by category or institution as a picture."""
-        groups = {name or 'other': [won_share(one) for one in views]
-                  for name, views in group_views(results, group)}
-        if not groups:
-            raise RankingError(f'{NOTHING}: a plot needs a session that counts')
-        return svg_response(kept.get(('by', group.value), lambda: figure_bytes(
-            shares_figure(groups), 'svg')))
+        def draw() -> bytes:
+            groups = {name or 'other': [won_share(one) for one in views]
+                      for name, views in group_views(results, group)}
+            if not groups:
+                raise RankingError(f'{NOTHING}: a plot needs a session that counts')
+            return figure_bytes(shares_figure(groups), 'svg')
+        return svg_response(kept.get(('by', group.value), draw))
 
     @app.get('/plots/versus.svg')
     def versus(a: str, b: str) -> Response:

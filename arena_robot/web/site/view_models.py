@@ -89,7 +89,7 @@ def board(results: Results, method: str, open_source: bool) -> Board:
     """Return the leaderboard of a method; an empty one says why."""
     row = METHODS.find_named(method)
     try:
-        found, others = results.latest(method, open_source)
+        found, others = results.standings(method, open_source)
     except RankingError as error:
         if not row.needs_scores or method == RECOMMENDED:
             return Board((), '', (), (), str(error), method=method)

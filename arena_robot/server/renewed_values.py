@@ -1,0 +1,171 @@
+"""Values that take long to compute: the last one is given at once, a newer one made meanwhile."""
+
+import contextlib
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any, TypeVar
+
+from arena_robot.core.errors import ArenaError
+
+log = logging.getLogger(__name__)
+
+LOOK_S, REST = 2.0, 4.0
+MOST = 500
+CLOSE_S = 10.0
+_T = TypeVar('_T')
+
+
+class RenewedValues:
+    """
+    Values by key, made of data whose ``version`` changes with them.
+
+    After ``open`` a thread looks at the version every ``LOOK_S`` seconds and after ``look``. When
+    it changed, the thread makes again what the calls of ``always`` get, and what was asked for
+    since it was made, and then rests ``REST`` times as long as that took. So only who is the first
+    to ask for a value waits for it. Without ``open``, ``get`` makes a value again when the version
+    changed.
+    """
+
+    def __init__(self, version: Callable[[], Hashable]) -> None:
+        self._version = version
+        self._lock = threading.Lock()
+        self._values: dict[Hashable, _Value] = {}
+        self._always: list[Callable[[], object]] = []
+        self._wake, self._stop = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._seen: Hashable = None
+        self._done: Hashable = None
+        self._looks = 0
+
+    def always(self, call: Callable[[], object]) -> None:
+        """Renew what ``call`` gets whether anybody asks for it or not; before ``open``."""
+        self._always.append(call)
+
+    def open(self) -> None:
+        """Start the thread."""
+        self._thread = threading.Thread(target=self._run, name='renewed values', daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop the thread after what it is making; can be called twice."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(CLOSE_S)
+
+    def version(self) -> Hashable:
+        """Return the version that all of the values have."""
+        return self._version() if self._thread is None else self._done
+
+    def look(self) -> None:
+        """Have the thread look at the version now, or as soon as it has rested."""
+        self._wake.set()
+
+    def settle(self, timeout_s: float = 30.0) -> bool:
+        """Wait until what was asked for is as new as the data; False after the timeout."""
+        until_s, enough = time.monotonic() + timeout_s, self._looks + 2
+        while self._thread is not None and self._looks < enough:
+            if time.monotonic() > until_s:
+                return False
+            self.look()
+            time.sleep(0.01)
+        return True
+
+    def get(self, key: Hashable, make: Callable[[], _T], longest_s: float = math.inf) -> _T:
+        """
+        Return the value of a key, or raise the ArenaError that making it raised.
+
+        ``make`` reads the data itself, or values that it gets here: the one of the first call is
+        kept. After ``longest_s`` it makes the value again although the version is the same.
+        """
+        with self._lock:
+            if key not in self._values:
+                self._drop_oldest()
+                self._values[key] = _Value(make, longest_s)
+            value = self._values[key]
+        thread, renewing = self._thread, threading.current_thread() is self._thread
+        if not renewing:
+            value.asked, value.asked_s = True, time.monotonic()
+        if thread is None:
+            value.renew(self._version())
+        elif renewing or not value.made:
+            value.renew(self._seen)
+        found: _T = value.result()
+        return found
+
+    def _drop_oldest(self) -> None:
+        if len(self._values) >= MOST:
+            del self._values[min(self._values, key=lambda key: self._values[key].asked_s)]
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.clear()
+            started_s = time.monotonic()
+            try:
+                self._renew_all()
+            except Exception:
+                log.exception('not all results were renewed; it is tried again')
+            self._looks += 1
+            self._stop.wait(REST * (time.monotonic() - started_s))
+            self._wake.wait(LOOK_S)
+
+    def _renew_all(self) -> None:
+        self._seen = self._version()
+        if self._seen != self._done:
+            for call in self._always:
+                self._renew(call)
+        with self._lock:
+            asked = [value for value in self._values.values()
+                     if value.asked and value.is_old(self._seen)]
+        for value in asked:
+            value.asked = False
+            self._renew(partial(value.renew, self._seen))
+        if not self._stop.is_set():
+            self._done = self._seen
+
+    def _renew(self, call: Callable[[], object]) -> None:
+        if not self._stop.is_set():
+            with contextlib.suppress(ArenaError):    # kept, and raised where somebody asks
+                call()
+
+
+class _Value:
+    """One value, or why there is none, and of which version of the data it is."""
+
+    def __init__(self, make: Callable[[], Any], longest_s: float) -> None:
+        self._make, self._longest_s = make, longest_s
+        self._version: Hashable = None
+        self._made_s = 0.0
+        self._lock = threading.RLock()
+        self._found: Any = None
+        self._error: ArenaError | None = None
+        self.made = self.asked = False
+        self.asked_s = 0.0
+
+    def is_old(self, version: Hashable) -> bool:
+        """Tell whether the value is of another version, or of too long ago."""
+        return (not self.made or self._version != version
+                or time.monotonic() - self._made_s > self._longest_s)
+
+    def renew(self, version: Hashable) -> None:
+        """Make the value if it is old."""
+        with self._lock:
+            if not self.is_old(version):
+                return
+            self._made_s = time.monotonic()
+            try:
+                self._found, self._error = self._make(), None
+            except ArenaError as error:
+                self._error = error
+            self._version, self.made = version, True
+
+    def result(self) -> Any:
+        """Return the value; raise what making it raised."""
+        error, found = self._error, self._found
+        if error is not None:
+            raise error.with_traceback(None)
+        return found

@@ -1,0 +1,142 @@
+"""Values made in the background: who asks gets the last one, and soon a newer one."""
+
+import threading
+import time
+
+import pytest
+
+from arena_robot.core.errors import RankingError
+from arena_robot.server import renewed_values
+from arena_robot.server.renewed_values import LOOK_S, RenewedValues
+
+
+class Data:
+    """Data with a version, and a value made of it that a test can hold up."""
+
+    def __init__(self):
+        self.version, self.made = 0, []
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    def value(self):
+        now = self.version
+        assert self.go_on.wait(20.0)
+        self.made.append(now)
+        if now < 0:
+            raise RankingError('nothing to compare')
+        return f'of {now}'
+
+
+@pytest.fixture
+def data():
+    return Data()
+
+
+@pytest.fixture
+def values(data):
+    found = RenewedValues(lambda: data.version)
+    yield found
+    data.go_on.set()
+    found.close()
+    assert not [t for t in threading.enumerate() if t.name == 'renewed values']
+
+
+def eventually(tell, timeout_s=10.0):
+    until_s = time.monotonic() + timeout_s
+    while not tell():
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+
+
+def test_nobody_waits_for_a_value_that_was_there(data, values):
+    values.open()
+    assert values.get('x', data.value) == 'of 0'
+    data.go_on.clear()
+    data.version = 1
+    values.look()
+    eventually(lambda: values._seen == 1)
+    assert values.get('x', data.value) == 'of 0', 'the newer one is not made yet'
+    data.go_on.set()
+    eventually(lambda: values.get('x', data.value) == 'of 1')
+
+
+def test_a_change_that_nobody_told_of_is_seen_within_the_period(data, values):
+    values.open()
+    values.get('x', data.value)
+    assert values.settle()
+    data.version, changed_s = 1, time.monotonic()
+    eventually(lambda: values.get('x', data.value) == 'of 1')
+    assert time.monotonic() - changed_s < LOOK_S + 1.0
+
+
+def test_without_a_thread_a_value_is_always_of_the_newest_version(data, values):
+    assert values.get('x', data.value) == 'of 0'
+    data.version = 1
+    assert values.get('x', data.value) == 'of 1'
+    values.get('x', data.value)
+    assert data.made == [0, 1]
+
+
+def test_only_what_was_asked_for_is_made_again_but_always_what_is_named(data, values):
+    other = Data()
+    values.always(lambda: values.get('always', data.value))
+    values.open()
+    values.get('once', other.value)
+    assert values.settle()
+    for data.version in (1, 2, 3):
+        assert values.settle()
+    assert data.made == [0, 1, 2, 3]
+    assert len(other.made) == 2, 'renewed once, and then nobody asked for it'
+
+
+def test_a_value_made_of_another_is_made_of_its_newest(data, values):
+    def outer():
+        return f'outer {values.get("inner", data.value)}'
+    values.open()
+    assert values.get('outer', outer) == 'outer of 0'
+    data.version = 1
+    assert values.settle()
+    assert values.get('outer', outer) == 'outer of 1'
+
+
+def test_why_there_is_none_is_kept_too(data, values):
+    data.version = -1
+    values.open()
+    for _ in range(3):
+        with pytest.raises(RankingError, match='nothing to compare'):
+            values.get('x', data.value)
+    assert len(data.made) <= 2
+    data.version = 1
+    assert values.settle()
+    assert values.get('x', data.value) == 'of 1'
+
+
+def test_a_fault_while_renewing_keeps_the_last_value_and_the_thread(data, values, caplog):
+    def broken():
+        if data.version == 1:
+            raise ZeroDivisionError
+        return data.version
+    values.open()
+    assert values.get('x', broken) == 0
+    data.version = 1
+    assert values.settle()
+    assert values.get('x', broken) == 0
+    assert 'not all results were renewed' in caplog.text
+    data.version = 2
+    assert values.settle()
+    assert values.get('x', broken) == 2
+
+
+def test_a_value_may_also_grow_old(data, values):
+    values.open()
+    values.get('x', data.value, 0.0)
+    values.get('x', data.value, 0.0)
+    assert values.settle()
+    assert len(data.made) >= 2
+
+
+def test_the_oldest_is_dropped(data, values, monkeypatch):
+    monkeypatch.setattr(renewed_values, 'MOST', 3)
+    for name in 'abcad':
+        values.get(name, data.value)
+    assert set(values._values) == {'a', 'c', 'd'}

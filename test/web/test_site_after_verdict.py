@@ -1,0 +1,114 @@
+"""The site after another verdict: no page waits for new results, and they come soon."""
+
+import importlib.util
+import re
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from test_site import Place, finished
+
+from arena_robot.core.episode import Preference
+from arena_robot.core.verdict import Verdict
+from arena_robot.server.base import PolicyState
+from arena_robot.server.results import Results
+from arena_robot.server.store.policies import NewPolicy
+from arena_robot.web.site.app import site
+from arena_robot.web.site.serve import site_parts
+
+SOON_S = 3.0
+PAGES = ('/', '/?method=davidson', '/?open_source=true', '/matrix', '/policies',
+         '/policies/crimson-7b', '/versus?a=crimson-7b&b=azure-fast', '/by/category',
+         '/by/institution', '/categories/open-close', '/history', '/rules', '/audit',
+         '/plots/standings.svg', '/plots/matrix.svg', '/plots/history.svg',
+         '/plots/by/category.svg', '/plots/versus.svg?a=crimson-7b&b=azure-fast', '/card.png',
+         '/card/crimson-7b.png', '/badge/crimson-7b.svg', '/api/standings', '/api/matrix',
+         '/api/history', '/api/by/category')
+# Downloads of everything, redirections, and what only sessions with uploaded files have.
+NOT_MEASURED = ('/data/sessions.csv', '/data/evaluations.jsonl', '/openapi.json', '/api/log',
+                '/api/log/inclusion', '/api/log/consistency', '/policies/{name}/report',
+                '/plots/evaluations/{session_id}.svg', '/api/evaluations/{session_id}/curves',
+                '/files/{session_id}/{slot}/{path:path}')
+
+
+@pytest.fixture
+def place(tmp_path):
+    made = Place(tmp_path)
+    yield made
+    made.close()
+
+
+def verdict(place, number):
+    finished(place.server, place.caller, 'open the drawer', Verdict(
+        progress_a=0.2, progress_b=0.8, preference=Preference.B, explanation='quicker'), number)
+
+
+def counted(place):
+    return int(re.search(r'Results of (\d+) verdicts', place.get('/').text)[1])
+
+
+def test_no_page_waits_for_new_results_and_they_are_there_soon(place, monkeypatch):
+    for path in PAGES:
+        place.get(path)
+    assert place.server.results.settle()
+    before = counted(place)
+    may_go_on, computing, read = threading.Event(), threading.Event(), Results.comparisons
+
+    def held_up(self, open_source=False):
+        computing.set()
+        assert may_go_on.wait(60.0)
+        return read(self, open_source)
+
+    monkeypatch.setattr(Results, 'comparisons', held_up)
+    try:
+        verdict(place, 100)
+        assert computing.wait(10.0), 'new results are computed'
+        for path in PAGES:
+            place.get(path)    # waited for ever if it waited
+        assert counted(place) == before
+    finally:
+        may_go_on.set()
+    released_s = time.monotonic()
+    while counted(place) == before:
+        assert time.monotonic() - released_s < 10.0
+        time.sleep(0.02)
+    assert place.server.results.settle()
+    cells = place.get('/api/matrix').json()['cells'][0][1]
+    assert cells['wins'] + cells['ties'] + cells['losses'] == before + 1
+
+
+def test_a_verdict_is_on_every_page_within_the_stated_time(place):
+    for path in PAGES:
+        place.get(path)
+    before = counted(place)
+    started_s = time.monotonic()
+    verdict(place, 100)
+    while counted(place) == before:
+        time.sleep(0.02)
+        assert time.monotonic() - started_s < SOON_S
+    assert counted(place) == before + 1
+    assert f'{SOON_S:.0f}' == '3'
+    assert 'within\nthree seconds after it counts' in Path(
+        __file__).parents[2].joinpath('docs', 'site.md').read_text(encoding='utf-8')
+
+
+def test_the_bench_measures_every_page_of_the_site(place, monkeypatch):
+    folder = Path(__file__).parents[2] / 'bench'
+    spec = importlib.util.spec_from_file_location('server_site', folder / 'server_site.py')
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    measured = [path.partition('?')[0] for path in bench.PAGES]
+    for route in site(site_parts(place.server)).routes:
+        if 'GET' not in getattr(route, 'methods', ()) or route.path in NOT_MEASURED:
+            continue
+        assert any(route.path_regex.match(path) for path in measured), route.path
+
+
+def test_two_policies_that_nobody_compared_have_a_page(place):
+    accounts, policies = place.server.accounts, place.server.policies
+    for name in ('new-1', 'new-2'):
+        policies.add(NewPolicy(name, 'grpc://127.0.0.1:9'), accounts.caller(place.token).id,
+                     PolicyState.POOL)
+    page = place.get('/versus?a=new-1&b=new-2').text
+    assert 'too few to tell' in page
