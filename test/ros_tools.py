@@ -54,8 +54,8 @@ def ros2():
 def missing(*more):
     """Return what is not there, as a reason to skip; empty when all is."""
     if VARIABLE not in os.environ and not shutil.which('ros2'):
-        return (f'ros2 is missing: it comes with ROS 2, or in the install folder that {VARIABLE} '
-                'names')
+        return (f'ros2 is missing: it comes with ROS 2 and not from PyPI; {VARIABLE} may name an '
+                'install folder that has it (CONTRIBUTING.md)')
     code = '\n'.join(f'import {name}' for name in (*NEEDED, *more))
     done = subprocess.run([sys.executable, '-c', code], env=environment(), text=True,
                           capture_output=True, timeout=60, check=False)

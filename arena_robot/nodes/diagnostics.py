@@ -54,17 +54,19 @@ class Rate:
         return self.actual_hz < self.minimum_hz
 
 
-def status(name: str, hardware_id: str, level: bytes, message: str,
+def status(node: Node, task: str, hardware: str, level: bytes, message: str,
            values: Mapping[str, object]) -> DiagnosticStatus:
-    """Return one status; ``values`` are shown as text."""
+    """
+    Return one status of a node's task; ``values`` are shown as text.
+
+    Its name and hardware id are no other station's, such as ``left/arm_node: robot mode`` and
+    ``left/172.16.0.2``: stations have the same addresses, ports and simulated serial numbers.
+    """
     return DiagnosticStatus(
-        level=level, name=name, message=message, hardware_id=hardware_id,
+        level=level, name=f"{node.get_fully_qualified_name().strip('/')}: {task}",
+        message=message,
+        hardware_id='/'.join(filter(None, (node.get_namespace().strip('/'), hardware))),
         values=[KeyValue(key=key, value=str(value)) for key, value in values.items()])
-
-
-def task_name(node: Node, task: str) -> str:
-    """Return a status name that no other station has, such as ``left/arm_node: robot mode``."""
-    return f"{node.get_fully_qualified_name().strip('/')}: {task}"
 
 
 def report(stamp_ns: int, *statuses: DiagnosticStatus) -> DiagnosticArray:

@@ -180,9 +180,8 @@ class PlayedInto:
 
     def report(self) -> list[DiagnosticStatus]:
         """Return a status while there is a problem."""
-        name = diagnostics.task_name(self._node, 'foreign publishers')
-        return [diagnostics.status(name, '', diagnostics.ERROR, self.problem, {})
-                ] if self.problem else []
+        return [diagnostics.status(self._node, 'foreign publishers', '', diagnostics.ERROR,
+                                   self.problem, {})] if self.problem else []
 
     def _found(self, made: Sequence[Any]) -> str:
         own = self._node.get_fully_qualified_name()

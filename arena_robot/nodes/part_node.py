@@ -277,10 +277,10 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
         if self.active and self.part is not None:
             return [*self.report(), *self.played.report()]
         label, task = self._state_machine.current_state[1], diagnostics.LIFECYCLE
-        return [diagnostics.status(diagnostics.task_name(self, task), '', diagnostics.STALE,
+        return [diagnostics.status(self, task, '', diagnostics.STALE,
                                    f'not active ({label}){self._reason}', {})]
 
-    def stream_status(self, task: str, hardware_id: str, rate: diagnostics.Rate,
+    def stream_status(self, task: str, hardware: str, rate: diagnostics.Rate,
                       values: Mapping[str, object]) -> DiagnosticStatus:
         """Return the status of a stream: ERROR while its part fails, WARN when it is slow."""
         rate.measure(self.timeline.now_ns())
@@ -289,7 +289,7 @@ class PartNode(Listening, LifecycleNode, Generic[P]):
             level, text = diagnostics.ERROR, f'no readings{self._reason}; is it switched on?'
         elif rate.too_slow:
             level, text = diagnostics.WARN, f'{rate.actual_hz:.1f} Hz is too slow'
-        return diagnostics.status(diagnostics.task_name(self, task), hardware_id, level, text,
+        return diagnostics.status(self, task, hardware, level, text,
                                   {**rate.values(), **values,
                                    'streaming CPU (cores)': f'{self._cpu_share():.3f}'})
 

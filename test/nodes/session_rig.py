@@ -7,15 +7,20 @@ import yaml
 from process_rig import ProcessRig
 
 from arena_robot.nodes.simulation.simulated_station import SimulatedStation
+from arena_robot.nodes.supervisor import overrides_file
 
 EXAMPLES = {'walker': 'example:random_walk', 'sleeper': 'example:frozen'}
 
 
 class Rig(ProcessRig):
-    """Processes of a station under a namespace; the session node can be killed and started."""
+    """
+    Processes of a station under a namespace; the session node can be killed and started.
+
+    ``parts`` are parameters of the simulated parts by node name.
+    """
 
     def __init__(self, processes, folder, pool=EXAMPLES, max_steps=4000, record=True, session=(),
-                 **options):
+                 parts=None, **options):
         self.folder = folder
         self.namespace = f'test_{uuid.uuid4().hex[:6]}'
         self.pool = folder / 'pool.yaml'
@@ -29,6 +34,8 @@ class Rig(ProcessRig):
         files.mkdir()
         commands = {node.name: (*node.command()[1:], '--log-level', 'info')
                     for node in station.processes(files)}
+        if parts:
+            commands['sim_station'] += ('--params-file', str(overrides_file(parts)))
         # A test machine with other work shows pictures late; how late is another test's question.
         for value in ('max_image_age:=2.0', *session):
             commands['session_node'] += ('-p', value)

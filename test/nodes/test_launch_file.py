@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+import yaml
 from station_programs import ROOT, SIM
 
 NAMES = {
@@ -47,8 +48,14 @@ def launched(monkeypatch):
 
     def evaluate(**given):
         context = Context(**{**defaults, 'params_file': str(SIM), 'session': 'true', **given})
-        nodes = [*found['_nodes'](context), *found['_session'](context)]
+        nodes = [*found['_nodes'](context), *found['_session'](context), *asked_for(context)]
         return context, {one.executable: one.arguments for one in nodes}
+
+    def asked_for(context):
+        return [node for entity in found['generate_launch_description']().words[0]
+                if entity.__dict__.get('condition') and 'function' in entity.__dict__
+                and context.launch_configurations[entity.condition.words[0].words[0]] == 'true'
+                for node in entity.function(context)]
     return evaluate
 
 
@@ -73,3 +80,19 @@ def test_the_prefix_reaches_the_session_and_no_file_stays(launched):
     for handler in context.handlers:
         handler.on_shutdown(None, context)
     assert not any(path.exists() for path in made if path.name != 'sim.yaml')
+
+
+@pytest.mark.parametrize('asked', ['true', 'false'])
+def test_rviz_is_started_with_the_names_of_the_station_when_asked(launched, asked):
+    context, nodes = launched(use_rviz=asked, namespace='lab', robot_type='fr3',
+                              arm_prefix='left')
+    assert ('rviz2' in nodes) == (asked == 'true')
+    if asked == 'true':
+        word, path = nodes['rviz2']
+        assert word == '-d'
+        view = yaml.safe_load(Path(path).read_text())['Visualization Manager']
+        assert view['Global Options']['Fixed Frame'] == 'left_fr3_link0'
+        assert "'Value': '/lab/robot_description'" in str(view)
+        for handler in context.handlers:
+            handler.on_shutdown(None, context)
+        assert not Path(path).exists()

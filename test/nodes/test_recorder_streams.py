@@ -14,6 +14,7 @@ from arena_msgs.srv import CheckStreams, StartRecording
 from arena_robot.nodes.convert import header
 from arena_robot.nodes.recorder.streams import RequiredStreams
 from arena_robot.nodes.recorder.topics import Choice
+from arena_robot.nodes.remote.recorder import RemoteRecorder
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.views import IMAGE, JPEG
 
@@ -62,6 +63,17 @@ def test_what_a_session_uses_is_recorded_raw_where_there_are_no_jpegs(rig, flowi
     assert counts[wanted[2]] > 0
     assert types[f'{wanted[1]}/compressed'] == JPEG
     assert wanted[1] not in types
+
+
+def test_the_stations_check_names_a_stream_that_does_not_reach_the_recorder(rig, flowing):
+    there, absent = rig.name('left/image'), rig.name('right/image')
+    assert rig.call(CheckStreams, 'check_streams', topics=[there], timeout_s=10.0).success
+    good = RemoteRecorder(rig.node, streams=[there]).check_streams()
+    assert (good.ok, good.detail) == (True, '1 arrive at recorder_node')
+    bad = RemoteRecorder(rig.node, streams=[there, absent]).check_streams()
+    assert not bad.ok
+    assert absent in bad.detail
+    assert there not in bad.detail
 
 
 class Offer:

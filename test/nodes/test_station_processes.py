@@ -1,6 +1,5 @@
 """Whole programs: bad configuration, Ctrl-C, two stations at once, speed, and real launch."""
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ import pytest
 import yaml
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from ros_tools import environment, need_ros_tools, ros2
 from rosgraph_msgs.msg import Clock
 from station_programs import ROOT, SIM, at_rest_at, sim_command, states_until
 
@@ -21,6 +21,7 @@ from arena_robot.nodes.executables import MODULES
 from arena_robot.nodes.remote.robot import RemoteArm
 
 LAB = ROOT / 'config' / 'stations' / 'example_lab.yaml'
+LAUNCH = ROOT / 'launch' / 'station.launch.py'
 SMALL = {'image_width': 64, 'image_height': 36}
 
 
@@ -176,28 +177,25 @@ def _other_process(victim, name):
     return any(int(pid) != victim for pid in found)
 
 
-needs_launch = pytest.mark.skipif(
-    importlib.util.find_spec('launch_ros') is None,
-    reason='launch and launch_ros are not installed: they come with ROS 2, not with the wheels')
-
-
-@needs_launch
 def test_the_launch_file_lists_its_arguments():
-    code, text = _ros2('launch', str(ROOT / 'launch' / 'station.launch.py'), '--show-args')
-    assert code == 0, text
+    need_ros_tools()
+    done = subprocess.run([*ros2(), 'launch', str(LAUNCH), '--show-args'], text=True, timeout=60,
+                          check=False, capture_output=True, env=environment())
+    assert done.returncode == 0, done.stdout + done.stderr
     for name in ('namespace', 'robot_ip', 'robot_type', 'use_fake_hardware', 'use_mock_hardware',
-                 'arm_prefix', 'params_file', 'autostart', 'use_respawn', 'respawn_delay',
-                 'log_level', 'use_sim_time', 'record'):
-        assert f"'{name}'" in text
+                 'arm_prefix', 'load_gripper', 'use_rviz', 'joint_state_rate', 'ee_frame',
+                 'params_file', 'autostart', 'use_respawn', 'respawn_delay', 'log_level',
+                 'use_sim_time', 'record', 'session', 'session_file', 'console'):
+        assert f"'{name}'" in done.stdout
 
 
-@needs_launch
 def test_the_launch_file_starts_the_station(watcher):
+    need_ros_tools()
     name = f'launched_{uuid.uuid4().hex[:6]}'
     program = subprocess.Popen(
-        ['ros2', 'launch', str(ROOT / 'launch' / 'station.launch.py'), f'namespace:={name}',
-         f'params_file:={SIM}', 'log_level:=warn'], text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, env={**os.environ})
+        [*ros2(), 'launch', str(LAUNCH), f'namespace:={name}', f'params_file:={SIM}',
+         'log_level:=warn'], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env=environment())
     try:
         end_s = time.monotonic() + 25.0
         while not seen(watcher, f'/{name}/joint_states'):
@@ -208,9 +206,3 @@ def test_the_launch_file_starts_the_station(watcher):
         program.send_signal(signal.SIGINT)
         text = program.communicate(timeout=15.0)[0]
     assert 'finished cleanly' in text
-
-
-def _ros2(*words):
-    done = subprocess.run(['ros2', *words], text=True, timeout=60, check=False,
-                          capture_output=True)
-    return done.returncode, done.stdout + done.stderr

@@ -1,5 +1,6 @@
 """Launch files, actions and the command line as a lab uses them: ros2, launch, control_msgs."""
 
+import os
 import re
 import signal
 import subprocess
@@ -27,13 +28,16 @@ def tools():
 class Launched:
     """A running `ros2 launch`; what it says goes to a file."""
 
-    def __init__(self, file, *words, cwd=ROOT, home=None):
+    def __init__(self, file, *words, cwd=ROOT, home=None, prefix=None):
         folders = {'HOME': str(home), 'ROS_LOG_DIR': str(home)} if home else {}
+        found = environment()
+        if prefix:
+            found['AMENT_PREFIX_PATH'] = f"{prefix}{os.pathsep}{found['AMENT_PREFIX_PATH']}"
         self._said = tempfile.TemporaryFile('a+')  # noqa: SIM115
         self.popen = subprocess.Popen(
             [*ros2(), 'launch', str(LAUNCH / file), *words], cwd=cwd, stdout=self._said,
             stderr=subprocess.STDOUT,
-            env={**environment(), **folders})
+            env={**found, **folders})
 
     @property
     def log(self):
@@ -161,6 +165,30 @@ def test_arguments_reach_the_nodes_that_they_are_for(tmp_path):
         assert f'/{name}/gripper_node' not in run('node', 'list', '--no-daemon')[1]
     finally:
         launched.end()
+
+
+def test_rviz_is_started_with_the_names_of_the_station(tmp_path):
+    said, file = tmp_path / 'said', tmp_path / 'view.rviz'
+    program = tmp_path / 'lib' / 'rviz2' / 'rviz2'    # what `ros2 launch` finds in its place
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\ncp "$2" "{file}"\nprintf "%s " "$@" > "{said}"\n')
+    program.chmod(0o755)
+    index = tmp_path / 'share' / 'ament_index' / 'resource_index' / 'packages' / 'rviz2'
+    index.parent.mkdir(parents=True)
+    index.touch()
+    launched = Launched('station.launch.py', 'use_rviz:=true', 'namespace:=lab',
+                        'arm_prefix:=left', prefix=tmp_path)
+    try:
+        launched.until(said.exists)
+        launched.until(said.read_text)
+    finally:
+        launched.end()
+    words = said.read_text().split()
+    assert words[0] == '-d'
+    for pair in (['-r', '/tf:=tf'], ['-r', '/tf_static:=tf_static'], ['-r', '__ns:=/lab']):
+        assert ' '.join(pair) in said.read_text()
+    assert 'left_panda_link0' in file.read_text()
+    assert '/lab/robot_description' in file.read_text()
 
 
 def test_a_configuration_error_is_not_repeated(tmp_path):

@@ -185,7 +185,7 @@ def test_diagnostics_speak_for_every_node(listener, station_namespace, arm_sessi
                   if s.name == f'{station_namespace}/left_camera: images')
     keys = {value.key for value in status.values}
     assert {'Actual frequency (Hz)', 'Target frequency (Hz)', 'Events since startup'} <= keys
-    assert status.hardware_id == '20000001'
+    assert status.hardware_id == f'{station_namespace}/20000001'
 
 
 def test_the_simulation_tells_task_and_progress(listener, arm_session):

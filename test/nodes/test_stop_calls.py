@@ -48,7 +48,7 @@ def served(tmp_path):
     with Spin() as spin:
         node = Node(name, context=spin.context)
         access = EvaluatorAccess(station.conductor)
-        SessionServices(node, access, RosAudience(node, station.clock, '', {}, access.shown))
+        SessionServices(node, access, RosAudience(node, station.clock, str, {}, access.shown))
         asks = Node(f'{name}_asks', context=spin.context)
         spin.add(node, threads=THREADS)
         spin.add(asks, threads=2)

@@ -146,8 +146,7 @@ class ArmNode(PartNode[ArmParams]):
             'joint limit margin (rad)': f'{self._margin(state.q):.3f}'}
         ip = self.params.robot_ip if self.backend != 'sim' else 'sim'
         return (self.stream_status('joint states', ip, self.rate, {}),
-                diagnostics.status(diagnostics.task_name(self, 'robot mode'), ip, level, text,
-                                   values))
+                diagnostics.status(self, 'robot mode', ip, level, text, values))
 
     # -- inside ------------------------------------------------------------------------------
 

@@ -139,7 +139,7 @@ class AuditNode(Listening):
     def _each_second(self) -> None:
         open_ = sum(not told for told in self._asked.values())
         self._reports.publish(diagnostics.report(self._time.now_ns(), diagnostics.status(
-            diagnostics.task_name(self, 'audits'), str(self._root), diagnostics.OK, 'running',
+            self, 'audits', str(self._root), diagnostics.OK, 'running',
             {'Judge': self.judge, 'Audited': len(self._asked) - open_, 'Waiting': open_,
              'Live': self._live is not None})))
 

@@ -151,7 +151,7 @@ class RankingNode(Listening):
     def _report(self) -> None:
         level = diagnostics.WARN if self._problem else diagnostics.OK
         self._reports.publish(diagnostics.report(self._time.now_ns(), diagnostics.status(
-            diagnostics.task_name(self, 'standings'), self.params.source, level,
+            self, 'standings', self.params.source, level,
             self._problem or 'current', {'verdicts': len(self.verdicts())})))
 
 

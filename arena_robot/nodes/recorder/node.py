@@ -255,7 +255,7 @@ class RecorderNode(Listening):
         elif lost or self.topics.problems:
             level = diagnostics.WARN
         self._reports.publish(diagnostics.report(now_ns, diagnostics.status(
-            diagnostics.task_name(self, 'recording'), str(self.root), level, self._message(report),
+            self, 'recording', str(self.root), level, self._message(report),
             {'Recording': report.recording, 'Topics': len(self.topics.topics), 'Lost': lost,
              'Bytes written': report.bytes_written, 'Bytes queued': report.bytes_queued,
              'Disk free (GiB)': f'{disk_free(self.root) / 2**30:.1f}'})))

@@ -42,6 +42,7 @@ class RemoteArm(RemotePart):
             f'state of {name}', self._clock, lambda m: convert.stamp_of(m.header.stamp))
         self._failure = ''
         self._stamp_ns = 0
+        self.frame = ''     # of the poses, as the node's messages say; '' before the first
 
     def open(self) -> None:
         """Connect to the node and wait for the first state."""
@@ -137,6 +138,7 @@ class RemoteArm(RemotePart):
             self._failure = f"{self._name}: {'; '.join(message.errors)}"
             return
         self._stamp_ns, self._failure = stamp_ns, ''
+        self.frame = message.header.frame_id
         self._newest.put(message)
 
     def _ready(self) -> ArmState:

@@ -25,16 +25,16 @@ class RosAudience:
     """
     Publishes a session's events; see :class:`arena_robot.session.ports.Audience`.
 
-    ``fixed`` and ``views`` are published with every episode; ``shown`` returns the state to
-    publish.
+    ``fixed`` and ``views`` are published with every episode; ``frame`` returns the arm's frame,
+    ``shown`` the state to publish.
     """
 
-    def __init__(self, node: Node, clock: Clock, frame_id: str, fixed: Mapping[str, Any],
-                 shown: Callable[[], DeskState],
+    def __init__(self, node: Node, clock: Clock, frame: Callable[[], str],
+                 fixed: Mapping[str, Any], shown: Callable[[], DeskState],
                  views: Callable[[], Sequence[CameraView]] = tuple) -> None:
         self._node = node
         self._clock = clock
-        self._frame_id = frame_id
+        self._frame = frame
         self._fixed = fixed
         self._slot = Slot.A
         self._space = ''
@@ -57,27 +57,28 @@ class RosAudience:
         if episode is None:
             self.last = None
         self._episode.publish(messages.episode_message(job, episode, self._clock.now_ns(),
-                                                       self._frame_id, self._fixed, self._views()))
+                                                       self._frame(), self._fixed, self._views()))
 
     def chunk(self, index: int, step: int, chunk: Chunk) -> None:
         """Publish the actions of an inference; a blind rollout has one of one action a step."""
         self._space = chunk.space.value
         stamp_ns = messages.chunk_stamp(self._clock.now_ns())
         self._chunks.publish(messages.chunk_message(index, step, chunk, self._slot, stamp_ns,
-                                                    self._frame_id))
+                                                    self._frame()))
 
     def step(self, step: Step, observation: Observation) -> None:
         """Publish one control step."""
         self.last = step
         self._steps.publish(messages.step_message(step, observation, self._slot, self._space,
-                                                  self._frame_id))
+                                                  self._frame()))
 
     def photos(self, photos: Mapping[str, Pixels]) -> None:
         """Publish the start photographs of the left eyes, each under its view's name."""
         now_ns = self._clock.now_ns()
+        frames = {one.view: one.frame_id for one in self._views()}
         for number, (view, pixels) in enumerate(p for p in photos.items()
                                                 if p[0].endswith(SHOWN_EYE)):
-            message = messages.photo_message(to_jpeg(pixels), now_ns, view)
+            message = messages.photo_message(to_jpeg(pixels), now_ns, frames.get(view, ''))
             if view not in self._references:
                 self._references[view] = qos.publisher(
                     self._node, CompressedImage, f'~/reset_reference/{view}', qos.LATCHED)

@@ -133,9 +133,9 @@ def episode_message(job: RolloutRequest, episode: Episode | None, stamp_ns: int,
     return out
 
 
-def photo_message(data: bytes, stamp_ns: int, view: str) -> CompressedImage:
-    """Return a start photograph; ``frame_id`` is its view."""
-    return CompressedImage(header=header(stamp_ns, view), format='rgb8; jpeg compressed bgr8',
+def photo_message(data: bytes, stamp_ns: int, frame_id: str) -> CompressedImage:
+    """Return a start photograph; ``frame_id`` is its camera's optical frame."""
+    return CompressedImage(header=header(stamp_ns, frame_id), format='rgb8; jpeg compressed bgr8',
                            data=array('B', data))
 
 

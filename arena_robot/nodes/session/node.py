@@ -55,13 +55,14 @@ class SessionNode(Listening):
         refuse_unknown(self)
         v = self.params
         config, clock = session_config(v), RosClock(self.get_clock(), self.context)
-        robot = v.robot_type
-        self.audience = RosAudience(self, clock, robot_of(robot).base_frame(v.arm_prefix), {
+        robot, arm = v.robot_type, RemoteArm(self, v.arm, CALL_S)
+        self.audience = RosAudience(self, clock, lambda: (
+            arm.frame or robot_of(robot).base_frame(v.arm_prefix)), {
             'station': v.station, 'robot_type': robot, 'backend': v.backend,
             'control_rate_hz': v.control_rate, 'max_steps': v.max_steps},
             lambda: self.access.shown(), lambda: self.connections.views())
         self.parts = Parts(
-            RemoteArm(self, v.arm, CALL_S),
+            arm,
             RemoteGripper(self, v.gripper, CALL_S),
             {role: RemoteCamera(self, camera, CALL_S, v.topic_style, v.eyes, '', v.image_transport)
              for role, camera in zip(v.roles, v.cameras, strict=True)},
@@ -171,7 +172,7 @@ class SessionNode(Listening):
         level = diagnostics.WARN if shown.notice else diagnostics.OK
         self._reports.publish(diagnostics.report(
             RosClock(self.get_clock(), self.context).now_ns(), diagnostics.status(
-                diagnostics.task_name(self, 'session'), self.params.station, level,
+                self, 'session', self.params.station, level,
                 shown.state.value, {'doing': shown.doing, 'notice': shown.notice,
                                     'waiting for the arena': shown.waiting})))
 

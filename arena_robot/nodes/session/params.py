@@ -34,7 +34,9 @@ class SessionParams(Parameters):
 
     station: str = param('station', 'name of this station, sent to the arena')
     robot_type: str = param('panda', 'which Franka', choices=tuple(sorted(ROBOTS)))
-    arm_prefix: str = param('', "prefix of the arm's joint and frame names, such as 'left'")
+    arm_prefix: str = param(
+        '', "prefix of the arm's frames, such as 'left', until a message of the arm node says the "
+        'frame')
     backend: str = param('sim', 'driver of the arm, stored with each episode')
     data_dir: str = param(
         '~/arena', "folder of results; the recorder's output_dir is its sessions/")

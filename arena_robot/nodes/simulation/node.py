@@ -154,8 +154,7 @@ class SimStationNode(Listening):
         wanted = self.params.real_time_factor
         slow = wanted > 0.0 and factor < 0.9 * wanted
         self._reports.publish(diagnostics.report(self.timeline.now_ns(), diagnostics.status(
-            diagnostics.task_name(self, 'simulation'), 'sim',
-            diagnostics.WARN if slow else diagnostics.OK,
+            self, 'simulation', 'sim', diagnostics.WARN if slow else diagnostics.OK,
             'slower than asked' if slow else 'running',
             {'real time factor': f'{factor:.2f}', 'asked': f'{wanted:g}',
              'time lost (s)': f'{world.lag_s:.2f}', 'task': self.station.task.name})))
