@@ -1,5 +1,6 @@
 """Preflight names every endpoint of another node that a session needs and does not find."""
 
+import re
 import threading
 import time
 import uuid
@@ -7,6 +8,7 @@ import uuid
 import pytest
 from rclpy.node import Node
 from sensor_msgs.msg import CameraInfo, Image, JointState
+from station_programs import ROOT
 from std_msgs.msg import String
 
 from arena_msgs.msg import ArmState, GripperTarget
@@ -50,6 +52,14 @@ def test_a_real_station_has_all_that_a_session_needs(client, station_process):
     eventually(lambda: all(c.ok for c in connections.checks()), 'all checks', 30.0)
     assert [c.name for c in connections.checks()] == ['arm node', 'gripper node', *(
         f'{role} camera node' for role in ('left', 'right', 'wrist')), 'arm driver']
+
+
+def test_readme_names_all_that_a_session_needs_of_arm_and_gripper():
+    said = (ROOT / 'README.md').read_text(encoding='utf-8')
+    said = said.partition('`session_node` needs of the arm node:')[2]
+    arm, _, gripper = said.partition('of each camera')[0].partition('of the gripper')
+    for part, needed in ((arm, arm_endpoints('')), (gripper, gripper_endpoints(''))):
+        assert set(re.findall(r'`(\w+)`', part)) == {one.name.strip('/') for one in needed}
 
 
 def test_a_recorder_that_listens_is_no_arm(lab):
@@ -130,14 +140,12 @@ def test_an_arm_that_was_never_found_is_said_to_be_missing(lab):
 
 
 def test_a_part_that_cannot_be_configured_says_why_in_the_check(lab):
-    session = lab('session')
-    lab('arm_node')
+    session, arm = lab('session'), lab('arm_node')
     connections = Connections(session, SessionParams(cameras=(), roles=()), {})
-    name = f"{session.get_namespace().strip('/')}/arm_node: "
 
     def tell(task, level, words):
         connections._reports.take(diagnostics.report(0, diagnostics.status(
-            name + task, '', level, words, {})))
+            arm, task, '', level, words, {})))
     tell(diagnostics.LIFECYCLE, diagnostics.STALE,
          'not active (unconfigured): nothing arrives on /joint_states')
     eventually(lambda: 'nothing arrives on /joint_states' in connections.checks()[0].detail,
@@ -148,13 +156,12 @@ def test_a_part_that_cannot_be_configured_says_why_in_the_check(lab):
 
 
 def test_an_arm_with_another_driver_than_the_sessions_fails_the_check(lab):
-    session = lab('session')
+    session, arm = lab('session'), lab('arm_node')
     connections = Connections(session, SessionParams(backend='franka_rs'), {})
-    name = f"{session.get_namespace().strip('/')}/arm_node: robot mode"
 
     def tell(backend):
         connections._reports.take(diagnostics.report(0, diagnostics.status(
-            name, '172.16.0.2', diagnostics.OK, 'IDLE', {'backend': backend})))
+            arm, 'robot mode', '172.16.0.2', diagnostics.OK, 'IDLE', {'backend': backend})))
         return connections.other_backend()
     assert connections.other_backend() == ''
     assert tell('franka_rs') == ''

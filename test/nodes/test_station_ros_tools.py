@@ -11,9 +11,10 @@ import uuid
 from pathlib import Path
 
 import pytest
-from ros_tools import environment, need_ros_tools, ros2
+from ros_tools import ROSBAG2, environment, need_ros_tools, ros2
 from station_programs import ROOT
 
+from arena_robot.recording.bag.reader import BagReader
 from arena_robot.safety.robots import PANDA, RESET_JOINTS
 
 LAUNCH = ROOT / 'launch'
@@ -104,6 +105,46 @@ def test_a_cancelled_trajectory_ends_at_rest(station):
     assert found, done.stdout
     assert int(found[1]) > 3
     assert int(found[2]) <= 150 + 100  # and the way of the messages there and back
+
+
+def joints(name):
+    """Return where the arm of a station is, as `ros2 topic echo` says it."""
+    code, said = run('topic', 'echo', '--once', '--no-daemon', '--field', 'q',
+                     f'/{name}/arm_node/arm_state', 'arena_msgs/msg/ArmState')
+    found = re.findall(r'-?\d+\.\d*(?:e[-+]?\d+)?', said)
+    assert (code, len(found)) == (0, 7), said
+    return [float(number) for number in found]
+
+
+def test_what_rosbag2_records_it_plays_and_nothing_moves(station, tmp_path):
+    need_ros_tools(*ROSBAG2)
+    name, launched = station
+    follow(name, RESET_JOINTS)
+    topics = [f'/{name}/arm_node/{topic}' for topic in ('arm_state', 'target_joint')]
+    goal = {'header': {'stamp': 'now'}, 'name': PANDA.joint_names(),
+            'position': [*RESET_JOINTS[:6], RESET_JOINTS[6] + 0.2]}
+    with (tmp_path / 'said').open('w') as said, subprocess.Popen(
+            [*ros2(), 'bag', 'record', '-s', 'mcap', '-o', str(tmp_path / 'bag'), '--topics',
+             *topics], stdout=said, stderr=said, env=environment()) as recording:
+        try:
+            code, words = run('topic', 'pub', '-r', '15', '-t', '40', '-w', '2', topics[1],
+                              'sensor_msgs/msg/JointState', str(goal))
+            assert code == 0, words
+        finally:
+            recording.send_signal(signal.SIGINT)
+    assert joints(name)[6] - RESET_JOINTS[6] > 0.1, 'a live command moves the arm'
+    with BagReader(tmp_path / 'bag') as bag:
+        counts = bag.metadata.counts
+    assert counts[topics[1]] >= 30
+    code, words = run('bag', 'info', str(tmp_path / 'bag'))
+    assert code == 0, words
+    assert all(f'{topic} ' in words for topic in topics)
+    follow(name, RESET_JOINTS)
+    before = joints(name)
+    code, words = run('bag', 'play', str(tmp_path / 'bag'))
+    assert code == 0, words
+    assert joints(name) == pytest.approx(before, abs=0.003)
+    assert 'is a bag played into this station?' in launched.log
 
 
 def test_the_gripper_takes_the_real_action(station):

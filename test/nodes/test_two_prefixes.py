@@ -65,8 +65,8 @@ class Heard:
         package, _, name = kind.split('/')
         qos.subscription(
             self._node, getattr(import_module(f'{package}.msg'), name), topic, keep,
-            QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT, durability=(
-                DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE)))
+            QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL) if latched
+            else QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT))
 
     def _keep_status(self, message):
         with self._guard:

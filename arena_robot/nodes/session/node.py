@@ -62,8 +62,7 @@ class SessionNode(Listening):
             'control_rate_hz': v.control_rate, 'max_steps': v.max_steps},
             lambda: self.access.shown(), lambda: self.connections.views())
         self.parts = Parts(
-            arm,
-            RemoteGripper(self, v.gripper, CALL_S),
+            arm, RemoteGripper(self, v.gripper, CALL_S),
             {role: RemoteCamera(self, camera, CALL_S, v.topic_style, v.eyes, '', v.image_transport)
              for role, camera in zip(v.roles, v.cameras, strict=True)},
             Ages(image_s=v.max_image_age))
