@@ -3,7 +3,8 @@ How many sessions each goal of the assignment needs, on simulated pools whose tr
 
 Prints the table of docs/how_many_sessions.md: abilities normal with a standard deviation of 1
 log-odds, 16 % ties, one look at the posterior for two sessions. Fails where a limit is missed by
-more than chance. Takes 5 minutes; --scale 0.2 is quicker and coarser.
+more than chance. Takes 5 minutes; --scale 0.2 is quicker and coarser. --policies 15 --goal top1
+prints that row alone.
 """
 
 import argparse
@@ -27,16 +28,16 @@ POOLS = {7: 1000, 15: 600}
 UPTO = {7: (1000, 500), 15: (2000, 700)}
 
 
-def main(scale):
-    """Print the table; return 1 where a limit is missed."""
+def main(scale, sizes, ways):
+    """Print the table of some sizes and ways; return 1 where a limit is missed."""
     print('| policies | goal | first right in 80 % | in 90 % | first 3 right in 80 % '
           '| correlation 0.9 |')
     print('|---|---|---|---|---|---|')
     missed = []
-    for policies, pools in POOLS.items():
+    for policies, pools in ((n, POOLS[n]) for n in sizes):
         rng = np.random.default_rng(policies)
         truths = [synthetic(policies, rng) for _ in range(max(20, round(pools * scale)))]
-        for name, (way, goal) in WAYS.items():
+        for name, (way, goal) in ((one, WAYS[one]) for one in ways):
             if goal is AssignmentGoal.NEWCOMER:
                 continue
             upto = UPTO[policies][name not in ('uniform', 'order')]
@@ -47,7 +48,8 @@ def main(scale):
             if goal is AssignmentGoal.TOP1:
                 missed += [text for (n, at), least in LIMITS.items() if n == policies
                            for text in short(found, at, least, len(truths))]
-    newcomer(scale)
+    if len(ways) > 1:
+        newcomer(scale)
     print('missed: ' + '; '.join(missed) if missed else 'every limit kept')
     return 1 if missed else 0
 
@@ -76,4 +78,8 @@ def newcomer(scale):
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--scale', type=float, default=1.0, help='pools, as a multiple')
-    sys.exit(main(parser.parse_args().scale))
+    parser.add_argument('--policies', type=int, choices=POOLS, help='pools of this size alone')
+    parser.add_argument('--goal', choices=WAYS, help='this goal alone')
+    given = parser.parse_args()
+    sys.exit(main(given.scale, [given.policies] if given.policies else list(POOLS),
+                  [given.goal] if given.goal else list(WAYS)))

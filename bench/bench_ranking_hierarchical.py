@@ -4,8 +4,8 @@ The hierarchical model beside the others: on RoboArena's snapshot and on simulat
 With --tables (default ../shared/data/roboarena): agreement with mean progress over random 80 % of
 the sessions, and how well held-out verdicts are predicted, for held-out sessions and for held-out
 evaluators: the share of decisive verdicts that is right, and the mean log-probability of a
-verdict in nats. Then the coverage of its 95 % intervals in the data sets of
-bench_ranking_calibration.py. Takes 10 minutes; --scale 0.2 is coarser.
+verdict in nats; what could be reached at best. Then the coverage of its 95 % intervals in the data
+sets of bench_ranking_calibration.py. Takes 10 minutes; --scale 0.2 is coarser.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from arena_robot.ranking.davidson import Davidson, outcome_probabilities  # noqa
 from arena_robot.ranking.hierarchical import Hierarchical, posterior, predict  # noqa: E402
 from arena_robot.ranking.holdout import splits  # noqa: E402
 from arena_robot.ranking.methods import method  # noqa: E402
+from arena_robot.ranking.quality import mmrv, pearson  # noqa: E402
 from arena_robot.ranking.rollouts import arena_tables  # noqa: E402
 from arena_robot.records.roboarena_csv import read_tables  # noqa: E402
 
@@ -41,6 +42,35 @@ def quality(arena, scale):
         means = one.summaries()
         print(f'| `{name}` | ' + ' | '.join(f'{means[what][0]:.3f}' for what in MEASURES) + ' |',
               flush=True)
+
+
+def ceiling(arena):
+    """
+    Print what could be reached without leaks: by scores whose errors are known, and by the truth.
+
+    The truth is the mean progress over all rollouts. A score is off by a normal with the standard
+    error of the mean of the rollouts that it was trained on, of several times as many, or not at
+    all; the reference by that of the other rollouts.
+    """
+    rng, rollouts, n = np.random.default_rng(0), arena.rollouts, arena.comparisons.n
+    sessions = np.unique(arena.comparisons.session)
+    chosen = rng.permutation(sessions)[:round(0.8 * len(sessions))]
+    training = arena.comparisons.take(np.isin(arena.comparisons.session, chosen))
+    about = np.isin(rollouts.session * n + rollouts.policy, np.concatenate(
+        [training.session * n + place for place in (training.first, training.second)]))
+    truth = rollouts.means(n, np.ones(len(about), bool))
+    spread = np.array([rollouts.score[rollouts.policy == k].std() for k in range(n)])
+    trained, others = (np.bincount(rollouts.policy[mask], minlength=n)
+                       for mask in (about, ~about))
+    print('\n| rollouts trained on | leak-free pearson | leak-free mmrv |\n|---|---|---|')
+    for times in (1, 2, 4, 8, np.inf):
+        found = []
+        for _ in range(4000):
+            score = truth + rng.normal(0, spread / np.sqrt(trained * times))
+            goal = truth + rng.normal(0, spread / np.sqrt(others))
+            found.append((pearson(score, goal), mmrv(score, goal)))
+        print(f'| {times:g} x {trained.mean():.0f} a policy | '
+              + ' | '.join(f'{one:.3f}' for one in np.mean(found, axis=0)) + ' |', flush=True)
 
 
 def by_davidson(training, tested):
@@ -102,6 +132,7 @@ def main(tables, scale):
     for by in ('session', 'evaluator'):
         held_out(arena.comparisons, by)
     quality(arena, scale)
+    ceiling(arena)
     coverage(scale)
 
 

@@ -28,7 +28,14 @@ from arena_robot.ranking.davidson import expected_share as davidson_share
 from arena_robot.ranking.davidson import outcome_probabilities
 from arena_robot.ranking.held import PRIOR_L2, established, one_sided
 from arena_robot.ranking.hierarchical_fit import AbilityPosterior, fit_posterior
-from arena_robot.ranking.hierarchical_terms import GROUPS, levels, link, make_terms
+from arena_robot.ranking.hierarchical_terms import (
+    GROUPS,
+    AbilityLink,
+    ModelTerms,
+    levels,
+    link,
+    make_terms,
+)
 
 NODES, NODE_SHARES = np.polynomial.hermite_e.hermegauss(15)
 NODE_SHARES = NODE_SHARES / NODE_SHARES.sum()
@@ -114,16 +121,22 @@ def board_rows(found: AbilityPosterior, category: str) -> Floats:
 
 def log_odds(found: AbilityPosterior) -> tuple[float, Floats]:
     """Return how many log-odds of winning a unit of ability is, and its derivative (P,)."""
-    terms, row = found.terms, np.zeros(found.terms.size)
+    terms = found.terms
     if not terms.scored:
-        return 1.0, row
+        return 1.0, np.zeros(terms.size)
     at = link(terms, found.x)
     weaker = float(1 / np.sqrt(1 + np.pi / 8 * measure_noise(found)))
+    return at.per_ability * weaker, weaker * _per_ability_slope(terms, at)
+
+
+def _per_ability_slope(terms: ModelTerms, at: AbilityLink) -> Floats:
+    """Return (P,) the derivative of the log-odds for a unit of ability."""
+    row = np.zeros(terms.size)
     for name, slope in (('delta', 1.0), ('beta', 1.0), ('alpha', at.audit_c + at.audit_g),
                         ('audit_c', at.alpha), ('audit_g', at.alpha)):
         if name in terms.places:
-            row[terms.places[name]] = weaker * slope
-    return at.per_ability * weaker, row
+            row[terms.places[name]] = slope
+    return row
 
 
 def measure_noise(found: AbilityPosterior) -> float:
@@ -171,27 +184,59 @@ def predict(found: AbilityPosterior, votes: Comparisons) -> Floats:
     Return (M, 3) the probabilities that the first wins, of a tie, and that it loses.
 
     Categories, institutions, evaluators, light and clutter are found again by name, and count with
-    their offsets; unknown ones add uncertainty, as does what is not known of the abilities.
-    Scores, audits and waits of ``votes`` are not used.
+    their offsets, evaluators with their bias and reliability too. What is not known adds
+    uncertainty: of all that the posterior is of, and by its prior what is new. Scores, audits and
+    waits of ``votes`` are not used.
     """
-    terms = found.terms
-    old, n = terms.votes, terms.votes.n
-    at = link(terms, found.x)
-    place = np.array([old.items.index(name) for name in votes.items])
-    first, second = place[votes.first], place[votes.second]
-    gap = found.x[first] - found.x[second]
-    spread = np.diag(found.covariance)[:n]
-    unsure = spread[first] + spread[second] - 2 * found.covariance[first, second]
-    for block in GROUPS:
-        (here, its), (there, _) = levels(votes, block), levels(old, block)
-        code = np.array([there.index(name) if name and name in there else -1
-                         for name in here])[its]
-        table = np.zeros((len(there) + 1, n))
-        cells = terms.cells[block]
-        table[cells[:, 0], cells[:, 1]] = found.x[terms.start[block]:][:len(cells)]
-        gap = gap + table[code, first] - table[code, second]
-        if len(cells) or block not in FACTORS:
-            unsure = unsure + np.where(code < 0, 2 * found.spreads.of[block] ** 2, 0.0)
-    noise = at.per_ability ** 2 * unsure + measure_noise(found)
-    d = at.per_ability * gap[:, None] + np.sqrt(noise)[:, None] * NODES
-    return np.stack([one @ NODE_SHARES for one in outcome_probabilities(d, at.kappa)], axis=1)
+    terms, at = found.terms, link(found.terms, found.x)
+    rows, new = _gap_rows(found, votes)
+    gap = rows @ found.x
+    rows = at.per_ability * rows + np.outer(gap, _per_ability_slope(terms, at))
+    unsure = (rows @ found.covariance * rows).sum(axis=1)
+    unsure += at.per_ability ** 2 * new + measure_noise(found)
+    side, side_unsure = _of_evaluator(found, votes, 'side')
+    reliability, reliability_unsure = _of_evaluator(found, votes, 'reliability')
+    chance = np.zeros((len(votes), 3))
+    for node, weight in zip(NODES, NODE_SHARES, strict=True):
+        scale = np.exp(reliability + np.sqrt(reliability_unsure) * node)
+        spread = np.sqrt(scale ** 2 * unsure + side_unsure)
+        d = (scale * at.per_ability * gap + side)[:, None] + spread[:, None] * NODES
+        chance += weight * np.stack(
+            [one @ NODE_SHARES for one in outcome_probabilities(d, at.kappa)], axis=1)
+    return chance
+
+
+def _gap_rows(found: AbilityPosterior, votes: Comparisons) -> tuple[Floats, Floats]:
+    """Return (M, P) what the differences of abilities are the sum of, and (M,) new variance."""
+    terms, old = found.terms, found.terms.votes
+    index = np.array([old.items.index(name) for name in votes.items])
+    each, rows, new = np.arange(len(votes)), np.zeros((len(votes), terms.size)), np.zeros(
+        len(votes))
+    for policy, sign in ((index[votes.first], 1.0), (index[votes.second], -1.0)):
+        rows[each, policy] += sign
+        for block in GROUPS:
+            (here, its), (there, _) = levels(votes, block), levels(old, block)
+            code = np.array([there.index(name) if name and name in there else -1
+                             for name in here], dtype=np.int64)[its]
+            cells = terms.cells[block]
+            place = np.full((len(there) + 1, old.n), -1)
+            place[cells[:, 0], cells[:, 1]] = terms.start[block] + np.arange(len(cells))
+            at = place[code, policy]
+            rows[each[at >= 0], at[at >= 0]] += sign
+            if len(cells) or block not in FACTORS:
+                unknown = (at < 0) if len(cells) else (code < 0)
+                new += unknown * found.spreads.of[block] ** 2
+    return rows, new
+
+
+def _of_evaluator(found: AbilityPosterior, votes: Comparisons, block: str,
+                  ) -> tuple[Floats, Floats]:
+    """Return (M,) an unknown of each verdict's evaluator, and its variance."""
+    terms, old = found.terms, found.terms.votes
+    its = terms.side if block == 'side' else terms.reliability
+    place = {old.evaluators[who]: at for who, at in zip(old.evaluator, its, strict=True)
+             if at >= 0}
+    at = np.array([place.get(name, -1) for name in votes.evaluators])[votes.evaluator]
+    variance = np.diag(found.covariance)
+    return (np.where(at >= 0, found.x[at], 0.0),
+            np.where(at >= 0, variance[at], found.spreads.of[block] ** 2))

@@ -6,7 +6,8 @@ the score g_c of its verdicts and their information H_c, leaving it out moves th
 about δ_c = (H - H_c)^{-1} g_c, and (G-1)/G Σ δ_c δ_cᵀ over the G clusters is the jackknife's
 sandwich covariance (CR3; Bell and McCaffrey 2002). Where a variance of the sandwich is below that
 of the likelihood's own covariance H^{-1}, as with few clusters, it is raised to the mean of the
-two: of the ways that bench/bench_ranking_calibration.py tried, this keeps to 95 % most closely.
+two; with ties as half wins H^{-1} is scaled by the smaller variance that such verdicts have. Of
+the ways that bench/bench_ranking_calibration.py tried, this keeps to 95 % most closely.
 Quantiles are those of Student's t with G - 1 degrees of freedom.
 """
 
@@ -75,7 +76,8 @@ def likelihood_spread(comparisons: Comparisons, fit: Fit, cluster: Ints, anchor:
     whole += _prior(fit, anchor, size)
     centre = np.eye(votes.n, size)
     centre[:, :votes.n] -= anchor / anchor.sum()
-    model = ScoreSpread.of(centre @ np.linalg.inv(_pinned(whole, votes.n)) @ centre.T, count - 1.0)
+    model = ScoreSpread.of(_dispersion(votes, parts, kappa) * (
+        centre @ np.linalg.inv(_pinned(whole, votes.n)) @ centre.T), count - 1.0)
     scores = _scores(votes, parts, group, count, size)
     if count * size * size <= MOST_CELLS:
         moved = _left_out(whole, _information(votes, parts, group, count, size), scores, votes.n)
@@ -85,6 +87,18 @@ def likelihood_spread(comparisons: Comparisons, fit: Fit, cluster: Ints, anchor:
         bread = centre @ np.linalg.inv(_pinned(whole, votes.n))
         robust = count / (count - 1) * (bread @ np.asarray(scores.T @ scores.toarray()) @ bread.T)
     return ScoreSpread.of(robust, count - 1.0).at_least_between(model)
+
+
+def _dispersion(votes: Comparisons, parts: _Parts, kappa: float) -> float:
+    """
+    Return by what the variance of verdicts differs from the model's.
+
+    With a tie as half a win it is p (1 - p) less a quarter of the share of ties.
+    """
+    total = float(parts.bend.sum())
+    if kappa > 0 or total <= 0:
+        return 1.0
+    return max(0.0, 1 - float((votes.weight * (votes.outcome == 0.5)).sum()) / 4 / total)
 
 
 def _parts(votes: Comparisons, theta: Floats, kappa: float) -> _Parts:

@@ -171,6 +171,22 @@ def test_an_evaluator_who_prefers_the_side_shown_first_is_found_and_does_not_mat
     assert right[decisive].mean() > 0.6
 
 
+def test_a_prediction_knows_an_evaluators_bias_and_is_less_sure_of_a_new_one():
+    votes, _, _ = simulated(3, 600, side=2.5, by_evaluator=0.8, theta=[1.0, 0.3, -0.3, -1.0])
+    found = posterior(votes)
+    pair = votes.take((votes.first == 1) & (votes.second == 2))
+    chance = predict(found, pair)
+    biased = pair.evaluator == pair.evaluators.index('e0')
+    assert chance[biased, 0].min() > chance[~biased, 0].mean() + 0.1
+    far = votes.take((votes.first == 0) & (votes.second == 3))
+    names = [f'new{k}' for k in far.evaluator]
+    new = Comparisons.build(far.first, far.second, far.outcome, items=far.items, evaluator=names)
+    assert predict(found, new)[:, 0].max() < predict(found, far)[:, 0].max()
+    few = posterior(votes.take(np.arange(40)))
+    gap = few.x[0] - few.x[3]
+    assert 0.5 < predict(few, new)[0, 0] / (1 - predict(few, new)[0, 1]) < expit(gap)
+
+
 def test_posterior_ranks_are_probabilities_and_follow_the_scores():
     fit = Hierarchical()(simulated(1, 500, theta=[2.0, 0.1, 0.0, -2.0])[0])
     table = rank_shares(fit)

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-from ranking_worlds import Tally, tally
+from ranking_worlds import Tally, World, tally
 
 from arena_robot.ranking.as_json import as_json
 from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.counts import count_pairs
+from arena_robot.ranking.held import established
 from arena_robot.ranking.methods import rank, rank_comparable
 from arena_robot.ranking.uncertainty import Draws, with_quantiles
 
@@ -107,3 +109,17 @@ def test_replicates_that_could_not_be_ranked_widen_the_interval():
     beyond = with_quantiles(plain, Draws(draws, failed=40))
     assert np.isinf(beyond.low).all()
     assert np.isinf(beyond.high).all()
+
+
+def test_ties_narrow_the_intervals_of_a_method_that_counts_them_half():
+    held = stated = 0
+    for k in range(150):
+        rng = np.random.default_rng([5, k])
+        place = World(rng.normal(0, 1, 4), kappa=2.5)
+        votes = place.comparisons(60, rng)
+        found, _ = rank_comparable(votes, 'bt', intervals=200)
+        truth = place.truth('bt') - place.truth('bt')[established(count_pairs(votes))].mean()
+        held += int(((found.low <= truth) & (truth <= found.high))[~found.too_few].sum())
+        stated += int((~found.too_few).sum())
+    assert stated > 400
+    assert 0.92 <= held / stated <= 0.972
