@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from arena_robot.cli.doctor_checks import DoctorFinding, Wrong, verdict
+from arena_robot.cli.doctor_usb import FRAME, usb_bandwidth
 from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import DriverError
 from arena_robot.nodes.station_file import own_params
@@ -23,13 +24,17 @@ Section = Mapping[str, Any]
 
 def station_checks(path: Path) -> list[DoctorFinding]:
     """Return the results for the parts that a station file describes."""
-    out = []
+    out, cameras = [], {}
     for key, found in read_yaml(path).items():
         name = str(key).rsplit('/', 1)[-1]
         values = found.get('ros__parameters', {}) if isinstance(found, dict) else {}
         backend = str(values.get('backend', 'sim'))
+        if name.endswith('_camera') and backend in FRAME:
+            cameras[name] = values
         for title, look in _checks(name, backend, values):
             out.append(verdict(f'{name}: {title}', look))
+    if len(cameras) > 1:
+        out.append(verdict('cameras: USB bandwidth', partial(usb_bandwidth, cameras, SYS)))
     return out
 
 

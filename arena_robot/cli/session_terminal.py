@@ -41,7 +41,7 @@ class Terminal:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._told = ''
+        self._told = self._warned = ''
         self._evaluator = ''
 
     def lead(self, evaluator: str, instruction: str) -> int:
@@ -265,6 +265,9 @@ class Terminal:
     def _tell(self, seen: DeskState) -> None:
         run = self._desk.running() if seen.state.running else None
         if run is not None:
+            if seen.notice and seen.notice != self._warned:
+                _print(('', f'  ! {seen.notice}'))
+            self._warned = seen.notice
             if not redraws(sys.stdout):
                 return
             print(f'\r{bar(run, shutil.get_terminal_size().columns)}', end='', flush=True)

@@ -7,6 +7,7 @@ import pytest
 
 from arena_robot.cli import doctor_station as checks
 from arena_robot.cli.doctor_checks import Wrong
+from arena_robot.cli.doctor_usb import usb_bandwidth
 from arena_robot.core.errors import DriverError
 from arena_robot.drivers.emulators.fr3 import Fr3Emulator
 from arena_robot.drivers.franka.probe import look_at
@@ -103,6 +104,31 @@ def test_cameras(tmp_path, monkeypatch):
     assert '5000 Mbit/s' in checks.usb_speed('uvc', '7', tmp_path)
     monkeypatch.setattr('importlib.util.find_spec', lambda name: None)
     said(lambda: checks.zed_camera('20000001'), 'no pyzed', 'get_python_api.py')
+
+
+def test_cameras_that_share_a_usb_controller(tmp_path):
+    video = tmp_path / 'class/video4linux'
+    usb = tmp_path / 'devices/pci0/usb2'
+    for i in range(3):
+        device = usb / f'2-{i}'
+        (device / f'2-{i}:1.0').mkdir(parents=True)
+        (device / 'idVendor').write_text('046d\n')
+        (device / 'serial').write_text(f'{i}\n')
+        (video / f'video{i}').mkdir(parents=True)
+        (video / f'video{i}' / 'device').symlink_to(device / f'2-{i}:1.0')
+    (usb / 'speed').write_text('5000\n')
+    cameras = {f'{role}_camera': {'backend': 'zed', 'serial_number': str(i), 'zed': {'fps': 15}}
+               for i, role in enumerate(('left', 'right', 'wrist'))}
+    assert usb_bandwidth(cameras, tmp_path).endswith('1327 of 3200 Mbit/s at usb2')
+    cameras['left_camera'] = {'backend': 'uvc', 'serial_number': '0', 'uvc.pixel_format': 'mjpeg'}
+    assert ': 973 of 3200' in usb_bandwidth(cameras, tmp_path)
+    for one in cameras.values():
+        one |= {'zed': {'fps': 60}}
+    cameras['left_camera'] |= {'backend': 'zed'}
+    said(lambda: usb_bandwidth(cameras, tmp_path), 'left_camera, right_camera, wrist_camera: 5308',
+         'another USB controller')
+    assert usb_bandwidth({'left_camera': {'backend': 'zed', 'serial_number': '9'}}, tmp_path) == (
+        'none of the cameras is plugged in')
 
 
 def test_a_station_file_has_the_checks_of_its_parts(tmp_path, monkeypatch):

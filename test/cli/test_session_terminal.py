@@ -113,6 +113,14 @@ def test_a_stop_without_a_confirmation_says_to_use_the_hardware_stop(desk, typed
             '(session_node/e_stop did not answer within 10 s)') in capsys.readouterr().out
 
 
+def test_what_is_noticed_while_a_policy_runs_is_said_once(desk, capsys):
+    desk.running = lambda: RunView(Slot.A, 3, 400)
+    terminal = Terminal(desk)
+    for notice in ('', 'no answer', 'no answer', ''):
+        terminal._tell(DeskState(state=State.RUNNING_A, notice=notice))
+    assert capsys.readouterr().out.count('! no answer') == 1
+
+
 def test_a_failure_is_run_again_and_a_mistake_says_why(desk, typed, capsys):
     station = desk.station
     typed([TASK, '', '', '', '', 'r', 'the bowl was upside down', '', '?'])

@@ -6,20 +6,24 @@ The library is the real franka-rs; packets and devices fail at the emulated cont
 
 import contextlib
 import os
-import re
 import signal
 import socket
 
 import numpy as np
 import pytest
-from franka_rig import BUSY_S, HOST, LONG, again, follow, needs, rest_after, until
+from franka_faults import (
+    does_not_start,
+    faults,
+    is_not_opened,
+    loses_connection,
+    needs_recovery,
+    stays_in_reflex,
+    survives,
+)
+from franka_rig import BUSY_S, HOST, LONG, again, follow, needs, until
 
-from arena_robot.core.action import ArmCommand
-from arena_robot.core.errors import DriverError, NotConnected
-from arena_robot.core.observation import RobotMode
-from arena_robot.drivers.emulators.fci_motion import measured_q
+from arena_robot.core.errors import NotConnected
 from arena_robot.drivers.emulators.fr3 import Fr3Emulator
-from arena_robot.drivers.franka import arm as arm_module
 from arena_robot.drivers.franka.arm import FrankaRsArm
 from arena_robot.drivers.franka.wire import FciCommand, FciError
 
@@ -47,11 +51,6 @@ def arm(box, shared):
     box.release()
 
 
-def faults(**values):
-    """Return what sets these faults of the box."""
-    return lambda box, arm: [setattr(box.faults, name, value) for name, value in values.items()]
-
-
 @pytest.mark.parametrize('inject', [
     pytest.param(faults(states_lost=3), id='three states are lost'),
     pytest.param(faults(states_doubled=30), id='states come twice'),
@@ -59,11 +58,7 @@ def faults(**values):
     pytest.param(faults(commands_lost=10), id='ten commands are lost'),
 ])
 def test_what_a_motion_survives(box, arm, inject):
-    goal = follow(arm)
-    inject(box, arm)
-    until(lambda: np.max(np.abs(arm.wait_state(BUSY_S).q - goal)) < 0.005, 'the goal')
-    until(lambda: arm.wait_state(BUSY_S).mode is RobotMode.IDLE)
-    assert not arm.state(BUSY_S).errors
+    survives(box, arm, inject)
 
 
 @pytest.mark.parametrize(('inject', 'words'), [
@@ -79,14 +74,7 @@ def test_what_a_motion_survives(box, arm, inject):
                  'joint_velocity_violation, power_limit_violation', id='two errors at once'),
 ])
 def test_what_is_a_reflex_until_recovery(box, arm, inject, words):
-    goal, begin = follow(arm), box.ticks
-    inject(box, arm)
-    until(lambda: arm.wait_state(BUSY_S).mode is RobotMode.REFLEX, 'the reflex')
-    assert rest_after(box, begin, 'reflex') <= 150
-    with pytest.raises(DriverError, match=rf'REFLEX \(.*{words}.*\); recover it first'):
-        arm.command(ArmCommand(goal, 0))
-    arm.recover()
-    assert np.max(np.abs(arm.wait_state(BUSY_S).q - goal)) > 0.02
+    needs_recovery(box, arm, inject, words)
 
 
 @pytest.mark.parametrize(('inject', 'words'), [
@@ -101,16 +89,7 @@ def test_what_is_a_reflex_until_recovery(box, arm, inject, words):
                  'no state of the robot for 0.5 s', id='the control process hangs'),
 ])
 def test_what_ends_the_connection(box, arm, inject, words):
-    goal, begin = follow(arm), box.ticks
-    inject(box, arm)
-    until(arm._trouble, 'the trouble')
-    assert re.search(words, arm._trouble())
-    with pytest.raises(DriverError, match=words):
-        arm.command(ArmCommand(goal, 0))
-    assert rest_after(box, begin, 'reflex|preempted') <= 150
-    box.faults.mend()
-    again(arm)
-    assert np.max(np.abs(arm.wait_state(BUSY_S).q - goal)) > 0.02
+    loses_connection(box, arm, inject, words)
 
 
 @pytest.mark.parametrize(('inject', 'words'), [
@@ -120,14 +99,7 @@ def test_what_ends_the_connection(box, arm, inject, words):
                  id='no answer to the start of a motion'),
 ])
 def test_what_keeps_a_motion_from_starting(box, arm, inject, words):
-    start = arm.wait_state(BUSY_S).q
-    inject(box, arm)
-    arm.command(ArmCommand(start, 0))
-
-    def told():
-        return words in ' '.join(arm.state(BUSY_S).errors) + arm._trouble()
-    until(told, 'the words')
-    assert np.max(np.abs(measured_q(box.station) - start)) < 0.01
+    does_not_start(box, arm, inject, words)
 
 
 @pytest.mark.parametrize(('inject', 'words'), [
@@ -139,14 +111,7 @@ def test_what_keeps_a_motion_from_starting(box, arm, inject, words):
                  id='no answer to recovery'),
 ])
 def test_what_keeps_an_arm_in_its_reflex(box, arm, inject, words, monkeypatch):
-    monkeypatch.setattr(arm_module, 'RECOVERY_S', 0.5)
-    box.reflex()
-    until(lambda: arm.wait_state(BUSY_S).recovery_required)
-    inject(box, arm)
-    with pytest.raises(DriverError, match=words):
-        arm.recover()
-    if 'no answer' in words:
-        arm._control.kill('the test ends it')
+    stays_in_reflex(box, arm, inject, words, monkeypatch)
 
 
 @pytest.mark.parametrize(('inject', 'words'), [
@@ -158,14 +123,7 @@ def test_what_keeps_an_arm_in_its_reflex(box, arm, inject, words, monkeypatch):
     pytest.param(faults(silent=True), 'UDP receive', id='a firewall takes the states'),
 ])
 def test_what_keeps_a_connection_from_being_made(inject, words, monkeypatch):
-    monkeypatch.setattr(arm_module, 'OPEN_S', 4.0)
-    with Fr3Emulator(port=0, lock_step=True) as other:
-        inject(other, None)
-        arm = FrankaRsArm(f'127.0.0.1:{other.port}')
-        with pytest.raises(NotConnected, match=words):
-            arm.open()
-        assert arm._control is None
-        assert all('moves' not in said for _, said in other.events)
+    is_not_opened(FrankaRsArm, inject, words, monkeypatch)
 
 
 def test_a_second_program_is_refused_and_the_first_goes_on(box, arm):

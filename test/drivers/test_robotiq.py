@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from bad_input import TOLD_S, told
 
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.clock import SystemClock
@@ -165,7 +166,7 @@ def test_an_object_is_told_with_width_and_current(emulator, gripper):
 def test_a_gripper_after_power_up_wants_activation_and_moves_only_then():
     with RobotiqEmulator() as emulator, RobotiqGripper(emulator.path) as gripper:
         assert gripper.state(BUSY_S).fault == 7
-        with pytest.raises(DriverError, match=r'not activated; activate\(\) it \(the fingers'):
+        with told(DriverError, r'not activated; activate\(\) it \(the fingers'):
             gripper.command(GripperCommand(1.0, 0))
         gripper.activate()
         assert gripper.state(BUSY_S).fault == 0
@@ -235,31 +236,29 @@ def test_a_cable_that_is_pulled_and_plugged_in_again(tmp_path):
             except StaleData as error:
                 if 'there is no such port' in str(error) or 'connection is lost' in str(error):
                     break
-            assert time.monotonic() - begin_s < BUSY_S
+            assert time.monotonic() - begin_s < TOLD_S
         emulator.start()
         until(gripper, lambda state: True)
 
 
 def test_a_wrong_slave_address_is_an_error_at_open(emulator):
-    begin_s = time.monotonic()
-    with pytest.raises(NotConnected, match='no answer from slave address 12; are power, cable'):
+    with told(NotConnected, 'no answer from slave address 12; are power, cable'):
         RobotiqGripper(emulator.path, slave_address=12).open()
-    assert time.monotonic() - begin_s < BUSY_S
 
 
 def test_a_device_that_is_no_gripper_is_an_error_at_open(emulator):
     emulator.faults.refused = 10**6
-    with pytest.raises(NotConnected, match='is it a Robotiq 2F gripper'):
+    with told(NotConnected, 'is it a Robotiq 2F gripper'):
         RobotiqGripper(emulator.path).open()
 
 
 def test_a_port_that_is_not_there_is_an_error_at_open(tmp_path):
-    with pytest.raises(NotConnected, match='there is no such port'):
+    with told(NotConnected, 'there is no such port'):
         RobotiqGripper(str(tmp_path / 'ttyUSB7')).open()
 
 
 def test_a_port_that_another_driver_uses_is_an_error_at_open(emulator, gripper):
-    with pytest.raises(NotConnected, match='another program uses it'):
+    with told(NotConnected, 'another program uses it'):
         RobotiqGripper(emulator.path).open()
     gripper.wait_state(BUSY_S)
 

@@ -8,6 +8,7 @@ import uuid
 
 import pytest
 from rclpy.node import Node
+from std_msgs.msg import Empty
 
 from arena_msgs.msg import SessionState
 from arena_robot.cli.main import main
@@ -16,6 +17,7 @@ from arena_robot.core.errors import NotConnected
 from arena_robot.core.process import Process, wait_until
 from arena_robot.nodes import qos
 from arena_robot.nodes.remote import desk as remote_desk
+from arena_robot.nodes.remote import presence
 from arena_robot.nodes.remote import recorder as remote_recorder
 from arena_robot.nodes.remote.recorder import RemoteRecorder
 
@@ -66,6 +68,25 @@ def test_a_desk_waits_for_a_session_node_that_is_restarted(told):
         end()
         assert wait_until(lambda: desk.state() and desk._presence.gone_s() > 0.0, 10.0)
         assert desk.state().state.value == 'idle'
+
+
+def test_a_desk_says_that_a_session_node_is_silent_until_it_is_back(told, spin, monkeypatch):
+    monkeypatch.setattr(presence, 'SILENT_S', 0.4)
+    namespace, _ = told
+    node = Node('beats', namespace=namespace, context=spin.context)
+    alive = qos.publisher(node, Empty, 'session_node/alive')
+
+    def notice_after_a_beat():
+        alive.publish(Empty())
+        return desk.wait_change(desk.state(), 0.1).notice
+    with remote_desk.RemoteDesk(namespace=namespace, patience_s=20.0) as desk:
+        assert desk.wait_change(desk.state(), 0.5).notice == '', 'one that never beat is no fault'
+        assert wait_until(lambda: alive.get_subscription_count() > 0, 10.0)
+        assert wait_until(lambda: notice_after_a_beat() == '' and desk._presence._beat_s, 10.0)
+        seen = desk.state()
+        assert 'does not answer. The arm stops' in desk.wait_change(seen, 10.0).notice
+        assert wait_until(lambda: notice_after_a_beat() == '', 10.0)
+    node.destroy_node()
 
 
 class Gone:

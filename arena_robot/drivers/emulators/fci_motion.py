@@ -86,9 +86,7 @@ class FciMotion:
 
     def _obey(self, command: Any) -> FciError | None:
         if self._speed is not None:
-            self._target = np.array(command['q_c'])
-            self._approach()
-            return None
+            return self._aim(np.array(command['q_c']))
         if self._torque:
             return self._drive(np.array(command['tau_J_d']))
         if self.generator is FciGenerator.JOINT_VELOCITY:
@@ -120,11 +118,18 @@ class FciMotion:
         self._arm.follow(q, speed)
         return None
 
+    def _aim(self, q: Floats) -> FciError | None:
+        if not np.all((q >= self._lower) & (q <= self._upper)):
+            return FciError.joint_motion_generator_position_limits_violation
+        self._target = q
+        self._approach()
+        return None
+
     def _approach(self) -> None:
         """Move the set-point towards the target, as fast as it can still be stopped there."""
         assert self._target is not None
         assert self._speed is not None
-        way = np.clip(self._target, self._lower, self._upper) - self.q_d
+        way = self._target - self.q_d
         most = np.minimum(self._speed, np.sqrt(1.6 * ASYNC_RAD_S2 * np.abs(way)))
         wanted = np.sign(way) * np.minimum(most, 50.0 * np.abs(way))
         change = ASYNC_RAD_S2 * TICK_S

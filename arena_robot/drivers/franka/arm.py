@@ -13,6 +13,7 @@ from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.errors import DriverError, NotConnected, SafetyError
 from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
+from arena_robot.drivers.franka.advice import HINTS, NO_ANSWER, advised
 from arena_robot.drivers.franka.board import FrankaCommand, FrankaOrder, FrankaRequest, FrankaState
 from arena_robot.drivers.franka.client import FrankaConfig, reach
 from arena_robot.drivers.franka.process import ControlProcess
@@ -24,13 +25,7 @@ from arena_robot.safety.robots import motion_s
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.004
-OPEN_S, STOP_S, ANSWER_S, RECOVERY_S = 25.0, 0.3, 2.0, 20.0
-HINTS = {
-    RobotMode.USER_STOPPED: 'the user stop is pressed: release it',
-    RobotMode.GUIDING: 'the arm is guided by hand: let go of its buttons',
-    RobotMode.OTHER: "the robot is not ready: open the brakes and activate FCI in Franka's Desk",
-}
+OPEN_S, STOP_S, ANSWER_S, RECOVERY_S, TOLD_S, LOOK_S = 25.0, 0.3, 2.0, 20.0, 1.5, 0.004
 
 
 class FrankaArm(Polled[ArmState]):
@@ -88,11 +83,7 @@ class FrankaArm(Polled[ArmState]):
         self._thread = threading.Thread(target=self._look, name=f'{self.LIBRARY} arm', daemon=True)
         self._thread.start()
         try:
-            with self._new:
-                self._new.wait_for(lambda: self._state or self._trouble(), OPEN_S)
-                if self._state is None:
-                    raise NotConnected(f'no connection to the robot at {self._config.address}: '
-                                       f'{self._trouble() or "its control process is silent"}')
+            self._await_robot()
             self._require_robot(self._seen.version)
         except BaseException:
             self._end()
@@ -224,6 +215,16 @@ class FrankaArm(Polled[ArmState]):
             control, self._control = self._control, None
         if control is not None:
             control.close()
+
+    def _await_robot(self) -> None:
+        """Wait for the first state. Raises NotConnected."""
+        with self._new:
+            if not self._new.wait_for(lambda: self._state or self._trouble(), TOLD_S):
+                log.warning('%s does not answer yet; %s', self._config.address, NO_ANSWER)
+                self._new.wait_for(lambda: self._state or self._trouble(), OPEN_S - TOLD_S)
+            if self._state is None:
+                raise NotConnected(f'no connection to the robot at {self._config.address}: '
+                                   + advised(self._trouble() or 'its control process is silent'))
 
     def _post(self, order: FrankaOrder, q: Floats, duration_s: float = 0.0) -> FrankaCommand:
         """Replace the command; the caller has the lock."""

@@ -68,7 +68,9 @@ class ControlProcess:
         if state.trouble:
             return None
         if now_ns > max(state.busy_until_ns, state.read_ns + SILENT_NS):
-            self.kill(f'no state of the robot for {SILENT_NS / 1e9:g} s: the control process was '
+            self.kill('the robot does not answer: the control process was ended'
+                      if state.count == 0 else
+                      f'no state of the robot for {SILENT_NS / 1e9:g} s: the control process was '
                       'ended, which stops the robot; check its cable and power')
             return None
         if state.count == 0:

@@ -1,7 +1,7 @@
 """The Franka Control Interface on the wire, versions 10 and 5: messages, datagrams and numbers."""
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -41,6 +41,7 @@ class FciCommand(IntEnum):
 _C = FciCommand
 COMMANDS = {
     10: tuple(range(12)),
+    9: tuple(range(12)),
     5: (_C.CONNECT, _C.MOVE, _C.STOP_MOVE, _C.GET_CARTESIAN_LIMIT, _C.SET_COLLISION_BEHAVIOR,
         _C.SET_JOINT_IMPEDANCE, _C.SET_CARTESIAN_IMPEDANCE, _C.SET_GUIDING_MODE, _C.SET_EE_TO_K,
         _C.SET_NE_TO_EE, _C.SET_LOAD, _C.SET_FILTERS, _C.AUTOMATIC_ERROR_RECOVERY,
@@ -168,3 +169,4 @@ DIALECTS = {
                 np.dtype([*_COMMAND, ('torque_finished', 'u1')])),
     5: Dialect(5, _state('<f8', _NUMBERS), np.dtype(_COMMAND)),
 }
+DIALECTS[9] = replace(DIALECTS[10], version=9)  # of an FR3 before system 5.9, which is refused

@@ -85,7 +85,7 @@ class RemoteDesk:
         self._action = ThreadedActionClient(node, RunEpisode, f'{self._session}/run_episode',
                                     callback_group=ReentrantCallbackGroup())
         self._watching = qos.publisher(node, Empty, f'{self._session}/watching')
-        self._presence = Presence(node, f'{self._session}/state')
+        self._presence = Presence(node, self._session)
         self.hear(SessionState, f'{self._session}/state', self._on_state, qos.LATCHED)
         self.hear(EpisodeInfo, f'{self._session}/episode_info', self._on_episode, qos.LATCHED)
         self.hear(StepRecord, f'{self._session}/step', self._on_step)
@@ -119,12 +119,14 @@ class RemoteDesk:
         if self._presence.gone_s() > GONE_S:
             raise NotConnected(f"the session node '{self._session}' has ended; start it again: "
                                '`arena station --session`. The session is continued')
-        return self._state
+        return self._presence.told(self._state)
 
     def wait_change(self, seen: DeskState, timeout_s: float) -> DeskState:
         """Return the state once it is not ``seen`` any more, or after ``timeout_s``."""
+        end_s = time.monotonic() + timeout_s
         with self._changed:
-            self._changed.wait_for(lambda: self._state != seen, timeout_s)
+            while self.state() == seen and (left_s := end_s - time.monotonic()) > 0.0:
+                self._changed.wait(min(left_s, WATCH_S))    # silence wakes nobody
             return self.state()
 
     def running(self) -> RunView | None:

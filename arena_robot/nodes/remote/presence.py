@@ -1,18 +1,32 @@
-"""Whether another node is there, from the publisher of a topic that only it publishes."""
+"""Whether a session node is there: from the graph, and from the beats that it publishes."""
 
 import time
+from dataclasses import replace
 
 from rclpy.node import Node
+from std_msgs.msg import Empty
+
+from arena_robot.nodes import qos
+from arena_robot.session.evaluator.desk import DeskState
 
 LOOK_S = 0.5
+SILENT_S = 1.25    # five beats; the graph shows a killed node for 20 s more
+SILENT = ('The session node does not answer. The arm stops without it; until it rests, keep a '
+          'hand on the hardware stop. The session is continued once the node is back.')
 
 
 class Presence:
-    """Tells for how long ``topic`` has had no publisher; a look at the graph each half second."""
+    """
+    Tells for how long ``session/state`` has had no publisher; it looks each half second.
 
-    def __init__(self, node: Node, topic: str) -> None:
-        self._node, self._topic = node, topic
+    A node that was killed or hangs is missed sooner, by ``session/alive``.
+    """
+
+    def __init__(self, node: Node, session: str) -> None:
+        self._node, self._topic = node, f'{session}/state'
         self._seen_s = self._looked_s = time.monotonic()
+        self._beat_s: float | None = None
+        qos.subscription(node, Empty, f'{session}/alive', self._on_beat)
 
     def gone_s(self) -> float:
         """Return for how long nobody has published the topic; 0 while somebody does."""
@@ -22,3 +36,13 @@ class Presence:
             if self._node.count_publishers(self._topic):
                 self._seen_s = now_s
         return max(self._looked_s - self._seen_s, 0.0)
+
+    def told(self, state: DeskState) -> DeskState:
+        """Return the state, with a notice while the node is silent."""
+        beat_s = self._beat_s
+        if beat_s is None or time.monotonic() - beat_s < SILENT_S:
+            return state
+        return replace(state, notice=' '.join(filter(None, (SILENT, state.notice))))
+
+    def _on_beat(self, _: Empty) -> None:
+        self._beat_s = time.monotonic()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
+from std_msgs.msg import Empty
 
 from arena_robot.core.errors import ArenaError, DriverError
 from arena_robot.core.observation import Pixels
@@ -42,7 +43,7 @@ from arena_robot.session.protocol.store import SessionStore
 log = logging.getLogger(__name__)
 
 THREADS = 8
-LOOK_S, DELIVER_S, AGAIN_S, HEARTBEAT_S, UPKEEP_S = 0.5, 0.5, 5.0, 15.0, 1.0
+LOOK_S, DELIVER_S, AGAIN_S, HEARTBEAT_S, UPKEEP_S, ALIVE_S = 0.5, 0.5, 5.0, 15.0, 1.0, 0.25
 CALL_S = 5.0
 
 
@@ -98,12 +99,14 @@ class SessionNode(Listening):
                        lambda: self.conductor.record.state.running, self.conductor.stop)
         self.conductor.open()
         self._offer = SessionServices(self, self.access, self.audience)
+        alive = qos.publisher(self, Empty, '~/alive')
         for name, period_s, work in (
                 ('connect', 2.0, self._connect_all), ('twins', UPKEEP_S, self._twins.look),
                 ('look', LOOK_S, self._look),
                 ('deliver', DELIVER_S, self._deliver),
                 ('heartbeat', HEARTBEAT_S, self.conductor.heartbeat),
                 ('upkeep', UPKEEP_S, self.conductor.upkeep),
+                ('alive', ALIVE_S, lambda: alive.publish(Empty())),
                 ('report', 1.0, self._report)):
             threading.Thread(target=self._every, args=(name, period_s, work), daemon=True,
                              name=f'session {name}').start()

@@ -64,7 +64,7 @@ class RobotMotions:
 
     @property
     def waiting(self) -> str:
-        """Return which cameras the running rollout waits for, as a sentence; or ''."""
+        """Return what the running rollout waits for, as a sentence; or ''."""
         rollout = self._rollout
         return rollout.waiting() if rollout else ''
 

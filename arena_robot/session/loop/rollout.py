@@ -30,6 +30,7 @@ from arena_robot.session.loop.parts import Parts
 log = logging.getLogger(__name__)
 
 STEP_ENDS_S = 0.2
+FAILURES = (EndReason.DRIVER_ERROR, EndReason.SAFETY_STOP, EndReason.INTERRUPTED)
 LOOKS = 5
 RESET_TIMEOUT_S = 2.0
 STEER_EVERY = 15
@@ -111,6 +112,7 @@ class Rollout:
             self._executor, clock, 1.0 / config.control_rate_hz,
             config.inference_timeout_s) if config.cadenced else None
         self._wanted: tuple[EndReason, str] | None = None
+        self._failure = ''
         self._gate = threading.Lock()
         self._chunks = 0
         self._steps = 0
@@ -129,7 +131,9 @@ class Rollout:
         return timing(self._ticks, 1.0 / self._config.control_rate_hz)
 
     def waiting(self) -> str:
-        """Return which cameras the loop waits for, as a sentence; empty when for none."""
+        """Return in a sentence what is waited for: a camera, or a stop after a failure; or ''."""
+        if self._failure:
+            return f'{self._failure}. The arm has not confirmed yet that it is at rest.'
         newest = [tick.loop_s for tick in self._ticks[-STEER_EVERY:] if tick.loop_s > 0.0]
         rate_hz = len(newest) / sum(newest) if newest else 0.0
         return waiting_loop(self._parts.cameras, self._parts.ages.image_s, rate_hz,
@@ -158,6 +162,7 @@ class Rollout:
         end, detail = EndReason.INTERRUPTED, 'the station was interrupted'
         try:
             end, detail = self._end()
+            self._failure = detail if end in FAILURES else ''
         finally:
             held = self._hold()
             detail = '; '.join(part for part in (detail, *self._jumped, held) if part)
