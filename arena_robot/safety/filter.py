@@ -32,6 +32,12 @@ REACHED = 0.8
 _LARGEST = {space: np.array(space.row.largest) for space in ActionSpace}
 
 
+def needs_recovery(arm: ArmState) -> str:
+    """Return why an arm cannot move, with the vendor's names of errors."""
+    errors = f" ({', '.join(arm.errors)})" if arm.errors else ''
+    return f'the arm is in {arm.mode.name}{errors}: recover it before it can move'
+
+
 class Safety:
     """
     Converts requests to targets within ``limits``; has no state of its own.
@@ -91,7 +97,7 @@ class Safety:
         """
         goal = finite(q, DOF, 'goal')
         if arm.recovery_required:
-            raise SafetyError(f'the arm is in {arm.mode.name}: recover it before it can move')
+            raise SafetyError(needs_recovery(arm))
         start = finite(arm.q, DOF, 'measured joint state')
         low, high = self.limits.q_min, self.limits.q_max
         bad = np.flatnonzero((goal < low) | (goal > high))
@@ -115,7 +121,7 @@ class Safety:
         for a goal, it may begin outside of them, but not come back outside.
         """
         if arm.recovery_required:
-            raise SafetyError(f'the arm is in {arm.mode.name}: recover it before it can move')
+            raise SafetyError(needs_recovery(arm))
         start = finite(arm.q, DOF, 'measured joint state')
         away = np.abs(q[0] - start)
         i = int(np.argmax(away))
@@ -155,7 +161,7 @@ class Safety:
         for name in ('q', 'dq'):
             finite(getattr(arm, name), DOF, f'measured {name}')
         if arm.recovery_required:
-            raise SafetyError(f'the arm is in {arm.mode.name}: recover it before it can move')
+            raise SafetyError(needs_recovery(arm))
         self._check_age('arm', arm.stamp_ns)
 
     def _check_age(self, part: str, stamp_ns: int) -> None:

@@ -214,19 +214,6 @@ def test_an_arm_that_does_not_take_the_stop_is_told():
     assert 'did not take the stop: no answer' in bench.rollout.run().detail
 
 
-def test_a_failure_is_told_before_the_arm_has_taken_the_stop():
-    bench, told = Bench(steps=100), []
-    stop = bench.arm.stop
-
-    def take_long():
-        told.append(bench.rollout.waiting())
-        stop()
-    bench.arm.stop = take_long
-    _arm_dies(bench)
-    assert bench.rollout.run().end is EndReason.DRIVER_ERROR
-    assert told == ['no route to the arm. The arm has not confirmed yet that it is at rest.']
-
-
 def test_stop_before_the_first_step():
     bench = Bench()
     bench.rollout.stop()

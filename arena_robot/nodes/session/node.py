@@ -43,7 +43,8 @@ from arena_robot.session.protocol.store import SessionStore
 log = logging.getLogger(__name__)
 
 THREADS = 8
-LOOK_S, DELIVER_S, AGAIN_S, HEARTBEAT_S, UPKEEP_S, ALIVE_S = 0.5, 0.5, 5.0, 15.0, 1.0, 0.25
+LOOK_S, DELIVER_S, AGAIN_S, HEARTBEAT_S, UPKEEP_S = 0.5, 0.5, 5.0, 15.0, 1.0
+ALIVE_S, TELL_S = 0.25, 0.2
 CALL_S = 5.0
 
 
@@ -102,7 +103,7 @@ class SessionNode(Listening):
         alive = qos.publisher(self, Empty, '~/alive')
         for name, period_s, work in (
                 ('connect', 2.0, self._connect_all), ('twins', UPKEEP_S, self._twins.look),
-                ('look', LOOK_S, self._look),
+                ('look', LOOK_S, self._look), ('tell', TELL_S, self._tell_waiting),
                 ('deliver', DELIVER_S, self._deliver),
                 ('heartbeat', HEARTBEAT_S, self.conductor.heartbeat),
                 ('upkeep', UPKEEP_S, self.conductor.upkeep),
@@ -146,12 +147,14 @@ class SessionNode(Listening):
             part.open()
             self._connected.add(id(part))
 
-    def _look(self) -> None:
-        self._show_photos()
+    def _tell_waiting(self) -> None:
         waiting = self.conductor.motions.waiting
         if waiting != self._waiting:
             self._waiting = waiting
             self.audience.changed()
+
+    def _look(self) -> None:
+        self._show_photos()
         if self.conductor.record.state is State.RESET and not self.conductor.motions.doing:
             self.conductor.look()
 

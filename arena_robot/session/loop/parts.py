@@ -1,7 +1,9 @@
 """The robot parts of a session: arm, gripper and cameras behind their interfaces."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -25,6 +27,7 @@ from arena_robot.safety.robots import RESET_JOINTS
 T = TypeVar('T')
 
 LOOK_TIMEOUT_S = 3.0
+SILENT_S = 0.5      # then a person is told that a step waits for a part
 OPENING_S = 0.5
 GRACE_S = 3.0
 SETTLING_S = 0.3
@@ -47,6 +50,28 @@ class Ages:
     patience_s: float = 2.0
 
 
+class Silence:
+    """Which part a step waits for; another thread may ask."""
+
+    def __init__(self) -> None:
+        self._of: tuple[str, float] | None = None
+
+    @contextmanager
+    def of(self, part: str) -> Iterator[None]:
+        """Keep that a part is waited for."""
+        self._of = part, time.monotonic()
+        try:
+            yield
+        finally:
+            self._of = None
+
+    def told(self) -> str:
+        """Return it as a sentence once the wait is long; or ''."""
+        if (of := self._of) is None or time.monotonic() - of[1] < SILENT_S:
+            return ''
+        return f'{of[0]} has sent nothing new for half a second; the arm holds.'
+
+
 @dataclass(frozen=True)
 class Parts:
     """An arm, a gripper, and cameras by role (``left``, ``right``, ``wrist``)."""
@@ -55,24 +80,25 @@ class Parts:
     gripper: Gripper
     cameras: Mapping[str, Camera]
     ages: Ages = dataclasses.field(default_factory=Ages)
+    silence: Silence = dataclasses.field(default_factory=Silence)
 
     def arm_state(self) -> ArmState:
         """Return a fresh state of the arm. Raises DriverError."""
-        return _fresh(self.arm.state, self.arm.wait_state, self.ages.arm_s, self.ages.patience_s)
+        return self._fresh('The arm', self.arm.state, self.arm.wait_state, self.ages.arm_s)
 
     def gripper_state(self) -> GripperState:
         """Return a fresh state of the gripper. Raises DriverError."""
-        return _fresh(self.gripper.state, self.gripper.wait_state, self.ages.gripper_s,
-                      self.ages.patience_s)
+        return self._fresh('The gripper', self.gripper.state, self.gripper.wait_state,
+                           self.ages.gripper_s)
 
     def images(self) -> dict[str, Image]:
         """Return a fresh image of every eye by view. Raises DriverError."""
-        return self._views(lambda camera: _fresh(camera.frame, camera.wait_frame,
-                                                 self.ages.image_s, self.ages.patience_s))
+        return self._views(lambda role, camera: self._fresh(
+            f'The {role} camera', camera.frame, camera.wait_frame, self.ages.image_s))
 
     def look(self) -> dict[str, Image]:
         """Return an image of every eye taken from now on, by view. Raises DriverError."""
-        return self._views(lambda camera: camera.wait_frame(LOOK_TIMEOUT_S))
+        return self._views(lambda _, camera: camera.wait_frame(LOOK_TIMEOUT_S))
 
     def arrivals(self) -> list[Sequence[tuple[int, int]]]:
         """Return (stamp_ns, came_ns) of each camera's newest frames, oldest first."""
@@ -83,21 +109,21 @@ class Parts:
         images, gripper = self.images(), self.gripper_state()
         return Observation(stamp_ns, self.arm_state(), gripper, prompt, step, images)
 
-    def _views(self, frame_of: Callable[[Camera], StereoFrame]) -> dict[str, Image]:
+    def _views(self, frame_of: Callable[[str, Camera], StereoFrame]) -> dict[str, Image]:
         found: dict[str, Image] = {}
         for role, camera in self.cameras.items():
-            frame = frame_of(camera)
+            frame = frame_of(role, camera)
             eyes = {view(role, eye): getattr(frame, eye) for eye in EYES}
             found.update({name: image for name, image in eyes.items() if image.pixels.size})
         return found
 
-
-def _fresh(newest: Callable[[float], T], following: Callable[[float], T], max_age_s: float,
-           patience_s: float) -> T:
-    try:
-        return newest(max_age_s)
-    except StaleData:
-        return following(patience_s)
+    def _fresh(self, what: str, newest: Callable[[float], T], following: Callable[[float], T],
+               max_age_s: float) -> T:
+        try:
+            return newest(max_age_s)
+        except StaleData:
+            with self.silence.of(what):
+                return following(self.ages.patience_s)
 
 
 def move_to_reset(parts: Parts, clock: Clock, q: Floats | None = None,

@@ -131,9 +131,11 @@ class Rollout:
         return timing(self._ticks, 1.0 / self._config.control_rate_hz)
 
     def waiting(self) -> str:
-        """Return in a sentence what is waited for: a camera, or a stop after a failure; or ''."""
+        """Return in a sentence what is waited for: a part, or a stop after a failure; or ''."""
         if self._failure:
             return f'{self._failure}. The arm has not confirmed yet that it is at rest.'
+        if silence := self._parts.silence.told():
+            return silence
         newest = [tick.loop_s for tick in self._ticks[-STEER_EVERY:] if tick.loop_s > 0.0]
         rate_hz = len(newest) / sum(newest) if newest else 0.0
         return waiting_loop(self._parts.cameras, self._parts.ages.image_s, rate_hz,
