@@ -168,6 +168,18 @@ def test_a_motion_keeps_to_the_robots_time(board, client, control):
     assert client.did == ['start MOVE', 'end']
 
 
+def test_a_motion_of_a_loop_that_was_held_up_is_not_given_up_before_its_goal(board, client,
+                                                                             control):
+    post(board, 1, FrankaOrder.MOVE, HOME + 0.2, duration_s=0.4)
+    control._cycle()
+    client.ms, client.send = client.ms + 2000, lambda q: None
+    control._cycle()
+    assert client.did == ['start MOVE']
+    client.q = HOME + 0.2
+    control._cycle()
+    assert client.did == ['start MOVE', 'end']
+
+
 def test_a_motion_ends_when_the_driver_is_gone_and_on_hold(board, client, control):
     post(board, 1, FrankaOrder.TRACK)
     control._cycle()

@@ -40,7 +40,7 @@ PERIOD_NS = 4_000_000
 CONNECT_NS, RECOVERY_NS, START_NS = 10_000_000_000, 15_000_000_000, 1_000_000_000
 BEAT_NS = 500_000_000
 REST_RAD_S, REST_NS = 0.02, 400_000_000     # a motion begins at rest, or so much later
-NEAR_RAD, LONGER_MS = 0.002, 300        # a motion ends near its goal, or so much later
+NEAR_RAD, LONGER_MS = 0.002, 300        # a motion ends near its goal, or so much after it was sent
 RUNS = (RobotMode.IDLE, RobotMode.MOVE)
 
 
@@ -54,7 +54,7 @@ class FrankaControl:
         self._order = FrankaOrder.HOLD
         self._command = FrankaCommand()
         self._from = np.zeros(0)
-        self._begin_ms = 0
+        self._begin_ms = self._goal_ms = 0      # of a motion; when its goal was first sent
         self._answered = 0
         self._answer = self._refusal = ''
 
@@ -100,7 +100,7 @@ class FrankaControl:
             self._client.send(command.q)
         else:
             reading = self._begin(FrankaOrder.MOVE)
-            self._from, self._begin_ms = reading.q, reading.robot_ms
+            self._from, self._begin_ms, self._goal_ms = reading.q, reading.robot_ms, 0
         return reading
 
     def _begin(self, order: FrankaOrder) -> FrankaReading:
@@ -138,8 +138,11 @@ class FrankaControl:
             goal: Floats = self._command.q
             total_ms = max(1.0, self._command.duration_s * 1e3)
             self._client.send(min_jerk(self._from, goal, passed_ms / total_ms))
+            if passed_ms <= total_ms:
+                return
+            self._goal_ms = self._goal_ms or reading.robot_ms
             near = bool(np.max(np.abs(reading.q - goal)) < NEAR_RAD)
-            if passed_ms > total_ms + (0 if near else LONGER_MS):
+            if near or reading.robot_ms - self._goal_ms > LONGER_MS:
                 self._end()
 
     def _grant(self, asked: tuple[int, FrankaRequest, tuple[float, ...]]) -> bool:
