@@ -44,9 +44,10 @@ def test_the_words_of_a_row_are_those_that_its_test_reads(row):
         assert words in said, f'{where} does not read {words!r}'
 
 
-def test_every_injected_fault_of_a_franka_has_its_row():
-    titles = {row[3].partition(': ')[2] for row in ROWS if row[3].startswith('test_franka_faults')}
-    tree = ast.parse((HERE / 'test_franka_faults.py').read_text(encoding='utf-8'))
+@pytest.mark.parametrize('file', ['test_franka_faults', 'test_libfranka_faults'])
+def test_every_injected_fault_of_a_franka_has_its_row(file):
+    titles = {row[3].partition(': ')[2] for row in ROWS if row[3].startswith(f'{file}:')}
+    tree = ast.parse((HERE / f'{file}.py').read_text(encoding='utf-8'))
     named = {word.value.value for node in ast.walk(tree) if isinstance(node, ast.Call)
              for word in node.keywords if word.arg == 'id'}
     assert named - titles == set()

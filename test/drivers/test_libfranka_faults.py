@@ -1,0 +1,136 @@
+"""
+The fault table of an FR3 behind the vendor's pylibfranka, at the emulated control box.
+
+The robot interpolates between targets, so it needs no command within a millisecond. The library
+waits for ever for a box that has closed the connection: its process is then ended.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+
+import numpy as np
+import pytest
+from franka_faults import (
+    does_not_start,
+    faults,
+    is_not_opened,
+    loses_connection,
+    needs_recovery,
+    stays_in_reflex,
+    survives,
+)
+from franka_rig import BUSY_S, HOST, LONG, again, follow, needs, until
+
+from arena_robot.core.errors import NotConnected
+from arena_robot.drivers.emulators.fr3 import Fr3Emulator
+from arena_robot.drivers.franka.arm import LibfrankaArm
+from arena_robot.drivers.franka.wire import ROBOT_PORT, FciCommand, FciError
+
+OTHER_HOST = '127.17.44.7'      # libfranka's port cannot be changed
+pytestmark = [needs('libfranka'), LONG]
+C = FciCommand
+
+
+@pytest.fixture(scope='module')
+def box():
+    with Fr3Emulator(HOST, lock_step=True) as made:
+        yield made
+
+
+@pytest.fixture(scope='module')
+def shared(box):
+    with LibfrankaArm(HOST) as made:
+        yield made
+
+
+@pytest.fixture
+def arm(box, shared):
+    again(shared)
+    yield shared
+    box.faults.mend()
+    box.release()
+
+
+@pytest.mark.parametrize('inject', [
+    pytest.param(faults(states_lost=3), id='three states are lost'),
+    pytest.param(faults(states_doubled=30), id='states come twice'),
+    pytest.param(faults(states_late=2), id='states come 30 ms late, after newer ones'),
+    pytest.param(faults(commands_lost=10), id='ten targets are lost'),
+    pytest.param(faults(commands_lost=60), id='sixty targets are lost'),
+])
+def test_what_a_motion_survives(box, arm, inject):
+    survives(box, arm, inject)
+
+
+@pytest.mark.parametrize(('inject', 'words'), [
+    pytest.param(faults(commands_damaged=1), 'joint_motion_generator', id='a damaged target'),
+    pytest.param(lambda box, arm: box.reflex(FciError.joint_reflex), 'joint_reflex',
+                 id='a collision at a joint'),
+    pytest.param(lambda box, arm: box.reflex(FciError.cartesian_reflex), 'cartesian_reflex',
+                 id='a collision at the flange'),
+    pytest.param(lambda box, arm: box.reflex(FciError.power_limit_violation,
+                                             FciError.joint_velocity_violation),
+                 'joint_velocity_violation, power_limit_violation', id='two errors at once'),
+])
+def test_what_is_a_reflex_until_recovery(box, arm, inject, words):
+    needs_recovery(box, arm, inject, words)
+
+
+@pytest.mark.parametrize(('inject', 'words'), [
+    pytest.param(faults(states_cut=1), 'incorrect object size', id='a state is cut'),
+    pytest.param(faults(silent=True), 'no state of the robot for 0.5 s', id='no states'),
+    pytest.param(lambda box, arm: box.drop_client(), 'closed|no state of the robot for 0.5 s',
+                 id='a closed connection'),
+    pytest.param(lambda box, arm: os.kill(arm._control.pid, signal.SIGKILL), 'ended with -9',
+                 id='the control process is killed'),
+    pytest.param(lambda box, arm: os.kill(arm._control.pid, signal.SIGSTOP),
+                 'no state of the robot for 0.5 s', id='the control process hangs'),
+])
+def test_what_ends_the_connection(box, arm, inject, words):
+    loses_connection(box, arm, inject, words)
+
+
+@pytest.mark.parametrize(('inject', 'words'), [
+    pytest.param(faults(refused={C.MOVE}), 'not possible', id='a motion is refused'),
+    pytest.param(faults(closes_on={C.MOVE}), 'no state of the robot',
+                 id='closed at the start of a motion'),
+    pytest.param(faults(unanswered={C.MOVE}), 'no state of the robot',
+                 id='no answer to the start of a motion'),
+])
+def test_what_keeps_a_motion_from_starting(box, arm, inject, words):
+    does_not_start(box, arm, inject, words)
+
+
+@pytest.mark.parametrize(('inject', 'words'), [
+    pytest.param(faults(refused={C.AUTOMATIC_ERROR_RECOVERY}), 'not possible|Reflex',
+                 id='recovery is refused'),
+    pytest.param(faults(closes_on={C.AUTOMATIC_ERROR_RECOVERY}), 'no answer within',
+                 id='closed at recovery'),
+    pytest.param(faults(unanswered={C.AUTOMATIC_ERROR_RECOVERY}), 'no answer within',
+                 id='no answer to recovery'),
+])
+def test_what_keeps_an_arm_in_its_reflex(box, arm, inject, words, monkeypatch):
+    stays_in_reflex(box, arm, inject, words, monkeypatch)
+
+
+@pytest.mark.parametrize(('inject', 'words'), [
+    pytest.param(faults(refused={C.SET_COLLISION_BEHAVIOR}), 'not possible',
+                 id='thresholds are refused'),
+    pytest.param(faults(closes_on={C.CONNECT}), 'is silent', id='closed at once'),
+    pytest.param(faults(closes_on={C.GET_ROBOT_MODEL}), 'is silent',
+                 id='closed before the model'),
+    pytest.param(faults(unanswered={C.CONNECT}), 'is silent', id='a silent peer'),
+    pytest.param(faults(silent=True), 'UDP receive', id='a firewall takes the states'),
+])
+def test_what_keeps_a_connection_from_being_made(inject, words, monkeypatch):
+    is_not_opened(LibfrankaArm, inject, words, monkeypatch, OTHER_HOST, ROBOT_PORT)
+
+
+def test_a_second_program_is_refused_and_the_first_goes_on(box, arm):
+    goal = follow(arm)
+    with pytest.raises(NotConnected, match=r'TCP connection got interrupted'):
+        LibfrankaArm(HOST).open()
+    with contextlib.closing(socket.create_connection((HOST, box.port), BUSY_S)):
+        until(lambda: np.max(np.abs(arm.wait_state(BUSY_S).q - goal)) < 0.005, 'the goal')
