@@ -95,10 +95,15 @@ def _dispersion(votes: Comparisons, parts: _Parts, kappa: float) -> float:
 
     With a tie as half a win it is p (1 - p) less a quarter of the share of ties.
     """
-    total = float(parts.bend.sum())
-    if kappa > 0 or total <= 0:
+    if kappa > 0:
         return 1.0
-    return max(0.0, 1 - float((votes.weight * (votes.outcome == 0.5)).sum()) / 4 / total)
+    return with_ties(float((votes.weight * (votes.outcome == 0.5)).sum()),
+                     float(votes.weight.sum()), float(parts.bend.sum()))
+
+
+def with_ties(ties: float, total: float, bend: float) -> float:
+    """Return the variance of verdicts, with two more without a tie, as a share of ``bend``."""
+    return max(0.0, 1 - ties * total / (total + 2) / (4 * bend)) if bend > 0 else 1.0
 
 
 def _parts(votes: Comparisons, theta: Floats, kappa: float) -> _Parts:

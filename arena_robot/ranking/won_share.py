@@ -15,6 +15,7 @@ from scipy.special import stdtrit
 from arena_robot.ranking.base import Comparisons, Floats
 from arena_robot.ranking.held import PRIOR_L2
 from arena_robot.ranking.interval_kind import LEAST_EVALUATORS, difference
+from arena_robot.ranking.spread import with_ties
 from arena_robot.ranking.stated import LEAST_CLUSTERS, LEAST_COMPARISONS, LEAST_SESSIONS
 
 OUTCOMES = np.array([1.0, 0.5, 0.0])
@@ -68,7 +69,9 @@ def _variance(table: Floats, by_session: bool) -> float:
         clusters = float(len(table))
         rest = (total - table.sum(axis=1)) * bend + PRIOR_L2 / 2
         moved = float((((table @ slope) / rest) ** 2).sum())
-    robust, model = (clusters - 1) / clusters * moved, 1 / (total * bend)
+    ties = float(table[:, 1].sum())
+    robust, model = (clusters - 1) / clusters * moved, with_ties(
+        ties, float(total), float(total * bend)) / (total * bend)
     return float(max(robust, (robust + model) / 2))
 
 
