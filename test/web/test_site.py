@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import socket
 import sys
 import time
 
@@ -212,6 +213,12 @@ def test_a_taken_port_is_named(place):
     port = int(place.web.address.rsplit(':', 1)[1])
     with pytest.raises(ConfigError, match=f'127.0.0.1:{port}'):
         SiteServer(place.server, '127.0.0.1', port).open()
+
+
+def test_answers_are_not_held_back_for_the_readers_acknowledgement(place):
+    """The last packet of an answer would leave 40 ms later."""
+    listener = place.web._web.servers[0].sockets[0]
+    assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), 'accepted ones inherit it'
 
 
 @pytest.mark.parametrize(('tables', 'better', 'worse'), [

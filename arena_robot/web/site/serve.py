@@ -65,6 +65,8 @@ class SiteServer:
         except OSError as error:
             raise ConfigError(f'cannot serve the site on {self._host}:{self._port}: '
                               f'{error.strerror}; choose another with --site-port') from error
+        # asyncio leaves it to us: a page's last packet would wait 40 ms for the reader's answer.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.address = (f"http{'s' if tls else ''}://{self._host}:"
                         f'{listener.getsockname()[1]}')
         app = site(site_parts(arena))
