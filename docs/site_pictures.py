@@ -248,6 +248,7 @@ def site_pages(page: webdriver.Chrome, tables: Path, out: Path, only: list[str])
     with started() as server, SiteServer(server, '127.0.0.1', 0) as site:
         insert_evaluations(server.database, SystemClock(), read_folder(tables).sessions)
         command(['report', '--all', '--data', str(server.config.data), '--save'])
+        server.results.settle()    # pages show what was computed last
         for name, path in PAGES.items():
             if name in (only or PAGES):
                 photo(page, site.address + path, out / f'site_{name}.webp',
