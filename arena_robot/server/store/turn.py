@@ -54,7 +54,13 @@ class Turn:
         return None
 
     def _drop(self) -> None:
-        if self._connection is not None:
-            self._connection.invalidate()    # closed, so that the database frees the lock
-            self._connection.close()
-            self._connection = None
+        if self._connection is None:
+            return
+        try:    # the database frees the lock of a closed connection too, but somewhat later
+            self._connection.execute(sa.text(f'SELECT pg_advisory_unlock({LOCK_KEY})'),
+                                     {'name': self._name})
+        except sa.exc.SQLAlchemyError as error:
+            log.info('the lock %s ends with its connection: %s', self._name, error)
+        self._connection.invalidate()
+        self._connection.close()
+        self._connection = None
