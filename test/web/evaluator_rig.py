@@ -16,6 +16,7 @@ from arena_robot.nodes.convert import stamp_of
 TASK = 'put the yellow cube in the bowl'
 WHY = 'A moved towards the cube, B stood still'
 WAIT_S = 30.0
+AGAIN_S = 60.0    # a part that was killed is there again within a minute
 STILL = 0.02        # rad/s of the fastest joint
 AT_REST_S = 1.5
 # Before the page's own listeners, which let no other see the space bar.
@@ -38,7 +39,7 @@ class Page:
     def find(self, css):
         return self.browser.find_element('css selector', css)
 
-    def until(self, look, what):
+    def until(self, look, what, wait_s=WAIT_S):
         def tried(_):
             try:
                 return look()
@@ -47,7 +48,7 @@ class Page:
                     raise
                 return False
         try:
-            return WebDriverWait(self.browser, WAIT_S, 0.1).until(tried)
+            return WebDriverWait(self.browser, wait_s, 0.1).until(tried)
         except Exception as error:
             raise AssertionError(f'{what}; {self.find("#state").text}: '
                                  f'{self.find("#problem").text} {self.find("#question").text}; '

@@ -19,7 +19,7 @@ import yaml
 pytest.importorskip('arena_msgs', reason='arena_msgs is not built: make setup')
 sys.path.insert(0, str(Path(__file__).parents[1] / 'nodes'))
 
-from evaluator_rig import TASK, WHY, Arm, begun
+from evaluator_rig import AGAIN_S, TASK, WHY, Arm, begun
 from evaluator_rig import Page as Evaluator
 from station_programs import Process
 
@@ -181,7 +181,7 @@ class Page(Evaluator):
         self.until(lambda: self.find('#match').text.startswith('The scene is ') and '%' in
                    self.find('#match').text, 'the scene is not matched')
         self.until(lambda: self.find('#primary').text.endswith(f'start {slot}'), slot)
-        self.until(lambda: begun(self, slot), 'does not run')
+        self.until(lambda: begun(self, slot), 'does not run', AGAIN_S)
         self.runs(slot)
 
     def alarm(self):
@@ -205,7 +205,7 @@ def test_each_fault_is_run_again_and_the_pair_stays_blind(page, station, desk, b
     page.press('[data-mark="50"]')
     page.press()
     page.state('reset')
-    page.until(lambda: begun(page, 'B'), 'B does not run')
+    page.until(lambda: begun(page, 'B'), 'B does not run', AGAIN_S)
     page.runs('B')
     the_arm_is_lost(page, station)
     page.again('B')

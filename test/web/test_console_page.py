@@ -17,7 +17,7 @@ from selenium.webdriver.common.keys import Keys
 
 pytest.importorskip('arena_msgs', reason='arena_msgs is not built: make setup')
 
-from evaluator_rig import AT_REST_S, TASK, WHY, Arm, Page, begun
+from evaluator_rig import AGAIN_S, AT_REST_S, TASK, WHY, Arm, Page, begun
 
 from arena_robot.records.session_file import read_session
 
@@ -208,7 +208,7 @@ def run_b_again(page, desk):
     assert not [name for name in ('random-walk', 'frozen') if name in page.find('body').text]
     page.press()
     page.state('reset')
-    page.until(lambda: begun(page, 'B'), 'B does not run again')
+    page.until(lambda: begun(page, 'B'), 'B does not run again', AGAIN_S)
     page.until(lambda: page.find('#numbers').text.startswith('step'), 'no steps')
     assert [one.reruns for one in desk.state().slots] == [1, 1]
 
