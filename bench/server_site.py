@@ -110,12 +110,20 @@ PAGES = (
     '/api/log/head', '/api/log/entries?start=0')
 
 
+def ready(client, path, wait_s=60.0):
+    """Ask for a page once; a picture of what was empty until now is refused for a moment."""
+    end_s = time.perf_counter() + wait_s
+    while (answer := client.get(path)).status_code == 409 and time.perf_counter() < end_s:
+        time.sleep(0.1)
+    answer.raise_for_status()
+
+
 def pages(address, rounds, pid):
     """Seconds of page loads, of each page and in turn, with its processor time at the server."""
     spent, busy = {path: [] for path in PAGES}, dict.fromkeys(PAGES, 0.0)
     with httpx.Client(base_url=address, timeout=120.0) as client:
         for path in PAGES:
-            client.get(path).raise_for_status()
+            ready(client, path)
         for path in PAGES:
             before = processor_s(pid)
             for _ in range(rounds):

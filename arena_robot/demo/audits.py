@@ -1,7 +1,15 @@
-"""Audits of the demonstration's episodes, after the last session: by the simulator and `local`."""
+"""
+Audits of the demonstration's episodes, by the simulator and by the judge `local`.
+
+Those of a session that is done are made while the next one runs, in processor time that nobody
+else wants; what is missing at the end is made then, on all cores.
+"""
 
 import logging
 import os
+import signal
+import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,6 +20,7 @@ from arena_robot.audit.run import audit_clip
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.parallel import Workers
+from arena_robot.core.process import Process
 from arena_robot.recording.episode.clip import read_clip
 from arena_robot.records.audit_file import audits_of, write_audit
 from arena_robot.records.session_file import read_session
@@ -20,6 +29,43 @@ log = logging.getLogger(__name__)
 
 JUDGES = ('oracle', 'local')
 FULL = 0.995
+# So many episodes are sooner done by the one process that has begun than by new ones.
+FEW = 6
+LAST_S, LOOK_S = 60.0, 0.1
+
+
+class BackgroundAudits:
+    """A process that audits the sessions it is told of, one after the other."""
+
+    def __init__(self, uploaded: Path, log_file: Path) -> None:
+        self._process = Process('auditor', [sys.executable, '-m', 'arena_robot.demo.audits',
+                                            str(uploaded)], log_file, pipes=True)
+        self._asked: list[Path] = []
+
+    def __enter__(self) -> 'BackgroundAudits':
+        self._process.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Files are written atomically; what is missing is audited again.
+        self._process.kill()
+
+    def __call__(self, session: Path) -> None:
+        """Audit the episodes of a session, some time."""
+        try:
+            self._process.stdin.write(f'{session}\n')
+            self._asked.append(session)
+        except OSError as error:
+            log.warning('%s is audited at the end: %s', session, error)
+
+    def finish(self) -> None:
+        """Wait for the last audits, unless there are many: then end at once."""
+        self._process.stdin.close()    # it ends after what it was told of
+        end_s = time.monotonic() + LAST_S
+        while (0 < len(_missing(self._asked)) <= FEW and self._process.code is None
+               and time.monotonic() < end_s):
+            time.sleep(LOOK_S)
+        self._process.kill()
 
 
 def audit_sessions(sessions: Sequence[Path], say: Callable[[str], None],
@@ -29,9 +75,8 @@ def audit_sessions(sessions: Sequence[Path], say: Callable[[str], None],
 
     ``uploaded`` is the server's folder of files: the site shows the audits from there.
     """
-    episodes = [(session / slot.value, uploaded / session.name / slot.value if uploaded else None)
-                for session in sessions for slot in Slot]
-    missing = [one for one in episodes if len(audits_of(one[0])) < len(JUDGES)]
+    missing = [(episode, uploaded / episode.parent.name / episode.name if uploaded else None)
+               for episode in _missing(sessions)]
 
     def done(count: int, problem: str) -> None:
         say(f'audit {count} of {len(missing)}')
@@ -39,6 +84,11 @@ def audit_sessions(sessions: Sequence[Path], say: Callable[[str], None],
             log.warning('%s', problem)
 
     Workers(os.cpu_count() or 1).map(_audit, missing, done)
+
+
+def _missing(sessions: Sequence[Path]) -> list[Path]:
+    return [session / slot.value for session in sessions for slot in Slot
+            if len(audits_of(session / slot.value)) < len(JUDGES)]
 
 
 def _audit(places: tuple[Path, Path | None]) -> str:
@@ -59,3 +109,22 @@ def _audit(places: tuple[Path, Path | None]) -> str:
 @cache
 def _judges() -> list[Judge]:
     return [make_judge(name) for name in JUDGES]
+
+
+def main() -> None:
+    """Audit the sessions named on standard input until it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(19)
+    if sys.platform == 'linux':
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    uploaded = Path(sys.argv[1])
+    for line in sys.stdin:
+        session = Path(line.rstrip('\n'))
+        for episode in _missing([session]):
+            problem = _audit((episode, uploaded / session.name / episode.name))
+            if problem:
+                log.warning('%s', problem)
+
+
+if __name__ == '__main__':
+    main()

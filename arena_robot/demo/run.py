@@ -14,7 +14,7 @@ from arena_robot.core.errors import ConfigError, SessionError
 from arena_robot.core.process import end_signals
 from arena_robot.demo import outcome as outcomes
 from arena_robot.demo.arena import EVALUATOR, DemoArena
-from arena_robot.demo.audits import audit_sessions
+from arena_robot.demo.audits import BackgroundAudits, audit_sessions
 from arena_robot.demo.display import Stopwatch, minutes
 from arena_robot.demo.options import DemoOptions
 from arena_robot.demo.plan import Plan, Ports, grown, new_plan, read_plan, write_plan
@@ -70,8 +70,12 @@ class Demo:
             arena = self._arena(plan, entries)
             videos = stack.enter_context(
                 Videos(self._folder / 'sessions', self._logs / 'videos.log'))
+            audits = stack.enter_context(
+                BackgroundAudits(arena.uploaded, self._logs / 'audits.log'))
             with ExitStack() as station:
-                self._play(station, processes, plan, arena, videos)
+                self._play(station, processes, plan, arena, videos, audits)
+            self._progress.step('audits')
+            audits.finish()
             return self._end(plan, entries, usage, arena, processes, videos)
 
     def _plan(self, policies: int) -> Plan:
@@ -107,7 +111,7 @@ class Demo:
                                  'command continues from there')
 
     def _play(self, stack: ExitStack, processes: Processes, plan: Plan, arena: DemoArena,
-              videos: Videos) -> None:
+              videos: Videos, audits: BackgroundAudits) -> None:
         """Start everything, and run the sessions that are open."""
         progress, options = self._progress, self._options
         station = DemoStation(self._folder, self._logs, options.speed, options.max_steps)
@@ -139,9 +143,10 @@ class Demo:
         tournament = DemoTournament(desk, scene, EVALUATOR, processes.require, videos)
         with progress.watching(lambda: LiveStatus(desk.state(), desk.running(),
                                                   scene.last_progress)):
-            self._sessions(plan, tournament, processes)
+            self._sessions(plan, tournament, processes, audits)
 
-    def _sessions(self, plan: Plan, tournament: DemoTournament, processes: Processes) -> None:
+    def _sessions(self, plan: Plan, tournament: DemoTournament, processes: Processes,
+                  audits: BackgroundAudits) -> None:
         last = plan.current
         for index in plan.open:
             self._progress.begins(index + 1, len(plan.jobs) - len(plan.open))
@@ -151,6 +156,7 @@ class Demo:
             if end is None:
                 end = self._session(plan, index, tournament, went_before=index == last)
             plan.named(index, end.session_id, done=True)
+            audits(self._folder / 'sessions' / end.session_id)
             self._played += 1
             write_plan(self._folder, plan)
             self._progress.ended(end)
@@ -185,7 +191,6 @@ class Demo:
     def _end(self, plan: Plan, entries: tuple[PoolMember, ...], usage: ResourceUsage,
              arena: DemoArena, processes: Processes, videos: Videos) -> int:
         """Rank, report, print; keep the site running with ``keep``."""
-        self._progress.step('audits')
         audit_sessions([self._folder / 'sessions' / job.session_id
                         for job in plan.jobs if job.done], log.info, arena.uploaded)
         self._progress.step_done()

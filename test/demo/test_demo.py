@@ -14,7 +14,9 @@ import pytest
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Slot
+from arena_robot.demo.audits import JUDGES
 from arena_robot.demo.deriver import wrong_with
+from arena_robot.records.audit_file import audits_of
 from arena_robot.reports.tournament_records import read_record
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import Ledger
@@ -84,6 +86,7 @@ def test_interrupted_five_times_and_complete_in_the_end(tmp_path):
     check_server(folder, ids)
     page = (folder / 'report' / 'index.html').read_text()
     assert all(one in page for one in ids)
+    check_audits(folder, ids, page)
     # Once more: everything is there already, and nothing is done twice.
     again = demo(folder)
     output = again.communicate(timeout=100.0)[0]
@@ -100,6 +103,19 @@ def check_sessions(folder, ids):
         assert [r.steps for r in record.rollouts] == [STEPS, STEPS]
         for slot in Slot:
             assert wrong_with(record.folder / slot.value)[0] == []
+
+
+def check_audits(folder, ids, page):
+    """Every rollout has the audits of both judges; the report has their tables and curves."""
+    for one in ids:
+        for slot in Slot:
+            assert {path.stem for path in audits_of(folder / 'sessions' / one / slot.value)} \
+                == set(JUDGES)
+    audits = page.split('id="audit"')[1]
+    assert all(judge in audits for judge in JUDGES)
+    assert 'OPD' in audits
+    assert re.search('agree in|No session is decisive', audits)
+    assert audits.count('judge oracle</title>') == 2 * len(ids), 'a curve of each rollout'
 
 
 def check_server(folder, ids):
