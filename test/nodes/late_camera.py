@@ -1,5 +1,5 @@
 """
-A camera of another package with one eye's topics: a simulated camera's images, some time later.
+A camera of another package with one eye: a simulated camera's images, some time later.
 
     python late_camera.py NAMESPACE    (Float64 on NAMESPACE/delay: seconds)
 """
@@ -15,7 +15,7 @@ from arena_robot.nodes import qos
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.spin import Spin
 
-ZED, GENERIC = 'left_camera/left/color/rect', 'lab_camera/left'
+ZED, MONO = 'left_camera/left/color/rect', 'lab_camera'
 
 
 def main(namespace):
@@ -25,9 +25,9 @@ def main(namespace):
         delay_s = [0.0]
         qos.subscription(node, Float64, 'delay', lambda m: delay_s.__setitem__(0, m.data))
         for kind, theirs, ours in (
-                (Image, f'{ZED}/image', f'{GENERIC}/image_raw'),
-                (CompressedImage, f'{ZED}/image/compressed', f'{GENERIC}/image_raw/compressed'),
-                (CameraInfo, f'{ZED}/camera_info', f'{GENERIC}/camera_info')):
+                (Image, f'{ZED}/image', f'{MONO}/image_raw'),
+                (CompressedImage, f'{ZED}/image/compressed', f'{MONO}/image_raw/compressed'),
+                (CameraInfo, f'{ZED}/camera_info', f'{MONO}/camera_info')):
             relay(spin, node, delay_s, kind, theirs, ours)
         spin.add(node, threads=3)
         spin.wait()

@@ -1,5 +1,5 @@
 """
-A lab's own camera whose pictures come late is refused before, and named during a rollout.
+A lab's own camera with one eye whose pictures come late is refused before, and named during a rollout.
 
 Its names and topics are not the simulated station's: who shows it asks the session node.
 """
@@ -29,7 +29,7 @@ class LateRig(Rig):
         if name == 'session_node':
             self.commands[name] += (
                 '-p', f'max_image_age:={LIMIT_S}', '-p', "cameras:=['lab_camera']", '-p',
-                "roles:=['wrist']", '-p', "eyes:=['left']", '-p', 'topic_style:=generic')
+                "roles:=['wrist']", '-p', "eyes:=['left']", '-p', 'topic_style:=mono')
         return super().start(name)
 
 
