@@ -1,5 +1,6 @@
 """Checks of `arena doctor --station`: what the parts of a station file need; nothing moves."""
 
+import importlib.metadata
 import os
 import socket
 import time
@@ -43,9 +44,9 @@ def _checks(name: str, backend: str,
     """Return the checks of one part."""
     if name == 'arm_node' and backend in FRANKA:
         real_time = bool(own_params(values, backend).get('realtime', False))
-        return [('library', partial(franka_library, backend)),
-                ('robot', partial(franka_robot, _ip(values), str(values.get('robot_type',
-                                                                            'panda')))),
+        robot_type = str(values.get('robot_type', 'panda'))
+        return [('library', partial(franka_library, backend, robot_type)),
+                ('robot', partial(franka_robot, _ip(values), robot_type)),
                 ('kernel', partial(kernel, real_time)), ('punctuality', punctuality)]
     if backend == 'droid_nuc':
         own = own_params(values, backend)
@@ -64,19 +65,31 @@ def _checks(name: str, backend: str,
     return []
 
 
-def franka_library(backend: str) -> str:
-    """Check that the library of a backend is installed."""
+def franka_library(backend: str, robot_type: str = 'fr3') -> str:
+    """Check that the library of a backend is installed in the version that was tried."""
     from arena_robot.drivers.table import driver
     found = driver('arm', backend)
     try:
         found.require_library()
     except DriverError as error:
         raise Wrong('not installed', str(error)) from error
-    return str(found.INSTALL)
+    if robot_type not in found.ROBOTS:
+        raise Wrong(f'{backend} drives {" and ".join(found.ROBOTS)} only, robot_type is '
+                    f'{robot_type}', 'correct robot_type, or set backend: franka_rs')
+    name = str(found.INSTALL).partition('==')[0]
+    try:
+        installed = f'{name}=={importlib.metadata.version(name)}'
+    except importlib.metadata.PackageNotFoundError:
+        installed = f'{name} of an unknown version'
+    if installed != found.INSTALL:
+        raise Wrong(f'{installed} is installed, {found.INSTALL} is what this package was tried '
+                    'with', f'pip install {found.INSTALL}')
+    return installed
 
 
 def franka_robot(address: str, robot_type: str, seconds: float = SPIN_S) -> str:
-    """Check the way to a control box: version, lost states, gaps. Needs the robot for itself."""
+    """Check a control box: versions, mode, lost states, gaps. Needs the robot for itself."""
+    from arena_robot.drivers.franka.advice import HINTS, RECOVER, misfit, system_of
     from arena_robot.drivers.franka.probe import look_at
     from arena_robot.drivers.franka.wire import VERSIONS
     try:
@@ -84,12 +97,14 @@ def franka_robot(address: str, robot_type: str, seconds: float = SPIN_S) -> str:
     except DriverError as error:
         found, _, advice = str(error).partition(': ')
         raise Wrong(found, advice or 'see the message') from error
-    said = (f'FCI version {look.version}, {look.states} states in {seconds:g} s, {look.lost} '
+    said = (f'FCI version {look.version} ({system_of(look.version)}), {look.states} states in '
+            f'{seconds:g} s, {look.lost} '
             f'lost, longest gap {look.gap_ms:.1f} ms')
-    wanted = VERSIONS.get(robot_type)
-    if look.version != wanted:
-        raise Wrong(said, f'robot_type is {robot_type}, which has version {wanted}: correct the '
-                    'station file')
+    if advice := misfit(look.version, robot_type):
+        raise Wrong(said, f'robot_type is {robot_type}, which has version '
+                    f'{VERSIONS.get(robot_type)}: {advice}')
+    if advice := HINTS.get(look.mode, RECOVER.get(look.mode, '')):
+        raise Wrong(f'the robot is in {look.mode.name}; {said}', advice)
     if look.gap_ms > LONGEST_GAP_MS or look.lost > MOST_LOST * max(1, look.states):
         raise Wrong(said, 'connect the robot by a cable of its own, without a switch, to a '
                     'network card of the machine itself; end other programs')

@@ -33,7 +33,7 @@ class Polled(Opened, abc.ABC, Generic[State]):
         with self._new:
             before = self._count
             if not self._new.wait_for(lambda: self._count != before, timeout_s):
-                raise ReadTimeout(f'no {self._what} state within {timeout_s} s; {self._trouble()}')
+                raise ReadTimeout(f'no {self._what} state within {timeout_s} s; {self._silence()}')
             assert self._state is not None
             return self._state
 
@@ -44,8 +44,12 @@ class Polled(Opened, abc.ABC, Generic[State]):
             state, age_s = self._state, (self._clock.steady_ns() - self._read_ns) * 1e-9
         if state is None or age_s > max_age_s:
             raise StaleData(f'newest {self._what} state is {age_s:.3f} s old, accepted are '
-                            f'{max_age_s} s; {self._trouble() or otherwise}')
+                            f'{max_age_s} s; {self._silence() or otherwise}')
         return state
+
+    def _silence(self) -> str:
+        """Return what to say of a part that gives no state, '' when nothing is known."""
+        return self._trouble()
 
     @abc.abstractmethod
     def _trouble(self) -> str:

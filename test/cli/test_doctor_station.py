@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from arena_robot.cli.doctor_usb import usb_bandwidth
 from arena_robot.core.errors import DriverError
 from arena_robot.drivers.emulators.fr3 import Fr3Emulator
 from arena_robot.drivers.franka.probe import look_at
+from arena_robot.drivers.franka.wire import COMMANDS, DIALECTS
 
 
 def said(look, *words):
@@ -42,6 +44,42 @@ def test_a_robot_is_looked_at_without_moving_it(box):
     said(lambda: checks.franka_robot(where, 'fr3', 0.05), 'sends no states', 'firewall')
     box.faults.silent = False
     assert all('moves' not in words for _, words in box.events)
+
+
+@pytest.mark.parametrize(('version', 'system'), [
+    (9, 'version 9 (a system before 5.9.0 of an FR3)'), (11, 'speaks version 11 of the FCI')])
+def test_a_robot_with_another_system_is_told_to_be_updated(version, system, monkeypatch):
+    monkeypatch.setitem(DIALECTS, 11, replace(DIALECTS[10], version=11))
+    monkeypatch.setitem(COMMANDS, 11, COMMANDS[10])
+    with Fr3Emulator(port=0, version=version, lock_step=True) as other:
+        monkeypatch.delitem(DIALECTS, 11)
+        said(lambda: checks.franka_robot(f'127.0.0.1:{other.port}', 'fr3', 0.05), system,
+             'update the robot to system 5.9.0')
+
+
+@pytest.mark.parametrize(('press', 'words'), [
+    ('program', 'choose execution mode in Franka'), ('press_user_stop', 'user stop is pressed'),
+    ('guide', 'let go of its buttons'), ('lock_joints', 'open the brakes'),
+    ('reflex', 'see that nothing touches the arm'),
+])
+def test_a_robot_that_cannot_move_now_says_why(box, press, words):
+    getattr(box, press)()
+    said(lambda: checks.franka_robot(f'127.0.0.1:{box.port}', 'fr3', 0.05), 'the robot is in',
+         'FCI version 10 (system 5.9.0 or newer of an FR3)', words)
+    box.release()
+
+
+def test_another_version_of_the_library_is_told(monkeypatch):
+    monkeypatch.setattr('importlib.util.find_spec', lambda name: name)
+    monkeypatch.setattr('importlib.metadata.version', lambda name: '0.3.9')
+    said(lambda: checks.franka_library('franka_rs'), 'franka-rs==0.3.9 is installed',
+         'franka-rs==0.4.0 is what', 'pip install franka-rs==0.4.0')
+    said(lambda: checks.franka_library('libfranka', 'panda'), 'drives fr3 only',
+         'backend: franka_rs')
+    monkeypatch.setattr('importlib.metadata.version', lambda name: '0.21.3')
+    assert checks.franka_library('libfranka', 'fr3') == 'pylibfranka==0.21.3'
+    monkeypatch.setattr('importlib.util.find_spec', lambda name: None)
+    said(lambda: checks.franka_library('libfranka'), 'not installed', 'pip install pylibfranka')
 
 
 def test_what_is_no_robot_says_so():

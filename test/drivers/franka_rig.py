@@ -35,7 +35,11 @@ def follow(arm):
     start = arm.wait_state(BUSY_S).q
     goal = start + np.eye(7)[6] * (0.6 if start[6] < 0.0 else -0.6)
     arm.move_to(goal, 3.0)
-    until(lambda: abs(arm.wait_state(BUSY_S).q[6] - start[6]) > 0.03, 'a motion')
+    end_s = time.monotonic() + BUSY_S
+    while abs((state := arm.wait_state(BUSY_S)).q[6] - start[6]) <= 0.03:
+        assert time.monotonic() < end_s, (
+            f'a motion did not happen: {state.mode.name} {state.errors}, {arm._trouble()!r}, '
+            f'{arm._command}, {arm._seen}, process {arm._control.starts}')
     return goal
 
 

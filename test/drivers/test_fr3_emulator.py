@@ -16,6 +16,7 @@ from arena_robot.drivers.franka.wire import (
     DIALECTS,
     HEADER,
     MOVE,
+    RECOVERY_UNSAFE,
     FciCommand,
     FciController,
     FciError,
@@ -133,6 +134,18 @@ def test_another_version_is_refused_with_the_boxs_own(box):
         assert client.welcome == (1, box._dialect.version)
     with contextlib.closing(Client(box)) as client:
         assert client.welcome == (0, box._dialect.version)
+
+
+def test_programming_mode_ends_a_motion_and_refuses_others(box, client):
+    call, _ = position(client)
+    box.program()
+    status = client.dialect.move_status
+    assert client.reply(call) == status(MoveStatus.PREEMPTED_FOR_SAFETY)
+    client.newest(lambda one: one['robot_mode'] == RobotMode.USER_STOPPED)
+    _, refused = client.move(FciController.JOINT_IMPEDANCE, FciGenerator.JOINT_POSITION, bytes(57))
+    assert refused == status(MoveStatus.REJECTED_FOR_SAFETY)
+    assert client.ask(FciCommand.AUTOMATIC_ERROR_RECOVERY) == bytes([RECOVERY_UNSAFE])
+    box.release()
 
 
 def test_joint_positions_are_followed_and_finished(box, client):

@@ -130,6 +130,7 @@ def test_a_reflex_has_the_vendors_name_and_recovery_holds_the_measured_pose(box,
     ('press_user_stop', RobotMode.USER_STOPPED, 'the user stop is pressed'),
     ('guide', RobotMode.GUIDING, 'guided by hand'),
     ('lock_joints', RobotMode.OTHER, 'open the brakes'),
+    ('program', RobotMode.USER_STOPPED, 'choose execution mode'),
 ])
 def test_a_robot_that_is_not_ready_says_so_until_it_is(box, arm, press, mode, words):
     goal, begin = follow(arm), box.ticks
@@ -210,12 +211,28 @@ def test_a_system_that_the_library_does_not_know_is_an_error_at_open(library):
 
 
 @LONG
-def test_an_address_without_an_answer_is_told_before_it_is_an_error(library, monkeypatch, caplog):
-    monkeypatch.setattr(arm_module, 'OPEN_S', 1.7)
+def test_an_address_that_accepts_and_is_silent_is_an_error_at_open(library):
     with socket.create_server((OTHER_HOST, ROBOT_PORT)), \
             told(NotConnected, 'silent; check robot_ip, cable and power'):
         ARMS[library](OTHER_HOST).open()
+
+
+@LONG
+def test_a_box_that_is_slow_to_be_connected_is_told_in_time(library, monkeypatch, caplog):
+    monkeypatch.setattr(arm_module, 'TOLD_S', 0.8)
+    with Fr3Emulator(OTHER_HOST, lock_step=True) as mute:
+        mute.faults.unanswered = {FciCommand.GET_ROBOT_MODEL}
+        with told(NotConnected, 'does not answer what the library asks when it connects'):
+            ARMS[library](OTHER_HOST).open()
     assert f'{OTHER_HOST} does not answer yet; check robot_ip, cable and power' in caplog.text
+
+
+@LONG
+def test_a_lost_robot_is_not_recovered_by_its_last_state(box, arm):
+    box.faults.silent = True
+    until(lambda: arm._trouble(), 'the trouble')
+    with told(DriverError, 'the arm cannot be recovered: .*(no state of the robot|UDP receive)'):
+        arm.recover()
 
 
 @LONG
@@ -223,6 +240,7 @@ def test_an_address_without_an_answer_is_told_before_it_is_an_error(library, mon
     ('press_user_stop', 'the user stop is pressed: release it'),
     ('guide', 'guided by hand: let go'),
     ('lock_joints', 'open the brakes and activate FCI in .* in execution mode'),
+    ('program', "where it is released, choose execution mode in Franka's Desk"),
 ])
 def test_a_robot_that_is_not_ready_at_the_start_says_so(box, library, press, words):
     getattr(box, press)()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from arena_robot.core.observation import RobotMode
+from arena_robot.drivers.franka import board as board_module
 from arena_robot.drivers.franka.board import (
     FrankaBoard,
     FrankaCommand,
@@ -37,8 +38,8 @@ def board(tmp_path):
 
 def test_records_come_back_whole(board, tmp_path):
     assert board.state() is None
-    assert board.command().serial == 0
-    assert board.request()[0] == 0
+    assert board.command() is None
+    assert board.request() is None
     other = FrankaBoard(tmp_path / 'board')
     state = FrankaState(3, 4, 5, 6, 7, 8, 4, FrankaOrder.TRACK, 10, 0.5, *np.arange(35.0).reshape(
         5, 7), ('cartesian_reflex',), 'tröuble\n"x"' * 200, 'no')
@@ -61,6 +62,8 @@ def test_a_reader_never_gets_half_a_record(board):
     def read():
         while not over.is_set():
             found = board.command()
+            if found is None:       # it is being written
+                continue
             if len(set(found.q)) != 1 or found.q[0] != found.serial:
                 torn.append(found)
     thread = threading.Thread(target=read)
@@ -153,6 +156,29 @@ def test_only_the_newest_target_is_tracked_until_commands_end(board, client, con
     control._cycle()
     assert client.did == ['start TRACK', 'end']
     assert board.state().order is FrankaOrder.HOLD
+
+
+def half_written(board, at):
+    """Leave a record as a writer that is held up in the middle of it does."""
+    number, = board_module._SEQUENCE.unpack_from(board._memory, at)
+    board_module._SEQUENCE.pack_into(board._memory, at, number + 1)
+
+
+def test_a_command_or_request_that_is_being_written_ends_and_repeats_nothing(board, client,
+                                                                            control):
+    board.post_request(1, FrankaRequest.RECOVER)
+    control._cycle()
+    post(board, 7, FrankaOrder.MOVE, HOME + 0.2, duration_s=0.4)
+    control._cycle()
+    half_written(board, board_module._COMMAND)
+    half_written(board, board_module._REQUEST)
+    for _ in range(50):
+        control._cycle()
+    assert board.state().obeyed == 7
+    assert board.state().answered == 1
+    post(board, 8, FrankaOrder.HOLD)
+    control._cycle()
+    assert client.did == ['recover', 'start MOVE', 'end']
 
 
 def test_a_motion_keeps_to_the_robots_time(board, client, control):

@@ -22,6 +22,7 @@ from arena_robot.drivers.franka.wire import (
     ERRORS,
     MOVE,
     NOT_POSSIBLE,
+    RECOVERY_UNSAFE,
     SIZES,
     VERSIONS,
     FciCommand,
@@ -52,6 +53,7 @@ class FciBox:
                                        command_timeout_s=FOR_EVER_S)
         self.faults = FciFaults()
         self.mode = RobotMode.IDLE
+        self.programming = False        # Desk's programming mode: FCI may read, not move
         self.settings: dict[FciCommand, tuple[float, ...]] = {}
         self.events: deque[tuple[int, str]] = deque(maxlen=10_000)
         self.ticks = 0
@@ -155,7 +157,8 @@ class FciBox:
         speed = np.frombuffer(rest[1:], '<f8') if rest[:1] == b'\1' else None
         refused = (self.mode is not RobotMode.IDLE or self._motion is not None
                    or FciCommand.MOVE in self.faults.refused)
-        status = (MoveStatus.NOT_POSSIBLE if refused else MoveStatus.INVALID
+        status = (MoveStatus.REJECTED_FOR_SAFETY if self.programming else
+                  MoveStatus.NOT_POSSIBLE if refused else MoveStatus.INVALID
                   if asked > 2 or shown not in (0, 1, 4) else MoveStatus.MOTION_STARTED)
         self._client.reply(FciCommand.MOVE, call, self._dialect.move_status(status))
         if status is not MoveStatus.MOTION_STARTED:
@@ -175,6 +178,9 @@ class FciBox:
     def _recover(self, call: int) -> None:
         client, refused = self._client, FciCommand.AUTOMATIC_ERROR_RECOVERY in self.faults.refused
         assert client is not None
+        if self.programming:
+            client.reply(FciCommand.AUTOMATIC_ERROR_RECOVERY, call, bytes([RECOVERY_UNSAFE]))
+            return
         if refused or self.mode not in (RobotMode.IDLE, RobotMode.REFLEX):
             client.reply(FciCommand.AUTOMATIC_ERROR_RECOVERY, call, bytes([NOT_POSSIBLE]))
             return

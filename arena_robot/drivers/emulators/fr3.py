@@ -83,9 +83,24 @@ class Fr3Emulator(FciBox):
         """Close the brakes, as Desk's button does."""
         self._order(lambda: self._abort(MoveStatus.ABORTED, RobotMode.OTHER))
 
+    def program(self, shown: RobotMode = RobotMode.USER_STOPPED) -> None:
+        """
+        Choose programming mode in Desk, which ends a motion and refuses others.
+
+        An FR3 then shows the mode of the user stop (libfranka's issues 128 and 133), although its
+        replies name a safety function; ``shown`` is another mode that it may show.
+        """
+        def begin() -> None:
+            self.programming = True
+            self._abort(MoveStatus.PREEMPTED_FOR_SAFETY, shown)
+        self._order(begin)
+
     def release(self) -> None:
-        """Release the user stop, let go of the arm, or open the brakes."""
-        self._order(lambda: self._enter(RobotMode.IDLE))
+        """Release the user stop, let go of the arm, open the brakes, choose execution mode."""
+        def end() -> None:
+            self.programming = False
+            self._enter(RobotMode.IDLE)
+        self._order(end)
 
     def drop_client(self) -> None:
         """Close the connection."""

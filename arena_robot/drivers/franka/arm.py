@@ -16,8 +16,8 @@ from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
 from arena_robot.drivers.franka.advice import HINTS, NO_ANSWER, advised
 from arena_robot.drivers.franka.board import FrankaCommand, FrankaOrder, FrankaRequest, FrankaState
 from arena_robot.drivers.franka.client import FrankaConfig, reach
+from arena_robot.drivers.franka.preflight import require_box, require_settings, require_version
 from arena_robot.drivers.franka.process import ControlProcess
-from arena_robot.drivers.franka.wire import VERSIONS
 from arena_robot.drivers.polled import Polled, fixed
 from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.kinematics import flange_pose
@@ -25,7 +25,7 @@ from arena_robot.safety.robots import motion_s
 
 log = logging.getLogger(__name__)
 
-OPEN_S, STOP_S, ANSWER_S, RECOVERY_S, TOLD_S, LOOK_S = 25.0, 0.3, 2.0, 20.0, 1.5, 0.004
+OPEN_S, STOP_S, ANSWER_S, RECOVERY_S, TOLD_S, LOOK_S = 25.0, 0.3, 1.2, 20.0, 1.5, 0.004
 
 
 class FrankaArm(Polled[ArmState]):
@@ -35,9 +35,9 @@ class FrankaArm(Polled[ArmState]):
     A control process owns the connection. It is killed and started again when its newest state is
     older than 0.5 s; the robot stops when that happens, and what was commanded before is
     forgotten. Without a motion the robot itself holds its position. ``collision_torque`` and
-    ``collision_force`` are set at the joints and at the flange; ``load_*`` is what hangs at the
-    flange. ``realtime`` needs a real-time kernel. ``torques`` has libfranka track with DROID's law
-    in this package's own loop at 1 kHz, which needs ``realtime``; franka_rs always does.
+    ``collision_force`` are set at the joints and at the flange, where ``load_*`` hangs.
+    ``realtime`` needs a real-time kernel. ``torques`` has libfranka track with DROID's law in this
+    package's own loop at 1 kHz, which needs ``realtime``; franka_rs always does.
     """
 
     LIBRARY: ClassVar[str] = ''
@@ -56,7 +56,7 @@ class FrankaArm(Polled[ArmState]):
                  clock: Clock | None = None) -> None:
         super().__init__('arm', clock or SystemClock())
         self._lower, self._upper = reach(robot_type)
-        self._robot_type, self._timeout_ns = robot_type, round(command_timeout * 1e9)
+        self._timeout_ns = round(command_timeout * 1e9)
         CollisionThresholds(collision_torque, collision_torque, collision_force,
                             collision_force).checked()
         self._config = FrankaConfig(
@@ -64,18 +64,18 @@ class FrankaArm(Polled[ArmState]):
             collision_force, load_mass, load_centre, load_inertia, torques)
         self._control: ControlProcess | None = None
         self._thread: threading.Thread | None = None
-        self._over = threading.Event()
+        self._over, self._asking = threading.Event(), threading.Lock()
         self._seen = FrankaState()                  # guarded by _new, as what follows
         self._command = FrankaCommand()
         self._requests = 0
-        self._asking = threading.Lock()
 
     def open(self) -> None:
         """Connect, set thresholds and load, read the first state; nothing moves."""
         if self._open:
             return
         self.require_library()
-        self._require_settings()
+        require_settings(self.LIBRARY, self.ROBOTS, self._config)
+        require_box(self._config)
         self._state, self._seen, self._command = None, FrankaState(), FrankaCommand()
         self._control = ControlProcess(self.LIBRARY, self._config)
         self._over.clear()
@@ -84,7 +84,7 @@ class FrankaArm(Polled[ArmState]):
         self._thread.start()
         try:
             self._await_robot()
-            self._require_robot(self._seen.version)
+            require_version(self._seen.version, self._config.robot_type)
         except BaseException:
             self._end()
             raise
@@ -137,13 +137,15 @@ class FrankaArm(Polled[ArmState]):
         self._require_open('the arm')
         with self._new:
             self._post(FrankaOrder.HOLD, np.zeros(DOF))
+            if not self._new.wait_for(lambda: not self._trouble(), ANSWER_S):
+                raise DriverError(f'the arm cannot be recovered: {self._trouble()}')
             mode = self._state.mode if self._state else RobotMode.OTHER
         refused = '' if mode in (RobotMode.GUIDING, RobotMode.USER_STOPPED) else \
             self._ask(FrankaRequest.RECOVER, (0.0,) * 26, RECOVERY_S)
         with self._new:
-            held = self._new.wait_for(
-                lambda: self._state is not None and self._state.mode is RobotMode.IDLE,
-                STOP_S if mode in HINTS else ANSWER_S)
+            before = self._count
+            held = self._new.wait_for(lambda: self._holds(before),
+                                      STOP_S if mode in HINTS else ANSWER_S)
             mode = self._state.mode if self._state else RobotMode.OTHER
         if not held:
             why = (HINTS.get(mode, ''), refused or self._trouble())
@@ -157,11 +159,11 @@ class FrankaArm(Polled[ArmState]):
                   *(thresholds.upper_torque or config.upper_torque),
                   *(thresholds.lower_force or config.lower_force),
                   *(thresholds.upper_force or config.upper_force))
-        if refused := self._ask(FrankaRequest.COLLISION, values, ANSWER_S):
+        if refused := self._ask(FrankaRequest.COLLISION, values, TOLD_S):
             raise DriverError(f'the robot did not take the thresholds: {refused}')
         self._config = replace(config, lower_torque=values[:7], upper_torque=values[7:14],
                                lower_force=values[14:20], upper_force=values[20:])
-        if self._control is not None:
+        if self._control:
             self._control.config = self._config
 
     # -- the driver's thread -------------------------------------------------------------------
@@ -184,7 +186,7 @@ class FrankaArm(Polled[ArmState]):
     def _take(self, state: FrankaState) -> None:
         age_ns = time.monotonic_ns() - state.read_ns
         mode = RobotMode(state.mode)
-        errors = state.errors or ((HINTS[mode],) if mode in HINTS else ())
+        errors = tuple(map(advised, state.errors)) or ((HINTS[mode],) if mode in HINTS else ())
         tracked = self._command.order is FrankaOrder.TRACK and (
             state.order is FrankaOrder.TRACK or state.obeyed < self._command.serial)
         pose = fixed(flange_pose(state.q))
@@ -205,6 +207,14 @@ class FrankaArm(Polled[ArmState]):
 
     def _trouble(self) -> str:
         return self._control.trouble if self._control else ''
+
+    def _silence(self) -> str:
+        return self._trouble() or self._seen.unanswered
+
+    def _holds(self, before: int) -> bool:
+        """Return whether a state that came after ``before`` others is one at rest."""
+        return (self._state is not None and self._state.mode is RobotMode.IDLE
+                and self._count > before and not self._trouble())
 
     def _end(self) -> None:
         self._over.set()
@@ -243,9 +253,13 @@ class FrankaArm(Polled[ArmState]):
             self._requests += 1
             serial = self._requests
             self._control.board.post_request(serial, request, values)
-            if not self._new.wait_for(lambda: self._seen.answered == serial or self._trouble(),
-                                      timeout_s):
-                return f'no answer within {timeout_s:g} s'
+
+            def over() -> bool:
+                return self._seen.answered == serial or bool(self._trouble())
+            if not self._new.wait_for(over, min(TOLD_S, timeout_s)):
+                log.warning('%s; %s', self._silence() or 'no answer yet', NO_ANSWER)
+                if not self._new.wait_for(over, timeout_s - TOLD_S):
+                    return f'no answer within {timeout_s:g} s'
             return self._trouble() or self._seen.answer
 
     @classmethod
@@ -254,20 +268,6 @@ class FrankaArm(Polled[ArmState]):
         if importlib.util.find_spec(cls.MODULE) is None:
             raise NotConnected(f'{cls.LIBRARY} needs a package that is not installed: pip install '
                                f'{cls.INSTALL}')
-
-    def _require_settings(self) -> None:
-        if self._robot_type not in self.ROBOTS:
-            raise NotConnected(f'{self.LIBRARY} drives {" and ".join(self.ROBOTS)} only, '
-                               f'robot_type is {self._robot_type}; use franka_rs or droid_nuc')
-        if self._config.torques and not (self._config.realtime
-                                         or self._config.address.startswith('127.')):
-            raise NotConnected('torques need realtime: true and a real-time kernel')
-
-    def _require_robot(self, version: int) -> None:
-        if version != VERSIONS[self._robot_type]:
-            raise NotConnected(
-                f'the robot speaks version {version} of the FCI, a {self._robot_type} version '
-                f'{VERSIONS[self._robot_type]}: correct robot_type, or update the robot')
 
     def _require_running(self) -> Floats:
         """Return the measured joints, or raise why commands are refused."""

@@ -48,7 +48,8 @@ class FrankaState:
 
     ``robot_ms`` is the robot's own time; ``obeyed`` and ``answered`` are the newest command and
     request that were carried out, ``answer`` is why a request failed. ``busy_until_ns``: a call of
-    the library may take until then. ``trouble`` is why the process ended.
+    the library may take until then, ``awaits`` says which answer of the robot it waits for.
+    ``trouble`` is why the process ended.
     """
 
     count: int = 0
@@ -69,6 +70,12 @@ class FrankaState:
     errors: tuple[str, ...] = ()
     trouble: str = ''
     answer: str = ''
+    awaits: str = ''
+
+    @property
+    def unanswered(self) -> str:
+        """Return what the robot has not answered yet, as a sentence; '' for nothing."""
+        return self.awaits and f'the robot has not answered {self.awaits} yet'
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,8 @@ class FrankaBoard:
         """Publish a state."""
         texts = json.dumps([[_plain(one, ERROR_LENGTH) for one in state.errors[:ERRORS]],
                             _plain(state.trouble, TEXT_LENGTH),
-                            _plain(state.answer, TEXT_LENGTH)]).encode()
+                            _plain(state.answer, TEXT_LENGTH),
+                            _plain(state.awaits, ERROR_LENGTH)]).encode()
         self._write(_STATE, _STATE_NUMBERS.pack(
             state.count, state.read_ns, state.robot_ms, state.obeyed, state.answered,
             state.busy_until_ns, state.mode, state.order, state.version, state.success_rate,
@@ -129,14 +137,14 @@ class FrankaBoard:
         if payload is None:
             return None
         numbers = _STATE_NUMBERS.unpack_from(payload)
-        errors, trouble, answer = json.loads(payload[_STATE_NUMBERS.size:])
+        errors, trouble, answer, awaits = json.loads(payload[_STATE_NUMBERS.size:])
         joints = np.array(numbers[10:]).reshape(5, DOF)
         joints.setflags(write=False)
         count, read, robot_ms, obeyed, answered, busy, mode, order, version = numbers[:9]
         q, dq, tau, tau_ext, q_d = joints
         return FrankaState(
             count, read, robot_ms, obeyed, answered, busy, mode, FrankaOrder(order), version,
-            numbers[9], q, dq, tau, tau_ext, q_d, tuple(errors), trouble, answer)
+            numbers[9], q, dq, tau, tau_ext, q_d, tuple(errors), trouble, answer, awaits)
 
     def post_command(self, command: FrankaCommand) -> None:
         """Replace the command."""
@@ -144,11 +152,11 @@ class FrankaBoard:
             command.serial, command.order, command.posted_ns, command.until_ns,
             command.duration_s, *command.q))
 
-    def command(self) -> FrankaCommand:
-        """Return the newest command."""
+    def command(self) -> FrankaCommand | None:
+        """Return the newest command, None before the first and while one is being written."""
         payload = self._read(_COMMAND)
         if payload is None:
-            return FrankaCommand()
+            return None
         serial, order, posted, until, duration, *q = _COMMAND_NUMBERS.unpack(payload)
         return FrankaCommand(serial, FrankaOrder(order), posted, until, duration, np.array(q))
 
@@ -157,11 +165,11 @@ class FrankaBoard:
         """Ask for something once; ``values`` are collision thresholds, those of torques first."""
         self._write(_REQUEST, _REQUEST_NUMBERS.pack(serial, request, *values))
 
-    def request(self) -> tuple[int, FrankaRequest, tuple[float, ...]]:
-        """Return the newest request: its serial number, what it is, its values."""
+    def request(self) -> tuple[int, FrankaRequest, tuple[float, ...]] | None:
+        """Return the newest request: its number, what it is, its values; None as for a command."""
         payload = self._read(_REQUEST)
         if payload is None:
-            return 0, FrankaRequest.NONE, ()
+            return None
         serial, request, *values = _REQUEST_NUMBERS.unpack(payload)
         return serial, FrankaRequest(request), tuple(values)
 

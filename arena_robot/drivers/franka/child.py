@@ -37,7 +37,8 @@ from arena_robot.drivers.franka.client import (
 from arena_robot.drivers.min_jerk import min_jerk
 
 PERIOD_NS = 4_000_000
-CONNECT_NS, RECOVERY_NS, START_NS = 10_000_000_000, 15_000_000_000, 1_000_000_000
+# A robot takes some 10 ms to be connected (franka_ros2's logs), libfranka misses states after 1 s.
+CONNECT_NS, RECOVERY_NS, START_NS = 1_250_000_000, 15_000_000_000, 1_000_000_000
 BEAT_NS = 500_000_000
 REST_RAD_S, REST_NS = 0.02, 400_000_000     # a motion begins at rest, or so much later
 NEAR_RAD, LONGER_MS = 0.002, 300        # a motion ends near its goal, or so much after it was sent
@@ -60,9 +61,10 @@ class FrankaControl:
 
     def run(self) -> None:
         """Work until the driver ends; raises DriverError when the connection ends."""
-        self._command = self._board.command()       # what was sent before is not carried out
-        self._answered = self._board.request()[0]
-        self._busy(CONNECT_NS)
+        # What was sent before is not carried out.
+        self._command = self._board.command() or self._command
+        self._answered = (self._board.request() or (0,))[0]
+        self._busy(CONNECT_NS, 'what the library asks when it connects')
         self._client.connect()
         due = time.monotonic_ns()
         while self._alive():
@@ -86,7 +88,7 @@ class FrankaControl:
     def _obey(self, reading: FrankaReading) -> FrankaReading:
         """Carry out the newest command; return the newest state."""
         command = self._board.command()
-        if command.serial == self._command.serial:
+        if command is None or command.serial == self._command.serial:
             return reading
         self._command, self._refusal = command, ''
         if command.order is FrankaOrder.HOLD:
@@ -106,7 +108,7 @@ class FrankaControl:
     def _begin(self, order: FrankaOrder) -> FrankaReading:
         """Begin a motion where the arm is; return that state."""
         self._end()
-        self._busy(START_NS)
+        self._busy(START_NS, 'the start of a motion')
         reading, end_ns = self._client.read(), time.monotonic_ns() + REST_NS
         while np.max(np.abs(reading.dq)) > REST_RAD_S and time.monotonic_ns() < end_ns:
             reading = self._client.read()
@@ -145,19 +147,19 @@ class FrankaControl:
             if near or reading.robot_ms - self._goal_ms > LONGER_MS:
                 self._end()
 
-    def _grant(self, asked: tuple[int, FrankaRequest, tuple[float, ...]]) -> bool:
+    def _grant(self, asked: tuple[int, FrankaRequest, tuple[float, ...]] | None) -> bool:
         """Do what is asked once; return whether there was something."""
-        serial, request, values = asked
-        if serial == self._answered:
+        if asked is None or asked[0] == self._answered:
             return False
+        serial, request, values = asked
         self._answer = ''
         try:
             if request is FrankaRequest.RECOVER:
-                self._busy(RECOVERY_NS)
+                self._busy(RECOVERY_NS, 'the recovery')
                 self._end()
                 self._client.recover()
             elif request is FrankaRequest.COLLISION:
-                self._busy(START_NS)
+                self._busy(START_NS, 'collision thresholds')
                 self._client.set_collision(values[:7], values[7:14], values[14:20], values[20:])
         except FrankaRefused as error:
             self._answer = str(error)
@@ -171,9 +173,10 @@ class FrankaControl:
             reading = self._client.read()
         return reading
 
-    def _busy(self, at_most_ns: int) -> None:
-        """Tell the driver that the next call may take some time."""
-        self._state = replace(self._state, busy_until_ns=time.monotonic_ns() + at_most_ns)
+    def _busy(self, at_most_ns: int, awaits: str) -> None:
+        """Tell the driver that the next call may take some time, and what is to be answered."""
+        self._state = replace(self._state, awaits=awaits,
+                              busy_until_ns=time.monotonic_ns() + at_most_ns)
         self._board.post_state(self._state)
 
     def _publish(self, reading: FrankaReading) -> None:

@@ -34,8 +34,9 @@ class LibfrankaClient:
     """
 
     def __init__(self, config: FrankaConfig) -> None:
+        import pylibfranka
         self.version = VERSION
-        self._config = config
+        self._library, self._config = pylibfranka, config
         limits = robot_of(config.robot_type)
         self._speed = [float(one) for one in np.minimum(limits.limits.velocity,
                                                         limits.joint_velocity)]
@@ -49,12 +50,10 @@ class LibfrankaClient:
 
     def connect(self) -> None:
         """Connect, and set thresholds and load."""
-        import pylibfranka
-        self._library, config = pylibfranka, self._config
-        kind = pylibfranka.RealtimeConfig
+        config, kind = self._config, self._library.RealtimeConfig
         with self._told(FrankaLost):
-            self._robot = pylibfranka.Robot(config.address,
-                                            kind.kEnforce if config.realtime else kind.kIgnore)
+            self._robot = self._library.Robot(config.address,
+                                              kind.kEnforce if config.realtime else kind.kIgnore)
         if not config.realtime:
             ordinary_priority()
         self.set_collision(config.lower_torque, config.upper_torque, config.lower_force,

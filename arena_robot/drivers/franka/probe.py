@@ -1,4 +1,4 @@
-"""Looks at a control box without any library: its FCI version, and how its states arrive."""
+"""Looks at a control box without any library: its FCI version, its mode, how states arrive."""
 
 import socket
 import struct
@@ -6,21 +6,41 @@ import time
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 from arena_robot.core.errors import DriverError
+from arena_robot.core.observation import RobotMode
+from arena_robot.drivers.franka.advice import NO_ANSWER, NO_FCI
 from arena_robot.drivers.franka.wire import CONNECT, CONNECTED, DIALECTS, HEADER, ROBOT_PORT
 
-CONNECT_S, STATE_S = 2.0, 1.0
-NO_FCI = "activate FCI in Franka's Desk, and see that no other program uses the robot"
+ANSWER_S, STATE_S = 0.8, 1.0
+OTHER = 1       # a version that no supported system has: the box says its own, sends no states
+CLOSED = (ConnectionResetError, BrokenPipeError)
 
 
 @dataclass(frozen=True)
 class FciLook:
-    """``version`` of the FCI; of the states: how many came, were lost, and the longest gap."""
+    """
+    ``version`` of the FCI; of the states: how many came, were lost, and the longest gap.
+
+    ``mode`` is the robot's in the newest state.
+    """
 
     version: int
     states: int
     lost: int
     gap_ms: float
+    mode: RobotMode = RobotMode.IDLE
+
+
+def version_at(address: str) -> int:
+    """
+    Return the FCI version of what answers at an address, within 2 s; it gets no client by this.
+
+    ``address`` is a host or ``host:port``. Raises DriverError: what was found, ``: ``, what to do.
+    """
+    host, _, port = address.partition(':')
+    return _version(host, int(port or ROBOT_PORT), OTHER)
 
 
 def look_at(address: str, seconds: float = 1.0) -> FciLook:
@@ -50,7 +70,7 @@ def _states(host: str, port: int, version: int, seconds: float) -> FciLook:
         if status:
             raise DriverError(f'{host} refuses version {version}, which it said it has')
         end_s = time.monotonic() + seconds
-        while time.monotonic() < end_s:
+        while not stamps or time.monotonic() < end_s:
             try:
                 packet = udp.recv(1 << 16)
             except TimeoutError as error:
@@ -62,19 +82,22 @@ def _states(host: str, port: int, version: int, seconds: float) -> FciLook:
             stamps.append(time.monotonic())
             ids.add(int(struct.unpack_from('<Q', packet)[0]))
     gaps = [1e3 * (after - before) for before, after in pairwise(stamps)]
+    mode = np.frombuffer(packet, DIALECTS[version].state)[0]['robot_mode']
     return FciLook(version, len(stamps), max(ids) - min(ids) + 1 - len(ids),
-                   max(gaps, default=0.0))
+                   max(gaps, default=0.0), RobotMode(int(mode)))
 
 
 def _line(host: str, port: int) -> socket.socket:
     try:
-        line = socket.create_connection((host, port), CONNECT_S)
+        line = socket.create_connection((host, port), ANSWER_S)
     except ConnectionRefusedError as error:
-        raise DriverError(f'{host}:{port} refuses the connection: {NO_FCI}') from error
-    except OSError as error:
-        raise DriverError(f'{host}:{port} cannot be reached: {error.strerror or error}; check '
-                          'cable, power and the addresses of both machines') from error
-    line.settimeout(CONNECT_S)
+        raise DriverError(f'{host}:{port} refuses the connection ({error.strerror}): check '
+                          f'robot_ip; {NO_FCI}') from error
+    except (OSError, ValueError, OverflowError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else '') or str(error)
+        raise DriverError(f'{host}:{port} cannot be reached ({reason}): check robot_ip, cable, '
+                          'power and the addresses of both machines') from error
+    line.settimeout(ANSWER_S)
     return line
 
 
@@ -89,17 +112,20 @@ def _connect(line: socket.socket, version: int, port: int) -> tuple[int, int]:
     """Return the status and the version that the box answers with."""
     payload = CONNECT.pack(version, port)
     size = HEADER.size + CONNECTED.size
-    answer = b''
+    answer, closed = b'', f'the connection was closed at once: {NO_FCI}'
     try:
         line.sendall(HEADER.pack(0, 0, HEADER.size + len(payload)) + payload)
         while len(answer) < size and (more := line.recv(size - len(answer))):
             answer += more
+    except CLOSED as error:
+        raise DriverError(closed) from error
     except OSError as error:
-        raise DriverError(f'no answer to Connect: {error}; {NO_FCI}') from error
+        raise DriverError(f'what accepts the connection is silent: {NO_ANSWER}') from error
     if len(answer) < size:
-        raise DriverError(f'the connection was closed at once: {NO_FCI}')
+        raise DriverError(closed)
     command, call, said = HEADER.unpack_from(answer)
     if (command, call, said) != (0, 0, size):
-        raise DriverError(f'what answers is no Franka control box: {answer[:16]!r}')
+        raise DriverError(f'what answers is no Franka control box: {answer[:16]!r}; check '
+                          'robot_ip')
     status, found = CONNECTED.unpack_from(answer, HEADER.size)
     return int(status), int(found)

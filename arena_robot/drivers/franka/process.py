@@ -8,12 +8,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 from arena_robot.core.process import Process
+from arena_robot.drivers.franka.advice import NO_ANSWER, NO_FCI, WENT
 from arena_robot.drivers.franka.board import FrankaBoard, FrankaState
 from arena_robot.drivers.franka.client import FrankaConfig
+from arena_robot.drivers.franka.sockets import closed_by_peer
 
 SILENT_NS = 500_000_000         # without a new state: killed
 START_NS = 20_000_000_000       # until the first sign of a process; imports on a busy machine
 AGAIN_NS = 1_000_000_000        # between two attempts to start one
+# A library that waits for an answer may not notice that the robot has closed the connection.
+LOOK_NS, HUNG_NS = 50_000_000, 300_000_000
 SHARED = Path('/dev/shm')
 
 
@@ -35,7 +39,7 @@ class ControlProcess:
         self.trouble = ''
         self.starts = 0
         self._running = False
-        self._started_ns = 0
+        self._started_ns = self._look_ns = self._closed_ns = 0
 
     @property
     def pid(self) -> int:
@@ -48,7 +52,7 @@ class ControlProcess:
         self.board.beat(now_ns)
         self._process = self._made()
         self._process.start()
-        self._running, self._started_ns = True, now_ns
+        self._running, self._started_ns, self._closed_ns = True, now_ns, 0
         self.starts += 1
 
     def watch(self, now_ns: int) -> FrankaState | None:
@@ -68,10 +72,10 @@ class ControlProcess:
         if state.trouble:
             return None
         if now_ns > max(state.busy_until_ns, state.read_ns + SILENT_NS):
-            self.kill('the robot does not answer: the control process was ended'
-                      if state.count == 0 else
-                      f'no state of the robot for {SILENT_NS / 1e9:g} s: the control process was '
-                      'ended, which stops the robot; check its cable and power')
+            self.kill(self._silence(state))
+            return None
+        if state.awaits and self._hung(now_ns):
+            self.kill(f'the robot has closed the connection: {WENT}; {NO_FCI}')
             return None
         if state.count == 0:
             return None
@@ -96,6 +100,27 @@ class ControlProcess:
             [sys.executable, '-m', 'arena_robot.drivers.franka.child',
              str(self.board.path), self._library, json.dumps(asdict(self.config))],
             self._folder / 'log')
+
+    def _silence(self, state: FrankaState) -> str:
+        """Return why a silent process is ended."""
+        if closed_by_peer(self.pid):
+            return f'the robot has closed the connection: {WENT}; {NO_FCI}'
+        if state.awaits:
+            return (f'no state of the robot: it does not answer {state.awaits}, {WENT}; '
+                    f'{NO_ANSWER}')
+        return (f'no state of the robot for {SILENT_NS / 1e9:g} s: {WENT}; check its cable and '
+                'power')
+
+    def _hung(self, now_ns: int) -> bool:
+        """Return whether the connection has been closed for some time at the other end."""
+        if now_ns < self._look_ns:
+            return False
+        self._look_ns = now_ns + LOOK_NS
+        if not closed_by_peer(self.pid):
+            self._closed_ns = 0
+            return False
+        self._closed_ns = self._closed_ns or now_ns
+        return now_ns - self._closed_ns > HUNG_NS
 
     def _over(self, why: str) -> None:
         self._running, self.trouble = False, why

@@ -42,8 +42,9 @@ class FrankaRsClient:
     """
 
     def __init__(self, config: FrankaConfig) -> None:
+        import franka
         self.version = 0
-        self._config = config
+        self._library, self._config = franka, config
         self._robot: Any = None
         self._targets: Any = None
         self._lower, self._upper = reach(config.robot_type)
@@ -52,12 +53,10 @@ class FrankaRsClient:
 
     def connect(self) -> None:
         """Connect, and set thresholds and load."""
-        import franka
-        self._library = franka
         config = self._config
         with self._told():
-            self._robot = franka.Robot(config.address,
-                                       realtime='enforce' if config.realtime else 'ignore')
+            self._robot = self._library.Robot(config.address,
+                                              realtime='enforce' if config.realtime else 'ignore')
             self.version = int(self._robot.fci_version)
         if not config.realtime:
             ordinary_priority()

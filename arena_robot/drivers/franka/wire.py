@@ -57,6 +57,8 @@ class MoveStatus(IntEnum):
     SUCCESS = 0
     MOTION_STARTED = 1
     PREEMPTED = 2
+    PREEMPTED_FOR_SAFETY = 3
+    REJECTED_FOR_SAFETY = 4
     NOT_POSSIBLE = 5
     INVALID = 7
     REFLEX_ABORTED = 8
@@ -66,10 +68,12 @@ class MoveStatus(IntEnum):
 
 
 MOVE_STATUS_5 = {MoveStatus.SUCCESS: 0, MoveStatus.MOTION_STARTED: 1, MoveStatus.PREEMPTED: 2,
+                 MoveStatus.PREEMPTED_FOR_SAFETY: 7, MoveStatus.REJECTED_FOR_SAFETY: 3,
                  MoveStatus.NOT_POSSIBLE: 3, MoveStatus.INVALID: 5, MoveStatus.REFLEX_ABORTED: 6,
                  MoveStatus.EMERGENCY_ABORTED: 7, MoveStatus.INPUT_ERROR: 8,
                  MoveStatus.ABORTED: 9}
 DONE, NOT_POSSIBLE, BAD_VALUE = 0, 1, 2     # replies to all other commands
+RECOVERY_UNSAFE = 2                         # reply to a recovery while a safety function is active
 
 
 class FciController(IntEnum):
