@@ -1,5 +1,5 @@
 """
-A lab's own camera with one eye whose pictures come late is refused before, and named during a rollout.
+A lab's own camera with one eye whose pictures are late is refused, and named in a rollout.
 
 Its names and topics are not the simulated station's: who shows it asks the session node.
 """
