@@ -18,11 +18,12 @@ NO_ANSWER = ('check robot_ip, cable and power, that FCI is active and that no ot
              'the robot; a firewall must let UDP through')
 NO_FCI = ("activate FCI in Franka's Desk, in execution mode, and end other programs that use the "
           'robot: it has one client at a time')
+SAFETY = 'safety function'
 WENT = 'the control process was ended, which stops the robot'
 # The first that fits; words of both libraries and of this package.
 ADVICE = (
     ('refused', f'check robot_ip; {NO_FCI}'),
-    ('(?i)safety function', "choose execution mode in Franka's Desk, and remove safety rules in "
+    (SAFETY, "choose execution mode in Franka's Desk, and remove safety rules in "
      'Watchman'),
     ('(?i)incompatible|object size|unexpected response', 'the system of the robot and the library '
      'do not fit: check robot_type, use the other backend, or update the robot'),
@@ -35,6 +36,11 @@ def advised(words: str) -> str:
     """Return what was said when no connection could be made, and what can be done about it."""
     found = next((advice for pattern, advice in ADVICE if re.search(pattern, words)), '')
     return f'{words.rstrip(". ")}; {found}' if found and found not in words else words
+
+
+def explained(error: str) -> str:
+    """Return an error of a motion, with what can be done where its own words do not say it."""
+    return advised(error) if SAFETY in error else error
 
 
 def system_of(version: int) -> str:

@@ -13,7 +13,7 @@ from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.errors import DriverError, NotConnected, SafetyError
 from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
-from arena_robot.drivers.franka.advice import HINTS, NO_ANSWER, advised
+from arena_robot.drivers.franka.advice import HINTS, NO_ANSWER, advised, explained
 from arena_robot.drivers.franka.board import FrankaCommand, FrankaOrder, FrankaRequest, FrankaState
 from arena_robot.drivers.franka.client import FrankaConfig, reach
 from arena_robot.drivers.franka.preflight import require_box, require_settings, require_version
@@ -186,7 +186,7 @@ class FrankaArm(Polled[ArmState]):
     def _take(self, state: FrankaState) -> None:
         age_ns = time.monotonic_ns() - state.read_ns
         mode = RobotMode(state.mode)
-        errors = tuple(map(advised, state.errors)) or ((HINTS[mode],) if mode in HINTS else ())
+        errors = tuple(map(explained, state.errors)) or ((HINTS[mode],) if mode in HINTS else ())
         tracked = self._command.order is FrankaOrder.TRACK and (
             state.order is FrankaOrder.TRACK or state.obeyed < self._command.serial)
         pose = fixed(flange_pose(state.q))
