@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 
-import rclpy
 from rclpy.context import Context
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import (
@@ -24,12 +23,12 @@ from rclpy.executors import (
 )
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 from typing_extensions import Self
 
 from arena_robot.core.errors import ArenaError, ConfigError
 from arena_robot.core.process import end_signals, keep_what_exists, switch_threads_soon
 from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.ros_security import start_ros
 
 RCLError = rclpy_implementation.RCLError
 log = logging.getLogger(__name__)
@@ -58,8 +57,7 @@ class Spin:
             os.environ[PROFILE_VARIABLES[0]] = str(Path(__file__).with_name('fastdds.xml'))
         # A thread inside rclpy at the end of the interpreter would abort the process.
         atexit.register(self.close)
-        rclpy.init(args=None if self._args is None else list(self._args), context=self.context,
-                   signal_handler_options=SignalHandlerOptions.NO)
+        start_ros(self.context, self._args)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
