@@ -36,7 +36,7 @@ from arena_robot.server.malformed import MalformedRequests
 from arena_robot.server.matching import DrawRules, Matching
 from arena_robot.server.pool import PolicyChecks, Pool
 from arena_robot.server.proto import arena_server_pb2_grpc
-from arena_robot.server.rate_limit import RateLimit
+from arena_robot.server.rates import SharedRates, rates_of
 from arena_robot.server.relay import Relay
 from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.results import Results
@@ -49,6 +49,7 @@ from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.policies import Policies
+from arena_robot.server.store.rate_counts import PERIOD_S, RateCounts
 from arena_robot.server.store.sessions import Sessions
 from arena_robot.server.store.turn import Turn
 from arena_robot.server.target import PolicyTarget
@@ -119,8 +120,9 @@ class ArenaServer:
         self.policies = Policies(self.database, clock)
         self.sessions = Sessions(self.database, clock)
         self.audit = Audit(self.database, clock)
-        self._bounded_audit = BoundedAudit(self.audit, RateLimit(
-            clock, config.limits.audit_lines_per_s, config.limits.audit_burst), self.counters)
+        self._rates = rates_of(config.limits, clock)
+        self._shared_rates = SharedRates(self._rates, RateCounts(self.database))
+        self._bounded_audit = BoundedAudit(self.audit, self._rates.audit_lines, self.counters)
         self.ledger = Ledger(self.database, clock)
         self.uploads = Uploads(self.database, self.blobs, config.data / 'spool', clock,
                                config.limits.file_bytes, config.limits.session_bytes)
@@ -160,11 +162,13 @@ class ArenaServer:
             self.close()
             raise
         self._housekeeping.open()
+        self._shared_rates.open()
         log.info('listening on %s:%d', self.config.host, self.port)
 
     def close(self) -> None:
         """Finish running calls, stop listening, close the database; can be called twice."""
         self._housekeeping.close()
+        self._shared_rates.close()
         self.pool.close()
         if self._audits is not None:
             self._audits.close()
@@ -229,6 +233,7 @@ class ArenaServer:
             'cancel': (min(10.0, config.session_timeout_s / 4.0),
                        alone(lambda: self.verdicts.cancel_overdue(config.session_timeout_s))),
             'record': (RECORD_S, self.record.flush),
+            'rates': (PERIOD_S, alone(self._shared_rates.clean)),
             'accept': (ACCEPT_S, alone(self.acceptance.consider_all)),
             'credits': (CREDITS_S, alone(lambda: grant_weekly(self.database, self._clock,
                                                               config.credits))),
@@ -253,15 +258,13 @@ class ArenaServer:
                              self.uploads, self.pool, self.results.standings_json,
                              self.config.evaluator_sign_in)
         relay = Relay(self.sessions, self.policies, self.record,
-                      RateLimit(self._clock, self.config.limits.relay_calls_per_s,
-                                self.config.limits.burst),
-                      self._pools['stations'], self._pools['policies'], self.pool.reachable,
-                      self.config.every_step)
+                      self._rates.relay_calls, self._pools['stations'], self._pools['policies'],
+                      self.pool.reachable, self.config.every_step)
         return ArenaService(guard, parts), relay
 
     async def _listen(self) -> int:
         limits = self.config.limits
-        let_in = listening.admission(limits, self._clock,
+        let_in = listening.admission(limits, self._rates,
                                      (self.accounts, self.sessions, self._bounded_audit),
                                      self._pools['strangers'], self.counters)
         server = grpc.aio.server(interceptors=(let_in, MalformedRequests()),

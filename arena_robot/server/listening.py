@@ -5,7 +5,6 @@ from concurrent.futures import Executor
 import grpc
 from grpc_health.v1 import health
 
-from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ConfigError
 from arena_robot.policy.proto import arena_policy_pb2 as policy_pb
 from arena_robot.server.admission import Admission, Strangers, TokenCheck
@@ -13,7 +12,8 @@ from arena_robot.server.bounded_audit import BoundedAudit
 from arena_robot.server.config import ServerConfig, ServerLimits, Tls
 from arena_robot.server.counters import Counters
 from arena_robot.server.proto import arena_server_pb2 as pb
-from arena_robot.server.rate_limit import AtOnce, RateLimit
+from arena_robot.server.rate_limit import AtOnce
+from arena_robot.server.rates import Rates
 from arena_robot.server.store.accounts import Accounts
 from arena_robot.server.store.sessions import Sessions
 
@@ -23,19 +23,17 @@ POLICY = policy_pb.DESCRIPTOR.services_by_name['PolicyService'].full_name
 OPEN_METHODS = frozenset({f'/{ARENA}/Hello', f'/{health.SERVICE_NAME}/Check'})
 
 
-def admission(limits: ServerLimits, clock: Clock, stores: tuple[Accounts, Sessions, BoundedAudit],
+def admission(limits: ServerLimits, rates: Rates, stores: tuple[Accounts, Sessions, BoundedAudit],
               threads: Executor, counters: Counters) -> Admission:
     """Return who may call: tokens of people, stations and slots; a few methods need no token."""
     accounts, sessions, audit = stores
     checks = {
-        ARENA: TokenCheck(accounts.caller, RateLimit(clock, limits.calls_per_s, limits.burst),
-                          AtOnce(limits.calls_at_once), TOKEN_FRESH_S),
+        ARENA: TokenCheck(accounts.caller, rates.calls, AtOnce(limits.calls_at_once),
+                          TOKEN_FRESH_S),
         # The relay itself bounds the rate of a slot, also on its streams.
         POLICY: TokenCheck(sessions.by_token, None, AtOnce(limits.slot_calls_at_once))}
     strangers = Strangers(
-        RateLimit(clock, limits.unknown_tokens_per_s, limits.burst),
-        RateLimit(clock, limits.wrong_tokens_per_s, limits.wrong_tokens_burst),
-        RateLimit(clock, limits.open_calls_per_s, limits.burst), OPEN_METHODS,
+        rates.unknown_tokens, rates.wrong_tokens, rates.open_calls, OPEN_METHODS,
         lambda method, error: audit.write('unknown', method[1:], '', error.code, str(error)),
         threads)
     return Admission(checks, strangers, counters)

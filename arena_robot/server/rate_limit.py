@@ -1,45 +1,97 @@
 """How often a caller may call: a bucket each, and how many calls run at once."""
 
 import contextlib
+import hashlib
+import math
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from arena_robot.core.clock import Clock
 from arena_robot.server.base import TooManyCalls
 
 BUCKETS = 10_000
+TOLD_FROM = 0.25    # of the burst: what a caller took in all is told to other servers from here on
+
+
+@dataclass
+class _Bucket:
+    """What is left of a caller's burst, when that was so, and what was taken and not told yet."""
+
+    level: float
+    at_ns: int
+    untold: int = 0
 
 
 class RateLimit:
-    """A token bucket per caller: ``rate`` calls a second on average, ``burst`` at once."""
+    """
+    A token bucket per caller: ``rate`` calls a second on average, ``burst`` at once.
+
+    Callers are kept by a hash, which ``take_untold`` and ``charge`` share with other servers.
+    """
 
     def __init__(self, clock: Clock, rate: float, burst: int) -> None:
         self._clock = clock
         self._rate = rate
         self._burst = float(burst)
-        self._buckets: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._to_tell: dict[str, None] = {}
         self._lock = threading.Lock()
 
     def take(self, caller: str) -> None:
         """Count a call; TooManyCalls when the caller's bucket is empty."""
+        key = hashlib.sha256(caller.encode('utf-8', 'surrogateescape')).hexdigest()[:32]
         with self._lock:
-            level = self._level(caller)
-            self._buckets[caller] = (level - 1.0 if level >= 1.0 else level,
-                                     self._clock.steady_ns())
-            self._buckets.move_to_end(caller)
-            if len(self._buckets) > BUCKETS:
-                self._buckets.popitem(last=False)
-        self._refuse(level)
-
-    def _level(self, caller: str) -> float:
-        now = self._clock.steady_ns()
-        level, then = self._buckets.get(caller, (self._burst, now))
-        return min(self._burst, level + max(0, now - then) * 1e-9 * self._rate)
-
-    def _refuse(self, level: float) -> None:
-        if level < 1.0:
+            bucket = self._filled(key)
+            allowed = bucket.level >= 1.0
+            if allowed:
+                bucket.level -= 1.0
+                bucket.untold += 1
+                if bucket.level <= self._burst * (1.0 - TOLD_FROM):
+                    self._to_tell[key] = None
+        if not allowed:
             raise TooManyCalls(f'more than {self._rate:g} calls a second; slow down and repeat')
+
+    def take_untold(self, most: int) -> dict[str, int]:
+        """
+        Return what callers took here and no other server was told, of ``most`` callers at most.
+
+        Callers who used little of their burst are left out until they used more; what their
+        bucket has got back meanwhile is not told.
+        """
+        told: dict[str, int] = {}
+        with self._lock:
+            for key in list(self._to_tell)[:most]:
+                del self._to_tell[key]
+                bucket = self._filled(key)
+                if bucket.untold:
+                    told[key] = bucket.untold
+                bucket.untold = 0
+        return told
+
+    def charge(self, counts: Mapping[str, int]) -> None:
+        """Take what other servers counted; a caller owes at most one burst."""
+        with self._lock:
+            for key, count in counts.items():
+                bucket = self._filled(key)
+                bucket.level = max(-self._burst, bucket.level - count)
+
+    def _filled(self, key: str) -> _Bucket:
+        """Return the bucket of a caller as it is now; the one that was used longest ago goes."""
+        now = self._clock.steady_ns()
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = _Bucket(self._burst, now)
+            if len(self._buckets) > BUCKETS:
+                gone, _ = self._buckets.popitem(last=False)
+                self._to_tell.pop(gone, None)
+        bucket.level = min(self._burst,
+                           bucket.level + max(0, now - bucket.at_ns) * 1e-9 * self._rate)
+        bucket.untold = min(bucket.untold, math.ceil(self._burst - bucket.level))
+        bucket.at_ns = now
+        self._buckets.move_to_end(key)
+        return bucket
 
 
 class AtOnce:

@@ -1,4 +1,5 @@
 import csv
+import dataclasses
 
 import numpy as np
 import pytest
@@ -13,10 +14,14 @@ from arena_robot.ranking.rollouts import arena_tables
 from arena_robot.records.roboarena_csv import read_tables
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import Role
+from arena_robot.server.blobs import Blobs
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.results import Results
 from arena_robot.server.roboarena_csv import export_tables
+from arena_robot.server.session_folders import materialise
+from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.tallies import Score, TallyBy, against
+from arena_robot.server.uploads import Uploads
 
 SESSIONS = """session_uuid,institution,evaluator,created,valid,preference,policy_a,policy_b,\
 feedback_text
@@ -81,6 +86,29 @@ def test_a_wrong_table_changes_nothing(database, clock, tmp_path, sessions, epis
     assert Results(database).comparisons() == []
     with pytest.raises(DataError, match='cannot be read'):
         load(database, tmp_path / 'nowhere')
+
+
+@pytest.mark.parametrize('odd', ['../../../escape', '/tmp/escape', '..', '.hidden'])
+def test_no_id_names_a_folder_outside_of_the_output(database, clock, tmp_path, odd, caplog):
+    class Odd(Browse):
+        """A database with an id that `arena import` refuses."""
+
+        def page(self, chosen):
+            page = super().page(chosen)
+            return dataclasses.replace(page, evaluations=[
+                dataclasses.replace(one, id=odd) if one.id == 's1' else one
+                for one in page.evaluations])
+
+    load(database, write(tmp_path))
+    blobs = Blobs(str(tmp_path / 'blobs'))
+    blobs.open()
+    output = tmp_path / 'here' / 'and' / 'out'
+    written = list(materialise(Odd(database), Uploads(
+        database, blobs, tmp_path / 'spool', clock), blobs, output))
+    assert sorted(path.name for path in written) == ['s2', 's3']
+    assert sorted(output.iterdir()) == sorted(written)
+    assert list((tmp_path / 'here').iterdir()) == [output.parent]
+    assert repr(odd) in caplog.text
 
 
 def test_evaluations_imported_before_the_first_start_leave_room_for_a_maintainer(tmp_path, capsys):

@@ -285,3 +285,11 @@ citation_checks = Table(
     Column('actor', String(200), nullable=False),
     Column('created_ns', BigInteger, nullable=False),
     Index('ix_citation_checks_policy_number', 'policy', 'number'))
+
+# What a caller (a hash) took from a rate in ten seconds, at all servers; older rows are removed.
+rate_counts = Table(
+    'rate_counts', metadata,
+    Column('kind', String(20), primary_key=True),
+    Column('caller', String(32), primary_key=True),
+    Column('period', BigInteger, primary_key=True, autoincrement=False),
+    Column('count', BigInteger, nullable=False))
