@@ -2,14 +2,16 @@
 The arena server under load: 200 stations, the relay, uploads, the site with 100 000 sessions.
 
 Each is a process of its own on this machine. The relay is compared with direct calls, same rate.
---site measures the site alone. On a machine that does other work as well, look at the processor
-time of a request.
+--servers 3 runs three server processes on their own PostgreSQL, without the site. --site measures
+the site alone. On a machine that does other work as well, look at the processor time of a request.
 """
 
 import argparse
 import asyncio
+import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -21,7 +23,8 @@ from pathlib import Path
 import grpc
 import httpx
 import numpy as np
-from server_site import LIMITS, line, site
+from postgres import postgres
+from server_site import LIMITS, line, processor_s, site
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Slot
@@ -39,7 +42,7 @@ from arena_robot.server.store.database import Database
 from arena_robot.server.store.policies import NewPolicy, Policies
 from arena_robot.session.arena.contract import PROMPT, observation
 
-STATIONS, PACE_S = 200, 8.0    # no session is as short as that
+PACE_S = 8.0    # no session is as short as that
 RATE_HZ = 2.0
 REAL = Path(__file__).parents[2] / 'shared' / 'data' / 'roboarena'
 
@@ -53,9 +56,25 @@ def start(*arguments, ready):
     raise SystemExit(f'{arguments} did not start')
 
 
-def prepared(folder, addresses):
+def free_port():
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def start_servers(folder, url, count):
+    """Start servers of one database and folder; the process and printed line of each."""
+    for k in range(count):
+        config = folder / f'server-{k}.yaml'
+        config.write_text(f'data: {folder}\ndatabase: {url}\nport: {free_port()}\nsite_port: 0\n'
+                          'probe_period_s: 3600.0\nevaluator_sign_in: false\n'
+                          'redraws_per_day: 1000000\nconflicts: []\n'
+                          'limits: {calls_per_s: 1000.0, burst: 1000}\n')
+        yield start('server', '--config', config, ready='arena server on')
+
+
+def prepared(url, addresses, stations):
     """A database with stations and policies that are in the pool already; tokens by station."""
-    with Database(f'sqlite:///{folder}/arena.db') as database:
+    with Database(url) as database:
         people, pool = Accounts(database, SystemClock()), Policies(database, SystemClock())
         owner = people.add_account('olga', 'lab', [Role.OWNER])
         people.add_account('ada', 'lab', [Role.EVALUATOR])
@@ -63,40 +82,41 @@ def prepared(folder, addresses):
             record = pool.add(NewPolicy(name, address), owner.id, PolicyState.POOL)
             pool.set_health(record.id, True)
         return [people.issue(people.add_station(Station(0, f's{k}', 'lab', 'fr3')))
-                for k in range(STATIONS)]
+                for k in range(stations)]
 
 
 def percentiles(seconds):
     return tuple(1e3 * float(np.percentile(seconds, q)) for q in (50, 99))
 
 
-async def assignments(target, tokens):
+async def assignments(targets, tokens):
     """Each station asks for a pair every PACE_S, four times; seconds each, and its last pair."""
-    channel = grpc.aio.insecure_channel(target)
-    stub = arena_grpc.ArenaServiceStub(channel)
+    channels = {target: grpc.aio.insecure_channel(target) for target in targets}
     spent, pairs = [], []
 
-    async def ask(token, call, message):
+    async def ask(stub, token, call, message):
         started = time.perf_counter()
         reply = await getattr(stub, call)(message, timeout=20.0, metadata=(
             ('authorization', f'Bearer {token}'),))
         return reply, time.perf_counter() - started
 
-    async def station(token, delay_s):
+    async def station(target, token, delay_s):
+        stub = arena_grpc.ArenaServiceStub(channels[target])
         await asyncio.sleep(delay_s)
         for turn in range(4):
-            reply, took = await ask(token, 'Assign', pb.AssignRequest(
+            reply, took = await ask(stub, token, 'Assign', pb.AssignRequest(
                 request=uuid.uuid4().hex, evaluator='ada', prompt=PROMPT))
             spent.append(took)
             if turn < 3:
-                await ask(token, 'Abort', pb.AbortRequest(session_id=reply.session_id,
-                                                          reason='bench'))
+                await ask(stub, token, 'Abort', pb.AbortRequest(
+                    session_id=reply.session_id, reason='bench'))
             await asyncio.sleep(PACE_S)
-        pairs.append((token, reply))
+        pairs.append((target, token, reply))
 
-    await asyncio.gather(*(
-        station(token, PACE_S * k / STATIONS) for k, token in enumerate(tokens)))
-    await channel.close()
+    await asyncio.gather(*(station(targets[k % len(targets)], token, PACE_S * k / len(tokens))
+                           for k, token in enumerate(tokens)))
+    for channel in channels.values():
+        await channel.close()
     return spent, pairs
 
 
@@ -124,12 +144,12 @@ async def inference(targets, seconds):
     return spent, len(data)
 
 
-def uploads(target, pairs, megabytes):
+def uploads(pairs, megabytes):
     """Four stations upload at once; MB/s through hashing, the wire and the checked store."""
     folder = Path(tempfile.mkdtemp(prefix='arena-bench-'))
     (folder / 'x.mcap').write_bytes(os.urandom(1 << 20) * megabytes)
 
-    def send(token, reply):
+    def send(target, token, reply):
         arena = RemoteArena(ServerAddress(target, token), SystemClock())
         episode = Episode(reply.session_id, Slot.A, PROMPT, 1, EndReason.DONE, 1, 2)
         arena.upload(reply.session_id, episode, folder)
@@ -169,40 +189,25 @@ def snapshot(tables):
     return imported - started, ready - imported, shown - ready
 
 
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--seconds', type=float, default=15.0, help='of inference load')
+    parser.add_argument('--stations', type=int, default=200)
+    parser.add_argument('--servers', type=int, default=1, help='more than one: on PostgreSQL')
     parser.add_argument('--sessions', type=int, default=100_000)
     parser.add_argument('--megabytes', type=int, default=200, help='per uploading station')
     parser.add_argument('--snapshot', type=Path, default=REAL, help='folder of tables to import')
     parser.add_argument('--site', action='store_true', help='measure the site alone')
+    parser.add_argument('--load', action='store_true', help='measure the stations alone')
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix='arena-bench-'))
-    running = []
-    try:
-        addresses = {}
-        for name in ('one', 'two'):
-            process, text = start('policy', 'serve', 'echo', '--port', '0', ready='serving')
-            running.append(process)
-            addresses[name] = next(w for w in text.split() if '://' in w).rstrip(';')
-        tokens = prepared(folder, addresses)
-        config = folder / 'server.yaml'
-        config.write_text(f'data: {folder}\nport: 0\nsite_port: 0\nprobe_period_s: 3600.0\n'
-                          'evaluator_sign_in: false\nredraws_per_day: 1000000\n'
-                          'conflicts: []\nlimits: {calls_per_s: 1000.0, burst: 1000}\n')
-        process, text = start('server', '--config', config, ready='arena server on')
-        running.append(process)
-        target, address = (word.rstrip(',') for word in text.split() if ':' in word)
-        if args.site:
-            site(args, folder, address, process.pid)
-            return
-        measure(args, folder, target, address, tokens, addresses, process.pid)
-    finally:
-        for process in running:
-            process.terminate()
-        shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        url = stack.enter_context(postgres()) if args.servers > 1 else (
+            f'sqlite:///{folder}/arena.db')
+        load(args, stack, folder, url)
+    if args.load or args.servers > 1:
+        return
     if not args.snapshot.exists():
         raise SystemExit(f'no snapshot to import: {args.snapshot} is not there')
     parts = snapshot(args.snapshot)
@@ -212,24 +217,64 @@ def main():
     line('snapshot to leaderboard', sum(parts), 's', LIMITS['snapshot to leaderboard'])
 
 
-def measure(args, folder, target, address, tokens, addresses, pid):
-    print(f'{STATIONS} stations at once')
-    spent, pairs = asyncio.run(assignments(target, tokens))
+def load(args, stack, folder, url):
+    addresses, pids, targets = {}, {}, []
+    for name in ('one', 'two'):
+        process, text = start('policy', 'serve', 'echo', '--port', '0', ready='serving')
+        stack.callback(end, process)
+        pids.setdefault('policies', []).append(process.pid)
+        addresses[name] = next(w for w in text.split() if '://' in w).rstrip(';')
+    tokens = prepared(url, addresses, args.stations)
+    for process, text in start_servers(folder, url, args.servers):
+        stack.callback(end, process)
+        pids.setdefault('servers', []).append(process.pid)
+        target, address = (word.rstrip(',') for word in text.split() if ':' in word)
+        targets.append(target)
+    pids['callers'] = [os.getpid()]
+    if not args.site:
+        measure(args, targets, tokens, addresses, pids)
+    if args.servers == 1 and not args.load:
+        site(args, folder, address, pids['servers'][0])
+
+
+def end(process):
+    process.terminate()
+    process.wait(30.0)
+
+
+@contextlib.contextmanager
+def processor(what, pids, calls):
+    """Print the processor time of a call, by who spent it."""
+    def now():
+        return {name: sum(map(processor_s, its)) for name, its in pids.items()}
+    before = now()
+    yield
+    for name, its in now().items():
+        line(f'{what}: processor of the {name}', 1e3 * (its - before[name]) / calls, 'ms')
+
+
+def measure(args, targets, tokens, addresses, pids):
+    print(f'{args.stations} stations at once, {args.servers} servers, {os.cpu_count()} cores, '
+          f'load {os.getloadavg()[0]:.1f} before')
+    with processor('assignment', pids, 4 * args.stations):
+        spent, pairs = asyncio.run(assignments(targets, tokens))
     line('assignment p50', percentiles(spent)[0], 'ms')
     line('assignment p99', percentiles(spent)[1], 'ms', LIMITS['assignment p99'])
     policy = [a.split('://')[1] for a in addresses.values()]
-    direct, size = asyncio.run(inference(
-        [(policy[k % 2], 'x') for k in range(STATIONS)], args.seconds))
-    calls = [(target, reply.token_a) for _, reply in pairs]
-    relayed, _ = asyncio.run(inference(calls, args.seconds))
-    print(f'inference at {RATE_HZ:g} Hz x {STATIONS} stations, {size / 1e3:.0f} kB a request')
-    for q, a, b in zip((50, 99), percentiles(direct), percentiles(relayed), strict=True):
+    ways = {'direct': [(policy[k % 2], 'x') for k in range(args.stations)],
+            'relayed': [(target, reply.token_a) for target, _, reply in pairs]}
+    found = {}
+    for way, calls in ways.items():
+        with processor(way, pids, args.stations * int(args.seconds * RATE_HZ)):
+            spent, size = asyncio.run(inference(calls, args.seconds))
+        found[way] = percentiles(spent)
+    print(f'inference at {RATE_HZ:g} Hz x {args.stations} stations, {size / 1e3:.0f} kB a request')
+    for q, a, b in zip((50, 99), found['direct'], found['relayed'], strict=True):
         line(f'direct p{q}', a, 'ms')
         line(f'relayed p{q}', b, 'ms')
         line(f'relay overhead p{q}', b - a, 'ms', LIMITS[f'relay overhead p{q}'])
-    rate = uploads(target, pairs, args.megabytes)
+    rate = uploads(pairs, args.megabytes)
     print(f'uploads, four at once {rate:23.2f} MB/s  limit 100' + ': MISSED' * (rate < 100.0))
-    site(args, folder, address, pid)
 
 
 if __name__ == '__main__':
