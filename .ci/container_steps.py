@@ -7,8 +7,8 @@ Follow the steps of a Dockerfile on a machine that has no container engine.
 Its folders are in a new empty one and its Python is a new virtual environment of this one. COPY
 takes what the .dockerignore beside the file passes, RUN sees no variables but PATH, those of ENV
 and pip's. Then ENTRYPOINT with CMD runs as USER, and HEALTHCHECK must pass while it does. What is
-not followed: the base image (this Python stands for it) and, unless this is root, USER. Ends with
-1 at the first step that fails.
+not followed: the base image (this Python stands for it), and USER where this is not root or that
+user cannot read this Python. Ends with 1 at the first step that fails.
 """
 
 import argparse
@@ -98,12 +98,7 @@ class Followed:
 
     def healthy(self) -> None:
         """Run the container's command until its health check passes; SystemExit if it does not."""
-        as_user: dict[str, Any] = {}
-        if self.user and os.geteuid() == 0:
-            as_user = {'user': self.user[0], 'group': self.user[1], 'extra_groups': []}
-        elif self.user:
-            print(f'USER {self.user[0]} is not followed: only root can', flush=True)
-        settings: dict[str, Any] = {'cwd': self.folder, 'env': self.variables, **as_user}
+        settings: dict[str, Any] = {'cwd': self.folder, 'env': self.variables} | self._as_user()
         if self._passes(settings):
             raise SystemExit('the health check passes before anything runs: is the port taken?')
         running = subprocess.Popen([*self.entry, *self.command], **settings)
@@ -118,6 +113,23 @@ class Followed:
         finally:
             running.kill()
             running.wait()
+
+    def _as_user(self) -> dict[str, Any]:
+        """Return how to start a process as USER; nothing, and say so, where that cannot be."""
+        if self.user is None:
+            return {}
+        why = '' if os.geteuid() == 0 else 'only root can'
+        as_user: dict[str, Any] = {'user': self.user[0], 'group': self.user[1], 'extra_groups': []}
+        try:
+            if not why:
+                subprocess.run(['python', '--version'], env=self.variables, check=True,
+                               capture_output=True, **as_user)
+        except PermissionError:
+            why = 'this Python is in a folder that only root can read'
+        if not why:
+            return as_user
+        print(f'USER {self.user[0]} is not followed: {why}', flush=True)
+        return {}
 
     def _passes(self, settings: dict[str, Any]) -> bool:
         return subprocess.run(self.health, stderr=subprocess.DEVNULL, check=False,

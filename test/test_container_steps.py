@@ -12,7 +12,7 @@ FOLLOW = Path(__file__).parents[1] / '.ci' / 'container_steps.py'
 SERVE = """
 import os, socket, sys
 assert os.getcwd().endswith('/work') and os.environ['WORD'] == 'said', os.environ
-assert os.geteuid() in (10001, int(sys.argv[1])) and os.geteuid(), 'it runs as root'
+assert os.geteuid() in (10001, int(sys.argv[1]))
 line = socket.create_server(('127.0.0.1', int(sys.argv[2])))
 while True:
     line.accept()[0].close()
