@@ -6,9 +6,14 @@ the score g_c of its verdicts and their information H_c, leaving it out moves th
 about δ_c = (H - H_c)^{-1} g_c, and (G-1)/G Σ δ_c δ_cᵀ over the G clusters is the jackknife's
 sandwich covariance (CR3; Bell and McCaffrey 2002). Where a variance of the sandwich is below that
 of the likelihood's own covariance H^{-1}, as with few clusters, it is raised to the mean of the
-two; with ties as half wins H^{-1} is scaled by the smaller variance that such verdicts have. Of
-the ways that bench/bench_ranking_calibration.py tried, this keeps to 95 % most closely.
-Quantiles are those of Student's t with G - 1 degrees of freedom.
+two; with ties as half wins H^{-1} is scaled by the smaller variance that such verdicts have. Of a
+policy that the data do not bound on both sides, it is raised to all of H^{-1}: verdicts that are
+all alike do not differ, and the sandwich knows only differences. Of the ways that
+bench/bench_ranking_calibration.py tried, this keeps to 95 % most closely.
+
+Quantiles are those of Student's t with G - 1 degrees of freedom. Half of a mean of the two is not
+estimated from differences between clusters, so it has 4 (G - 1) (v / sandwich)² (Satterthwaite
+1946). That is used for the scores; differences and ranks keep G - 1, the safe side.
 """
 
 from dataclasses import dataclass
@@ -17,8 +22,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from arena_robot.ranking.base import Comparisons, Fit, Floats, Ints
+from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.davidson import outcome_probabilities
-from arena_robot.ranking.held import PRIOR_L2
+from arena_robot.ranking.held import PRIOR_L2, one_sided
 
 MOST_CELLS = 4_000_000
 MOST_POLICIES = 1500
@@ -26,23 +32,41 @@ MOST_POLICIES = 1500
 
 @dataclass(frozen=True)
 class ScoreSpread:
-    """Variances of the scores (n,) and of their differences (n, n), with degrees of freedom."""
+    """
+    Variances of the scores (n,) and of their differences (n, n), with degrees of freedom.
+
+    ``freedom`` is that of differences, ``own_freedom`` (n,) that of the scores.
+    """
 
     variance: Floats
     gap: Floats
     freedom: float
+    own_freedom: Floats
 
     @classmethod
     def of(cls, covariance: Floats, freedom: float) -> 'ScoreSpread':
         """Return what a covariance (n, n) of the scores says."""
         variance = np.diag(covariance)
         gap = variance[:, None] + variance[None, :] - 2 * covariance
-        return cls(np.maximum(variance, 0.0), np.maximum(gap, 0.0), freedom)
+        return cls(np.maximum(variance, 0.0), np.maximum(gap, 0.0), freedom,
+                   np.full(len(variance), freedom))
 
-    def at_least_between(self, other: 'ScoreSpread') -> 'ScoreSpread':
-        """Return each variance, raised to the mean of the two where it is the smaller."""
-        return ScoreSpread(np.maximum(self.variance, (self.variance + other.variance) / 2),
-                      np.maximum(self.gap, (self.gap + other.gap) / 2), self.freedom)
+    def at_least_between(self, other: 'ScoreSpread', alike: np.ndarray) -> 'ScoreSpread':
+        """
+        Return each variance, raised to the mean of the two where it is the smaller.
+
+        Raised to the other's for those in ``alike`` (n,), and their differences.
+        """
+        variance = _raised(self.variance, other.variance, alike)
+        gap = _raised(self.gap, other.gap, alike[:, None] | alike)
+        mixed = ~alike & (self.variance < other.variance)
+        share = variance / np.where(mixed, np.maximum(self.variance, 1e-6 * variance), 1.0)
+        return ScoreSpread(variance, gap, self.freedom,
+                           np.where(mixed, 4 * share ** 2, 1.0) * self.freedom)
+
+
+def _raised(own: Floats, other: Floats, wholly: np.ndarray) -> Floats:
+    return np.asarray(np.maximum(own, np.where(wholly, other, (own + other) / 2)))
 
 
 @dataclass(frozen=True)
@@ -86,7 +110,15 @@ def likelihood_spread(comparisons: Comparisons, fit: Fit, cluster: Ints, anchor:
     else:
         bread = centre @ np.linalg.inv(_pinned(whole, votes.n))
         robust = count / (count - 1) * (bread @ np.asarray(scores.T @ scores.toarray()) @ bread.T)
-    return ScoreSpread.of(robust, count - 1.0).at_least_between(model)
+    return ScoreSpread.of(robust, count - 1.0).at_least_between(model, _open(votes, fit))
+
+
+def _open(votes: Comparisons, fit: Fit) -> np.ndarray:
+    """Return (n,) whom the data do not bound on both sides."""
+    if fit.ridge is None or not fit.ridge.any():
+        return np.zeros(votes.n, bool)
+    above, below = one_sided(count_pairs(votes))
+    return np.asarray(above | below)
 
 
 def _dispersion(votes: Comparisons, parts: _Parts, kappa: float) -> float:

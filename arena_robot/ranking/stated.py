@@ -50,7 +50,7 @@ def with_spread(standings: Standings, spread: ScoreSpread, few: np.ndarray,
     """
     n, scores = len(standings.scores), standings.scores
     reach = float(stdtrit(max(spread.freedom, 1.0), (1 + level) / 2))
-    wide = reach * np.sqrt(spread.variance)
+    wide = stdtrit(np.maximum(spread.own_freedom, 1.0), (1 + level) / 2) * np.sqrt(spread.variance)
     low, high = scores - wide, scores + wide
     low[open_ends[1]], high[open_ends[0]] = -np.inf, np.inf
     low[few], high[few] = np.nan, np.nan

@@ -91,6 +91,7 @@ class Tally:
     stated: int = 0
     policies: int = 0
     one_sided: int = 0
+    one_sided_held: int = 0
     ranks_held: int = 0
     ranks: int = 0
     joint_held: int = 0
@@ -114,7 +115,9 @@ class Tally:
             inside = (found.low <= truth) & (truth <= found.high)
             self.by_set.append((int(inside[stated].sum()), int(stated.sum())))
         self.policies += len(anchor)
-        self.one_sided += int((np.isinf(found.low) | np.isinf(found.high)).sum())
+        one_sided = np.isinf(found.low) | np.isinf(found.high)
+        self.one_sided += int(one_sided.sum())
+        self.one_sided_held += int(((found.low <= truth) & (truth <= found.high))[one_sided].sum())
         ranks = competition_ranks(truth)
         inside = (found.rank_low <= ranks) & (ranks <= found.rank_high)
         self.ranks_held += int(inside[stated].sum())

@@ -32,6 +32,17 @@ def test_from_2_to_50_sessions_what_is_stated_holds_and_nobody_is_missing():
     assert found.joint_held >= 0.95 * found.sets
 
 
+def test_intervals_without_an_end_hold_too():
+    found = several([('bt', 7, 20, 60, 1), ('evaluators', 7, 20, 60, 20)])
+    assert found.one_sided > 60
+    assert found.one_sided_held >= 0.95 * found.one_sided
+
+
+def test_intervals_of_three_policies_from_20_sessions_are_not_too_wide():
+    found = several([('davidson', 3, 20, 150, 1)], 'davidson')
+    assert 0.93 <= found.held / found.stated <= 0.975
+
+
 @pytest.mark.parametrize(('method', 'kind'), [
     ('bt', 'bt'), ('davidson', 'davidson'), ('bt', 'tasks'), ('davidson', 'evaluators')])
 def test_intervals_cover_with_many_sessions_too(method, kind):
