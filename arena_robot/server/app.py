@@ -16,7 +16,7 @@ from grpc_health.v1._async import HealthServicer
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ServerError
 from arena_robot.policy.base import PolicySpec
-from arena_robot.policy.proto import arena_policy_pb2_grpc
+from arena_robot.policy.grpc.handlers import add_policy
 from arena_robot.server import listening
 from arena_robot.server.acceptance import Acceptance, CountingRules, enter_earlier
 from arena_robot.server.assignment import Aim
@@ -271,7 +271,7 @@ class ArenaServer:
                                  options=listening.options(limits))
         service, self._relay = self._services()
         arena_server_pb2_grpc.add_ArenaServiceServicer_to_server(service, server)
-        arena_policy_pb2_grpc.add_PolicyServiceServicer_to_server(self._relay, server)
+        add_policy(server, self._relay)
         healthy = HealthServicer()
         await healthy.set('', health_pb2.HealthCheckResponse.SERVING)
         health_pb2_grpc.add_HealthServicer_to_server(healthy, server)

@@ -31,8 +31,8 @@ from arena_robot.core.errors import (
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.endpoint import DUE
+from arena_robot.policy.grpc.pieces import Query, StreamQuery
 from arena_robot.policy.proto import arena_policy_pb2 as pb
-from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.server.base import PolicyRecord, SessionState
 from arena_robot.server.blind_errors import SENTENCES, blind, sentence
 from arena_robot.server.call_guard import bearer, guarded
@@ -64,7 +64,7 @@ MAX_CALL_S = 60.0
 PATIENCE_S = 5.0
 
 
-class Relay(pb_grpc.PolicyServiceServicer):
+class Relay:
     """
     Serves every running session's slots as policies.
 
@@ -103,14 +103,14 @@ class Relay(pb_grpc.PolicyServiceServicer):
             return told
         return await guarded(context, lambda: blind(lambda: in_class(spec, self._class_s)))
 
-    async def Infer(self, request: pb.InferRequest, context: Any) -> pb.InferReply:
+    async def Infer(self, query: Query, context: Any) -> pb.InferReply:
         """Return the slot's next chunk."""
         async def work() -> pb.InferReply:
             came_s = asyncio.get_running_loop().time()
             route = await self._route(context)
-            if request.HasField('every_step'):
-                return await self._at_step(route, request, came_s)
-            return padded(await self._infer(route, request, _left(context)))
+            if query[0].HasField('every_step'):
+                return await self._at_step(route, query, came_s)
+            return padded(await self._infer(route, query, _left(context)))
         return await guarded(context, lambda: blind(work))
 
     async def Reset(self, request: pb.ResetRequest, context: Any) -> pb.ResetReply:
@@ -121,20 +121,21 @@ class Relay(pb_grpc.PolicyServiceServicer):
             return pb.ResetReply()
         return await guarded(context, lambda: blind(lambda: in_class(reset, self._class_s)))
 
-    async def Stream(self, requests: AsyncIterator[pb.StreamRequest],
+    async def Stream(self, requests: AsyncIterator[StreamQuery],
                      context: Any) -> AsyncIterator[pb.StreamReply]:
         """Answer infer and reset on one long stream."""
         async for request in requests:
             yield await self._stream_reply(request, context)
 
-    async def _stream_reply(self, request: pb.StreamRequest, context: Any) -> pb.StreamReply:
+    async def _stream_reply(self, asked: StreamQuery, context: Any) -> pb.StreamReply:
+        request, query = asked
         reply = pb.StreamReply(id=request.id)
         wait_s = min(request.timeout_s or MAX_CALL_S, MAX_CALL_S)
 
         async def work() -> None:
             route = await self._route(context)
-            if request.WhichOneof('call') == 'infer':
-                reply.infer.CopyFrom(padded(await self._infer(route, request.infer, wait_s)))
+            if query is not None:
+                reply.infer.CopyFrom(padded(await self._infer(route, query, wait_s)))
             else:
                 await self._reset(route, wait_s)
                 reply.reset.SetInParent()
@@ -151,22 +152,21 @@ class Relay(pb_grpc.PolicyServiceServicer):
         self._preparing.close()
         await self._upstreams.close()
 
-    async def _at_step(self, route: Route, request: pb.InferRequest,
-                       came_s: float) -> pb.InferReply:
-        query = request.every_step
-        wait_s = query.wait_s if 0.0 < query.wait_s < MAX_CALL_S else MAX_CALL_S
+    async def _at_step(self, route: Route, query: Query, came_s: float) -> pb.InferReply:
+        step = query[0].every_step
+        wait_s = step.wait_s if 0.0 < step.wait_s < MAX_CALL_S else MAX_CALL_S
         try:
-            return await self._steps.answer(route.key, query, came_s,
-                                            lambda: self._infer(route, request, wait_s))
+            return await self._steps.answer(route.key, step, came_s,
+                                            lambda: self._infer(route, query, wait_s))
         except asyncio.CancelledError:
-            if query.due == DUE:
+            if step.due == DUE:
                 self._record.cut(route.key)
             raise
 
-    async def _infer(self, route: Route, request: pb.InferRequest,
-                     wait_s: float) -> pb.InferReply:
+    async def _infer(self, route: Route, query: Query, wait_s: float) -> pb.InferReply:
+        request, seen = query
         wire.check_version(request.protocol_version)
-        step = wire.step_of(request.observation)
+        step = wire.step_of(seen)
         await self._count(route)
         least_s, started_s = await self._least_s(route), time.monotonic()
 
@@ -174,7 +174,7 @@ class Relay(pb_grpc.PolicyServiceServicer):
             spec = await self._ask(route, lambda u: known_spec(u, wait_s))
             left = self._use.left_over(route.key, request.every_step, spec)
             return spec, checked(await self._ask(route, lambda u: u.infer(
-                route.episode, request.observation, wait_s, left)))
+                route.episode, seen, wait_s, left)))
 
         spec, reply = await self._watched(route, step, wait_s, ask)
         await asyncio.sleep(least_s - (time.monotonic() - started_s))

@@ -18,12 +18,12 @@ from arena_robot.policy.address import parse_address
 from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.channel import headers, open_aio_channel
-from arena_robot.policy.grpc.endpoint import infer_request
+from arena_robot.policy.grpc.endpoint import infer_request, stub_of
 from arena_robot.policy.grpc.errors import error_of
+from arena_robot.policy.grpc.pieces import Piece, infer_bytes
 from arena_robot.policy.openpi.client import OpenpiPolicy
 from arena_robot.policy.options import MIB
 from arena_robot.policy.proto import arena_policy_pb2 as pb
-from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.policy.seeds import seed_of
 from arena_robot.server.target import PolicyTarget
 
@@ -44,7 +44,7 @@ class Upstream(Protocol):
     async def spec(self, timeout_s: float) -> pb.Spec:
         """Return the spec of the policy."""
 
-    async def infer(self, episode: str, observation: bytes, timeout_s: float,
+    async def infer(self, episode: str, observation: Piece, timeout_s: float,
                     left_over: pb.LeftOver | None = None) -> pb.InferReply:
         """Return the next chunk."""
 
@@ -65,7 +65,7 @@ class GrpcUpstream:
         options = place.applied(target.options(max_message_bytes=MESSAGE_BYTES))
         self._headers = headers(options)
         self._channel = open_aio_channel(place.target, place.secure, options)
-        self._stub = pb_grpc.PolicyServiceStub(self._channel)
+        self._stub = stub_of(self._channel)
 
     async def spec(self, timeout_s: float) -> pb.Spec:
         """Return the spec of the policy."""
@@ -78,10 +78,11 @@ class GrpcUpstream:
         except grpc.aio.AioRpcError as error:
             raise error_of(error, 'GetSpec', self._address) from error
 
-    async def infer(self, episode: str, observation: bytes, timeout_s: float,
+    async def infer(self, episode: str, observation: Piece, timeout_s: float,
                     left_over: pb.LeftOver | None = None) -> pb.InferReply:
         """Return the next chunk."""
-        request = infer_request(observation, episode, seed_of(episode), left_over)
+        request = infer_bytes(infer_request(b'', episode, seed_of(episode), left_over),
+                              [observation])
         try:
             out: pb.InferReply = await self._stub.Infer(request, timeout=timeout_s,
                                                        metadata=self._headers)
@@ -117,7 +118,7 @@ class DecodedUpstream:
         self.told = await self._run(lambda policy, _: wire.spec_to_wire(policy.spec), timeout_s)
         return self.told
 
-    async def infer(self, episode: str, observation: bytes, timeout_s: float,
+    async def infer(self, episode: str, observation: Piece, timeout_s: float,
                     left_over: pb.LeftOver | None = None) -> pb.InferReply:
         """Return the next chunk; this protocol has no field for what is left of the last one."""
         def ask(policy: OpenpiPolicy, left_s: float) -> pb.InferReply:

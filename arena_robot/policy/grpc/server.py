@@ -17,13 +17,8 @@ from arena_robot.policy.base import Policy
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.endpoint import SERVICE
 from arena_robot.policy.grpc.errors import CODE_KEY, status_of
-from arena_robot.policy.grpc.pieces import (
-    Query,
-    StreamQuery,
-    query_of,
-    serialized,
-    stream_query_of,
-)
+from arena_robot.policy.grpc.handlers import add_policy
+from arena_robot.policy.grpc.pieces import Query, StreamQuery
 from arena_robot.policy.options import ServeOptions, is_one_of
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.serving import ServedPolicy
@@ -157,7 +152,7 @@ class GrpcPolicyServer:
             interceptors=[TokenInterceptor(options.token, *options.old_tokens)]
             if options.token else [],
             options=_channel_options(options), compression=grpc.Compression.NoCompression)
-        _add_policy(server, PolicyServicer(served, options.max_call_s, options.streams))
+        add_policy(server, PolicyServicer(served, options.max_call_s, options.streams))
         self._health = _add_health(server)
         reflection.enable_server_reflection(
             (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
@@ -213,17 +208,6 @@ def _channel_options(options: ServeOptions) -> list[tuple[str, int]]:
         ('grpc.http2.min_recv_ping_interval_without_data_ms', 5_000),
         ('grpc.http2.max_ping_strikes', 5),
     ]
-
-
-def _add_policy(server: grpc.Server, servicer: PolicyServicer) -> None:
-    """Serve the four calls; the generated function would parse whole queries."""
-    readers = {'GetSpec': pb.GetSpecRequest.FromString, 'Infer': query_of,
-               'Reset': pb.ResetRequest.FromString}
-    calls = {name: grpc.unary_unary_rpc_method_handler(getattr(servicer, name), reader, serialized)
-             for name, reader in readers.items()}
-    calls['Stream'] = grpc.stream_stream_rpc_method_handler(
-        servicer.Stream, stream_query_of, serialized)
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, calls),))
 
 
 def _add_health(server: grpc.Server) -> health.HealthServicer:

@@ -129,7 +129,7 @@ def observation_from_bytes(data: Piece, episode_seed: int = 0) -> Observation:
         message.arm_stamp_ns, message.gripper_stamp_ns, episode_seed)
 
 
-def step_of(data: bytes) -> int:
+def step_of(data: Piece) -> int:
     """
     Return the step of a serialized Observation from its first bytes, without parsing the images.
 
