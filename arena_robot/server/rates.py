@@ -5,9 +5,8 @@ import threading
 from collections import defaultdict
 from dataclasses import dataclass
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from arena_robot.core.clock import Clock
+from arena_robot.core.errors import ServerError
 from arena_robot.server.config import ServerLimits
 from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.store.rate_counts import CallerKey, CountKey, RateCounts
@@ -87,7 +86,7 @@ class SharedRates:
             taken = {}
         try:
             found, period = self._counts.exchange(taken)
-        except SQLAlchemyError as error:
+        except ServerError as error:
             if self._works:
                 log.warning('rates are counted by this server alone, until the database answers: '
                             '%s', error)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
+from arena_robot.core.errors import ServerError
 from arena_robot.server.store.database import Connection, Database
 from arena_robot.server.store.schema import rate_counts
 
@@ -28,7 +29,17 @@ class RateCounts:
         self.shared = not database.is_sqlite
 
     def exchange(self, taken: Mapping[CallerKey, int]) -> tuple[dict[CountKey, int], int]:
-        """Add what was taken here; return the counts of all servers, and the running period."""
+        """
+        Add what was taken here; return the counts of all servers, and the running period.
+
+        ServerError when the database does not answer.
+        """
+        try:
+            return self._exchanged(taken)
+        except sa.exc.SQLAlchemyError as error:
+            raise ServerError(str(error)) from error
+
+    def _exchanged(self, taken: Mapping[CallerKey, int]) -> tuple[dict[CountKey, int], int]:
         with self._database.write() as connection:
             # A lost second of counts does no harm: nothing waits for the disk.
             connection.execute(sa.text('SET LOCAL synchronous_commit TO OFF'))
