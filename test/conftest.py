@@ -23,8 +23,8 @@ pytest_plugins = ['reruns']
 ALONE = ('nodes/test_station_', 'nodes/test_replay_node', 'nodes/test_session_kills',
          'cli/test_walks', 'web/test_console_page')
 COMPUTES = ('ranking/', 'skills/', 'audit/', 'safety/', 'reports/', 'records/', 'recording/',
-            'trials/', 'drivers/test_sim_potential', 'drivers/test_sim_cameras',
-            'drivers/test_sim_tasks', 'policy/test_resizing', 'session/test_blindness_measured',
+            'trials/', 'drivers/test_sim_potential', 'drivers/test_sim_tasks',
+            'policy/test_resizing', 'session/test_blindness_measured',
             'session/test_salvaged_journals', 'test_')
 WAITS = ('audit/test_wire_judges', 'recording/test_recorder', 'reports/test_tournament',
          'test_verdict_walk')

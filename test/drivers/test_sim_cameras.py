@@ -125,10 +125,11 @@ def test_runs_at_its_rate_with_all_eyes_of_one_instant():
         made.world.start()
         camera = made.cameras['wrist']
         frames = [camera.wait_frame(2.0) for _ in range(16)]
-    # The median, because a busy machine may take a picture late, and the next one in time.
-    stamps_s = np.array([frame.left.stamp_ns for frame in frames]) * 1e-9
-    grabs = np.diff([frame.sequence + frame.dropped for frame in frames])
-    assert np.median(np.diff(stamps_s) / grabs) == pytest.approx(1 / 15, rel=0.03)
+    # Over all, because a busy machine may take a picture late, and the next one in time.
+    first, last = frames[0], frames[-1]
+    spent_s = (last.left.stamp_ns - first.left.stamp_ns) * 1e-9
+    grabs = last.sequence + last.dropped - first.sequence - first.dropped
+    assert spent_s / grabs == pytest.approx(1 / 15, rel=0.05)
     assert all(frame.left.stamp_ns == frame.right.stamp_ns for frame in frames)
 
 
