@@ -4,10 +4,14 @@ from arena_robot.audit.aggregate import Mean
 
 ROWS = (('all', 'all'), ('successes', 'successes alone'), ('failures', 'failures alone'))
 
+# A bootstrap of fewer episodes is narrower than what is known, and of equal ones has no width.
+ENOUGH = 5
+
 
 def mean_words(mean: Mean | None) -> str:
-    """Return a mean in percent with its interval, a dash where there is none."""
+    """Return a mean in percent, with its interval where five or more differ; a dash for none."""
     if mean is None or not mean.count:
         return '–'
     text, low, high = (f'{100 * x:.0f}' for x in (mean.mean, mean.low, mean.high))
-    return text if mean.low != mean.low else f'{text} [{low}, {high}]'
+    told = mean.count >= ENOUGH and mean.low < mean.high
+    return f'{text} [{low}, {high}]' if told else text
