@@ -51,7 +51,7 @@ class DemoTournament:
             self._desk.press(Button.ABORT, 'the demonstration was interrupted during a rollout')
             return False
         self._instruction = self._scene.set_up(job.task, job.seed)
-        if state is State.RESET:
+        if state in (State.START_PHOTOGRAPHED, State.RESET):    # the new simulation knows no start
             self._scene.keep()
         return True
 
