@@ -133,5 +133,5 @@ def check_server(folder, ids):
         for slot in ('A', 'B'):
             here = folder / 'sessions' / one / slot
             there = folder / 'server' / 'data' / 'blobs' / one / slot
-            for path in here.iterdir():
-                assert (there / path.name).read_bytes() == path.read_bytes(), path
+            for path in filter(Path.is_file, here.rglob('*')):
+                assert (there / path.relative_to(here)).read_bytes() == path.read_bytes(), path
