@@ -1,13 +1,13 @@
 """The rates that a server bounds, and how several servers of one database count them together."""
 
 import logging
-import threading
 from collections import defaultdict
 from dataclasses import dataclass
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ServerError
 from arena_robot.server.config import ServerLimits
+from arena_robot.server.housekeeping import Housekeeping
 from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.store.rate_counts import CallerKey, CountKey, RateCounts
 
@@ -59,19 +59,16 @@ class SharedRates:
         self._counts = counts
         self._seen: dict[CountKey, int] = {}
         self._works = True
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name='rates', daemon=True)
+        self._loop = Housekeeping({'shared rates': (EXCHANGE_S, self.step)})
 
     def open(self) -> None:
         """Start the exchange, where several servers can be."""
         if self._counts.shared:
-            self._thread.start()
+            self._loop.open()
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Stop it; can be called twice, and without ``open``."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout_s)
+        self._loop.close(timeout_s)
 
     def clean(self) -> None:
         """Remove old counts from the database."""
@@ -110,10 +107,3 @@ class SharedRates:
         for kind, counts in elsewhere.items():
             if kind in self._limits:    # a newer server may count more kinds
                 self._limits[kind].charge(counts)
-
-    def _run(self) -> None:
-        while not self._stop.wait(EXCHANGE_S):
-            try:
-                self.step()
-            except Exception:
-                log.exception('rates were not exchanged with other servers; tried again')
