@@ -42,6 +42,7 @@ def before_the_start(desk, other):
     with pytest.raises(SessionError, match="no button 'chek'"):
         desk.press('chek')
     desk.open_session('ada', TASK)
+    assert desk.state().state is State.ASSIGNED, 'a caller would ask for the task once more'
     with pytest.raises(SessionError, match='start_photographed'):
         desk.start(Slot.A)
     desk.press('photograph')

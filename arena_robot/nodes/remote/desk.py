@@ -38,9 +38,9 @@ from arena_robot.nodes.remote.session_views import session_views
 from arena_robot.nodes.session.messages import desk_state, draft_request, feedback_message
 from arena_robot.nodes.spin import Spin
 from arena_robot.session.evaluator.desk import Button, DeskState, RunView, always
+from arena_robot.session.protocol.states import State
 
-FIND_S, QUICK_S, SLOW_S = 5.0, 10.0, 60.0
-WATCH_S, PATIENCE_S = 0.25, 3.0
+FIND_S, QUICK_S, SLOW_S, WATCH_S, PATIENCE_S = 5.0, 10.0, 60.0, 0.25, 3.0
 GONE_S = 10.0    # a session node that is restarted is back before
 SLOW = (Button.PHOTOGRAPH, Button.PREPARE_RESET, Button.CONFIRM_RESET, Button.CHECK, Button.RETRY)
 COUNTS = {Button.INVALIDATE: False, Button.REVALIDATE: True}  # whether the session counts then
@@ -53,8 +53,7 @@ class RemoteDesk:
     """
     Implements :class:`arena_robot.session.evaluator.desk.Desk` over ROS.
 
-    ``session`` is the node's name, ``namespace`` the station's; ``patience_s`` the timeout of
-    finding it. Use it in a ``with`` block.
+    Use it in a ``with`` block. ``patience_s`` is the timeout of finding the node ``session``.
     """
 
     def __init__(self, session: str = 'session_node', namespace: str = '',
@@ -196,10 +195,11 @@ class RemoteDesk:
         self._call('take_control', TakeControl.Request(release=token))
 
     def open_session(self, evaluator: str, instruction: str, repeat: bool = False) -> None:
-        """Store evaluator and instruction and request a blind pair."""
+        """Store evaluator and instruction and request a blind pair; returns once it is shown."""
         self._call('open_session', OpenSession.Request(
             evaluator=evaluator, instruction=instruction, repeat=repeat, control=self._token),
             SLOW_S)
+        self._await(lambda: self.state().state not in (State.PREFLIGHT, State.TASK_ENTERED))
 
     def press(self, button: str, text: str = '') -> str:
         """Press a button; return what happened."""
