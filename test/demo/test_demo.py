@@ -11,12 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Slot
 from arena_robot.demo.audits import JUDGES
 from arena_robot.demo.deriver import wrong_with
 from arena_robot.records.audit_file import audits_of
+from arena_robot.records.episode_file import EPISODE_FILE
 from arena_robot.reports.tournament_records import read_record
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import Ledger
@@ -128,11 +130,28 @@ def check_server(folder, ids):
             assert record.verdict.preference == 'TIE'
         ledger = Ledger(database, SystemClock())
         ledger.check()
-        # A session that was interrupted in a rollout is aborted, which costs credit.
-        assert 0 < ledger.balance('account:ada') <= SESSIONS
+        # A session that was interrupted in a rollout is given up, which costs a credit.
+        with database.read() as connection:
+            paid = connection.execute(sa.text(
+                "SELECT count(*) FROM entries WHERE holder = 'account:ada' "
+                "AND transfer LIKE 'redraw:%'")).scalar_one()
+        assert ledger.balance('account:ada') == SESSIONS - paid
+        assert paid <= INTERRUPTIONS
     for one in ids:
         for slot in ('A', 'B'):
             here = folder / 'sessions' / one / slot
             there = folder / 'server' / 'data' / 'blobs' / one / slot
             for path in filter(Path.is_file, here.rglob('*')):
-                assert (there / path.relative_to(here)).read_bytes() == path.read_bytes(), path
+                other = there / path.relative_to(here)
+                if path.name == EPISODE_FILE:
+                    assert_same_but_waits(path, other)
+                else:
+                    assert other.read_bytes() == path.read_bytes(), path
+
+
+def assert_same_but_waits(path, sent):
+    """What was sent before the reveal does not tell how long the policy let the arm wait."""
+    own, sent = (json.loads(one.read_text('utf-8')) for one in (path, sent))
+    assert 0.0 <= own['inference'].pop('waited') < 1.0, path
+    assert sent['inference'].pop('waited') is None, path
+    assert sent == own, path
