@@ -143,7 +143,7 @@ class ShiftedTime:
         if late_ns > LATE_NS or late_ns < -SET_BACK_NS:
             self._shifts.append((now_ns, shift_ns + late_ns))
         elif late_ns < 0:
-            slower_ns = (now_ns - self._last_ns) * 9 // 10
+            slower_ns = (now_ns - self._last_ns) * 99 // 100    # a world that catches up runs fast
             self._shifts.append((now_ns, shift_ns - min(-late_ns, slower_ns)))
         self._last_ns = now_ns
 

@@ -95,11 +95,14 @@ def in_step(nuc, part):
 
 
 def rig_of(nuc, kind, part, trip):
+    def silence():
+        nuc.server.silent = True
+        until(lambda: part._server.problem)     # no answer is on its way any more
+
     def mend():
         nuc.server.silent = nuc.faults.gripper_dead = False
-    return kind(part, nuc.station.clock, silence=lambda: setattr(nuc.server, 'silent', True),
-                trip=trip, mend=mend, max_age_s=1.0, rate_hz=2.0, latency_s=0.1, harmless=True,
-                sleep=in_step(nuc, part))
+    return kind(part, nuc.station.clock, silence=silence, trip=trip, mend=mend, max_age_s=1.0,
+                rate_hz=2.0, latency_s=0.1, harmless=True, sleep=in_step(nuc, part))
 
 
 class TestDroidNucArm(ArmConformance):
@@ -144,10 +147,6 @@ def test_a_server_without_controller_is_launched_only_where_that_is_set(nuc):
         assert arm.wait_state(BUSY_S).mode is RobotMode.IDLE
 
 
-def q_of(nuc):
-    return nuc.station.arm.state(1e9).q
-
-
 def follow(arm):
     """Begin a long motion of joint 7 and return its goal once the arm is on its way."""
     start = arm.wait_state(BUSY_S).q
@@ -159,7 +158,7 @@ def follow(arm):
 
 def at_rest(nuc):
     until(lambda: np.max(np.abs(nuc.station.arm.state(1e9).dq)) < 0.02, 'rest')
-    return q_of(nuc)
+    return nuc.station.arm.state(1e9).q
 
 
 def test_silence_is_told_and_what_was_commanded_is_not_carried_out_later(nuc, arm, fall_silent):

@@ -94,8 +94,8 @@ def station_process(station_namespace):
 @pytest.fixture(scope='session')
 def observer(spin):
     """Return a node that spins, for tests with stations of their own."""
-    from rclpy.node import Node
-    node = Node('observer', context=spin.context)
+    from arena_robot.nodes.listener import Listening
+    node = Listening('observer', context=spin.context)
     spin.add(node, threads=3)
     return node
 
@@ -108,7 +108,6 @@ def client(station_namespace, station_process):
     with Spin() as spinning:
         node = Listening('tester', namespace=station_namespace, context=spinning.context)
         spinning.add(node, threads=3)
-        node.listen()
         yield node
 
 

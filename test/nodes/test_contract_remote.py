@@ -1,19 +1,21 @@
 """The drivers' contracts on parts that stand behind topics."""
 
+import sys
 import time
 import uuid
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import State
 from rclpy.lifecycle import TransitionCallbackReturn
-from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import SystemClock
-from arena_robot.core.errors import NotConnected
+from arena_robot.core.errors import NotConnected, ReadTimeout
+from arena_robot.core.process import switch_threads_soon
 from arena_robot.drivers.conformance import any_part
 from arena_robot.drivers.conformance import camera as camera_checks
 from arena_robot.drivers.conformance.arm import far_target_is_clipped
@@ -26,6 +28,7 @@ from arena_robot.drivers.conformance.rig import ArmRig, CameraRig, GripperRig
 from arena_robot.drivers.conformance.suite import ARM, GRIPPER
 from arena_robot.nodes import diagnostics
 from arena_robot.nodes.camera.node import CameraNode
+from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.remote.robot import RemoteArm, RemoteCamera, RemoteGripper
 from arena_robot.nodes.simulation.node import compose
 from arena_robot.nodes.spin import Spin
@@ -45,11 +48,14 @@ def composed():
     namespace = f'contract_{uuid.uuid4().hex[:6]}'
     args = ['test', '--ros-args', '--params-file', str(path), '-r', f'__ns:=/{namespace}',
             '--log-level', 'warn']
+    before_s = sys.getswitchinterval()
+    switch_threads_soon()       # as every process of a station does
     with Spin(args) as spin:
         owner = compose(spin)
-        node = Node('client', context=spin.context)
+        node = Listening('client', context=spin.context)
         spin.add(node, threads=3)
         yield owner.station, node, owner.station.save()
+    sys.setswitchinterval(before_s)
     path.unlink()
 
 
@@ -60,11 +66,19 @@ def rig_of(kind, composed, part, name):
 
     def silence():
         station.world.faults.dead.add(name)
-        time.sleep(0.3)    # what is under way through ROS arrives
+        until_silent(part.wait_frame if kind is CameraRig else part.wait_state)
 
     return kind(part, SystemClock(), silence=silence,
                 sleep=time.sleep, rate_hz=2.0 / PATIENCE_S, max_age_s=PATIENCE_S,
                 latency_s=PATIENCE_S, harmless=True)
+
+
+def until_silent(wait):
+    """Return once what is under way through ROS has arrived."""
+    end_s = time.monotonic() + PATIENCE_S
+    with suppress(ReadTimeout):
+        while time.monotonic() < end_s:
+            wait(0.5)
 
 
 def seen(part, condition):

@@ -91,6 +91,18 @@ def test_shifted_stamps_never_go_back(steps):
         before = now
 
 
+def test_a_world_that_catches_up_after_a_stall_stamps_nothing_in_the_future():
+    part, ros = ManualClock(0), ManualClock(1_000 * MS)
+    line = ShiftedTime(part, ros)
+    ros.advance_ns(250 * MS)
+    for _ in range(62):     # what was missed, in fast ticks
+        part.advance_ns(4 * MS)
+        ros.advance_ns(MS // 10)
+        before_ns = line.to_ros(part.now_ns() - 4 * MS)
+        line.tick()
+        assert before_ns < line.to_ros(part.now_ns()) <= ros.now_ns()
+
+
 def test_an_even_clock_keeps_its_shift_and_a_late_one_jumps():
     part, ros = ManualClock(0), ManualClock(1_000 * MS)
     line = ShiftedTime(part, ros)

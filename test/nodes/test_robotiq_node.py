@@ -3,12 +3,12 @@
 import uuid
 
 import pytest
-from rclpy.node import Node
 
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.errors import DriverError
 from arena_robot.drivers.emulators.robotiq import RobotiqEmulator
 from arena_robot.nodes.gripper.node import GripperNode
+from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.remote.robot import RemoteGripper
 from arena_robot.nodes.spin import Spin
 from arena_robot.nodes.supervisor import overrides_file
@@ -32,7 +32,7 @@ def gripper(emulator, tmp_path):
             f'__ns:=/robotiq_{uuid.uuid4().hex[:6]}', '--log-level', 'error']
     with Spin(args) as spin:
         spin.add(GripperNode('gripper_node', context=spin.context), threads=4)
-        client = Node('client', context=spin.context)
+        client = Listening('client', context=spin.context)
         spin.add(client, threads=2)
         with RemoteGripper(client, timeout_s=BUSY_S) as gripper:
             yield gripper

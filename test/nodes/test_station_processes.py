@@ -9,7 +9,6 @@ import uuid
 
 import pytest
 import yaml
-from rclpy.node import Node
 from rclpy.parameter import Parameter
 from ros_tools import environment, need_ros_tools, ros2
 from rosgraph_msgs.msg import Clock
@@ -18,6 +17,7 @@ from station_programs import ROOT, SIM, at_rest_at, sim_command, states_until
 from arena_robot.core.config import read_yaml
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.executables import MODULES
+from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.remote.robot import RemoteArm
 
 LAB = ROOT / 'config' / 'stations' / 'example_lab.yaml'
@@ -85,7 +85,7 @@ def seen(spin_node, topic):
 
 @pytest.fixture
 def watcher(spin):
-    node = Node(f'watcher_{uuid.uuid4().hex[:6]}', context=spin.context)
+    node = Listening(f'watcher_{uuid.uuid4().hex[:6]}', context=spin.context)
     yield node
     node.destroy_node()
 
@@ -109,7 +109,7 @@ def test_two_stations_run_side_by_side(processes, spin):
     stations = [processes(*sim_command(name, {'sim_station': SMALL})) for name in names]
     arms = []
     for name in names:
-        node = Node('two', namespace=name, context=spin.context)
+        node = Listening('two', namespace=name, context=spin.context)
         spin.add(node, threads=3)
         arms.append(RemoteArm(node, timeout_s=25.0))
     with arms[0] as left, arms[1] as right:
@@ -128,7 +128,7 @@ def test_a_faster_station_publishes_its_clock(processes, spin):
     name = f'fast_{uuid.uuid4().hex[:6]}'
     station = processes(*sim_command(name, {'sim_station': {
         **SMALL, 'real_time_factor': 2.0, 'publish_clock': True}}))
-    node = Node('fast', namespace=name, context=spin.context,
+    node = Listening('fast', namespace=name, context=spin.context,
                 parameter_overrides=[Parameter('use_sim_time', value=True)])
     spin.add(node, threads=3)
     ticks = []
