@@ -147,15 +147,15 @@ class Uploads:
 
     def _record(self, row: store.FileRow) -> FileRecord:
         file, complete = row.file, row.complete
-        part = self._part(file)
-        if not complete and not part.exists() and self._blobs.exists(file.key) \
+        received = None if complete else _size(self._part(file))
+        if not complete and received is None and self._blobs.exists(file.key) \
                 and self._blobs.size(file.key) == row.size > 0:
             # Killed between the move and the mark: the content was checked before the move.
             with self._database.write() as connection:
                 store.mark_complete(connection, row, self._clock.now_ns())
             complete = True
-        received = row.size if complete else part.stat().st_size if part.exists() else 0
-        return FileRecord(file, row.size, row.sha256, received, complete)
+        return FileRecord(file, row.size, row.sha256, row.size if complete else received or 0,
+                          complete)
 
     def _check_room(self, connection: Connection, file: FileId, size: int) -> None:
         used = store.announced_bytes(connection, file.session_id)
@@ -174,6 +174,13 @@ class Uploads:
                 total.update(block)
             os.fsync(stream.fileno())
         return total.hexdigest()
+
+
+def _size(path: Path) -> int | None:
+    """Return the bytes of a file; None where there is none, or none any more."""
+    with suppress(FileNotFoundError):
+        return path.stat().st_size
+    return None
 
 
 def _is_at(stream: BinaryIO, path: Path) -> bool:

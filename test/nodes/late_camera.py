@@ -23,7 +23,8 @@ def main(namespace):
         spin.catch_signals()
         node = Listening('lab_camera', namespace=namespace, context=spin.context)
         delay_s = [0.0]
-        qos.subscription(node, Float64, 'delay', lambda m: delay_s.__setitem__(0, m.data))
+        qos.subscription(node, Float64, 'delay', lambda m: delay_s.__setitem__(0, m.data),
+                         qos.LATCHED)   # one that is sent before the two have met is not lost
         for kind, theirs, ours in (
                 (Image, f'{ZED}/image', f'{MONO}/image_raw'),
                 (CompressedImage, f'{ZED}/image/compressed', f'{MONO}/image_raw/compressed'),

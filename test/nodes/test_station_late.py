@@ -42,7 +42,7 @@ def camera_check(desk, ok):
 
 def test_a_late_camera_is_refused_and_shown_by_its_own_name(processes, tmp_path, observer):
     with LateRig(processes, tmp_path) as rig, rig.desk() as desk:
-        delay = qos.publisher(observer, Float64, f'/{rig.namespace}/delay')
+        delay = qos.publisher(observer, Float64, f'/{rig.namespace}/delay', qos.LATCHED)
         desk.take('page')
         desk.watch_views()
         until(desk, lambda s: camera_check(desk, True), 'the camera is not well', 60.0)

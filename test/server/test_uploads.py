@@ -1,4 +1,5 @@
 import hashlib
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -63,6 +64,15 @@ def test_a_file_arrives_in_parts(make):
     assert uploads.finish(FILE).complete
     assert [r.file for r in uploads.list('s1')] == [FILE]
     assert b''.join(make.blobs.read(FILE.key, 10, 20)) == CONTENT[10:20]
+
+
+def test_a_spool_file_that_another_stream_moves_away_meanwhile_is_no_error(make, monkeypatch):
+    uploads = make()
+    uploads.begin(FILE, len(CONTENT), DIGEST)
+    monkeypatch.setattr(Path, 'exists', lambda path: True)      # it was, a moment ago
+    assert uploads.status(FILE).received == 0
+    uploads.append(FILE, 0, CONTENT)
+    assert uploads.finish(FILE).complete
 
 
 @pytest.mark.parametrize('cut', [0, 1, 99, 4096, len(CONTENT) - 1, len(CONTENT)])
