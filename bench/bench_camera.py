@@ -27,7 +27,7 @@ os.environ.setdefault('ROS_DOMAIN_ID', str(os.getpid() % 100 + 1))
 
 from arena_robot.drivers.emulators.zed import EmulatedZed, make_folder  # noqa: E402
 from arena_robot.nodes.camera.node import CameraNode  # noqa: E402
-from arena_robot.nodes.spin import Spin  # noqa: E402
+from arena_robot.nodes.spin import Spin, tune_process  # noqa: E402
 from arena_robot.nodes.supervisor import overrides_file  # noqa: E402
 
 SERIAL, LIMIT_MS, SKIPPED = '20000001', 5.0, 10
@@ -133,6 +133,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         make_folder(Path(name), {SERIAL: EmulatedZed()})
         sys.path.insert(0, name)
+        tune_process()      # as the node's own process is
         listener = subprocess.Popen([sys.executable, '-c', LISTENER], cwd=ROOT)
         try:
             print('zed at 1280 x 720, both eyes, from the SDK to publish() returned, ms:')

@@ -129,8 +129,13 @@ def _spin(executor: Executor) -> None:
             log.exception('a callback failed')
 
 
-def _keep_memory() -> None:
-    """Keep freed memory: allocating an image from the system costs a hundred page faults."""
+def tune_process() -> None:
+    """
+    Let threads take turns soon, and keep freed memory.
+
+    Allocating an image from the system costs a hundred page faults and more.
+    """
+    switch_threads_soon()
     with suppress(AttributeError, OSError):  # only the GNU C library has mallopt
         for option, size in MALLOPT:
             ctypes.CDLL(None).mallopt(option, size)
@@ -152,8 +157,7 @@ def run_with(build: Callable[[Spin], object], args: Sequence[str] | None = None)
 
     Returns 0, 2 for bad configuration, 1 for what else fails at the start.
     """
-    switch_threads_soon()
-    _keep_memory()
+    tune_process()
     logging.basicConfig(stream=sys.stderr, format='[%(levelname)s] [%(name)s]: %(message)s')
     try:
         with Spin(args) as spin:
