@@ -5,6 +5,7 @@ Wrappers that chunk, resize, record, time or call over a network are policies to
 combined in any order.
 """
 
+import functools
 import math
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -65,9 +66,7 @@ class PolicySpec:
 
         The first external camera is ``left``, the second ``right``, wherever they stand.
         """
-        roles = ('left', 'right')[:self.external_cameras] + ('wrist',) * self.wrist_camera
-        eyes = EYES if self.stereo else EYES[:1]
-        return tuple(view(role, eye) for role in roles for eye in eyes)
+        return _views(self.external_cameras, self.wrist_camera, self.stereo)
 
     def problems(self) -> list[str]:
         """Return what is wrong with these values, one sentence each; empty when nothing is."""
@@ -115,6 +114,13 @@ class PolicySpec:
                 not (self.real_time_chunking and blend),
         }
         return [text for text, good in checks.items() if not good]
+
+
+@functools.lru_cache(maxsize=64)
+def _views(external: int, wrist: bool, stereo: bool) -> tuple[str, ...]:
+    roles = ('left', 'right')[:external] + ('wrist',) * wrist
+    eyes = EYES if stereo else EYES[:1]
+    return tuple(view(role, eye) for role in roles for eye in eyes)
 
 
 def _sides(size: object) -> bool:

@@ -50,8 +50,9 @@ def _names(target: str, options: CallOptions) -> list[tuple[str, Any]]:
 
 
 def _settings(options: CallOptions) -> list[tuple[str, Any]]:
-    """Bounded messages, keepalive, no hidden retries."""
+    """Bounded messages, keepalive, no hidden retries; a connection is shared with nobody."""
     return [
+        ('grpc.use_local_subchannel_pool', 1),
         ('grpc.max_receive_message_length', options.max_message_bytes),
         ('grpc.max_send_message_length', options.max_message_bytes),
         ('grpc.keepalive_time_ms', 20_000),

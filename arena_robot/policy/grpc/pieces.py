@@ -19,7 +19,8 @@ Piece = bytes | memoryview
 MAX_FIELDS = 256    # of a message that is taken apart
 Query = tuple[pb.InferRequest, Piece]    # and its serialized observation
 StreamQuery = tuple[pb.StreamRequest, Query | None]    # no query: it is a reset
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+VARINT, BYTES = 0, 2
+FIXED = {1: 8, 5: 4}    # bytes of a field by its type
 
 
 def observation_pieces(observation: Observation, jpeg_quality: int = 0) -> list[Piece]:
@@ -71,33 +72,39 @@ def taken_apart(data: Piece, message: Any, name: str) -> tuple[Any, list[memoryv
 
     Raises DecodeError when ``data`` is not such a message, or has more than MAX_FIELDS.
     """
-    whole, position = memoryview(data), 0
-    number = message.DESCRIPTOR.fields_by_name[name].number
+    whole, end, position = memoryview(data), len(data), 0
+    wanted = message.DESCRIPTOR.fields_by_name[name].number << 3 | BYTES
     rest: list[memoryview] = []
     found: list[memoryview] = []
+    kept = 0    # where the fields begin that are not in ``rest`` yet
     for _ in range(MAX_FIELDS + 1):
-        if position >= len(whole):
-            return message.FromString(b''.join(rest)), found
+        if position >= end:
+            return message.FromString(b''.join((*rest, whole[kept:]))), found
         start = position
         tag, position = read_varint(whole, position)
-        size = {FIXED64: 8, FIXED32: 4}.get(tag & 7, 0)
-        if tag & 7 in (VARINT, BYTES):
-            value, position = read_varint(whole, position)
-            size = value if tag & 7 == BYTES else 0
-        elif not size:
-            raise DecodeError(f'field {tag >> 3} has the unknown type {tag & 7}')
-        begin, position = position, position + size
-        if position > len(whole):
-            raise DecodeError(f'field {tag >> 3} is cut off')
-        if tag == number << 3 | BYTES:
-            found.append(whole[begin:position])
+        kind = tag & 7
+        if kind == BYTES:
+            size, position = read_varint(whole, position)
+        elif kind == VARINT:
+            size, position = 0, read_varint(whole, position)[1]
         else:
-            rest.append(whole[start:position])
+            size = FIXED.get(kind, 0)
+            if not size:
+                raise DecodeError(f'field {tag >> 3} has the unknown type {kind}')
+        begin, position = position, position + size
+        if position > end:
+            raise DecodeError(f'field {tag >> 3} is cut off')
+        if tag == wanted:
+            found.append(whole[begin:position])
+            rest.append(whole[kept:start])
+            kept = position
     raise DecodeError(f'it has more than {MAX_FIELDS} fields')
 
 
 def read_varint(data: Piece, position: int) -> tuple[int, int]:
     """Return the number that begins there, and where it ends; raises DecodeError."""
+    if position < len(data) and (byte := data[position]) < 0x80:
+        return byte, position + 1
     value = 0
     for shift in range(0, 70, 7):
         if position >= len(data):

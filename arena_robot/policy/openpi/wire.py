@@ -23,6 +23,7 @@ IMAGE_KEYS = {view(role, eye): f'observation/{name}_{eye}'
 # The first external camera is number 0 in RoboArena's own test of a server.
 FROM_ZERO = {name: key.replace('_1_', '_0_').replace('_2_', '_1_')
              for name, key in IMAGE_KEYS.items()}
+ONLY_FROM_ZERO = frozenset(FROM_ZERO.values()) - frozenset(IMAGE_KEYS.values())
 JOINT_KEY = 'observation/joint_position'
 POSE_KEY = 'observation/cartesian_position'
 GRIPPER_KEY = 'observation/gripper_position'
@@ -114,8 +115,7 @@ def observation_of(request: Mapping[Any, Any], stamp_ns: int,
     q = _numbers(request, JOINT_KEY, DOF)
     pose = _numbers(request, POSE_KEY, 6) if POSE_KEY in request else np.full(6, np.nan)
     gripper = _numbers(request, GRIPPER_KEY, 1)
-    keys = FROM_ZERO if any(key in request for key in FROM_ZERO.values()
-                            if key not in IMAGE_KEYS.values()) else IMAGE_KEYS
+    keys = IMAGE_KEYS if ONLY_FROM_ZERO.isdisjoint(request) else FROM_ZERO
     images = {name: Image(_pixels(request[keys[name]], keys[name], image_size), stamp_ns)
               for name in VIEWS if keys[name] in request}
     return partial_observation(stamp_ns, q, pose, float(gripper[0]), _prompt(request), 0, images,
@@ -124,7 +124,7 @@ def observation_of(request: Mapping[Any, Any], stamp_ns: int,
 
 def is_connection_test(request: Mapping[Any, Any]) -> bool:
     """Tell whether a request holds nothing but its endpoint, as in RoboArena's README."""
-    return not set(request) - {'endpoint'}
+    return request.keys() <= {'endpoint'}
 
 
 def test_observation(spec: PolicySpec, stamp_ns: int) -> Observation:
