@@ -89,6 +89,21 @@ def test_what_comes_while_the_policy_thinks_is_answered_in_turn(thinking):
     assert len(thinking.inner.threads) == 1
 
 
+def test_two_messages_of_one_read_come_before_what_is_read_meanwhile(thinking):
+    line = thinking.socket
+    with line.protocol_mutex:
+        for number in range(2):
+            line.protocol.send_binary(packed(prompt=f'number {number}'))
+        line.socket.sendall(b''.join(line.protocol.data_to_send()))
+    line.send(packed(prompt='number 2'))
+    assert line.ping().wait(5.0)
+    thinking.inner.go.set()
+    for _ in range(3):
+        assert isinstance(line.recv(5.0), bytes)
+    assert [seen.prompt for seen, _ in thinking.inner.asked] == [
+        'number 0', 'number 1', 'number 2']
+
+
 def test_a_message_in_fragments_is_whole(thinking):
     thinking.inner.go.set()
     data = packed()

@@ -41,7 +41,10 @@ class AnsweringConnection(ServerConnection):
         self._text = False
         self._busy_since_s: float | None = None
         self._meanwhile: list[Any] = []
+        self._left = 0    # of what one read has brought, not processed yet
         super().__init__(*args, **kwargs)
+        self._received = self.protocol.events_received
+        self.protocol.events_received = self._counted    # type: ignore[method-assign]
 
     def answer_with(self, answer: Answer) -> None:
         """Answer messages from now on, and return when the connection is closed."""
@@ -51,6 +54,7 @@ class AnsweringConnection(ServerConnection):
 
     def process_event(self, event: Any) -> None:
         """Answer a message when its last frame has come."""
+        self._left = max(0, self._left - 1)     # what the handshake brought is not counted
         if isinstance(event, Request) or event.opcode in CTRL_OPCODES:
             super().process_event(event)
             return
@@ -76,6 +80,12 @@ class AnsweringConnection(ServerConnection):
         for event in control:
             super().process_event(event)
 
+    def _counted(self) -> list[Any]:
+        """Return what a read has brought, which comes before what is read meanwhile."""
+        events: list[Any] = self._received()
+        self._left += len(events)
+        return events
+
     def _begin(self) -> None:
         with self.protocol_mutex:
             self._busy_since_s = time.monotonic()
@@ -83,6 +93,8 @@ class AnsweringConnection(ServerConnection):
     def _finish(self) -> list[Any]:
         """Return what came meanwhile; without it, read again."""
         with self.protocol_mutex:
+            if self._left > 0:
+                return []
             frames, self._meanwhile = self._meanwhile, []
             self._busy_since_s = time.monotonic() if frames else None
         return frames
@@ -105,7 +117,7 @@ class AnsweringConnection(ServerConnection):
         if not data:
             return []
         self.protocol.receive_data(data)
-        events: list[Any] = self.protocol.events_received()
+        events: list[Any] = self._received()
         self._send()
         self._meanwhile += [one for one in events if one.opcode not in CTRL_OPCODES]
         return [one for one in events if one.opcode in CTRL_OPCODES]
