@@ -12,7 +12,7 @@ import select
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from websockets.frames import CTRL_OPCODES, CloseCode, Opcode
 from websockets.http11 import Request
@@ -29,22 +29,35 @@ START_S = 10.0
 MEANWHILE = 16        # frames that are kept while an answer takes long
 
 
+class Counting:
+    """A protocol that counts what one read brought and is not processed: it comes first."""
+
+    def __init__(self, protocol: Any) -> None:
+        self.protocol, self.left = protocol, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.protocol, name)
+
+    def events_received(self) -> list[Any]:
+        """Return what a read brought."""
+        events: list[Any] = self.protocol.events_received()
+        self.left += len(events)
+        return events
+
+
 class AnsweringConnection(ServerConnection):
     """Calls ``answer`` with each message in the thread that reads, and sends what it returns."""
 
     recv_bufsize = 1 << 19    # a query with two pictures in one read or two
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, line: Any, protocol: Any, *args: Any, **kwargs: Any) -> None:
         self._answer: Answer | None = None
         self._ready = threading.Event()
         self._parts = bytearray()
         self._text = False
         self._busy_since_s: float | None = None
         self._meanwhile: list[Any] = []
-        self._left = 0    # of what one read has brought, not processed yet
-        super().__init__(*args, **kwargs)
-        self._received = self.protocol.events_received
-        self.protocol.events_received = self._counted    # type: ignore[method-assign]
+        super().__init__(line, cast(Any, Counting(protocol)), *args, **kwargs)
 
     def answer_with(self, answer: Answer) -> None:
         """Answer messages from now on, and return when the connection is closed."""
@@ -54,7 +67,7 @@ class AnsweringConnection(ServerConnection):
 
     def process_event(self, event: Any) -> None:
         """Answer a message when its last frame has come."""
-        self._left = max(0, self._left - 1)     # what the handshake brought is not counted
+        self._counting.left -= 1
         if isinstance(event, Request) or event.opcode in CTRL_OPCODES:
             super().process_event(event)
             return
@@ -80,11 +93,9 @@ class AnsweringConnection(ServerConnection):
         for event in control:
             super().process_event(event)
 
-    def _counted(self) -> list[Any]:
-        """Return what a read has brought, which comes before what is read meanwhile."""
-        events: list[Any] = self._received()
-        self._left += len(events)
-        return events
+    @property
+    def _counting(self) -> 'Counting':
+        return cast(Counting, self.protocol)
 
     def _begin(self) -> None:
         with self.protocol_mutex:
@@ -93,7 +104,7 @@ class AnsweringConnection(ServerConnection):
     def _finish(self) -> list[Any]:
         """Return what came meanwhile; without it, read again."""
         with self.protocol_mutex:
-            if self._left > 0:
+            if self._counting.left > 0:
                 return []
             frames, self._meanwhile = self._meanwhile, []
             self._busy_since_s = time.monotonic() if frames else None
@@ -117,7 +128,7 @@ class AnsweringConnection(ServerConnection):
         if not data:
             return []
         self.protocol.receive_data(data)
-        events: list[Any] = self._received()
+        events: list[Any] = self._counting.protocol.events_received()
         self._send()
         self._meanwhile += [one for one in events if one.opcode not in CTRL_OPCODES]
         return [one for one in events if one.opcode in CTRL_OPCODES]
