@@ -38,6 +38,12 @@ class Counting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.protocol, name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ('protocol', 'left'):
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self.protocol, name, value)
+
     def events_received(self) -> list[Any]:
         """Return what a read brought."""
         events: list[Any] = self.protocol.events_received()
