@@ -9,6 +9,7 @@ import uuid
 
 import pytest
 import yaml
+from rclpy.node import Node
 from rclpy.parameter import Parameter
 from ros_tools import environment, need_ros_tools, ros2
 from rosgraph_msgs.msg import Clock
@@ -85,7 +86,7 @@ def seen(spin_node, topic):
 
 @pytest.fixture
 def watcher(spin):
-    node = Listening(f'watcher_{uuid.uuid4().hex[:6]}', context=spin.context)
+    node = Node(f'watcher_{uuid.uuid4().hex[:6]}', context=spin.context)
     yield node
     node.destroy_node()
 
@@ -129,7 +130,7 @@ def test_a_faster_station_publishes_its_clock(processes, spin):
     station = processes(*sim_command(name, {'sim_station': {
         **SMALL, 'real_time_factor': 2.0, 'publish_clock': True}}))
     node = Listening('fast', namespace=name, context=spin.context,
-                parameter_overrides=[Parameter('use_sim_time', value=True)])
+                     parameter_overrides=[Parameter('use_sim_time', value=True)])
     spin.add(node, threads=3)
     ticks = []
     qos.subscription(node, Clock, '/clock',
