@@ -26,7 +26,7 @@ from selenium.webdriver.common.actions.pointer_input import PointerInput
 from arena_msgs.msg import ArmState
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError
-from arena_robot.core.process import keep_what_exists
+from arena_robot.core.tuning import keep_what_exists
 from arena_robot.core.verdict import Verdict
 from arena_robot.nodes import qos
 from arena_robot.nodes.convert import stamp_of

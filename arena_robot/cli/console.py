@@ -40,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT, SIGTERM, or SIGHUP: the terminal was closed."""
-    from arena_robot.core.process import end_signals, keep_what_exists
+    from arena_robot.core.process import end_signals
+    from arena_robot.core.tuning import keep_what_exists
     from arena_robot.nodes.discovery import stay_local
     from arena_robot.nodes.remote.audits import RemoteAudits
     from arena_robot.nodes.remote.desk import RemoteDesk

@@ -19,7 +19,6 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from types import FrameType
 from typing import TextIO
 
 from arena_robot.core.errors import ConfigError
@@ -55,12 +54,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until interrupted."""
+    from arena_robot.core.tuning import keep_freed_memory
     from arena_robot.policy.connect import SERVERS
     from arena_robot.policy.loading import load_policy, parse_kwargs
     from arena_robot.policy.metered import MeteredPolicy, MetricsServer
     from arena_robot.policy.options import ServeOptions
     from arena_robot.policy.recording import Recording
 
+    keep_freed_memory()
     logging.basicConfig(level=logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
     token, *older = _tokens(args)
     options = ServeOptions(
@@ -72,12 +73,8 @@ def run(args: argparse.Namespace) -> int:
     if args.record is not None:
         policy = Recording(policy, args.record)
     stopping = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        stopping.set()
-
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+        signal.signal(number, lambda *_: stopping.set())
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(_appended(args.log)) if args.log is not None else None
         metered = MeteredPolicy(policy, log)

@@ -46,10 +46,12 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.core.clock import SystemClock
     from arena_robot.core.config import load
     from arena_robot.core.process import end_signals
+    from arena_robot.core.tuning import keep_freed_memory
     from arena_robot.server.app import ArenaServer
     from arena_robot.server.checks import conformance, probe, spec
     from arena_robot.server.config import ServerConfig
 
+    keep_freed_memory()
     logging.basicConfig(level=logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
     config = load(ServerConfig, args.config) if args.config else ServerConfig()
     given = {name: getattr(args, name) for name in (

@@ -2,13 +2,11 @@
 
 import contextlib
 import functools
-import gc
 import logging
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +19,6 @@ from arena_robot.core.errors import ProcessFailed
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.02
-SWITCH_S = 0.0005
 TAIL = 800
 NOTHING = Path(os.devnull)
 
@@ -246,24 +243,3 @@ def _starter() -> ThreadPoolExecutor:
 
 
 os.register_at_fork(after_in_child=_starter.cache_clear)
-
-
-def switch_threads_soon() -> None:
-    """
-    Let a thread of this process wait at most 0.5 ms for another's turn.
-
-    Python's default is 5 ms: where control loops, image streams and STOP share an interpreter, a
-    few waiting threads add up to the period of a frame.
-    """
-    sys.setswitchinterval(SWITCH_S)
-
-
-def keep_what_exists() -> None:
-    """
-    Leave all objects that exist now out of later garbage collections.
-
-    They live until the end of the program. A collection that visits all of them holds up control
-    loops and STOP by a tenth of a second.
-    """
-    gc.collect()
-    gc.freeze()

@@ -1,14 +1,12 @@
 """Spin, the class that starts, spins and stops rclpy, and the main function of every node."""
 
 import atexit
-import ctypes
 import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -26,14 +24,14 @@ from rclpy.node import Node
 from typing_extensions import Self
 
 from arena_robot.core.errors import ArenaError, ConfigError
-from arena_robot.core.process import end_signals, keep_what_exists, switch_threads_soon
+from arena_robot.core.process import end_signals
+from arena_robot.core.tuning import keep_freed_memory, keep_what_exists, switch_threads_soon
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.ros_security import start_ros
 
 RCLError = rclpy_implementation.RCLError
 log = logging.getLogger(__name__)
 STOP_S = 1.0
-MALLOPT = ((-3, 64 << 20), (-1, 256 << 20))  # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD (bytes)
 PROFILE_VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
 
 
@@ -130,15 +128,9 @@ def _spin(executor: Executor) -> None:
 
 
 def tune_process() -> None:
-    """
-    Let threads take turns soon, and keep freed memory.
-
-    Allocating an image from the system costs a hundred page faults and more.
-    """
+    """Let threads take turns soon, and keep freed memory."""
     switch_threads_soon()
-    with suppress(AttributeError, OSError):  # only the GNU C library has mallopt
-        for option, size in MALLOPT:
-            ctypes.CDLL(None).mallopt(option, size)
+    keep_freed_memory()
 
 
 def run_node(make: Callable[[Spin], Node], args: Sequence[str] | None = None,

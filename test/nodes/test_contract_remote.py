@@ -15,7 +15,7 @@ from rclpy.parameter import Parameter
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import NotConnected, ReadTimeout
-from arena_robot.core.process import switch_threads_soon
+from arena_robot.core.tuning import switch_threads_soon
 from arena_robot.drivers.conformance import any_part
 from arena_robot.drivers.conformance import camera as camera_checks
 from arena_robot.drivers.conformance.arm import far_target_is_clipped

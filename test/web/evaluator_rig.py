@@ -101,6 +101,8 @@ class Arm:
     def __init__(self, desk):
         self.readings, self.new = deque(maxlen=4000), threading.Condition()
         desk.hear(ArmState, 'arm_node/arm_state', self.hear, qos.STATE)
+        with self.new:    # a press before the two nodes have met would count as not at rest
+            assert self.new.wait_for(lambda: self.readings, WAIT_S), 'the arm is not heard'
 
     def hear(self, message):
         with self.new:

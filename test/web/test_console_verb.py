@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip('rclpy', reason='ROS 2 is not installed')
 
 from arena_robot.cli.main import main
-from arena_robot.core import process
+from arena_robot.core import tuning
 from arena_robot.core.process import end_signals
 
 
@@ -33,7 +33,7 @@ def open_page(*_, **__):
 
 def test_it_does_so_before_it_serves(monkeypatch, capsys):
     done = []
-    monkeypatch.setattr(process, 'keep_what_exists', lambda: done.append('kept'))
+    monkeypatch.setattr(tuning, 'keep_what_exists', lambda: done.append('kept'))
     monkeypatch.setattr('arena_robot.nodes.remote.desk.RemoteDesk', open_page)
     monkeypatch.setattr('arena_robot.nodes.remote.audits.RemoteAudits', lambda desk: tuple)
     monkeypatch.setattr('arena_robot.web.console.serve.ConsoleServer', open_page)
@@ -49,7 +49,7 @@ def test_it_does_so_before_it_serves(monkeypatch, capsys):
 
 def test_what_exists_is_left_out():
     try:
-        process.keep_what_exists()
+        tuning.keep_what_exists()
         assert gc.get_freeze_count() > 10 * len(gc.get_objects())
     finally:
         gc.unfreeze()

@@ -11,7 +11,7 @@ import uvicorn
 from typing_extensions import Self
 
 from arena_robot.core.errors import NotConnected
-from arena_robot.core.process import switch_threads_soon
+from arena_robot.core.tuning import switch_threads_soon
 from arena_robot.session.evaluator.desk import Desk
 from arena_robot.web.bounds import BodyLimit, bounded_http
 from arena_robot.web.console.app import LOCAL, create_app

@@ -1,0 +1,34 @@
+"""Memory that was freed is there for the next image."""
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+FAULTS = """
+import resource, sys
+import numpy as np
+from arena_robot.core.tuning import keep_freed_memory
+if sys.argv[1] == 'kept':
+    keep_freed_memory()
+
+def images():
+    for _ in range(50):
+        pictures = [np.ones(2_700_000, np.uint8) for _ in range(4)]
+        del pictures
+
+images()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+images()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != 'glibc', reason='the GNU C library is missing')
+def test_images_do_not_fetch_their_memory_from_the_system_each_time():
+    kept, plain = (int(subprocess.run(
+        [sys.executable, '-c', FAULTS, how], capture_output=True, text=True, timeout=60,
+        check=True).stdout) for how in ('kept', 'plain'))
+    assert plain > 10_000, 'the C library keeps it by itself'
+    assert kept < plain / 50
