@@ -22,7 +22,8 @@ class Blobs:
     def open(self) -> None:
         """Connect; ConfigError when the URL cannot be used."""
         try:
-            self._fs, self._root = fsspec.core.url_to_fs(self._url)
+            # What another server has stored since a folder was listed is there, too.
+            self._fs, self._root = fsspec.core.url_to_fs(self._url, use_listings_cache=False)
             self._fs.makedirs(self._root, exist_ok=True)
         except (ValueError, ImportError, OSError) as error:
             raise ConfigError(f'cannot use the blob store {self._url}: {error}') from error
