@@ -22,7 +22,7 @@ from peers_servers import SmallPolicy, add_peers
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.observation import ArmState, GripperState, Image, Observation
-from arena_robot.core.tuning import keep_freed_memory, switch_threads_soon
+from arena_robot.core.tuning import keep_freed_memory
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import SERVERS, connect
 from arena_robot.policy.options import CallOptions, ServeOptions
@@ -90,9 +90,8 @@ def asker(kind, port, peers, number):
 
 def stations(kind, port, peers, seconds):
     """Ask from 8 threads for some seconds; print the queries per second."""
-    if kind != 'theirs':    # as the nodes of a station do
-        keep_freed_memory()
-        switch_threads_soon()
+    if kind != 'theirs':
+        keep_freed_memory()     # as the nodes of a station do
     calls = [asker(kind, port, peers, number) for number in range(STATIONS)]
     counts = [0] * STATIONS
     end_s = 0.0
