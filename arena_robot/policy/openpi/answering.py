@@ -1,14 +1,16 @@
 """
-A websocket connection whose own thread answers each message.
+A websocket connection whose messages are answered by the thread that has read them.
 
 The library's connection has a thread that reads; a second one, the handler's, would be woken for
-every message, and both would wait for the interpreter's lock. Here the thread that has read a
-message also answers it. While a policy thinks for long, somebody else reads what comes meanwhile,
-so that a caller's pings are answered: see ``tend``.
+every message, and both would wait for the interpreter's lock. Here one thread reads for all
+connections and answers (:class:`Reading`), over TLS a thread for each. While a policy thinks long,
+somebody else reads what comes meanwhile, so that a caller's pings are answered: see ``tend``.
 """
 
 import logging
 import select
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +20,9 @@ from websockets.frames import CTRL_OPCODES, CloseCode, Opcode
 from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.sync.server import Server, ServerConnection
+from websockets.sync.utils import Deadline
+
+from arena_robot.policy.openpi.reading import Reading
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +61,9 @@ class AnsweringConnection(ServerConnection):
 
     recv_bufsize = 1 << 19    # a query with two pictures in one read or two
 
-    def __init__(self, line: Any, protocol: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, line: Any, protocol: Any, *args: Any, reading: Reading,
+                 **kwargs: Any) -> None:
+        self._reading, self._over = reading, threading.Event()
         self._answer: Answer | None = None
         self._ready = threading.Event()
         self._parts = bytearray()
@@ -70,6 +77,52 @@ class AnsweringConnection(ServerConnection):
         self._answer = answer
         self._ready.set()
         self.wait_closed()
+
+    def recv_events(self) -> None:
+        """Read until the end, which the library then does its way."""
+        if not isinstance(self.socket, ssl.SSLSocket):
+            self._reading.add(self)
+            self._over.wait()
+            self._reading.drop(self)
+        super().recv_events()
+
+    def close_socket(self) -> None:
+        """Close the socket, and end the reading."""
+        self._over.set()
+        super().close_socket()
+
+    def fileno(self) -> int:
+        """Return the number of the socket, below 0 once it is closed."""
+        return self.socket.fileno()
+
+    def read_once(self, buffer: bytearray) -> bool:
+        """Read what is there and answer it; False at the end."""
+        try:
+            self._read(buffer)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            with self.protocol_mutex:
+                self._break(error)
+        except Exception as error:
+            logger.exception('a connection could not be read')
+            with self.protocol_mutex:
+                self._break(error)
+        return not self._over.is_set()
+
+    def _read(self, buffer: bytearray) -> None:
+        size = self.socket.recv_into(buffer, 0, socket.MSG_DONTWAIT)
+        if not size:
+            self._over.set()
+            return
+        with self.protocol_mutex:
+            self.protocol.receive_data(cast(bytes, memoryview(buffer)[:size]))
+            events = self.protocol.events_received()
+            self._send()
+            if self.protocol.close_expected() and self.close_deadline is None:
+                self.close_deadline = Deadline(self.close_timeout)
+        for event in events:
+            self.process_event(event)
 
     def process_event(self, event: Any) -> None:
         """Answer a message when its last frame has come."""
@@ -155,7 +208,7 @@ class AnsweringConnection(ServerConnection):
     def _reply(self, answer: Answer, message: Message) -> None:
         reply: bytes | str | None = None
         try:
-            reply = answer(message)
+            reply = self._reading.made(lambda: answer(message))
         except Exception:
             logger.exception('a message could not be answered')
         with self.protocol_mutex:
@@ -174,8 +227,16 @@ class AnsweringConnection(ServerConnection):
         try:
             self.send_data()
         except OSError as error:
-            self.set_connection_exc(error)
-            self.close_socket()
+            self._break(error)
+
+    def _break(self, error: Exception) -> None:
+        """Have the thread of the library end the connection; the lock is held."""
+        self.set_connection_exc(error)
+        try:
+            self.socket.shutdown(socket.SHUT_RDWR)
+        except OSError as closed:
+            logger.debug('it was closed already: %s', closed)
+        self._over.set()
 
 
 class Tender:
