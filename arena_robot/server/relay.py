@@ -37,10 +37,11 @@ from arena_robot.server.base import PolicyRecord, SessionState
 from arena_robot.server.blind_errors import SENTENCES, blind, sentence
 from arena_robot.server.call_guard import bearer, guarded
 from arena_robot.server.chunk_use import ChunkUse, executable
+from arena_robot.server.known_policies import KnownPolicies
 from arena_robot.server.preparing import Preparing
 from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.relay_record import RelayRecord
-from arena_robot.server.relay_route import Route, canonical, warms_up
+from arena_robot.server.relay_route import Route, canonical
 from arena_robot.server.step_answers import CLASS_S, StepAnswers, in_class
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import Sessions
@@ -78,10 +79,9 @@ class Relay:
                  every_step: bool = True) -> None:
         self._record = record
         self._sessions = sessions
-        self._policies = policies
         self._limit = limit
         self._threads = threads
-        self._reachable = reachable
+        self._known = KnownPolicies(policies, reachable)
         self._routes: dict[str, Route] = {}
         self._every_step, self._class_s = every_step, CLASS_S if every_step else 0.0
         self._steps, self._use = StepAnswers(), ChunkUse()
@@ -252,12 +252,11 @@ class Relay:
             raise Conflict(f'the session is {session.state.value}; start a new one')
         episode = hashlib.sha256(f'{session.nonce}:{slot.value}'.encode()).hexdigest()[:32]
         try:
-            known = {Slot.A: self._policies.by_id(session.policy_a_id),
-                     Slot.B: self._policies.by_id(session.policy_b_id)}
-            warm = any(warms_up(one.spec) for one in known.values())
+            numbers = {Slot.A: session.policy_a_id, Slot.B: session.policy_b_id}
+            warm = any(self._known.warms_up(one) for one in numbers.values())
             # The other policy is called only to prepare it.
             both = warm or session.equal_latency_s is not None
-            pair = {one: self._reachable(record) for one, record in known.items()
+            pair = {one: self._known.target(number) for one, number in numbers.items()
                     if both or one is slot}
         except DataError as error:    # its text names the address
             log.warning('session %s slot %s: %s', session.id, slot.value, error)

@@ -228,13 +228,11 @@ class RelayRecord:
         with self._database.write() as connection:
             if name:
                 relayed.note_written(connection, name, noted, self._clock.now_ns())
-            for key, (new, again) in taken.items():
-                parties = relayed.parties(connection, *key)
-                if parties is None:
-                    self._unknown.add(key)
-                    continue
-                relayed.add(connection, dataclasses.replace(
-                    new, station_id=parties[0], policy_id=parties[1]), again)
+            parties = relayed.parties(connection, taken)
+            self._unknown |= taken.keys() - parties.keys()
+            relayed.add(connection, [
+                (dataclasses.replace(new, station_id=parties[key][0], policy_id=parties[key][1]),
+                 again) for key, (new, again) in taken.items() if key in parties])
 
     def _set_aside(self) -> None:
         """Copy the lines of the journal that are not in the database to a file of their own."""

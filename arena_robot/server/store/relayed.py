@@ -1,7 +1,7 @@
 """What the relay saw of each slot's rollout; the only evidence that a rollout took place."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,19 +63,46 @@ class RelayedRollout:
         return tuple(Inference(*json.loads(line)) for line in self.exact.splitlines())
 
 
-def add(connection: Connection, new: RelayedRollout, again: int) -> None:
+def add(connection: Connection, seen: Sequence[tuple[RelayedRollout, int]]) -> None:
     """
-    Add what was seen since the last call; the rollout was begun anew ``again`` times meanwhile.
+    Add what was seen since the last call; each rollout was begun anew so many times meanwhile.
 
     Counts are added to what is stored, so several processes may relay one rollout.
     """
     c = relayed.c
-    here = sa.and_(c.session_id == new.session_id, c.slot == new.slot)
-    old = connection.execute(sa.select(c.begun, c.queries).where(here).with_for_update()).first()
-    if old is None:
-        connection.execute(sa.insert(relayed).values(
-            **{**new.__dict__, 'begun': 1 + again}))
-        return
+    rows = connection.execute(sa.select(c.session_id, c.slot, c.queries).where(
+        c.session_id.in_({new.session_id for new, _ in seen})).order_by(
+        c.session_id, c.slot).with_for_update())
+    old = {(row.session_id, row.slot): row.queries for row in rows}
+    first, further = [], []
+    for new, again in seen:
+        before = old.get((new.session_id, new.slot))
+        if before is None:
+            first.append({**new.__dict__, 'begun': 1 + again})
+        elif again or not new.queries or not before:
+            _change(connection, new, again, before)
+        else:
+            further.append({f'new_{name}': value for name, value in new.__dict__.items()
+                            if name in FURTHER})
+    if first:
+        connection.execute(sa.insert(relayed), first)
+    if further:
+        connection.execute(_FURTHER, further)
+
+
+# More answers to a rollout that had some; many in one call.
+FURTHER = {'session_id', 'slot', 'failure', 'last_ns', 'last_step', 'last_actions', 'exact', *SUMS}
+_FURTHER = sa.update(relayed).where(
+    relayed.c.session_id == sa.bindparam('new_session_id'),
+    relayed.c.slot == sa.bindparam('new_slot')).values(
+    **{name: sa.bindparam(f'new_{name}')
+       for name in ('failure', 'last_ns', 'last_step', 'last_actions')},
+    **{name: relayed.c[name] + sa.bindparam(f'new_{name}') for name in ('exact', *SUMS)})
+
+
+def _change(connection: Connection, new: RelayedRollout, again: int, before: int) -> None:
+    """Add to a rollout that had ``before`` answers, or was begun anew."""
+    c = relayed.c
     values: dict[str, Any] = {'failure': new.failure, 'last_ns': new.last_ns}
     if new.queries:
         values |= {'last_step': new.last_step, 'last_actions': new.last_actions}
@@ -85,9 +112,10 @@ def add(connection: Connection, new: RelayedRollout, again: int) -> None:
         values |= {'begun': c.begun + again, 'exact': new.exact}
     else:
         values['exact'] = c.exact + new.exact
-    if again or not old.queries:
+    if again or not before:
         values['first_ns'] = new.first_ns
-    connection.execute(sa.update(relayed).where(here).values(**values))
+    connection.execute(sa.update(relayed).where(
+        c.session_id == new.session_id, c.slot == new.slot).values(**values))
 
 
 def note_written(connection: Connection, journal: str, noted: Mapping[tuple[str, str], int],
@@ -95,11 +123,16 @@ def note_written(connection: Connection, journal: str, noted: Mapping[tuple[str,
     """Note that a journal's first so many notes of each slot are written."""
     c = relay_notes.c
     connection.execute(sa.delete(relay_notes).where(c.written_ns < now_ns - KEPT_NS))
-    for (session_id, slot), count in sorted(noted.items()):
-        connection.execute(sa.delete(relay_notes).where(
-            c.journal == journal, c.session_id == session_id, c.slot == slot))
-        connection.execute(sa.insert(relay_notes).values(
-            journal=journal, session_id=session_id, slot=slot, notes=count, written_ns=now_ns))
+    if not noted:
+        return
+    connection.execute(sa.delete(relay_notes).where(
+        c.journal == sa.bindparam('old_journal'), c.session_id == sa.bindparam('old_session'),
+        c.slot == sa.bindparam('old_slot')), [
+        {'old_journal': journal, 'old_session': session_id, 'old_slot': slot}
+        for session_id, slot in sorted(noted)])
+    connection.execute(sa.insert(relay_notes), [
+        {'journal': journal, 'session_id': session_id, 'slot': slot, 'notes': count,
+         'written_ns': now_ns} for (session_id, slot), count in sorted(noted.items())])
 
 
 def written(connection: Connection, journal: str) -> dict[tuple[str, str], int]:
@@ -131,19 +164,21 @@ def newest_of_policy(connection: Connection, policy_id: int, limit: int) -> list
     return [_rollout(row) for row in rows]
 
 
-def parties(connection: Connection, session_id: str,
-            slot: str) -> tuple[int, int | None] | None:
+def parties(connection: Connection,
+            keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], tuple[int, int | None]]:
     """
-    Return the numbers of the station and of a slot's policy; None: no such session.
+    Return the numbers of the station and of the policy of slots, of those whose session is known.
 
-    That of the policy is None until it is public; the row is locked, so that it stays so.
+    That of the policy is None until it is public; the rows are locked, so that it stays so.
     """
-    row = connection.execute(sa.select(
-        sessions.c.station_id, sessions.c.policy_a_id, sessions.c.policy_b_id).where(
-        sessions.c.id == session_id).with_for_update(read=True)).first()
-    if row is None:
-        return None
-    return int(row.station_id), row.policy_a_id if slot == 'A' else row.policy_b_id
+    c = sessions.c
+    rows = connection.execute(sa.select(c.id, c.station_id, c.policy_a_id, c.policy_b_id).where(
+        c.id.in_({session_id for session_id, _ in keys})).order_by(c.id).with_for_update(
+        read=True))
+    known = {row.id: row for row in rows}
+    return {(session_id, slot): (int(row.station_id),
+                                 row.policy_a_id if slot == 'A' else row.policy_b_id)
+            for session_id, slot in keys if (row := known.get(session_id)) is not None}
 
 
 def _rollout(row: Any) -> RelayedRollout:
