@@ -3,8 +3,9 @@ A websocket connection whose messages are answered by the thread that has read t
 
 The library's connection has a thread that reads; a second one, the handler's, would be woken for
 every message, and both would wait for the interpreter's lock. Here one thread reads for all
-connections and answers (:class:`Reading`), over TLS a thread for each. While a policy thinks long,
-somebody else reads what comes meanwhile, so that a caller's pings are answered: see ``tend``.
+connections and answers (:class:`SharedReader`), over TLS a thread for each. While a policy thinks
+long, somebody else reads what comes meanwhile, so that a caller's pings are answered: see
+``tend``.
 """
 
 import logging
@@ -22,7 +23,7 @@ from websockets.protocol import State
 from websockets.sync.server import Server, ServerConnection
 from websockets.sync.utils import Deadline
 
-from arena_robot.policy.openpi.reading import Reading
+from arena_robot.policy.openpi.reading import SharedReader
 
 logger = logging.getLogger(__name__)
 
@@ -61,9 +62,9 @@ class AnsweringConnection(ServerConnection):
 
     recv_bufsize = 1 << 19    # a query with two pictures in one read or two
 
-    def __init__(self, line: Any, protocol: Any, *args: Any, reading: Reading,
+    def __init__(self, line: Any, protocol: Any, *args: Any, reader: SharedReader,
                  **kwargs: Any) -> None:
-        self._reading, self._over = reading, threading.Event()
+        self._reader, self._over = reader, threading.Event()
         self._answer: Answer | None = None
         self._ready = threading.Event()
         self._parts = bytearray()
@@ -81,9 +82,9 @@ class AnsweringConnection(ServerConnection):
     def recv_events(self) -> None:
         """Read until the end, which the library then does its way."""
         if not isinstance(self.socket, ssl.SSLSocket):
-            self._reading.add(self)
+            self._reader.add(self)
             self._over.wait()
-            self._reading.drop(self)
+            self._reader.drop(self)
         super().recv_events()
 
     def close_socket(self) -> None:
@@ -208,7 +209,7 @@ class AnsweringConnection(ServerConnection):
     def _reply(self, answer: Answer, message: Message) -> None:
         reply: bytes | str | None = None
         try:
-            reply = self._reading.made(lambda: answer(message))
+            reply = self._reader.made(lambda: answer(message))
         except Exception:
             logger.exception('a message could not be answered')
         with self.protocol_mutex:

@@ -33,7 +33,7 @@ class Line(Protocol):
         """Read what is there and do what is to be done; False when nothing more will come."""
 
 
-class Reading:
+class SharedReader:
     """
     Reads lines from ``add`` until ``drop``, a line never in two threads at once.
 
