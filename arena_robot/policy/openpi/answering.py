@@ -1,17 +1,14 @@
 """
-A websocket connection whose messages are answered by the thread that has read them.
+A websocket connection whose own thread answers each message.
 
 The library's connection has a thread that reads; a second one, the handler's, would be woken for
-every message, and both would wait for the interpreter's lock. Here one thread reads for all
-connections and answers (:class:`SharedReader`), over TLS a thread for each. While a policy thinks
-long, somebody else reads what comes meanwhile, so that a caller's pings are answered: see
-``tend``.
+every message, and both would wait for the interpreter's lock. Here the thread that has read a
+message also answers it. While a policy thinks for long, somebody else reads what comes meanwhile,
+so that a caller's pings are answered: see ``tend``.
 """
 
 import logging
 import select
-import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -21,9 +18,6 @@ from websockets.frames import CTRL_OPCODES, CloseCode, Opcode
 from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.sync.server import Server, ServerConnection
-from websockets.sync.utils import Deadline
-
-from arena_robot.policy.openpi.reading import SharedReader
 
 logger = logging.getLogger(__name__)
 
@@ -62,9 +56,7 @@ class AnsweringConnection(ServerConnection):
 
     recv_bufsize = 1 << 19    # a query with two pictures in one read or two
 
-    def __init__(self, line: Any, protocol: Any, *args: Any, reader: SharedReader,
-                 **kwargs: Any) -> None:
-        self._reader, self._over = reader, threading.Event()
+    def __init__(self, line: Any, protocol: Any, *args: Any, **kwargs: Any) -> None:
         self._answer: Answer | None = None
         self._ready = threading.Event()
         self._parts = bytearray()
@@ -78,52 +70,6 @@ class AnsweringConnection(ServerConnection):
         self._answer = answer
         self._ready.set()
         self.wait_closed()
-
-    def recv_events(self) -> None:
-        """Read until the end, which the library then does its way."""
-        if not isinstance(self.socket, ssl.SSLSocket):
-            self._reader.add(self)
-            self._over.wait()
-            self._reader.drop(self)
-        super().recv_events()
-
-    def close_socket(self) -> None:
-        """Close the socket, and end the reading."""
-        self._over.set()
-        super().close_socket()
-
-    def fileno(self) -> int:
-        """Return the number of the socket, below 0 once it is closed."""
-        return self.socket.fileno()
-
-    def read_once(self, buffer: bytearray) -> bool:
-        """Read what is there and answer it; False at the end."""
-        try:
-            self._read(buffer)
-        except BlockingIOError:
-            return True
-        except OSError as error:
-            with self.protocol_mutex:
-                self._break(error)
-        except Exception as error:
-            logger.exception('a connection could not be read')
-            with self.protocol_mutex:
-                self._break(error)
-        return not self._over.is_set()
-
-    def _read(self, buffer: bytearray) -> None:
-        size = self.socket.recv_into(buffer, 0, socket.MSG_DONTWAIT)
-        if not size:
-            self._over.set()
-            return
-        with self.protocol_mutex:
-            self.protocol.receive_data(cast(bytes, memoryview(buffer)[:size]))
-            events = self.protocol.events_received()
-            self._send()
-            if self.protocol.close_expected() and self.close_deadline is None:
-                self.close_deadline = Deadline(self.close_timeout)
-        for event in events:
-            self.process_event(event)
 
     def process_event(self, event: Any) -> None:
         """Answer a message when its last frame has come."""
@@ -209,7 +155,7 @@ class AnsweringConnection(ServerConnection):
     def _reply(self, answer: Answer, message: Message) -> None:
         reply: bytes | str | None = None
         try:
-            reply = self._reader.made(lambda: answer(message))
+            reply = answer(message)
         except Exception:
             logger.exception('a message could not be answered')
         with self.protocol_mutex:
@@ -228,16 +174,8 @@ class AnsweringConnection(ServerConnection):
         try:
             self.send_data()
         except OSError as error:
-            self._break(error)
-
-    def _break(self, error: Exception) -> None:
-        """Have the thread of the library end the connection; the lock is held."""
-        self.set_connection_exc(error)
-        try:
-            self.socket.shutdown(socket.SHUT_RDWR)
-        except OSError as closed:
-            logger.debug('it was closed already: %s', closed)
-        self._over.set()
+            self.set_connection_exc(error)
+            self.close_socket()
 
 
 class Tender:

@@ -1,6 +1,5 @@
 """Any policy on a websocket, as openpi and RoboArena clients expect it."""
 
-import functools
 import http
 import itertools
 import logging
@@ -19,11 +18,9 @@ from websockets.sync.server import Server, ServerConnection, serve
 
 from arena_robot.core.errors import ArenaError, ConfigError, DataError, PolicyRefused
 from arena_robot.policy.base import Policy
-from arena_robot.policy.batching import batch_call
 from arena_robot.policy.openpi import codec as openpi_codec
 from arena_robot.policy.openpi import wire as openpi_wire
 from arena_robot.policy.openpi.answering import AnsweringConnection, Message, Tender
-from arena_robot.policy.openpi.reading import SharedReader
 from arena_robot.policy.openpi.shared_tls import LastingListener, SharedSslSocket
 from arena_robot.policy.options import ServeOptions, is_one_of
 from arena_robot.policy.serving import Answer, ServedPolicy
@@ -123,7 +120,6 @@ class OpenpiPolicyServer:
         self._server: Server | None = None
         self._thread: threading.Thread | None = None
         self._tender: Tender | None = None
-        self._reader: SharedReader | None = None
         self._numbers = itertools.count(1)
         self._served: ServedPolicy | None = None
         self.port = 0
@@ -137,16 +133,13 @@ class OpenpiPolicyServer:
         """Start serving; raises ConfigError when the port or a TLS file cannot be used."""
         options = self._options
         self._served = ServedPolicy(self._policy, options.parallel)
-        self._reader = SharedReader(options.parallel or batch_call(self._policy) is not None)
         try:
             self._server = serve(
                 cast(Any, self._converse), options.host, options.port, compression=None,
                 max_size=options.max_message_bytes, process_request=self._admit,
                 ssl=_tls(options), close_timeout=1.0, logger=LINE_LOGGER,
-                create_connection=cast(Any, functools.partial(
-                    AnsweringConnection, reader=self._reader)))
+                create_connection=AnsweringConnection)
         except OSError as error:
-            self._reader.stop()
             raise ConfigError(f'cannot serve at {options.host}:{options.port}: {error}'
                               ) from error
         self._server.socket = cast(socket.socket, LastingListener(self._server.socket))
@@ -176,8 +169,6 @@ class OpenpiPolicyServer:
         if stopping.is_alive():
             logger.warning('a call is still in the policy after %.3g s; not waiting for it',
                            grace_s)
-        if self._reader is not None:
-            self._reader.stop()
         self._server = self._thread = None
 
     def __enter__(self) -> 'OpenpiPolicyServer':
