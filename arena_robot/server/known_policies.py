@@ -2,49 +2,53 @@
 
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from functools import cached_property
 
 from arena_robot.server.base import PolicyRecord
 from arena_robot.server.relay_route import warms_up
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.target import PolicyTarget
 
-T = TypeVar('T')
+KNOWN_S = 0.5
 
-KNOWN_S = 1.0
+
+@dataclass(frozen=True)
+class KnownPolicy:
+    """A policy as it was read, until ``until_s`` of the monotonic clock."""
+
+    record: PolicyRecord
+    until_s: float
+    reachable: Callable[[PolicyRecord], PolicyTarget]
+
+    @property
+    def warms_up(self) -> bool:
+        """Whether it is to be queried before its first rollout."""
+        return warms_up(self.record.spec)
+
+    @cached_property
+    def target(self) -> PolicyTarget:
+        """Where it is called; raises DataError where it may not be."""
+        return self.reachable(self.record)
 
 
 class KnownPolicies:
     """
-    What slots ask about their policies, read once in ``KNOWN_S`` for all of them.
+    Policies by number, each read once in ``KNOWN_S`` for all slots; any thread may ask.
 
-    ``reachable`` returns where a policy may be called now. Any thread may ask.
+    ``reachable`` returns where a policy may be called now.
     """
 
     def __init__(self, policies: Policies,
                  reachable: Callable[[PolicyRecord], PolicyTarget]) -> None:
-        self._records = _Known(policies.by_id)
-        self._targets = _Known(lambda number: reachable(self._records.of(number)))
+        self._policies, self._reachable = policies, reachable
+        self._known: dict[int, KnownPolicy] = {}
 
-    def warms_up(self, number: int) -> bool:
-        """Tell whether a policy is to be queried before its first rollout."""
-        return warms_up(self._records.of(number).spec)
-
-    def target(self, number: int) -> PolicyTarget:
-        """Return where a policy is called; DataError where it may not be."""
-        return self._targets.of(number)
-
-
-class _Known(Generic[T]):
-    """What ``read`` returned for a number; what it raised is not kept."""
-
-    def __init__(self, read: Callable[[int], T]) -> None:
-        self._read = read
-        self._found: dict[int, tuple[T, float]] = {}
-
-    def of(self, number: int) -> T:
+    def of(self, number: int) -> KnownPolicy:
+        """Return a policy as it is, or was at most ``KNOWN_S`` ago."""
         now_s = time.monotonic()
-        found = self._found.get(number)
-        if found is None or found[1] < now_s:
-            found = self._found[number] = self._read(number), now_s + KNOWN_S
-        return found[0]
+        found = self._known.get(number)
+        if found is None or found.until_s < now_s:
+            found = self._known[number] = KnownPolicy(
+                self._policies.by_id(number), now_s + KNOWN_S, self._reachable)
+        return found

@@ -37,7 +37,7 @@ from arena_robot.server.base import PolicyRecord, SessionState
 from arena_robot.server.blind_errors import SENTENCES, blind, sentence
 from arena_robot.server.call_guard import bearer, guarded
 from arena_robot.server.chunk_use import ChunkUse, executable
-from arena_robot.server.known_policies import KnownPolicies
+from arena_robot.server.known_policies import KNOWN_S, KnownPolicies
 from arena_robot.server.preparing import Preparing
 from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.relay_record import RelayRecord
@@ -252,16 +252,16 @@ class Relay:
             raise Conflict(f'the session is {session.state.value}; start a new one')
         episode = hashlib.sha256(f'{session.nonce}:{slot.value}'.encode()).hexdigest()[:32]
         try:
-            numbers = {Slot.A: session.policy_a_id, Slot.B: session.policy_b_id}
-            warm = any(self._known.warms_up(one) for one in numbers.values())
+            known = {Slot.A: self._known.of(session.policy_a_id),
+                     Slot.B: self._known.of(session.policy_b_id)}
+            warm = any(one.warms_up for one in known.values())
             # The other policy is called only to prepare it.
             both = warm or session.equal_latency_s is not None
-            pair = {one: self._known.target(number) for one, number in numbers.items()
-                    if both or one is slot}
+            pair = {one: policy.target for one, policy in known.items() if both or one is slot}
         except DataError as error:    # its text names the address
             log.warning('session %s slot %s: %s', session.id, slot.value, error)
             raise PolicyUnavailable(SENTENCES[PolicyUnavailable]) from None
-        return Route(session.id, slot, pair, episode, time.monotonic() + ROUTE_S,
+        return Route(session.id, slot, pair, episode, time.monotonic() + ROUTE_S - KNOWN_S,
                      session.equal_latency_s, warm)
 
     async def _count(self, route: Route) -> None:

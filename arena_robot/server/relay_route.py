@@ -12,7 +12,7 @@ from arena_robot.server.target import PolicyTarget
 @dataclass(frozen=True)
 class Route:
     """
-    The policy behind a slot token, and the pair; read again after ``ROUTE_S`` seconds.
+    The policy behind a slot token, and the pair; nothing in it is older than ``ROUTE_S``.
 
     ``equal_s``: both take at least so long; 0: that is not measured yet, None: they need not.
     ``warms_up``: one of them has to be queried before its first rollout.

@@ -36,16 +36,16 @@ def known(pool):
 
 
 def test_many_slots_read_a_policy_once(pool, known):
-    assert [known.target(number) for number in (1, 2) * 100] == ['grpc://one'] * 200
-    assert [known.warms_up(1), known.warms_up(2)] == [True, False]
+    assert [known.of(number).target for number in (1, 2) * 100] == ['grpc://one'] * 200
+    assert [known.of(1).warms_up, known.of(2).warms_up] == [True, False]
     assert pool.read == [1, 2]
 
 
 def test_a_change_is_seen_soon_and_a_refusal_is_not_kept(pool, known, monkeypatch):
     monkeypatch.setattr(known_policies, 'KNOWN_S', -1.0)
-    assert known.target(1) == 'grpc://one'
+    assert known.of(1).target == 'grpc://one'
     pool.address = 'closed'
     with pytest.raises(DataError):
-        known.target(1)
+        assert known.of(1).target
     pool.address = 'grpc://two'
-    assert known.target(1) == 'grpc://two'
+    assert known.of(1).target == 'grpc://two'

@@ -63,6 +63,18 @@ class RelayedRollout:
         return tuple(Inference(*json.loads(line)) for line in self.exact.splitlines())
 
 
+_ADD = sa.update(relayed).where(
+    relayed.c.session_id == sa.bindparam('of_session'),
+    relayed.c.slot == sa.bindparam('of_slot')).values(
+    **{name: sa.bindparam(f'new_{name}')
+       for name in ('failure', 'first_ns', 'last_ns', 'last_step', 'last_actions')},
+    **{name: relayed.c[name] * sa.bindparam('kept') + sa.bindparam(f'new_{name}')
+       for name in SUMS},
+    begun=relayed.c.begun + sa.bindparam('again'),
+    exact=sa.case((sa.bindparam('kept') == 1, relayed.c.exact + sa.bindparam('new_exact')),
+                  else_=sa.bindparam('new_exact')))
+
+
 def add(connection: Connection, seen: Sequence[tuple[RelayedRollout, int]]) -> None:
     """
     Add what was seen since the last call; each rollout was begun anew so many times meanwhile.
@@ -70,52 +82,33 @@ def add(connection: Connection, seen: Sequence[tuple[RelayedRollout, int]]) -> N
     Counts are added to what is stored, so several processes may relay one rollout.
     """
     c = relayed.c
-    rows = connection.execute(sa.select(c.session_id, c.slot, c.queries).where(
+    rows = connection.execute(sa.select(
+        c.session_id, c.slot, c.queries, c.first_ns, c.last_step, c.last_actions).where(
         c.session_id.in_({new.session_id for new, _ in seen})).order_by(
         c.session_id, c.slot).with_for_update())
-    old = {(row.session_id, row.slot): row.queries for row in rows}
+    old = {(row.session_id, row.slot): row for row in rows}
     first, further = [], []
     for new, again in seen:
         before = old.get((new.session_id, new.slot))
         if before is None:
             first.append({**new.__dict__, 'begun': 1 + again})
-        elif again or not new.queries or not before:
-            _change(connection, new, again, before)
         else:
-            further.append({f'new_{name}': value for name, value in new.__dict__.items()
-                            if name in FURTHER})
+            further.append(_further(new, again, before))
     if first:
         connection.execute(sa.insert(relayed), first)
     if further:
-        connection.execute(_FURTHER, further)
+        connection.execute(_ADD, further)
 
 
-# More answers to a rollout that had some; many in one call.
-FURTHER = {'session_id', 'slot', 'failure', 'last_ns', 'last_step', 'last_actions', 'exact', *SUMS}
-_FURTHER = sa.update(relayed).where(
-    relayed.c.session_id == sa.bindparam('new_session_id'),
-    relayed.c.slot == sa.bindparam('new_slot')).values(
-    **{name: sa.bindparam(f'new_{name}')
-       for name in ('failure', 'last_ns', 'last_step', 'last_actions')},
-    **{name: relayed.c[name] + sa.bindparam(f'new_{name}') for name in ('exact', *SUMS)})
-
-
-def _change(connection: Connection, new: RelayedRollout, again: int, before: int) -> None:
-    """Add to a rollout that had ``before`` answers, or was begun anew."""
-    c = relayed.c
-    values: dict[str, Any] = {'failure': new.failure, 'last_ns': new.last_ns}
-    if new.queries:
-        values |= {'last_step': new.last_step, 'last_actions': new.last_actions}
-    for name in SUMS:
-        values[name] = getattr(new, name) if again else c[name] + getattr(new, name)
-    if again:
-        values |= {'begun': c.begun + again, 'exact': new.exact}
-    else:
-        values['exact'] = c.exact + new.exact
-    if again or not before:
-        values['first_ns'] = new.first_ns
-    connection.execute(sa.update(relayed).where(
-        c.session_id == new.session_id, c.slot == new.slot).values(**values))
+def _further(new: RelayedRollout, again: int, old: Any) -> dict[str, Any]:
+    """Return the values of ``_ADD`` for a rollout that is stored; ``old`` is its locked row."""
+    begin, last = new if again or not old.queries else old, new if new.queries else old
+    return {
+        'of_session': new.session_id, 'of_slot': new.slot, 'again': again,
+        'kept': 0 if again else 1, 'new_failure': new.failure, 'new_exact': new.exact,
+        'new_first_ns': begin.first_ns, 'new_last_ns': new.last_ns,
+        'new_last_step': last.last_step, 'new_last_actions': last.last_actions,
+        **{f'new_{name}': getattr(new, name) for name in SUMS}}
 
 
 def note_written(connection: Connection, journal: str, noted: Mapping[tuple[str, str], int],
