@@ -17,6 +17,7 @@ import pytest
 
 VARIABLE, NEED = 'ARENA_ROS_TOOLS', 'ARENA_NEED_ROS_TOOLS'
 OWN = Path(__file__).parents[1] / 'install' / 'arena_robot'  # as its setup.bash adds it
+MESSAGES = OWN.parent / 'arena_msgs' / 'lib' / 'libarena_msgs__rosidl_typesupport_cpp.so'
 NEEDED = ('ros2cli', 'ros2launch', 'launch_ros', 'control_msgs')
 ROSBAG2 = ('ros2bag', 'rosbag2_py')
 
@@ -56,6 +57,9 @@ def missing(*more):
     if VARIABLE not in os.environ and not shutil.which('ros2'):
         return (f'ros2 is missing: it comes with ROS 2 and not from PyPI; {VARIABLE} may name an '
                 'install folder that has it (CONTRIBUTING.md)')
+    if not MESSAGES.exists():
+        return (f'{MESSAGES} is missing: set-up builds arena_msgs for C++, which rosbag2 needs, '
+                f'where ros2 is found or {VARIABLE} is set; run make setup again with it')
     code = '\n'.join(f'import {name}' for name in (*NEEDED, *more))
     done = subprocess.run([sys.executable, '-c', code], env=environment(), text=True,
                           capture_output=True, timeout=60, check=False)
