@@ -17,7 +17,7 @@ import pytest
 
 VARIABLE, NEED = 'ARENA_ROS_TOOLS', 'ARENA_NEED_ROS_TOOLS'
 OWN = Path(__file__).parents[1] / 'install' / 'arena_robot'  # as its setup.bash adds it
-MESSAGES = OWN.parent / 'arena_msgs' / 'lib' / 'libarena_msgs__rosidl_typesupport_cpp.so'
+FOR_CPP = Path('lib/libarena_msgs__rosidl_typesupport_cpp.so')
 NEEDED = ('ros2cli', 'ros2launch', 'launch_ros', 'control_msgs')
 ROSBAG2 = ('ros2bag', 'rosbag2_py')
 
@@ -51,15 +51,21 @@ def ros2():
     return [sys.executable, str(own[0])] if own else ['ros2']
 
 
+def messages_for_cpp():
+    prefixes_of_ros = os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)
+    return any((prefix / FOR_CPP).exists()
+               for prefix in (OWN.parent / 'arena_msgs', *map(Path, filter(None, prefixes_of_ros))))
+
+
 @functools.cache
 def missing(*more):
     """Return what is not there, as a reason to skip; empty when all is."""
     if VARIABLE not in os.environ and not shutil.which('ros2'):
         return (f'ros2 is missing: it comes with ROS 2 and not from PyPI; {VARIABLE} may name an '
                 'install folder that has it (CONTRIBUTING.md)')
-    if not MESSAGES.exists():
-        return (f'{MESSAGES} is missing: set-up builds arena_msgs for C++, which rosbag2 needs, '
-                f'where ros2 is found or {VARIABLE} is set; run make setup again with it')
+    if 'rosbag2_py' in more and not messages_for_cpp():
+        return (f'arena_msgs has no {FOR_CPP}, which rosbag2 needs: make setup builds it where '
+                f'ros2 is found or {VARIABLE} is set; run it again so')
     code = '\n'.join(f'import {name}' for name in (*NEEDED, *more))
     done = subprocess.run([sys.executable, '-c', code], env=environment(), text=True,
                           capture_output=True, timeout=60, check=False)
