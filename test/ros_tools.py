@@ -52,9 +52,9 @@ def ros2():
 
 
 def messages_for_cpp():
-    prefixes_of_ros = os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)
+    sourced = filter(None, os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep))
     return any((prefix / FOR_CPP).exists()
-               for prefix in (OWN.parent / 'arena_msgs', *map(Path, filter(None, prefixes_of_ros))))
+               for prefix in (OWN.parent / 'arena_msgs', *map(Path, sourced)))
 
 
 @functools.cache
