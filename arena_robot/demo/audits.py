@@ -21,6 +21,7 @@ from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.parallel import Workers
 from arena_robot.core.process import Process
+from arena_robot.core.spare_time import use_spare_time
 from arena_robot.recording.episode.clip import read_clip
 from arena_robot.records.audit_file import audits_of, write_audit
 from arena_robot.records.session_file import read_session
@@ -114,9 +115,7 @@ def _judges() -> list[Judge]:
 def main() -> None:
     """Audit the sessions named on standard input until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(19)
-    if sys.platform == 'linux':
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    use_spare_time()
     uploaded = Path(sys.argv[1])
     for line in sys.stdin:
         session = Path(line.rstrip('\n'))

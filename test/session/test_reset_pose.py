@@ -1,11 +1,13 @@
 """The way to the reset pose, on made-up parts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fake_station import FakeArm, FakeGripper, LoopClock
 
 from arena_robot.core.errors import DriverError
-from arena_robot.session.loop.parts import Parts, move_to_reset
+from arena_robot.session.loop.parts import OPENING_S, Parts, move_to_reset
 
 RESET = [0, -np.pi / 5, 0, -4 * np.pi / 5, 0, 3 * np.pi / 5, 0]
 
@@ -37,6 +39,41 @@ def test_an_arm_close_to_its_reset_pose_is_moved_to_it_all_the_same(parts):
     arm.state = arrives_in_the_end
     move_to_reset(parts, clock)
     np.testing.assert_allclose(arm.q, RESET)
+
+
+def test_an_arm_that_rests_at_its_reset_pose_is_left_there(parts):
+    parts.arm.q = np.array(RESET) + 0.004
+    move_to_reset(parts, parts.arm.clock)
+    assert parts.arm.log == []
+    assert parts.gripper.log == [0.0]
+
+
+def test_an_arm_that_passes_its_reset_pose_is_moved_to_it(parts):
+    arm = parts.arm
+    arm.q, moved = np.array(RESET), []
+
+    def moving(max_age_s=0.1):
+        return replace(FakeArm.state(arm), dq=np.full(7, 0.0 if moved else 0.2))
+
+    def move_to(q, duration_s=None):
+        moved.append(q)
+        return 1.0
+    arm.state, arm.move_to = moving, move_to
+    move_to_reset(parts, arm.clock)
+    assert len(moved) == 1
+
+
+@pytest.mark.parametrize(('state', 'opens'), [
+    ({'position': 0.0}, False), ({'position': 0.5}, True),
+    ({'position': 0.01, 'is_moving': True}, True)])
+def test_only_a_gripper_that_must_open_is_waited_for(parts, state, opens):
+    clock, gripper = parts.arm.clock, parts.gripper
+    parts.arm.q = np.array(RESET)
+    gripper.state = lambda max_age_s=0.2: replace(FakeGripper.state(gripper), **state)
+    begin_ns = clock.steady_ns()
+    move_to_reset(parts, clock)
+    assert (clock.steady_ns() - begin_ns >= OPENING_S * 1e9) is opens
+    assert gripper.log == [0.0], 'it is told to open in any case'
 
 
 def test_an_arm_that_is_held_back_is_told(parts):
