@@ -104,14 +104,14 @@ def coverage(scale):
     print('\n| data | policies | sessions | interval | stated | p .90-.95 right |')
     print('|---|---|---|---|---|---|')
     for kind, people in (('bt', 1), ('davidson', 1), ('evaluators', 20)):
-        for policies, repeats in ((3, 100), (7, 60), (20, 12)):
+        for policies, repeats in ((3, 300), (7, 200), (20, 100)):
             for sessions in (50, 200, 600):
                 found = tally(kind, policies, sessions, max(3, round(repeats * scale)),
                               'hierarchical', evaluators=people)
                 row(f'{kind} | {policies} | {sessions}', found)
     for policies, sessions in ((7, 50), (7, 200), (7, 600)):
         row(f'scores | {policies} | {sessions}',
-            scored_tally(policies, sessions, max(3, round(30 * scale)), 'hierarchical'))
+            scored_tally(policies, sessions, max(3, round(100 * scale)), 'hierarchical'))
 
 
 def row(name, found):

@@ -5,7 +5,8 @@ Every block of unknowns is normal about 0 with a variance of its own. For given 
 steps with the expected information find the maximum of the posterior, and the inverse of that
 information is its covariance. The variances then become the mean of x² + var(x) of their block,
 with the weight of a few pseudo-observations, so that a block without evidence stays small; σ and ρ
-of the scores likewise. Both steps alternate until no ability changes.
+of the scores likewise. Both steps alternate until no ability changes. That these variances are
+estimates too is added to the covariance, to first order (Kass and Steffey, 1989).
 """
 
 from dataclasses import dataclass, field, replace
@@ -82,7 +83,8 @@ def fit_posterior(terms: ModelTerms) -> AbilityPosterior:
         change = max(abs(float(np.log(new.of[name] / spreads.of[name]))) for name in PRIOR)
         spreads = new
     last = laplace(terms, spreads, x)
-    return replace(last, rounds=rounds, settled=last.settled and change <= SETTLED)
+    return replace(last, covariance=last.covariance + of_spreads(last), rounds=rounds,
+                   settled=last.settled and change <= SETTLED)
 
 
 def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats, close: float = CLOSE,
@@ -109,6 +111,24 @@ def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats, close: float = 
         return AbilityPosterior(terms, x, inverse(matrix), spreads, value, 0, False)
     raise NotConverged(f'the hierarchical model on {terms.votes.n} policies still changed by '
                        f'{size:.1e} after {STEPS} steps')
+
+
+def of_spreads(found: AbilityPosterior) -> Floats:
+    """
+    Return (P, P) what the uncertainty of the blocks' variances adds to the covariance.
+
+    The logarithm of a variance that is estimated from k values has variance 2/k; of the values of
+    a block those count that the data determine, and the prior's weight. By as much as it changes,
+    the unknowns are shrunk less or more.
+    """
+    total = np.zeros_like(found.covariance)
+    for name, (_, weight) in PRIOR.items():
+        block, variance = found.terms.block(name), found.spreads.of[name] ** 2
+        own = np.diag(found.covariance)[block]
+        determined = float(np.maximum(1 - own / variance, 0.0).sum())
+        slope = found.covariance[:, block] @ (found.x[block] / variance)
+        total += 2 / (determined + weight) * np.outer(slope, slope)
+    return total
 
 
 def inverse(matrix: Floats) -> Floats:
