@@ -5,6 +5,7 @@ They block the calling thread, so they must not be called from the executor's th
 """
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,12 @@ from std_srvs.srv import Trigger
 from arena_robot.core.errors import ArenaError, DriverError
 
 FIND_S = 2.0
+LOOK_S, LATE_S = 0.5, 1.5
+
+
+def never() -> int:
+    """Return how often a node was started again whose restarts nobody counts."""
+    return 0
 
 
 class ServiceClients:
@@ -26,11 +33,14 @@ class ServiceClients:
     Clients of the services of one other node, by name.
 
     ``find_s`` is the timeout of finding a service, ``error`` the class that is raised.
+    ``restarts`` returns how often the other node was started again: what was asked before is lost.
     """
 
     def __init__(self, node: Node, other: str, kinds: dict[str, type], *, find_s: float = FIND_S,
-                 error: type[ArenaError] = DriverError) -> None:
+                 error: type[ArenaError] = DriverError,
+                 restarts: Callable[[], int] = never) -> None:
         self._node, self.other, self._find_s, self._error = node, other, find_s, error
+        self._restarts = restarts
         group = ReentrantCallbackGroup()
         self._clients: dict[str, Client] = {
             name: node.create_client(kind, f'{other}/{name}', callback_group=group)
@@ -42,12 +52,13 @@ class ServiceClients:
 
     def call(self, name: str, request: Any, timeout_s: float) -> Any:
         """Return the answer; the error when there is no service or no answer in time."""
-        client, what = self._clients[name], f'{self.other}/{name}'
+        client, what, begun = self._clients[name], f'{self.other}/{name}', self._restarts()
         if not client.wait_for_service(min(self._find_s, timeout_s)):
             raise self._error(f'no service {what}; is the node running?')
         future = client.call_async(request)
         try:
-            return result(future, timeout_s, what, self._error)
+            return result(future, timeout_s, what, self._error,
+                          lambda: self._restarts() != begun)
         finally:
             client.remove_pending_request(future)
 
@@ -88,11 +99,16 @@ def find_action(action: ActionClient, find_s: float, what: str,
         raise error(f'no action {what}; is the node running?')
 
 
-def result(future: Future, timeout_s: float, what: str,
-           error: type[ArenaError] = DriverError) -> Any:
-    """Return a future's result from outside the executor; ``error`` after ``timeout_s``."""
+def result(future: Future, timeout_s: float, what: str, error: type[ArenaError] = DriverError,
+           lost: Callable[[], bool] = lambda: False) -> Any:
+    """Return a future's result from outside the executor; ``error`` after the time, or lost."""
     done = threading.Event()
     future.add_done_callback(lambda _: done.set())
-    if not done.wait(timeout_s):
-        raise error(f'{what} did not answer within {timeout_s:g} s; is the node running?')
+    end_s = time.monotonic() + timeout_s
+    while not done.wait(max(0.0, min(LOOK_S, end_s - time.monotonic()))):
+        if time.monotonic() >= end_s:
+            raise error(f'{what} did not answer within {timeout_s:g} s; is the node running?')
+        # The new node may have been asked; then it answers.
+        if lost() and not done.wait(LATE_S):
+            raise error(f'{what} was asked before the node was started again; repeat it')
     return future.result()

@@ -11,12 +11,14 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.task import Future
+from std_msgs.msg import Empty
 from std_srvs.srv import Trigger
 
 from arena_msgs.action import MoveToJoints
 from arena_robot.core.errors import DriverError, SessionError
 from arena_robot.nodes.action_client import ThreadedActionClient
 from arena_robot.nodes.calls import ServiceClients, send_goal
+from arena_robot.nodes.remote.presence import Presence
 from arena_robot.nodes.remote.session_views import session_views
 from arena_robot.nodes.spin import Spin
 
@@ -55,6 +57,13 @@ def pair():
         released.set()
 
 
+def until(seen):
+    end_s = time.monotonic() + 10.0
+    while not seen():
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+
+
 @pytest.fixture
 def services(pair):
     name, asks = pair
@@ -73,6 +82,37 @@ def test_an_answer_is_returned(services):
 def test_a_failure_is_an_error_with_its_reason(services):
     with pytest.raises(DriverError, match=r'station_\w+/fails: the arm is in REFLEX'):
         services.trigger('fails', 10.0)
+
+
+def test_a_call_that_the_node_lost_when_it_was_started_again_is_an_error_soon(pair):
+    name, asks = pair
+    runs = [1]
+    services = ServiceClients(asks, name, KINDS, find_s=10.0, restarts=lambda: runs[0])
+    again = threading.Timer(0.3, lambda: runs.__setitem__(0, 2))
+    try:
+        assert services.present(10.0)
+        begun_s = time.monotonic()
+        again.start()
+        with pytest.raises(DriverError, match=r'/hangs was asked before the node was started ag'):
+            services.call('hangs', Trigger.Request(), 30.0)
+        assert time.monotonic() - begun_s < 10.0
+        assert services.trigger('works', 10.0) == 'done', 'only what was asked before is lost'
+    finally:
+        again.cancel()
+        services.close()
+
+
+def test_restarts_are_counted_by_the_publishers_of_the_state(pair):
+    _, asks = pair
+    session = f'session_{uuid.uuid4().hex[:8]}'
+    presence = Presence(asks, session)
+    assert presence.restarts() == 0
+    for runs in (1, 2):
+        publisher = asks.create_publisher(Empty, f'{session}/state', 1)
+        until(lambda runs=runs: presence.restarts() == runs)
+        asks.destroy_publisher(publisher)
+        until(lambda: not asks.count_publishers(f'{session}/state'))
+    assert presence.restarts() == 2
 
 
 def test_no_answer_in_time_is_an_error_and_its_request_is_forgotten(services):

@@ -79,12 +79,12 @@ class RemoteDesk:
         node = Listening(f'desk_{uuid.uuid4().hex[:8]}', context=self._spin.context,
                          namespace=self._namespace or None)
         self._node = node
+        self._presence = Presence(node, self._session)
         self._services = ServiceClients(node, self._session, SERVICES, find_s=FIND_S,
-                                        error=SessionError)
+                                        error=SessionError, restarts=self._presence.restarts)
         self._action = ThreadedActionClient(node, RunEpisode, f'{self._session}/run_episode',
                                     callback_group=ReentrantCallbackGroup())
         self._watching = qos.publisher(node, Empty, f'{self._session}/watching')
-        self._presence = Presence(node, self._session)
         self.hear(SessionState, f'{self._session}/state', self._on_state, qos.LATCHED)
         self.hear(EpisodeInfo, f'{self._session}/episode_info', self._on_episode, qos.LATCHED)
         self.hear(StepRecord, f'{self._session}/step', self._on_step)

@@ -26,6 +26,7 @@ class Presence:
         self._node, self._topic = node, f'{session}/state'
         self._seen_s = self._looked_s = time.monotonic()
         self._beat_s: float | None = None
+        self._known: set[bytes] = set()
         qos.subscription(node, Empty, f'{session}/alive', self._on_beat)
 
     def gone_s(self) -> float:
@@ -36,6 +37,12 @@ class Presence:
             if self._node.count_publishers(self._topic):
                 self._seen_s = now_s
         return max(self._looked_s - self._seen_s, 0.0)
+
+    def restarts(self) -> int:
+        """Return how many session nodes were seen, those that had ended included."""
+        self._known |= {bytes(one.endpoint_gid)
+                        for one in self._node.get_publishers_info_by_topic(self._topic)}
+        return len(self._known)
 
     def told(self, state: DeskState) -> DeskState:
         """Return the state, with a notice while the node is silent."""
