@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fake_station import FakeArm, FakeGripper, LoopClock
 
-from arena_robot.core.errors import DriverError
+from arena_robot.core.errors import DriverError, StaleData
 from arena_robot.session.loop.parts import OPENING_S, Parts, move_to_reset
 
 RESET = [0, -np.pi / 5, 0, -4 * np.pi / 5, 0, 3 * np.pi / 5, 0]
@@ -74,6 +74,18 @@ def test_only_a_gripper_that_must_open_is_waited_for(parts, state, opens):
     move_to_reset(parts, clock)
     assert (clock.steady_ns() - begin_ns >= OPENING_S * 1e9) is opens
     assert gripper.log == [0.0], 'it is told to open in any case'
+
+
+def test_a_gripper_that_is_silent_keeps_no_arm_from_its_reset_pose(parts):
+    clock = parts.arm.clock
+
+    def silent(max_age_s=0.2):
+        raise StaleData('nothing came for a second')
+    parts.gripper.state, parts.gripper.wait_state = silent, silent
+    begin_ns = clock.steady_ns()
+    move_to_reset(parts, clock)
+    np.testing.assert_allclose(parts.arm.q, RESET)
+    assert clock.steady_ns() - begin_ns >= OPENING_S * 1e9
 
 
 def test_an_arm_that_is_held_back_is_told(parts):

@@ -139,7 +139,7 @@ def move_to_reset(parts: Parts, clock: Clock, q: Floats | None = None,
     arrived three seconds after the planned end.
     """
     goal = np.asarray(RESET_JOINTS if q is None else q, dtype=float)
-    was_open = _is_open(parts.gripper_state())
+    was_open = _is_open(parts)
     parts.gripper.command(GripperCommand(0.0, clock.now_ns()))
     if not was_open:
         _pause(clock, OPENING_S)
@@ -167,7 +167,12 @@ def _is_at(state: ArmState, goal: Floats, within: float = REACHED) -> bool:
     return still and float(np.max(np.abs(state.q - goal))) < within
 
 
-def _is_open(state: GripperState) -> bool:
+def _is_open(parts: Parts) -> bool:
+    """Return whether the gripper says that it is open; False when it says nothing."""
+    try:
+        state = parts.gripper.state(parts.ages.gripper_s)
+    except DriverError:
+        return False
     return state.position < OPEN and not state.is_moving
 
 
