@@ -34,6 +34,20 @@ def as_nobody() -> dict[str, object]:
     return {'user': 'nobody', 'group': 'nogroup', 'extra_groups': []}
 
 
+def started(command, folder, environment, who):
+    """Return a PostgreSQL that answers; it fails with its own words."""
+    with (folder / 'said').open('wb') as said:
+        server = subprocess.Popen(command, cwd=folder, env=environment, stderr=said, stdout=said,
+                                  **who)
+    deadline = time.monotonic() + 20.0
+    while not (folder / '.s.PGSQL.5432').exists():
+        if server.poll() is not None or time.monotonic() > deadline:
+            words = (folder / 'said').read_text(errors='replace')
+            pytest.fail(f'PostgreSQL did not start, its code is {server.poll()}: {words[-1000:]}')
+        time.sleep(0.05)
+    return server
+
+
 @pytest.fixture(scope='session')
 def postgres_server():
     initdb, postgres = program('initdb'), program('postgres')
@@ -48,15 +62,8 @@ def postgres_server():
     subprocess.run([initdb, '-D', str(data), '-U', 'arena', '-A', 'trust', '-E', 'UTF8',
                     '--no-sync'], check=True, cwd=folder, env=environment, timeout=60,
                    stdout=subprocess.DEVNULL, **who)
-    server = subprocess.Popen(
-        [postgres, '-D', str(data), '-k', str(folder), '-c', 'listen_addresses=',
-         '-c', 'fsync=off', '-c', 'max_connections=100'],
-        cwd=folder, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **who)
-    deadline = time.monotonic() + 20.0
-    while not (folder / '.s.PGSQL.5432').exists():
-        if server.poll() is not None or time.monotonic() > deadline:
-            pytest.fail('PostgreSQL did not start')
-        time.sleep(0.05)
+    server = started([postgres, '-D', str(data), '-k', str(folder), '-c', 'listen_addresses=',
+                      '-c', 'fsync=off', '-c', 'max_connections=100'], folder, environment, who)
     yield folder
     server.send_signal(signal.SIGQUIT)  # nobody needs what it holds
     server.wait(20.0)
