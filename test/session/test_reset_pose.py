@@ -7,6 +7,7 @@ import pytest
 from fake_station import FakeArm, FakeGripper, LoopClock
 
 from arena_robot.core.errors import DriverError, StaleData
+from arena_robot.core.observation import RobotMode
 from arena_robot.session.loop.parts import OPENING_S, Parts, move_to_reset
 
 RESET = [0, -np.pi / 5, 0, -4 * np.pi / 5, 0, 3 * np.pi / 5, 0]
@@ -46,6 +47,18 @@ def test_an_arm_that_rests_at_its_reset_pose_is_left_there(parts):
     move_to_reset(parts, parts.arm.clock)
     assert parts.arm.log == []
     assert parts.gripper.log == [0.0]
+
+
+def test_an_arm_that_must_be_recovered_is_asked_to_move_and_says_so(parts):
+    arm = parts.arm
+    arm.q = np.array(RESET)
+    arm.state = lambda max_age_s=0.1: replace(FakeArm.state(arm), mode=RobotMode.REFLEX)
+
+    def refused(q, duration_s=None):
+        raise DriverError('the arm is in REFLEX')
+    arm.move_to = refused
+    with pytest.raises(DriverError, match='REFLEX'):
+        move_to_reset(parts, arm.clock)
 
 
 def test_an_arm_that_passes_its_reset_pose_is_moved_to_it(parts):

@@ -134,9 +134,9 @@ def move_to_reset(parts: Parts, clock: Clock, q: Floats | None = None,
     Open the gripper, then bring the arm to ``q`` (7,) rad (None: DROID's reset pose).
 
     A motion is made to its end even when the arm begins close to the goal: a wrist camera that is
-    turned by two degrees sees another picture. An arm that rests within 0.3 degrees of it is left
-    there. Ends early when ``stopped`` returns True. Raises DriverError when the arm has not
-    arrived three seconds after the planned end.
+    turned by two degrees sees another picture. An arm that rests within 0.3 degrees of it, and
+    takes commands, is left there. Ends early when ``stopped`` returns True. Raises DriverError
+    when the arm has not arrived three seconds after the planned end.
     """
     goal = np.asarray(RESET_JOINTS if q is None else q, dtype=float)
     was_open = _is_open(parts)
@@ -145,7 +145,8 @@ def move_to_reset(parts: Parts, clock: Clock, q: Floats | None = None,
         _pause(clock, OPENING_S)
     if stopped():
         raise DriverError('the way to the reset pose was stopped')
-    if _is_at(parts.arm_state(), goal, THERE):
+    now = parts.arm_state()
+    if _is_at(now, goal, THERE) and not now.recovery_required:
         return
     planned_ns = clock.steady_ns() + round(parts.arm.move_to(goal) * 1e9)
     end_ns = planned_ns + round(GRACE_S * 1e9)
