@@ -23,8 +23,8 @@ FIND_S = 2.0
 LOOK_S, LATE_S = 0.5, 1.5
 
 
-def never() -> int:
-    """Return how often a node was started again whose restarts nobody counts."""
+def uncounted() -> int:
+    """Return the same number always, for a node whose restarts nobody counts."""
     return 0
 
 
@@ -33,12 +33,13 @@ class ServiceClients:
     Clients of the services of one other node, by name.
 
     ``find_s`` is the timeout of finding a service, ``error`` the class that is raised.
-    ``restarts`` returns how often the other node was started again: what was asked before is lost.
+    ``restarts`` returns a number that grows when the other node is started again: what was asked
+    before is lost.
     """
 
     def __init__(self, node: Node, other: str, kinds: dict[str, type], *, find_s: float = FIND_S,
                  error: type[ArenaError] = DriverError,
-                 restarts: Callable[[], int] = never) -> None:
+                 restarts: Callable[[], int] = uncounted) -> None:
         self._node, self.other, self._find_s, self._error = node, other, find_s, error
         self._restarts = restarts
         group = ReentrantCallbackGroup()
@@ -101,7 +102,11 @@ def find_action(action: ActionClient, find_s: float, what: str,
 
 def result(future: Future, timeout_s: float, what: str, error: type[ArenaError] = DriverError,
            lost: Callable[[], bool] = lambda: False) -> Any:
-    """Return a future's result from outside the executor; ``error`` after the time, or lost."""
+    """
+    Return a future's result from outside the executor.
+
+    Raises ``error`` after ``timeout_s``, and soon after ``lost`` says that nobody will answer.
+    """
     done = threading.Event()
     future.add_done_callback(lambda _: done.set())
     end_s = time.monotonic() + timeout_s

@@ -13,6 +13,7 @@ from rclpy.parameter import Parameter
 from rclpy.task import Future
 from std_msgs.msg import Empty
 from std_srvs.srv import Trigger
+from test_connections import eventually
 
 from arena_msgs.action import MoveToJoints
 from arena_robot.core.errors import DriverError, SessionError
@@ -55,13 +56,6 @@ def pair():
         spin.add(asks, threads=2)
         yield name, asks
         released.set()
-
-
-def until(seen):
-    end_s = time.monotonic() + 10.0
-    while not seen():
-        assert time.monotonic() < end_s
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -109,9 +103,9 @@ def test_restarts_are_counted_by_the_publishers_of_the_state(pair):
     assert presence.restarts() == 0
     for runs in (1, 2):
         publisher = asks.create_publisher(Empty, f'{session}/state', 1)
-        until(lambda runs=runs: presence.restarts() == runs)
+        eventually(lambda runs=runs: presence.restarts() == runs, f'start {runs} is counted')
         asks.destroy_publisher(publisher)
-        until(lambda: not asks.count_publishers(f'{session}/state'))
+        eventually(lambda: not asks.count_publishers(f'{session}/state'), 'it has ended')
     assert presence.restarts() == 2
 
 
