@@ -28,6 +28,7 @@ from arena_robot.core.process import end_signals
 from arena_robot.core.tuning import keep_freed_memory, keep_what_exists, switch_threads_soon
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.ros_security import start_ros
+from arena_robot.nodes.shared_memory import mend_ports
 
 RCLError = rclpy_implementation.RCLError
 log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class Spin:
             os.environ[PROFILE_VARIABLES[0]] = str(Path(__file__).with_name('fastdds.xml'))
         # A thread inside rclpy at the end of the interpreter would abort the process.
         atexit.register(self.close)
+        mend_ports()
         start_ros(self.context, self._args)
         return self
 

@@ -220,9 +220,8 @@ class RemoteDesk:
         self._watcher = threading.Thread(target=self._watch, args=(future, attended),
                                          name='watching', daemon=True)
         self._watcher.start()
-        with self._changed:
-            self._changed.wait_for(
-                lambda: future.done() or self.state().state.running is slot, SLOW_S)
+        self._await(lambda: future.done() or self.state().state.running is slot, SLOW_S,
+                    f'{slot.value} has not begun; start it again')
         if future.done() and not future.result().result.end_reason:
             raise SessionError(future.result().result.detail)
 
@@ -250,11 +249,12 @@ class RemoteDesk:
         self._call('close_session', CloseSession.Request(
             valid=verdict.valid, invalid_reason=verdict.invalid_reason, control=self._token))
 
-    def _await(self, seen: Callable[[], bool]) -> None:
+    def _await(self, seen: Callable[[], bool], timeout_s: float = QUICK_S,
+               otherwise: str = 'the session node has not published its new state; try again',
+               ) -> None:
         """Wait until the state topic shows the effect of a command."""
-        with self._changed:
-            if not self._changed.wait_for(seen, QUICK_S):
-                raise SessionError('the session node has not published its new state; try again')
+        if not self._presence.wait(self._changed, seen, timeout_s):
+            raise SessionError(otherwise)
 
     def _feedback(self, verdict: Verdict, slot: str = '') -> None:
         self._call('submit_feedback', SubmitFeedback.Request(

@@ -1,15 +1,18 @@
 """Whether a session node is there: from the graph, and from the beats that it publishes."""
 
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from rclpy.node import Node
 from std_msgs.msg import Empty
 
 from arena_robot.nodes import qos
+from arena_robot.nodes.calls import LATE_S
 from arena_robot.session.evaluator.desk import DeskState
 
-LOOK_S = 0.5
+LOOK_S, WATCH_S = 0.5, 0.25
 SILENT_S = 1.25    # five beats; the graph shows a killed node for 20 s more
 SILENT = ('The session node does not answer. The arm stops without it; until it rests, keep a '
           'hand on the hardware stop. The session is continued once the node is back.')
@@ -43,6 +46,23 @@ class Presence:
         self._known |= {bytes(one.endpoint_gid)
                         for one in self._node.get_publishers_info_by_topic(self._topic)}
         return len(self._known)
+
+    def wait(self, changed: threading.Condition, seen: Callable[[], bool],
+             timeout_s: float) -> bool:
+        """
+        Return whether ``seen`` became true within ``timeout_s``; ``changed`` is notified then.
+
+        Ends soon after the session node was started again: it lost what it was asked before.
+        """
+        end_s, restarts = time.monotonic() + timeout_s, self.restarts()
+        with changed:
+            while not seen():
+                if time.monotonic() > end_s:
+                    return False
+                if self.restarts() != restarts:
+                    restarts, end_s = self.restarts(), min(end_s, time.monotonic() + LATE_S)
+                changed.wait(WATCH_S)
+        return True
 
     def told(self, state: DeskState) -> DeskState:
         """Return the state, with a notice while the node is silent."""
