@@ -30,7 +30,7 @@ from arena_robot.core.config import read_yaml
 from arena_robot.core.errors import ConfigError
 from arena_robot.core.observation import ROLES
 from arena_robot.nodes.discovery import stay_local
-from arena_robot.nodes.session_processes import SessionOptions, session_processes
+from arena_robot.nodes.session_processes import SessionOptions, session_processes, start_file
 from arena_robot.nodes.station_file import (
     CONFIGURATION_ERROR,
     nodes_in,
@@ -121,6 +121,13 @@ def _arm(context: LaunchContext) -> dict[str, object]:
     return out
 
 
+def _start_file(context: LaunchContext) -> dict[str, object]:
+    """Return where the simulation of a station with sessions keeps its saved start."""
+    given = _given(context, 'params_file', 'session_file')
+    wanted = context.launch_configurations['session'] == 'true'
+    return {'start_file': start_file([*map(Path, given.values())])} if wanted else {}
+
+
 def _arguments(context: LaunchContext, executable: str) -> list[str]:
     """Return a node's ROS arguments: file, log level, and what the command line overrides."""
     shared = _given(context, 'params_file', 'log_level')
@@ -128,8 +135,9 @@ def _arguments(context: LaunchContext, executable: str) -> list[str]:
            '--log-level', shared['log_level']]
     prefix = _given(context, 'arm_prefix')
     if executable == 'sim_station':
-        nodes = {'sim_station': _given(context, 'robot_type'), 'arm_node': prefix | _arm(context),
-                 'gripper_node': prefix, **{f'{role}_camera': prefix for role in ROLES}}
+        nodes = {'sim_station': _given(context, 'robot_type') | _start_file(context),
+                 'arm_node': prefix | _arm(context), 'gripper_node': prefix,
+                 **{f'{role}_camera': prefix for role in ROLES}}
         return [*out, '--params-file', str(_file_of(context, nodes))]
     overrides: dict[str, object] = {
         **_sim_time(context),

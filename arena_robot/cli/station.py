@@ -186,9 +186,12 @@ def run_with_session(args: argparse.Namespace, path: Path, nodes: Sequence[tuple
 
 def sim_process(args: argparse.Namespace, path: Path, folder: Path) -> 'list[Startable]':
     """Return the simulated station as a process; a person's errors when the scene is reset."""
+    from arena_robot.nodes.session_processes import start_file
     from arena_robot.nodes.simulation.simulated_station import AS_A_PERSON
     from arena_robot.nodes.supervisor import NodeProcess, write_parameters
-    base = write_parameters(folder / 'sim_base.yaml', {'sim_station': AS_A_PERSON})
+    files = [path, *([args.session_config] if args.session_config else [])]
+    base = write_parameters(folder / 'sim_base.yaml', {'sim_station': {
+        **AS_A_PERSON, 'start_file': start_file(files, args.data)}})
     pace = pace_of(args)
     values = pace.station() if pace else {'sim_station': {}}
     values['sim_station'] |= sim_parameters(args)

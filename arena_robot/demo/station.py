@@ -9,6 +9,7 @@ import yaml
 from arena_robot.core.process import Process
 from arena_robot.demo.arena import STATION, arena_command
 from arena_robot.nodes.executables import MODULES
+from arena_robot.nodes.session_processes import start_file
 from arena_robot.nodes.simulation.pace import SessionPace
 from arena_robot.nodes.simulation.simulated_station import AS_A_PERSON
 
@@ -37,7 +38,8 @@ class DemoStation:
         nodes = self._pace.station()
         nodes['sim_station'] |= {
             'task': task, 'seed': seed, 'eyes': EYES, 'image_width': self._size[0],
-            'image_height': self._size[1], **AS_A_PERSON}
+            'image_height': self._size[1], 'start_file': start_file(data=self._folder),
+            **AS_A_PERSON}
         return self._node('sim_station', nodes)
 
     def recorder(self) -> Process:

@@ -54,7 +54,7 @@ def session_processes(folder: Path, files: Sequence[Path], options: SessionOptio
     if not simulated and not given['session_node']:
         raise ConfigError(f"{', '.join(map(str, files))} has no section '/**/session_node': copy "
                           'it from config/session.yaml, or give that file with --session-config')
-    data = options.data or Path(str(given['session_node'].get('data_dir', DATA)))
+    data = _data(files, options.data)
     defaults: dict[str, dict[str, object]] = {
         'session_node': {}, 'recorder_node': {'output_dir': str(data / 'sessions')}}
     if simulated:
@@ -70,6 +70,15 @@ def session_processes(folder: Path, files: Sequence[Path], options: SessionOptio
         made['audit_node'] = _arguments(folder, 'audit_node', {'data_dir': str(data)}, files,
                                         said['audit_node'], namespace)
     return [NodeProcess(name, name, (*made[name], *words)) for name in names]
+
+
+def start_file(files: Sequence[Path] = (), data: Path | None = None) -> str:
+    """Return the file in which a simulated station keeps its saved start: beside the results."""
+    return str(_data(files, data) / 'simulation' / 'start.json')
+
+
+def _data(files: Sequence[Path], data: Path | None) -> Path:
+    return data or Path(str(section(files, 'session_node').get('data_dir', DATA)))
 
 
 def _names(file: Path, name: str) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.errors import ConfigError, DriverError, StaleData
 from arena_robot.drivers.sim.expert import ExpertMotions
+from arena_robot.drivers.sim.kept_start import KeptStart, read_start, write_start
 from arena_robot.drivers.sim.station import SimStation
 
 
@@ -103,6 +104,39 @@ def test_a_saved_start_of_another_scene_comes_back():
         assert made.task.name == 'stack_blocks'
         made.step(0.1)
         assert made.progress() < 0.05
+
+
+def test_a_kept_start_comes_back_in_another_process(tmp_path):
+    path = tmp_path / 'simulation' / 'start.json'
+    with station('open_drawer', 1) as made:
+        made.reset('stack_blocks', 4)
+        made.step(0.5)
+        at, _ = made.world.joint(next(iter(made.task.setup.places)))
+        made.world.data.qpos[at] += 0.02
+        made.world.settle(0.2)
+        physics, instruction = made.world.data.qpos.copy(), made.instruction
+        write_start(path, made.kept(made.save()))
+    with station('cube_in_bowl', 0) as made:
+        made.step(1.0)
+        start = made.load(read_start(path))
+        assert made.instruction == instruction
+        np.testing.assert_allclose(made.world.data.qpos, physics, atol=1e-9)
+        made.step(0.3)
+        assert made.progress() < 0.05
+        made.restore(start, moved_mm=3, seed=1)
+        assert 0 < np.abs(made.world.data.qpos - physics).max() < 0.05
+
+
+def test_a_kept_start_that_does_not_fit_is_refused(tmp_path):
+    path = tmp_path / 'start.json'
+    assert read_start(path) is None
+    path.write_text('{"version": 1, "task": "cube_in_bowl", "seed": 0}')
+    with pytest.raises(DriverError, match="holds no start of a scene: 'physics'; delete"):
+        read_start(path)
+    with station() as made, pytest.raises(DriverError, match='of another version of the scene'):
+        made.load(KeptStart('cube_in_bowl', 0, (0.0, 1.0)))
+    with pytest.raises(DriverError, match='could not be kept'):
+        write_start(path / 'below', KeptStart('cube_in_bowl', 0, ()))
 
 
 def test_things_rest_where_they_were_put():

@@ -14,9 +14,12 @@ from rclpy.parameter import Parameter
 from ros_tools import environment, need_ros_tools, ros2
 from rosgraph_msgs.msg import Clock
 from station_programs import ROOT, SIM, at_rest_at, sim_command, states_until
+from std_srvs.srv import Trigger
 
 from arena_robot.core.config import read_yaml
+from arena_robot.core.errors import DriverError
 from arena_robot.nodes import convert, qos
+from arena_robot.nodes.calls import ServiceClients
 from arena_robot.nodes.executables import MODULES
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.remote.robot import RemoteArm
@@ -123,6 +126,33 @@ def test_two_stations_run_side_by_side(processes, spin):
         code, took_s = station.end()
         assert code == 0, station.log
         assert took_s < 3.0
+
+
+def test_a_simulation_that_was_killed_restores_the_start_that_it_saved(processes, spin, tmp_path):
+    name = f'kept_{uuid.uuid4().hex[:6]}'
+    command = sim_command(name, {'sim_station': {
+        **SMALL, 'cameras': ['left'], 'start_file': str(tmp_path / 'start.json')}})
+    node = Node('asks', namespace=name, context=spin.context)
+    spin.add(node)
+    scene = ServiceClients(node, 'sim_station', dict.fromkeys(
+        ('save_start', 'restore_start', 'reset_scene'), Trigger), find_s=30.0)
+
+    def answered(service):
+        end_s = time.monotonic() + 60.0
+        while True:     # what is asked of the killed one is not answered
+            try:
+                return scene.call(service, Trigger.Request(), 5.0)
+            except DriverError:
+                assert time.monotonic() < end_s, service
+
+    first = processes(*command)
+    assert answered('save_start').success
+    first.kill()
+    processes(*command)
+    restored = answered('restore_start')
+    assert restored.success, restored.message
+    assert answered('reset_scene').success
+    assert 'no start was saved' in answered('restore_start').message
 
 
 def test_a_faster_station_publishes_its_clock(processes, spin):

@@ -9,17 +9,19 @@ import mujoco
 import numpy as np
 from typing_extensions import Self
 
+from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import EYES, ROLES
 from arena_robot.drivers.sim.arm import SimArm
 from arena_robot.drivers.sim.camera import SimCamera, Studio
 from arena_robot.drivers.sim.gripper import SimGripper
 from arena_robot.drivers.sim.gripper_control import GripperControl
+from arena_robot.drivers.sim.kept_start import KeptStart
 from arena_robot.drivers.sim.poses import yaw_quat
 from arena_robot.drivers.sim.scene import CompiledScene, SceneSpec, build_scene
 from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.drivers.sim.tasks.base import Task
 from arena_robot.drivers.sim.truth import SceneTruth
-from arena_robot.drivers.sim.world import SimWorld
+from arena_robot.drivers.sim.world import FULL_STATE, SimWorld
 from arena_robot.safety.robots import Robot, robot_of
 
 SETTLE_S = 0.15
@@ -189,6 +191,28 @@ class SimStation:
                               np.radians(turned_deg))
                 world.rebind()
             world.gripper.resume(state.grip, world.data)
+
+    def kept(self, state: SavedState) -> KeptStart:
+        """Return a saved start as it is kept in a file."""
+        model = state.scene.model
+        physics = np.empty(mujoco.mj_stateSize(model, FULL_STATE))
+        mujoco.mj_getState(model, state.physics, physics, FULL_STATE)
+        return KeptStart(state.task.name, state.scene.spec.seed, tuple(physics.tolist()))
+
+    def load(self, start: KeptStart) -> SavedState:
+        """Set up a start that was kept by another process. Raises DriverError; see `save`."""
+        self.reset(start.task, start.seed)
+        world = self.world
+        with world.ticked:
+            if len(start.physics) != mujoco.mj_stateSize(world.model, FULL_STATE):
+                raise DriverError(f"the kept start of '{start.task}' is of another version of the "
+                                  'scene; set one up with ~/reset_scene')
+            mujoco.mj_setState(world.model, world.data, np.array(start.physics), FULL_STATE)
+            world.data.time = world.now_s
+            world.rebind()
+            self._task, self._best = make_task(start.task, start.seed), 0.0
+            self._task.potential(self.truth)
+            return self.save()
 
     # -- inside ----------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -17,6 +18,7 @@ from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import ArenaError, ConfigError
 from arena_robot.drivers.sim.arm import SimArm
 from arena_robot.drivers.sim.camera import SimCamera
+from arena_robot.drivers.sim.kept_start import read_start, write_start
 from arena_robot.drivers.sim.station import SavedState, SimStation
 from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.nodes import convert, diagnostics, qos
@@ -61,6 +63,7 @@ class SimStationNode(Listening):
         self.timeline = self._timeline()
         self.parts = tuple(make_parts(self))
         self._saved: SavedState | None = None
+        self._start_file = Path(v.start_file).expanduser() if v.start_file else None
         self._restores = 0
         self._offer()
         if v.publish_clock:
@@ -111,19 +114,31 @@ class SimStationNode(Listening):
         self._drop_commands()
         self.station.reset(now.task, now.seed)
         self._saved = None
+        if self._start_file is not None:
+            self._start_file.unlink(missing_ok=True)
         self._words.publish(String(data=self.station.instruction))
         return self.station.instruction
 
     def _save(self) -> str:
         self._saved = self.station.save()
+        if self._start_file is not None:
+            write_start(self._start_file, self.station.kept(self._saved))
         return 'saved'
 
-    def _restore(self) -> str:
-        if self._saved is None:
+    def _load(self) -> SavedState:
+        """Set up the start that was saved before the node was started again."""
+        start = read_start(self._start_file) if self._start_file is not None else None
+        if start is None:
             raise ArenaError('no start was saved: call ~/save_start first')
+        saved = self.station.load(start)
+        self._words.publish(String(data=self.station.instruction))
+        return saved
+
+    def _restore(self) -> str:
         now = self._now.values
-        self._restores += 1
         self._drop_commands()
+        self._saved = self._saved or self._load()
+        self._restores += 1
         self.station.restore(self._saved, moved_mm=now.restore_mm, turned_deg=now.restore_deg,
                              seed=self._restores)
         return f'restored to {now.restore_mm:g} mm and {now.restore_deg:g} deg'

@@ -38,4 +38,6 @@ class SimParams(Parameters):
     restore_deg: float = param(
         0.0, 'angle error (standard deviation) of ~/restore_start', 0.0, 180.0, unit='deg',
         live=True)
+    start_file: str = param(
+        '', 'file that keeps the saved start, for a node that is started again; empty: none')
     progress_rate: float = param(10.0, 'messages on ~/progress', 0.1, 50.0, unit='Hz')

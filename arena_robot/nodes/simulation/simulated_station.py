@@ -8,7 +8,12 @@ from types import TracebackType
 
 from typing_extensions import Self
 
-from arena_robot.nodes.session_processes import DATA, SessionOptions, session_processes
+from arena_robot.nodes.session_processes import (
+    DATA,
+    SessionOptions,
+    session_processes,
+    start_file,
+)
 from arena_robot.nodes.supervisor import (
     NodeProcess,
     Supervisor,
@@ -36,7 +41,8 @@ class SimulatedStation:
         self._data = data or DATA.expanduser()
         self._namespace = namespace
         self._record = record
-        self._sim = {**AS_A_PERSON, 'task': task, 'seed': seed, **(sim or {})}
+        self._sim = {**AS_A_PERSON, 'task': task, 'seed': seed,
+                     'start_file': start_file(data=self._data), **(sim or {})}
         self._max_steps = max_steps
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._supervisor: Supervisor | None = None
