@@ -3,6 +3,7 @@
 import logging
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from arena_robot.core.process import NOTHING, Process
 
 log = logging.getLogger(__name__)
-CLOSE_S = 1.0
+CLOSE_S, CUT_S = 1.0, 5.0
 
 
 def arena_call(*words: str) -> list[str]:
@@ -30,7 +31,8 @@ class Deriver:
     ``call`` returns another command line for a verb and a folder.
 
     ``hold`` ends the running process, which restarts after ``release``: a stopped (SIGSTOP)
-    process would stay if this process were killed. Work that ``close`` interrupts can be derived
+    process would stay if this process were killed. One that has not ended after CUT_S is killed.
+    Work that ``close`` interrupts can be derived
     again by hand: files are written atomically.
     """
 
@@ -40,6 +42,7 @@ class Deriver:
         self._process: Process | None = None
         self._job = ('', Path())
         self._held = self._cut = False
+        self._cut_s = 0.0
         self._guard = threading.RLock()
 
     def add(self, folder: Path, verb: str = 'derive') -> None:
@@ -53,7 +56,7 @@ class Deriver:
         with self._guard:
             self._held = True
             if self._process is not None and self._process.code is None and not self._cut:
-                self._cut = True
+                self._cut, self._cut_s = True, time.monotonic()
                 self._waiting.appendleft(self._job)
                 self._process.interrupt()
 
@@ -75,6 +78,8 @@ class Deriver:
             if self._process is not None:
                 code = self._process.code
                 if code is None:
+                    if self._cut and time.monotonic() - self._cut_s > CUT_S:
+                        self._process.kill()
                     return
                 if code and not self._cut:
                     log.error('%s failed with exit code %d; run it by hand to see why',
