@@ -32,6 +32,7 @@ from arena_robot.server.store.ledger import MINT, SPENT, NotEnoughCredit, Transf
 from arena_robot.server.store.policies import (
     clean_prompts,
     end_probation,
+    on_probation,
     owner_of,
     policy_names,
 )
@@ -174,7 +175,7 @@ class Acceptance:
         for slot, owner in owners.items():
             _charge(connection, Transfer(f'ask:{session.id}:{slot}', owner, SPENT, 1,
                                          'policy requested'), now)
-        for number in pair:
+        for number in on_probation(connection, pair):
             if clean_prompts(connection, number) >= self._rules.probation_sessions:
                 end_probation(connection, number, now)
 

@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 ANSWERED, NAME = 'answered', 'journal'
 # A session that was cancelled may go on; after a day without a query its rollouts are dropped.
 IDLE_NS = 24 * 3600 * 10**9
+DROP_NS = 3600 * 10**9    # between two looks for old journals
 Key = tuple[str, str]
 
 
@@ -74,6 +75,7 @@ class RelayRecord:
         self._damaged: list[bytes] = []
         self._name = ''
         self._noted: dict[Key, int] = {}
+        self._dropped_ns = 0
 
     def open(self) -> None:
         """Write to the database what the last process did not get to."""
@@ -225,9 +227,13 @@ class RelayRecord:
 
     def _write(self, taken: dict[Key, tuple[RelayedRollout, int]], noted: Mapping[Key, int],
                name: str) -> None:
+        now_ns = self._clock.now_ns()
         with self._database.write() as connection:
             if name:
-                relayed.note_written(connection, name, noted, self._clock.now_ns())
+                relayed.note_written(connection, name, noted, now_ns)
+            if not 0 <= now_ns - self._dropped_ns < DROP_NS:
+                relayed.drop_old_notes(connection, now_ns)
+                self._dropped_ns = now_ns
             parties = relayed.parties(connection, taken)
             self._unknown |= taken.keys() - parties.keys()
             relayed.add(connection, [

@@ -177,8 +177,9 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
     # The driver's own implicit BEGIN would be a deferred one, which cannot wait for its turn.
     connection.isolation_level = None
     cursor = connection.cursor()
-    # The cache is each connection's own, and fills as the database grows: 8 MB of 15 connections.
+    # The cache is each connection's own, of up to 15 connections, and fills as the database grows.
+    # It is dropped when another connection has written, so more than 2 MB made no page faster.
     for pragma in ('journal_mode=WAL', 'synchronous=FULL', 'foreign_keys=ON',
-                   'cache_size=-8192', 'temp_store=MEMORY'):
+                   'cache_size=-2000', 'temp_store=MEMORY'):
         cursor.execute(f'PRAGMA {pragma}')
     cursor.close()

@@ -208,6 +208,13 @@ def owner_of(connection: Connection, number: int) -> int:
         policies.c.id == number)).scalar_one())
 
 
+def on_probation(connection: Connection, numbers: Iterable[int]) -> list[int]:
+    """Return those of the policies of these numbers that are on probation."""
+    return list(connection.execute(sa.select(policies.c.id).where(
+        policies.c.id.in_(list(numbers)), policies.c.state == PolicyState.PROBATION.value
+    ).order_by(policies.c.id)).scalars())
+
+
 def end_probation(connection: Connection, number: int, now_ns: int) -> None:
     """Move a policy from probation to the pool; others stay as they are."""
     connection.execute(sa.update(policies).where(

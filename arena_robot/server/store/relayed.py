@@ -115,7 +115,6 @@ def note_written(connection: Connection, journal: str, noted: Mapping[tuple[str,
                  now_ns: int) -> None:
     """Note that a journal's first so many notes of each slot are written."""
     c = relay_notes.c
-    connection.execute(sa.delete(relay_notes).where(c.written_ns < now_ns - KEPT_NS))
     if not noted:
         return
     connection.execute(sa.delete(relay_notes).where(
@@ -126,6 +125,11 @@ def note_written(connection: Connection, journal: str, noted: Mapping[tuple[str,
     connection.execute(sa.insert(relay_notes), [
         {'journal': journal, 'session_id': session_id, 'slot': slot, 'notes': count,
          'written_ns': now_ns} for (session_id, slot), count in sorted(noted.items())])
+
+
+def drop_old_notes(connection: Connection, now_ns: int) -> None:
+    """Forget the journals that were emptied long ago; reads every note there is."""
+    connection.execute(sa.delete(relay_notes).where(relay_notes.c.written_ns < now_ns - KEPT_NS))
 
 
 def written(connection: Connection, journal: str) -> dict[tuple[str, str], int]:
@@ -148,7 +152,9 @@ def newest_of_policy(connection: Connection, policy_id: int, limit: int) -> list
     known = connection.execute(sa.select(c.last_ns, c.id).where(
         c.policy_id == policy_id, reached).order_by(c.last_ns.desc(), c.id.desc()).limit(limit))
     sealed = list(sealed_slots(connection, policy_id))
+    # SQLite finds a list of pairs only by reading the whole table, and one of sessions by the index.
     hidden = connection.execute(sa.select(c.last_ns, c.id).where(
+        c.session_id.in_({session_id for session_id, _ in sealed}),
         sa.tuple_(c.session_id, c.slot).in_(sealed), reached)) if sealed else ()
     newest = sorted([tuple(row) for row in (*known, *hidden)], reverse=True)[:limit]
     rows = connection.execute(sa.select(relayed).where(
