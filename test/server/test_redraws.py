@@ -3,10 +3,12 @@
 from types import SimpleNamespace
 
 import sqlalchemy as sa
+from alembic import command
 from arena_setting import STATION
 
 from arena_robot.server.base import PolicyState
 from arena_robot.server.store import redraws
+from arena_robot.server.store.database import alembic_config
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.schema import sessions as table
 from arena_robot.server.store.sealed_pairs import pair_of, pair_text
@@ -30,3 +32,20 @@ def test_pairs_of_retired_policies_do_not_crowd_out_others(setting):
     with database.write() as connection:
         assert [one[0] for one in redraws.pairs_to_repeat(connection, row['evaluator_id'])] \
             == [first]
+
+
+def test_an_aborted_session_of_the_first_schema_comes_again(setting):
+    """It was stored without saying whether it is valid."""
+    arena, database = setting.arena(), setting.server.database
+    session_id = arena.assign(STATION, 'ada', PROMPT).session_id
+    arena.abort(session_id, 'not this one')
+    config = alembic_config()
+    with database.write() as connection:
+        config.attributes['connection'] = connection
+        command.downgrade(config, '0017')
+        connection.execute(sa.update(table).values(valid=None))
+        command.upgrade(config, 'head')
+    with database.write() as connection:
+        evaluator = connection.execute(sa.select(table.c.evaluator_id)).scalar_one()
+        assert [one[0] for one in redraws.pairs_to_repeat(connection, evaluator)] == [session_id]
+        assert redraws.count_since(connection, evaluator, 0) == 1

@@ -5,12 +5,14 @@ import json
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from arena_setting import STATION, Setting, query, run
 
 from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.episode import Slot
-from arena_robot.server.relay_record import IDLE_NS, RelayRecord
+from arena_robot.server.relay_record import DROP_NS, IDLE_NS, RelayRecord
 from arena_robot.server.store import relayed
+from arena_robot.server.store.schema import relay_notes
 from arena_robot.server.target import PolicyTarget
 from arena_robot.server.upstreams import IDLE_S, OpenUpstreams
 from arena_robot.session.arena.contract import PROMPT
@@ -175,3 +177,20 @@ def test_a_session_that_fell_silent_is_held_for_a_day(lite, tmp_path):
     record.answered((session_id, Slot.A.value), 8, 0.1, 8)
     record.close()
     assert seen(lite, session_id) == 2
+
+
+def test_journals_that_were_emptied_long_ago_are_forgotten(lite, tmp_path):
+    clock, session_id = ManualClock(10**18), lite.arena().assign(STATION, 'ada', PROMPT).session_id
+    database, names = lite.server.database, []
+    record = RelayRecord(database, clock, tmp_path / 'relayed.jsonl')
+    record.open()
+    for after_ns in (0, relayed.KEPT_NS - 1, DROP_NS):
+        clock.advance_ns(after_ns)
+        record.answered((session_id, 'A'), 0, 0.1, 8)
+        record.flush()
+        with database.read() as connection:
+            names.append(set(connection.execute(sa.select(
+                relay_notes.c.journal).where(relay_notes.c.written_ns >= 10**18)).scalars()))
+    record.close()
+    assert [len(one) for one in names] == [1, 2, 2], 'the first is older than is kept'
+    assert not names[0] & names[2]
