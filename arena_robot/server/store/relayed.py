@@ -152,7 +152,7 @@ def newest_of_policy(connection: Connection, policy_id: int, limit: int) -> list
     known = connection.execute(sa.select(c.last_ns, c.id).where(
         c.policy_id == policy_id, reached).order_by(c.last_ns.desc(), c.id.desc()).limit(limit))
     sealed = list(sealed_slots(connection, policy_id))
-    # SQLite finds a list of pairs only by reading the whole table, and one of sessions by the index.
+    # For a list of pairs alone SQLite reads the whole table; for a list of sessions, the index.
     hidden = connection.execute(sa.select(c.last_ns, c.id).where(
         c.session_id.in_({session_id for session_id, _ in sealed}),
         sa.tuple_(c.session_id, c.slot).in_(sealed), reached)) if sealed else ()
