@@ -5,13 +5,18 @@ Measure a camera frame's way from the library's hand-over to its publication.
 
 camera_node runs in this process, a subscriber of both eyes' raw images in another. The ZED's
 library is the stand-in, whose hand-over is the return of grab(); the frame is published when
-publish() of the second eye has returned. Prints a table; a figure above its limit says so, and the
-exit code stays 0: on a busy machine it proves nothing. The processor time of the two threads on
-the way is what is left where nothing else runs.
+publish() of the second eye has returned, and received when the subscriber's callback has that
+message. Prints a table; a figure above its limit says so, and the exit code stays 0: on a
+busy machine it proves nothing. The processor time of the two threads on the way is what is left
+where nothing else runs. `--in-turn` has publish() itself hand a message to the transport, as in
+other nodes, for comparison.
 """
 
 import argparse
+import contextlib
+import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,22 +32,49 @@ os.environ.setdefault('ROS_DOMAIN_ID', str(os.getpid() % 100 + 1))
 
 from arena_robot.drivers.emulators.zed import EmulatedZed, make_folder  # noqa: E402
 from arena_robot.nodes.camera.node import CameraNode  # noqa: E402
-from arena_robot.nodes.spin import Spin, tune_process  # noqa: E402
+from arena_robot.nodes.spin import Spin, publish_in_background, tune_process  # noqa: E402
 from arena_robot.nodes.supervisor import overrides_file  # noqa: E402
 
 SERIAL, LIMIT_MS, SKIPPED = '20000001', 5.0, 10
 LISTENER = """
-import sys, rclpy
+import json, time, rclpy
+from functools import partial
+from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image
+came = {'left': {}, 'right': {}}
+def note(eye, message):
+    stamp = message.header.stamp
+    came[eye][stamp.sec * 10**9 + stamp.nanosec] = time.monotonic_ns()
 rclpy.init()
 node = Node('listener')
-for eye in ('left', 'right'):
-    node.create_subscription(Image, f'/left_camera/{eye}/color/rect/image', lambda m: None,
+for eye in came:
+    node.create_subscription(Image, f'/left_camera/{eye}/color/rect/image', partial(note, eye),
                              qos_profile_sensor_data)
-rclpy.spin(node)
+try:
+    rclpy.spin(node)
+except (KeyboardInterrupt, ExternalShutdownException):
+    pass
+print(json.dumps(came))
 """
+
+
+@contextlib.contextmanager
+def listener():
+    """Run a subscriber; fill the table that is handed over, when it has ended: stamp to ns."""
+    came = {}
+    process = subprocess.Popen([sys.executable, '-c', LISTENER], cwd=ROOT, stdout=subprocess.PIPE,
+                               text=True)
+    try:
+        yield came
+        process.send_signal(signal.SIGINT)
+        eyes = json.loads(process.communicate(timeout=20.0)[0])
+        came.update({int(stamp): max(at, eyes['right'][stamp])
+                     for stamp, at in eyes['left'].items() if stamp in eyes['right']})
+    finally:
+        process.kill()
+        process.wait()
 
 
 class TimedPublisher:
@@ -76,7 +108,7 @@ def note_grabs(sl):
 
 
 def measure(frames, fps, **params):
-    """Return (ms from hand-over to publication, ms of processor time) of each frame."""
+    """Return ms from hand-over to publication, to reception, and of processor time by frame."""
     import pyzed.sl as sl
     path = overrides_file({'left_camera': {
         'backend': 'zed', 'serial_number': SERIAL, 'pub_frame_rate': float(fps), 'zed.fps': fps,
@@ -85,7 +117,7 @@ def measure(frames, fps, **params):
     plain = sl.Camera.grab
     handed = note_grabs(sl)
     args = ['bench', '--ros-args', '--params-file', str(path), '--log-level', 'error']
-    with Spin(args) as spin:
+    with listener() as came, Spin(args) as spin:
         node = CameraNode('left_camera', context=spin.context)
         spin.add(node, threads=2)
         until(lambda: node.active)
@@ -112,6 +144,7 @@ def measure(frames, fps, **params):
     path.unlink()
     both = [stamp for stamp in sorted(gone) if stamp in taken][SKIPPED:]
     return ([(gone[one][0] - taken[one][0]) / 1e6 for one in both],
+            [(came[one] - taken[one][0]) / 1e6 for one in both if one in came],
             [(gone[one][1] - woken[one] + taken[one][1]) / 1e6 for one in both])
 
 
@@ -129,24 +162,29 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[1])
     parser.add_argument('--frames', type=int, default=150)
     parser.add_argument('--fps', type=int, default=15)
+    parser.add_argument('--in-turn', action='store_true')
     args = parser.parse_args()
+    if not args.in_turn:
+        publish_in_background()     # as the node's own process does, and is tuned
+    tune_process()
     with tempfile.TemporaryDirectory() as name:
         make_folder(Path(name), {SERIAL: EmulatedZed()})
         sys.path.insert(0, name)
-        tune_process()      # as the node's own process is
-        listener = subprocess.Popen([sys.executable, '-c', LISTENER], cwd=ROOT)
-        try:
-            print('zed at 1280 x 720, both eyes, from the SDK to publish() returned, ms:')
-            for label, params in (('1280 x 720', {}),
-                                  ('512 x 288', {'width': 512, 'height': 288})):
-                spent, busy = measure(args.frames, args.fps, **params)
-                p50, p99 = np.percentile(spent, (50, 99))
-                note = '' if p99 <= LIMIT_MS else f'   above the limit of {LIMIT_MS:g}'
-                print(f'  published {label:<11} p50 {p50:6.2f}   p99 {p99:6.2f}   '
-                      f'max {max(spent):6.2f}   processor p50 {np.median(busy):6.2f}{note}')
-        finally:
-            listener.kill()
-            listener.wait()
+        print('zed at 1280 x 720, both eyes, from the SDK, ms:')
+        for label, params in (('1280 x 720', {}), ('512 x 288', {'width': 512, 'height': 288})):
+            spent, until_there, busy = measure(args.frames, args.fps, **params)
+            show(f'published {label}', spent, LIMIT_MS,
+                 f'   processor p50 {np.median(busy):6.2f}')
+            show(f'received  {label}', until_there)
+        print(f'load average {os.getloadavg()[0]:.1f}')
+
+
+def show(label, spent, limit_ms=float('inf'), more=''):
+    """Print a row."""
+    p50, p99 = np.percentile(spent, (50, 99))
+    note = '' if p99 <= limit_ms else f'   above the limit of {limit_ms:g}'
+    print(f'  {label:<22} p50 {p50:6.2f}   p99 {p99:6.2f}   max {max(spent):6.2f}{more}{note}',
+          flush=True)
 
 
 if __name__ == '__main__':

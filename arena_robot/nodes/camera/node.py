@@ -23,7 +23,7 @@ from arena_robot.nodes import backends, convert, diagnostics, qos
 from arena_robot.nodes.camera.params import ENCODINGS, STYLES, CameraParams, eyes_of
 from arena_robot.nodes.camera.transforms import CameraTransforms
 from arena_robot.nodes.part_node import PartNode
-from arena_robot.nodes.spin import run_node
+from arena_robot.nodes.spin import publish_in_background, run_node
 from arena_robot.safety.camera_frames import CameraMount
 
 
@@ -103,6 +103,7 @@ class CameraNode(PartNode[CameraParams]):
         for eye, pixels in pictures:
             self._publish(eye, pixels, stamp_ns)
         for eye, pixels in pictures:
+            self._publish_info(eye, stamp_ns)
             self._publish_jpeg(eye, pixels, stamp_ns)
 
     def report(self) -> Sequence[DiagnosticStatus]:
@@ -131,9 +132,11 @@ class CameraNode(PartNode[CameraParams]):
             return pixels
         return np.asarray(cv2.resize(pixels, self.size, interpolation=cv2.INTER_AREA), np.uint8)
 
-    def _publish(self, eye: Eye, pixels: Pixels, stamp_ns: int) -> None:
+    def _publish_info(self, eye: Eye, stamp_ns: int) -> None:
         eye.geometry.header.stamp = convert.time_of(stamp_ns)
         eye.info.publish(eye.geometry)
+
+    def _publish(self, eye: Eye, pixels: Pixels, stamp_ns: int) -> None:
         if eye.image.get_subscription_count():
             eye.image.publish(image_message(pixels, stamp_ns, eye.frame_id,
                                             self.params.encoding))
@@ -151,10 +154,11 @@ def image_message(pixels: Pixels, stamp_ns: int, frame_id: str, encoding: str) -
         pixels = pixels[:, :, ENCODINGS[encoding]]
     if encoding == 'bgra8':
         pixels = np.dstack([pixels, np.full((height, width), 255, np.uint8)])
-    out = ImageMessage(header=convert.header(stamp_ns, frame_id), height=height, width=width,
-                       encoding=encoding, step=width * pixels.shape[2])
     data = array('B')
     data.frombytes(np.ascontiguousarray(pixels).data.cast('B'))   # one copy, not two
+    # A message that checks its fields keeps the array it is given; others copy it.
+    out = ImageMessage(header=convert.header(stamp_ns, frame_id), height=height, width=width,
+                       encoding=encoding, step=width * pixels.shape[2], check_fields=True)
     out.data = data
     return out
 
@@ -179,6 +183,7 @@ def scaled(info: CameraInfo, width: int, height: int) -> CameraInfo:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one camera_node until it is interrupted."""
+    publish_in_background()
     return run_node(lambda spin: CameraNode(context=spin.context), args or sys.argv)
 
 
