@@ -16,7 +16,6 @@ import argparse
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -37,9 +36,8 @@ from arena_robot.nodes.supervisor import overrides_file  # noqa: E402
 
 SERIAL, LIMIT_MS, SKIPPED = '20000001', 5.0, 10
 LISTENER = """
-import json, time, rclpy
+import json, signal, time, rclpy
 from functools import partial
-from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image
@@ -47,15 +45,15 @@ came = {'left': {}, 'right': {}}
 def note(eye, message):
     stamp = message.header.stamp
     came[eye][stamp.sec * 10**9 + stamp.nanosec] = time.monotonic_ns()
-rclpy.init()
+ended = []
+signal.signal(signal.SIGTERM, lambda *_: ended.append(1))
+rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
 node = Node('listener')
 for eye in came:
     node.create_subscription(Image, f'/left_camera/{eye}/color/rect/image', partial(note, eye),
                              qos_profile_sensor_data)
-try:
-    rclpy.spin(node)
-except (KeyboardInterrupt, ExternalShutdownException):
-    pass
+while not ended:
+    rclpy.spin_once(node, timeout_sec=0.2)
 print(json.dumps(came))
 """
 
@@ -68,7 +66,7 @@ def listener():
                                text=True)
     try:
         yield came
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         eyes = json.loads(process.communicate(timeout=20.0)[0])
         came.update({int(stamp): max(at, eyes['right'][stamp])
                      for stamp, at in eyes['left'].items() if stamp in eyes['right']})

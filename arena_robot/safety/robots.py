@@ -3,7 +3,7 @@ The arms of DROID stations, one row each: everything that depends on which Frank
 
 What the maker publishes, and DROID's limits a little inside of it. Whatever needs the name of a
 joint or frame, a limit, the reset pose or the geometry of an arm takes it from here. What a
-simulator adds (masses) stands in drivers/sim/links.py.
+model of motion adds (masses) stands in links.py.
 """
 
 import dataclasses

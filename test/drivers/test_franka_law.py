@@ -24,7 +24,9 @@ def station():
 @LONG
 @pytest.mark.parametrize(('arm_class', 'options'), [
     pytest.param(FrankaRsArm, {}, marks=needs('franka_rs'), id='franka_rs'),
-    pytest.param(LibfrankaArm, {'torques': True}, marks=needs('libfranka'), id='libfranka'),
+    pytest.param(LibfrankaArm, {}, marks=needs('libfranka'), id='libfranka'),
+    pytest.param(LibfrankaArm, {'torques': True}, marks=needs('libfranka'),
+                 id='libfranka with torques'),
 ])
 def test_a_step_settles_as_at_the_simulated_station(arm_class, options):
     found = [settled for _, settled in bench.driven(arm_class, JOINTS, **options)]

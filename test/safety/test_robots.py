@@ -115,8 +115,8 @@ def test_a_motion_takes_droids_time():
 
 
 @pytest.mark.parametrize(('row', 'module', 'says'), [
-    ("Robot('crx', 'another arm', PANDA.limits, (1.0,) * 7, (1.0,) * 7)", 'drivers.sim.links',
-     "the simulation knows no masses of {'crx'}"),
+    ("Robot('crx', 'another arm', PANDA.limits, (1.0,) * 7, (1.0,) * 7)", 'safety.links',
+     "no masses of {'crx'} are known"),
     ("Robot('crx', 'another arm', PANDA.limits, (1.0,) * 7, (1.0,) * 7, flange_m=0.2)",
      'safety.kinematics', 'safety.kinematics computes one geometry, crx has another'),
 ])

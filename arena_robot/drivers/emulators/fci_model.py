@@ -1,7 +1,7 @@
 """The URDF that a control box gives to its clients: kinematics, inertias and limits of an arm."""
 
 from arena_robot.core.observation import DOF
-from arena_robot.drivers.sim.links import LINKS
+from arena_robot.safety.links import LINKS
 from arena_robot.safety.robots import Robot
 from arena_robot.safety.urdf import joint_origins
 

@@ -294,7 +294,7 @@ class FrankaRsArm(FrankaArm):
 
 
 class LibfrankaArm(FrankaArm):
-    """FR3 through the vendor's pylibfranka: the robot itself interpolates between targets."""
+    """FR3 through the vendor's pylibfranka: the robot follows a model of DROID's arm."""
 
     LIBRARY, MODULE, INSTALL = 'libfranka', 'pylibfranka', 'pylibfranka==0.21.3'
     ROBOTS = ('fr3',)

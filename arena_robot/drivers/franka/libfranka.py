@@ -17,6 +17,7 @@ from arena_robot.drivers.franka.client import (
     ordinary_priority,
     seven,
 )
+from arena_robot.drivers.franka.droid_model import DroidModel
 from arena_robot.safety.robots import robot_of
 
 VERSION = 10
@@ -29,8 +30,9 @@ class LibfrankaClient:
     """
     See :class:`FrankaClient`. No call lets other Python threads run meanwhile.
 
-    TRACK gives targets to the robot, which interpolates; with ``torques`` it computes DROID's law
-    for each state of the robot. MOVE is always the former.
+    TRACK gives the robot, which interpolates, the joints that DROID's law would have by now; with
+    ``torques`` it computes the law's torques for each state of the robot. MOVE gives the robot the
+    path itself.
     """
 
     def __init__(self, config: FrankaConfig) -> None:
@@ -45,6 +47,7 @@ class LibfrankaClient:
         self._torques: Any = None       # while torques are sent
         self._most = np.array(limits.limits.torque)
         self._target = np.zeros(DOF)
+        self._droid: DroidModel | None = None       # while the robot gets its joints
         self._seen: Any = None
         self._mode = 0
 
@@ -111,12 +114,19 @@ class LibfrankaClient:
             made = kind.configure(self._robot, kind.Configuration(self._speed, TOLERANCE_RAD))
         if made.error_message:
             raise FrankaRefused(made.error_message)
-        self._handler = made.handler
+        self._handler, self._target = made.handler, q
+        if order is FrankaOrder.TRACK:
+            self._droid = DroidModel(self._config.robot_type, np.array(self._speed), q)
         self.read()
 
     def send(self, q: Floats) -> None:
         """Give the motion its target."""
         self._target = q
+        if self._droid is None:
+            self._aim(q)
+
+    def _aim(self, q: Floats) -> None:
+        """Give the robot a position to go to."""
         if self._handler is None:
             return
         kind = self._library.AsyncPositionControlHandler
@@ -127,7 +137,9 @@ class LibfrankaClient:
             raise FrankaRefused(answer.error_message)
 
     def follow(self, reading: FrankaReading) -> None:
-        """Answer the newest state with its torques, where torques are sent."""
+        """Move the model on, or answer the newest state with its torques where they are sent."""
+        if self._droid is not None:
+            self._aim(self._droid.advance(self._target, reading.q, reading.robot_ms))
         if self._torques is None:
             return
         with self._told():
@@ -140,7 +152,7 @@ class LibfrankaClient:
 
     def end(self) -> None:
         """Stop at once."""
-        self._torques = None            # which has the library stop the motion
+        self._torques = self._droid = None      # without torques the library stops the motion
         handler, self._handler = self._handler, None
         if handler is None:
             return

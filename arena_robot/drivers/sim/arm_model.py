@@ -3,14 +3,13 @@
 from math import cos, sin
 from typing import Any
 
-from arena_robot.drivers.sim.links import LINKS
 from arena_robot.drivers.sim.mjcf import Node
+from arena_robot.safety.links import FRICTION, LINKS, ROTORS
 from arena_robot.safety.robots import Robot
 
 JOINTS = tuple(f'joint{i}' for i in range(1, 8))
 TASK_TENDONS = tuple(f'task{i}' for i in range(6))
 FLANGE_SITE = 'flange'
-_ARMATURE = (0.12, 0.12, 0.12, 0.12, 0.06, 0.06, 0.06)  # reflected rotor inertia, kg m^2
 
 # Per link: (kind, material, size, from, to) in the link's frame; 'hit' capsules also collide.
 _SHAPES: tuple[tuple[tuple[Any, ...], ...], ...] = (
@@ -80,7 +79,7 @@ def _link(parent: Node, robot: Robot, i: int) -> Node:
     tau = robot.joint_torque[i]
     span = robot.limits.hardware_lower[i], robot.limits.hardware_upper[i]
     body.add('joint', name=JOINTS[i], axis=(0, 0, 1), range=span,
-             armature=_ARMATURE[i], damping=0.4, actuatorfrcrange=(-tau, tau))
+             armature=ROTORS[i], damping=FRICTION, actuatorfrcrange=(-tau, tau))
     for kind, material, size, start, end, *hit in _SHAPES[i]:
         body.add('geom', class_='arm' if hit else 'visual', type=kind, material=material,
                  size=[size], fromto=(*start, *end))

@@ -14,6 +14,10 @@ class Link:
     inertia: tuple[float, float, float, float, float, float]
 
 
+# Of each joint: the inertia of its rotor as its gear shows it, kg m^2. Of all: N m s/rad.
+ROTORS = (0.12, 0.12, 0.12, 0.12, 0.06, 0.06, 0.06)
+FRICTION = 0.4
+
 LINKS = {
     'panda': (
         Link(2.7907, (0.00033, -0.02204, -0.04762),
@@ -49,4 +53,4 @@ LINKS = {
     ),
 }
 if missing := set(ROBOTS) - set(LINKS):
-    raise NotImplementedError(f'the simulation knows no masses of {missing}: add its links')
+    raise NotImplementedError(f'no masses of {missing} are known: add its links')
