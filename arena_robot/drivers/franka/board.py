@@ -16,7 +16,7 @@ from arena_robot.core.observation import DOF, Floats
 SIZE = 8192
 ERRORS, ERROR_LENGTH, TEXT_LENGTH = 6, 100, 400    # with every character escaped below 3 KB
 TRIES = 1000
-_SEQUENCE = struct.Struct('<Q')
+_WORD = 8                               # bytes of a counter
 _HEAD = struct.Struct('<II')            # size of the payload, its CRC
 _BEAT, _STATE, _COMMAND, _REQUEST = 0, 64, 4096, 6144
 _STATE_NUMBERS = struct.Struct(f'<6Q3Bx{1 + 5 * DOF}d')
@@ -95,7 +95,8 @@ class FrankaBoard:
     The shared memory, in a file; one side writes states, the other commands and requests.
 
     Each record has a counter that is odd while it is written, so that a reader never gets half of
-    it, even when the writer was killed.
+    it, even when the writer was killed. Counters and the sign of life are written as whole numbers:
+    ``struct`` first clears what it writes to, and the other side would read 0.
     """
 
     def __init__(self, path: Path) -> None:
@@ -106,19 +107,21 @@ class FrankaBoard:
             self._memory = mmap.mmap(number, SIZE)
         finally:
             os.close(number)
+        self._words = memoryview(self._memory).cast('Q')
 
     def close(self) -> None:
         """Let go of the memory; the file stays."""
+        self._words.release()
         self._memory.close()
 
     def beat(self, now_ns: int) -> None:
         """Tell the control process that the driver lives."""
-        _SEQUENCE.pack_into(self._memory, _BEAT, now_ns)
+        self._words[_BEAT // _WORD] = now_ns
 
     @property
     def last_beat_ns(self) -> int:
         """Return when the driver last told that."""
-        return int(_SEQUENCE.unpack_from(self._memory, _BEAT)[0])
+        return self._words[_BEAT // _WORD]
 
     def post_state(self, state: FrankaState) -> None:
         """Publish a state."""
@@ -174,25 +177,25 @@ class FrankaBoard:
         return serial, FrankaRequest(request), tuple(values)
 
     def _write(self, at: int, payload: bytes) -> None:
-        before = _SEQUENCE.unpack_from(self._memory, at)[0] & ~1
-        _SEQUENCE.pack_into(self._memory, at, before + 1)
-        begin = at + _SEQUENCE.size
+        before = self._words[at // _WORD] & ~1
+        self._words[at // _WORD] = before + 1
+        begin = at + _WORD
         _HEAD.pack_into(self._memory, begin, len(payload), zlib.crc32(payload))
         begin += _HEAD.size
         self._memory[begin:begin + len(payload)] = payload
-        _SEQUENCE.pack_into(self._memory, at, before + 2)
+        self._words[at // _WORD] = before + 2
 
     def _read(self, at: int) -> bytes | None:
         for _ in range(TRIES):
-            before = _SEQUENCE.unpack_from(self._memory, at)[0]
+            before = self._words[at // _WORD]
             if before == 0:
                 return None
-            begin = at + _SEQUENCE.size
+            begin = at + _WORD
             size, crc = _HEAD.unpack_from(self._memory, begin)
             begin += _HEAD.size
             payload = self._memory[begin:begin + min(size, SIZE)]
             if before % 2 == 0 and zlib.crc32(payload) == crc \
-                    and _SEQUENCE.unpack_from(self._memory, at)[0] == before:
+                    and self._words[at // _WORD] == before:
                 return payload
         return None
 
