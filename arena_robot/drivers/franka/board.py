@@ -95,7 +95,7 @@ class FrankaBoard:
     The shared memory, in a file; one side writes states, the other commands and requests.
 
     Each record has a counter that is odd while it is written, so that a reader never gets half of
-    it, even when the writer was killed. Counters and the sign of life are written as whole numbers:
+    it, even when the writer was killed. Counters and the sign of life are written as whole words:
     ``struct`` first clears what it writes to, and the other side would read 0.
     """
 
