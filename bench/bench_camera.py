@@ -8,8 +8,7 @@ library is the stand-in, whose hand-over is the return of grab(); the frame is p
 publish() of the second eye has returned, and received when the subscriber's callback has that
 message. Prints a table; a figure above its limit says so, and the exit code stays 0: on a
 busy machine it proves nothing. The processor time of the two threads on the way is what is left
-where nothing else runs. `--in-turn` has publish() itself hand a message to the transport, as in
-other nodes, for comparison.
+where nothing else runs.
 """
 
 import argparse
@@ -31,7 +30,7 @@ os.environ.setdefault('ROS_DOMAIN_ID', str(os.getpid() % 100 + 1))
 
 from arena_robot.drivers.emulators.zed import EmulatedZed, make_folder  # noqa: E402
 from arena_robot.nodes.camera.node import CameraNode  # noqa: E402
-from arena_robot.nodes.spin import Spin, publish_in_background, tune_process  # noqa: E402
+from arena_robot.nodes.spin import Spin, tune_process  # noqa: E402
 from arena_robot.nodes.supervisor import overrides_file  # noqa: E402
 
 SERIAL, LIMIT_MS, SKIPPED = '20000001', 5.0, 10
@@ -160,11 +159,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[1])
     parser.add_argument('--frames', type=int, default=150)
     parser.add_argument('--fps', type=int, default=15)
-    parser.add_argument('--in-turn', action='store_true')
     args = parser.parse_args()
-    if not args.in_turn:
-        publish_in_background()     # as the node's own process does, and is tuned
-    tune_process()
+    tune_process()      # as the node's own process is
     with tempfile.TemporaryDirectory() as name:
         make_folder(Path(name), {SERIAL: EmulatedZed()})
         sys.path.insert(0, name)

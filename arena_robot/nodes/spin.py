@@ -33,7 +33,6 @@ from arena_robot.nodes.shared_memory import mend_ports
 RCLError = rclpy_implementation.RCLError
 log = logging.getLogger(__name__)
 STOP_S = 1.0
-PUBLICATION_VARIABLE = 'RMW_FASTRTPS_PUBLICATION_MODE'
 PROFILE_VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
 
 
@@ -134,17 +133,6 @@ def tune_process() -> None:
     """Let threads take turns soon, and keep freed memory."""
     switch_threads_soon()
     keep_freed_memory()
-
-
-def publish_in_background() -> None:
-    """
-    Let publish() return once a message is in the publisher's queue; call it before rclpy starts.
-
-    A thread of Fast DDS then sends it. Otherwise publish() does, and each of the 43 parts of a
-    raw 720p image wakes the subscribers, which may take this thread's core. A choice made in the
-    environment stays.
-    """
-    os.environ.setdefault(PUBLICATION_VARIABLE, 'ASYNCHRONOUS')
 
 
 def run_node(make: Callable[[Spin], Node], args: Sequence[str] | None = None,

@@ -23,7 +23,7 @@ from arena_robot.nodes import backends, convert, diagnostics, qos
 from arena_robot.nodes.camera.params import ENCODINGS, STYLES, CameraParams, eyes_of
 from arena_robot.nodes.camera.transforms import CameraTransforms
 from arena_robot.nodes.part_node import PartNode
-from arena_robot.nodes.spin import publish_in_background, run_node
+from arena_robot.nodes.spin import run_node
 from arena_robot.safety.camera_frames import CameraMount
 
 
@@ -183,7 +183,6 @@ def scaled(info: CameraInfo, width: int, height: int) -> CameraInfo:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one camera_node until it is interrupted."""
-    publish_in_background()
     return run_node(lambda spin: CameraNode(context=spin.context), args or sys.argv)
 
 
