@@ -103,7 +103,6 @@ class CameraNode(PartNode[CameraParams]):
         for eye, pixels in pictures:
             self._publish(eye, pixels, stamp_ns)
         for eye, pixels in pictures:
-            self._publish_info(eye, stamp_ns)
             self._publish_jpeg(eye, pixels, stamp_ns)
 
     def report(self) -> Sequence[DiagnosticStatus]:
@@ -132,11 +131,9 @@ class CameraNode(PartNode[CameraParams]):
             return pixels
         return np.asarray(cv2.resize(pixels, self.size, interpolation=cv2.INTER_AREA), np.uint8)
 
-    def _publish_info(self, eye: Eye, stamp_ns: int) -> None:
+    def _publish(self, eye: Eye, pixels: Pixels, stamp_ns: int) -> None:
         eye.geometry.header.stamp = convert.time_of(stamp_ns)
         eye.info.publish(eye.geometry)
-
-    def _publish(self, eye: Eye, pixels: Pixels, stamp_ns: int) -> None:
         if eye.image.get_subscription_count():
             eye.image.publish(image_message(pixels, stamp_ns, eye.frame_id,
                                             self.params.encoding))
