@@ -181,10 +181,10 @@ def _renewed(found: AbilityPosterior) -> BlockSpreads:
     for name, each in here.measures.items():
         weight = terms.votes.weight * each.known
         apart, joint = (
-            float(weight @ (rest ** 2 + ((rows @ found.covariance) * rows).sum(axis=1))
+            float(weight @ (rest ** 2 + unsure + ((rows @ found.covariance) * rows).sum(axis=1))
                   / weight.sum())
-            for rest, rows in zip((each.apart, each.joint), measure_rows(terms, found.x, name),
-                                  strict=True))
+            for rest, unsure, rows in zip((each.pairs.apart, each.pairs.joint), each.pairs.unsure,
+                                          measure_rows(terms, found.x, name), strict=False))
         noise[name] = (float(np.sqrt((apart + joint) / 2)),
                        float(np.clip((joint - apart) / (joint + apart), -0.9, 0.95)))
     return BlockSpreads(of, noise)

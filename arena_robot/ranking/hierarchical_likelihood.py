@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arena_robot.ranking.base import Floats
+from arena_robot.ranking.base import Floats, Ints
+from arena_robot.ranking.censored import KnownPairs, known_pairs
 from arena_robot.ranking.davidson import outcome_probabilities
 from arena_robot.ranking.hierarchical_terms import (
     AbilityLink,
@@ -23,28 +24,41 @@ class MeasureResiduals:
     """
     What scores or audits are off at one x, for both rollouts of each comparison.
 
-    ``apart`` and ``joint`` (M,) are those of the difference and of the sum over √2, 0 where
-    ``known`` is false; ``spread`` are their variances.
+    ``pairs`` are those of the difference and of the sum over √2, 0 where ``known`` is false;
+    ``spread`` are their variances.
     """
 
-    apart: Floats
-    joint: Floats
+    pairs: KnownPairs
     known: np.ndarray
     spread: tuple[float, float]
 
     @classmethod
-    def of(cls, left: Floats, right: Floats, noise: tuple[float, float]) -> 'MeasureResiduals':
-        """Return them for residuals (M,) of both rollouts, NaN where one is missing."""
+    def of(cls, left: Floats, right: Floats, noise: tuple[float, float], ends: Ints,
+           ) -> 'MeasureResiduals':
+        """
+        Return them for residuals (M,) of both rollouts, NaN where one is missing.
+
+        ``ends`` (M, 2) are those of :func:`~arena_robot.ranking.censored.known_pairs`.
+        """
         known, (sigma, rho) = np.isfinite(left + right), noise
-        apart, joint = (np.where(known, (left + sign * right) * np.sqrt(0.5), 0.0)
-                        for sign in (-1, 1))
-        return cls(apart, joint, known, (sigma ** 2 * (1 - rho), sigma ** 2 * (1 + rho)))
+        both = np.where(known[:, None], np.stack([left, right], axis=1), 0.0)
+        pairs = known_pairs(both, np.where(known[:, None], ends, 0), sigma, rho)
+        return cls(pairs, known, (sigma ** 2 * (1 - rho), sigma ** 2 * (1 + rho)))
 
     def value(self, weight: Floats) -> float:
         """Return the log-likelihood."""
-        count = float((weight * self.known).sum())
-        return -sum(float(weight @ rest ** 2) / (2 * v) + count * float(np.log(v)) / 2
-                    for rest, v in zip((self.apart, self.joint), self.spread, strict=True))
+        return float((weight * self.known) @ self.pairs.log)
+
+    def slopes(self) -> tuple[Floats, Floats]:
+        """Return (M,) the slopes by what is expected, apart and joint."""
+        apart, joint = self.spread
+        return self.pairs.apart / apart, self.pairs.joint / joint
+
+    def information(self) -> tuple[Floats, Floats, Floats]:
+        """Return (M,) minus the second derivatives: apart, joint, and mixed."""
+        (apart, joint), unsure = self.spread, self.pairs.unsure
+        return (1 / apart - unsure[0] / apart ** 2, 1 / joint - unsure[1] / joint ** 2,
+                -unsure[2] / (apart * joint))
 
 
 @dataclass(frozen=True)
@@ -95,11 +109,12 @@ def _measures(terms: ModelTerms, at: AbilityLink, one: Floats, two: Floats, nois
               ) -> dict[str, MeasureResiduals]:
     s, t, out = terms.votes.score_first, terms.votes.score_second, {}
     if terms.scored:
-        out['score'] = MeasureResiduals.of(s - at.m - one, t - at.m - two, noise['score'])
+        out['score'] = MeasureResiduals.of(s - at.m - one, t - at.m - two, noise['score'],
+                                           terms.ends)
     if terms.audited:
         u, v = (terms.audits.T - at.audit_m - at.audit_c * np.stack([one, two])
                 - at.audit_g * np.stack([s, t]))
-        out['audit'] = MeasureResiduals.of(u, v, noise['audit'])
+        out['audit'] = MeasureResiduals.of(u, v, noise['audit'], np.zeros_like(terms.ends))
     return out
 
 
@@ -134,11 +149,15 @@ def derivatives(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> tuple[Fl
     matrix[:, at] += cross
     matrix[at, at] += float(w @ (tie * (1 - tie)))
     for name, each in here.measures.items():
-        both = measure_rows(terms, x, name)
-        for rest, its_rows, v in zip((each.apart, each.joint), both, each.spread, strict=True):
-            weight = w * each.known / v
-            slope += its_rows.T @ (weight * rest)
-            matrix += its_rows.T @ (its_rows * weight[:, None])
+        apart, joint = measure_rows(terms, x, name)
+        its = w * each.known
+        for rows, per in zip((apart, joint), each.slopes(), strict=True):
+            slope += rows.T @ (its * per)
+        own, sums, mixed = (its * one for one in each.information())
+        matrix += apart.T @ (apart * own[:, None]) + joint.T @ (joint * sums[:, None])
+        if mixed.any():
+            cross = apart.T @ (joint * mixed[:, None])
+            matrix += cross + cross.T
     return slope, np.asarray(matrix)
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.base import Comparisons, Floats, Ints
+from arena_robot.ranking.censored import at_ends
 from arena_robot.ranking.conditions import FACTORS
 
 GROUPS = ('category', 'institution', 'evaluator', *FACTORS)
@@ -44,7 +45,8 @@ class ModelTerms:
     ``second`` (M, G) are the places of the parts of an ability, -1 for none; ``side``,
     ``reliability`` (M,) likewise; ``cells`` are (group, policy) of the offsets of a block.
     ``apart_rows`` and ``joint_rows`` (M, P) are the derivatives of (s_i - s_j) / √2 and of
-    (s_i + s_j) / √2 by x. ``audits`` and ``waits`` (M, 2) are NaN where they are not known.
+    (s_i + s_j) / √2 by x. ``audits`` and ``waits`` (M, 2) are NaN where they are not known;
+    ``ends`` (M, 2) mark scores at an end of the scale.
     """
 
     votes: Comparisons
@@ -60,6 +62,7 @@ class ModelTerms:
     joint_rows: Floats
     audits: Floats
     waits: Floats
+    ends: Ints
 
     @property
     def scored(self) -> bool:
@@ -112,7 +115,7 @@ def make_terms(votes: Comparisons) -> ModelTerms:
     if 'm' in places:
         joint[:, places['m']] = 2 * half
     return ModelTerms(votes, start, size, first, second, side, reliability, cells, places, apart,
-                      joint, audits, waits)
+                      joint, audits, waits, at_ends(votes.score_first, votes.score_second))
 
 
 def _measured(votes: Comparisons) -> tuple[Comparisons, Floats]:
