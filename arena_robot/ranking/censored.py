@@ -71,6 +71,14 @@ def known_pairs(residuals: Floats, ends: Ints, sigma: float, rho: float) -> Know
                       np.stack([middle - cross, middle + cross, sigma ** 2 * (var_1 - var_2) / 2]))
 
 
+def both_at_an_end(level: Floats, sigma: float, rho: float) -> Floats:
+    """Return (M,) how probably both scores are 0 or both 1, for expected ``level`` (M, 2)."""
+    ends = np.ones(level.shape, dtype=np.int64)
+    return np.asarray(sum(
+        np.exp(known_pairs(bound - level, side * ends, sigma, rho).log - 2 * HALF_LOG_TAU)
+        for bound, side in ((0.0, -1), (1.0, 1))))
+
+
 def _itself(value: Floats) -> tuple[Floats, Floats]:
     return value[:, None], -0.5 * value[:, None] ** 2
 

@@ -21,7 +21,8 @@ import numpy as np
 from arena_robot.core.errors import RankingError
 from arena_robot.core.wilson import Z95
 from arena_robot.ranking.audited import AuditTable
-from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, Floats
+from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, Floats, Ints
+from arena_robot.ranking.censored import both_at_an_end
 from arena_robot.ranking.conditions import FACTORS
 from arena_robot.ranking.counts import count_pairs, require_comparisons, vote_warnings
 from arena_robot.ranking.davidson import expected_share as davidson_share
@@ -129,20 +130,24 @@ def log_odds(found: AbilityPosterior) -> tuple[float, Floats]:
     return at.per_ability * weaker, weaker * _per_ability_slope(terms, at)
 
 
-def _per_ability_slope(terms: ModelTerms, at: AbilityLink) -> Floats:
-    """Return (P,) the derivative of the log-odds for a unit of ability."""
-    row = np.zeros(terms.size)
-    for name, slope in (('delta', 1.0), ('beta', 1.0), ('alpha', at.audit_c + at.audit_g),
-                        ('audit_c', at.alpha), ('audit_g', at.alpha)):
+def _per_ability_slope(terms: ModelTerms, at: AbilityLink, alike: bool = False) -> Floats:
+    """Return (P,) the derivative of the log-odds for a unit of ability; ``alike`` as below."""
+    row, told = np.zeros(terms.size), 0.0 if alike else 1.0
+    for name, slope in (('delta', 1.0), ('beta', told), ('alpha', at.audit_c + told * at.audit_g),
+                        ('audit_c', at.alpha), ('audit_g', told * at.alpha)):
         if name in terms.places:
             row[terms.places[name]] = slope
     return row
 
 
-def measure_noise(found: AbilityPosterior) -> float:
-    """Return the variance of d that the noise of scores and audits adds."""
+def measure_noise(found: AbilityPosterior, alike: bool = False) -> float:
+    """
+    Return the variance of d that the noise of scores and audits adds.
+
+    ``alike``: both scores are the same.
+    """
     at = link(found.terms, found.x)
-    per = {'score': at.beta + at.alpha * at.audit_g, 'audit': at.alpha}
+    per = {'score': 0.0 if alike else at.beta + at.alpha * at.audit_g, 'audit': at.alpha}
     return sum(2 * (per[name] * sigma) ** 2 * (1 - rho)
                for name, (sigma, rho) in found.spreads.noise.items())
 
@@ -186,46 +191,63 @@ def predict(found: AbilityPosterior, votes: Comparisons) -> Floats:
     Categories, institutions, evaluators, light and clutter are found again by name, and count with
     their offsets, evaluators with their bias and reliability too. What is not known adds
     uncertainty: of all that the posterior is of, and by its prior what is new. Scores, audits and
-    waits of ``votes`` are not used.
+    waits of ``votes`` are not used; that both rollouts may end at the same end of the scale is.
+    """
+    (one, new_one), (two, new_two) = (_ability_rows(found, votes, policy) for policy in (
+        votes.first, votes.second))
+    chance = _verdicts(found, votes, one - two, new_one + new_two)
+    if found.terms.ends.any():
+        level = link(found.terms, found.x).m + np.stack([one @ found.x, two @ found.x], axis=1)
+        same = both_at_an_end(level, *found.spreads.noise['score'])[:, None]
+        chance += same * (_verdicts(found, votes, one - two, new_one + new_two, True) - chance)
+    return chance
+
+
+def _verdicts(found: AbilityPosterior, votes: Comparisons, rows: Floats, new: Floats,
+              alike: bool = False) -> Floats:
+    """
+    Return (M, 3) the probabilities of verdicts for differences of abilities.
+
+    ``rows`` (M, P) say what these are the sum of, ``new`` (M,) is their variance beside that of
+    the posterior. ``alike``: both scores are the same.
     """
     terms, at = found.terms, link(found.terms, found.x)
-    rows, new = _gap_rows(found, votes)
-    gap = rows @ found.x
-    rows = at.per_ability * rows + np.outer(gap, _per_ability_slope(terms, at))
+    gap, per = rows @ found.x, at.per_ability_alike if alike else at.per_ability
+    rows = per * rows + np.outer(gap, _per_ability_slope(terms, at, alike))
     unsure = (rows @ found.covariance * rows).sum(axis=1)
-    unsure += at.per_ability ** 2 * new + measure_noise(found)
+    unsure += per ** 2 * new + measure_noise(found, alike)
     side, side_unsure = _of_evaluator(found, votes, 'side')
     reliability, reliability_unsure = _of_evaluator(found, votes, 'reliability')
     chance = np.zeros((len(votes), 3))
     for node, weight in zip(NODES, NODE_SHARES, strict=True):
         scale = np.exp(reliability + np.sqrt(reliability_unsure) * node)
         spread = np.sqrt(scale ** 2 * unsure + side_unsure)
-        d = (scale * at.per_ability * gap + side)[:, None] + spread[:, None] * NODES
+        d = (scale * per * gap + side)[:, None] + spread[:, None] * NODES
         chance += weight * np.stack(
             [one @ NODE_SHARES for one in outcome_probabilities(d, at.kappa)], axis=1)
     return chance
 
 
-def _gap_rows(found: AbilityPosterior, votes: Comparisons) -> tuple[Floats, Floats]:
-    """Return (M, P) what the differences of abilities are the sum of, and (M,) new variance."""
+def _ability_rows(found: AbilityPosterior, votes: Comparisons, policies: Ints,
+                  ) -> tuple[Floats, Floats]:
+    """Return (M, P) what the abilities of ``policies`` (M,) are the sum of, (M,) new variance."""
     terms, old = found.terms, found.terms.votes
-    index = np.array([old.items.index(name) for name in votes.items])
+    policy = np.array([old.items.index(name) for name in votes.items])[policies]
     each, rows, new = np.arange(len(votes)), np.zeros((len(votes), terms.size)), np.zeros(
         len(votes))
-    for policy, sign in ((index[votes.first], 1.0), (index[votes.second], -1.0)):
-        rows[each, policy] += sign
-        for block in GROUPS:
-            (here, its), (there, _) = levels(votes, block), levels(old, block)
-            code = np.array([there.index(name) if name and name in there else -1
-                             for name in here], dtype=np.int64)[its]
-            cells = terms.cells[block]
-            place = np.full((len(there) + 1, old.n), -1)
-            place[cells[:, 0], cells[:, 1]] = terms.start[block] + np.arange(len(cells))
-            at = place[code, policy]
-            rows[each[at >= 0], at[at >= 0]] += sign
-            if len(cells) or block not in FACTORS:
-                unknown = (at < 0) if len(cells) else (code < 0)
-                new += unknown * found.spreads.of[block] ** 2
+    rows[each, policy] = 1.0
+    for block in GROUPS:
+        (here, its), (there, _) = levels(votes, block), levels(old, block)
+        code = np.array([there.index(name) if name and name in there else -1
+                         for name in here], dtype=np.int64)[its]
+        cells = terms.cells[block]
+        place = np.full((len(there) + 1, old.n), -1)
+        place[cells[:, 0], cells[:, 1]] = terms.start[block] + np.arange(len(cells))
+        at = place[code, policy]
+        rows[each[at >= 0], at[at >= 0]] += 1.0
+        if len(cells) or block not in FACTORS:
+            unknown = (at < 0) if len(cells) else (code < 0)
+            new += unknown * found.spreads.of[block] ** 2
     return rows, new
 
 

@@ -195,6 +195,11 @@ class AbilityLink:
         """Log-odds of winning for a unit of ability, with what scores and audits then show."""
         return self.delta + self.beta + self.alpha * (self.audit_c + self.audit_g)
 
+    @property
+    def per_ability_alike(self) -> float:
+        """The same where both scores are at the same end."""
+        return self.delta + self.alpha * self.audit_c
+
 
 def link(terms: ModelTerms, x: Floats) -> AbilityLink:
     """Return the globals."""
