@@ -27,7 +27,7 @@ from arena_robot.ranking.hierarchical_terms import BLOCKS, GLOBALS, GROUPS, Mode
 
 ROUNDS, SETTLED = 200, 3e-3
 STEPS, ROUGH, CLOSE, NEARLY, LONGEST = 60, 1e-3, 1e-6, 0.05, 1.5
-SLOW, DOUBLINGS = 6, 6
+SLOW = 6
 # Prior standard deviations and their weight in observations. Abilities are log-odds without
 # scores, and progress with them, where they are about a fifth.
 PRIOR = {'theta': (1.0, 3.0), 'category': (0.3, 4.0), 'institution': (0.3, 4.0),
@@ -95,8 +95,8 @@ def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats, close: float = 
 
     Steps of the unknowns of the whole data count in their prior standard deviations: β can be 40.
     Where verdicts follow the scores almost always, β and the reliabilities converge slowly
-    together, as their product does not enter the expected information; after ``SLOW`` steps each
-    is doubled as long as that gains.
+    together, or about the maximum, as their product does not enter the expected information; after
+    ``SLOW`` steps the best length of each is searched by halving and doubling.
 
     :raises NotConverged: Newton's steps do not end.
     """
@@ -113,7 +113,7 @@ def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats, close: float = 
         size = float(np.abs(step / reach).max())
         step *= min(1.0, LONGEST / max(size, 1e-300))
         new, there, gained = _climbed(terms, spreads, precision, (x, value), step,
-                                      DOUBLINGS * (count >= SLOW))
+                                      count >= SLOW)
         if size < close or there is None:
             return AbilityPosterior(terms, x, inverse(matrix), spreads, value, 0, True)
         x, here, value = new, there, gained
@@ -166,7 +166,7 @@ def prior_precision(terms: ModelTerms, spreads: BlockSpreads) -> Floats:
 
 
 def _climbed(terms: ModelTerms, spreads: BlockSpreads, precision: Floats,
-             now: tuple[Floats, float], step: Floats, doublings: int,
+             now: tuple[Floats, float], step: Floats, searched: bool,
              ) -> tuple[Floats, LocalLikelihood | None, float]:
     def tried(length: float) -> tuple[Floats, LocalLikelihood, float]:
         new = x + length * step
@@ -180,11 +180,11 @@ def _climbed(terms: ModelTerms, spreads: BlockSpreads, precision: Floats,
             break
     else:
         return x, None, value
-    for doubling in range(1, 1 + doublings * (halving == 0)):
-        further = tried(2.0 ** doubling)
-        if further[2] <= found[2]:
-            break
-        found = further
+    if searched and halving == 0:
+        for factor in (0.5, 2.0):
+            length = factor
+            while (further := tried(length))[2] > found[2]:
+                found, length = further, length * factor
     return found
 
 
