@@ -6,9 +6,11 @@ they are known; evaluators also have a bias for the side shown first, and judge 
 reliably. All that is estimated with one likelihood of verdicts, ties, scores and audits
 (:mod:`hierarchical_terms`), each kind of offset shrunk by as much as the data say
 (:mod:`hierarchical_fit`). A score is the log-odds of winning against a policy of score 0 for an
-evaluator of mean reliability, if the arm stood still for both equally long: with scores δ + β
-log-odds for each unit of progress, with audits α (c + g) more, and less by the noise of scores and
-audits, as a logistic with normal noise is.
+evaluator of mean reliability, if the arm stood still for both equally long and not both scores
+are at the same end: with scores δ + β log-odds for each unit of progress, with audits α (c + g)
+more, and less by the noise of scores and audits, as a logistic with normal noise is.
+``details['expected_progress']`` is the same standing in units of progress
+(:mod:`hierarchical_progress`).
 
 The posterior is Laplace's normal one. It contains what evaluators and institutions add, so that
 nothing is resampled.
@@ -29,6 +31,7 @@ from arena_robot.ranking.davidson import expected_share as davidson_share
 from arena_robot.ranking.davidson import outcome_probabilities
 from arena_robot.ranking.held import PRIOR_L2, established, one_sided
 from arena_robot.ranking.hierarchical_fit import AbilityPosterior, fit_posterior
+from arena_robot.ranking.hierarchical_progress import expected_progress, mixed_rows
 from arena_robot.ranking.hierarchical_terms import (
     GROUPS,
     AbilityLink,
@@ -97,7 +100,9 @@ def as_fit(found: AbilityPosterior, category: str = '') -> Fit:
     warnings = vote_warnings(votes) if found.settled else (
         *vote_warnings(votes), 'the variances had not settled after the last round')
     return Fit(scores, davidson_share(scores, kappa), Diagnostics(
-        found.settled, found.rounds, found.value, warnings, _details(found, scale, kappa)),
+        found.settled, found.rounds, found.value, warnings, {
+            **_details(found, scale, kappa),
+            **_progress(found, rows if category else mixed_rows(found))}),
         np.asarray(covariance), np.where(above | below, PRIOR_L2, 0.0))
 
 
@@ -169,6 +174,13 @@ def _details(found: AbilityPosterior, scale: float, kappa: float) -> dict[str, o
             off = float(Z95 * np.sqrt(found.covariance[place, place]))
             told[word] = [float(found.x[place]) + one for one in (0.0, -off, off)]
     return told
+
+
+def _progress(found: AbilityPosterior, rows: Floats) -> dict[str, object]:
+    if not found.terms.scored:
+        return {}
+    return {'expected_progress': dict(zip(found.terms.votes.items, expected_progress(
+        found, rows).tolist(), strict=True))}
 
 
 def rank_shares(fit: Fit, draws: int = 4000, seed: int = 0) -> Floats:

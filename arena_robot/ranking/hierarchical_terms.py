@@ -6,15 +6,16 @@ each institution, of each evaluator, in each light and clutter, where the policy
 side bias and a log reliability per evaluator; and the ``GLOBALS`` that the data have.
 
     a_ki = θ_i + the offsets of the session's groups                  ability in session k
-    s_ki = m + a_ki + t_k + noise,  t_k the same for both policies    progress
+    s_ki = m + a_ki + t_k + noise,  t_k the same for both policies    progress, cut at 0 and 1
     u_ki = m' + c a_ki + g s_ki + t'_k + noise                        audit
     d_k  = R (δ (a_ki - a_kj) + β (s_ki - s_kj) + α (u_ki - u_kj) + ω (w_ki - w_kj)) + b
 
 Verdict: Davidson with d and κ, R = e^r; w is the share of a rollout in which the arm stood still.
 The audit is conditional on the scores and the verdict on both, so that what they all say is
-counted once. Where there are no scores, audits take their place; without either δ is 1 and β is 0,
-without audits beside scores α is 0, without w ω is 0. Scores and audits that are missing are left
-out; in d their differences are those expected of the abilities.
+counted once. Of a score of 0 or 1 it is known that its rollout got at most, or at least, so far
+(:mod:`censored`). Where there are no scores, audits take their place; without either δ is 1 and β
+is 0, without audits beside scores α is 0, without w ω is 0. Scores and audits that are missing are
+left out; in d their differences are those expected of the abilities.
 """
 
 from dataclasses import dataclass, replace

@@ -1,0 +1,138 @@
+"""The hierarchical model of scores that have ends: what is known, expected, and predicted."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, norm
+
+from arena_robot.ranking import hierarchical_terms
+from arena_robot.ranking.base import Comparisons
+from arena_robot.ranking.censored import at_ends, both_at_an_end, known_pairs
+from arena_robot.ranking.hierarchical import Hierarchical, posterior, predict
+from arena_robot.ranking.hierarchical_progress import cut
+from arena_robot.ranking.hierarchical_terms import make_terms
+
+SIGMA, RHO = 0.35, 0.4
+ENDS = np.array([[a, b] for a in (-1, 0, 1) for b in (-1, 0, 1)])
+
+
+def cut_votes(seed, m=900, levels=(-0.3, 0.0, 0.3, 0.6, 0.9), people=1):
+    """Sessions whose progress is cut at 0 and 1; the one that got further wins, else a tie."""
+    rng, levels = np.random.default_rng(seed), np.array(levels)
+    i = rng.integers(0, len(levels), m)
+    j = (i + rng.integers(1, len(levels), m)) % len(levels)
+    task, own = rng.normal(0, 0.25, (m, 1)), rng.normal(0, 0.3, (m, 2))
+    scores = np.clip(np.round(20 * (levels[np.stack([i, j], axis=1)] + task + own)) / 20, 0, 1)
+    gap = scores[:, 0] - scores[:, 1]
+    return Comparisons.build(i, j, (np.sign(gap) + 1) / 2, score_first=scores[:, 0],
+                             score_second=scores[:, 1],
+                             evaluator=[f'e{k}' for k in rng.integers(0, people, m)])
+
+
+def test_the_probability_of_a_pair_is_that_of_scipy():
+    residuals = np.random.default_rng(0).normal(0, 0.4, (9, 2))
+    log = known_pairs(residuals, ENDS, SIGMA, RHO).log
+    cov = SIGMA ** 2 * np.array([[1, RHO], [RHO, 1]])
+    rest = SIGMA * np.sqrt(1 - RHO ** 2)
+    for (a, b), (end, other), found in zip(residuals, ENDS, log, strict=True):
+        if end and other:
+            side = np.array([-end, -other])
+            wanted = multivariate_normal([0, 0], cov * np.outer(side, side)).logcdf(side * [a, b])
+        elif not (end or other):
+            wanted = multivariate_normal([0, 0], cov).logpdf([a, b])
+        else:
+            at, open_, side = (a, b, -other) if other else (b, a, -end)
+            wanted = norm.logpdf(at, scale=SIGMA) + norm.logcdf(side * (open_ - RHO * at) / rest)
+        assert found - np.log(2 * np.pi) == pytest.approx(wanted, abs=2e-5)
+
+
+def test_means_and_variances_are_the_slopes_of_the_log_probability():
+    # by what is expected, that is minus the residual
+    residuals = np.random.default_rng(1).normal(0, 0.5, (9, 2))
+    found, spread = known_pairs(residuals, ENDS, SIGMA, RHO), SIGMA ** 2 * np.array(
+        [1 - RHO, 1 + RHO])
+    directions = np.sqrt(0.5) * np.array([[1, -1], [1, 1]])
+    for k, direction in enumerate(directions):
+        less, more = (known_pairs(residuals - step * direction, ENDS, SIGMA, RHO)
+                      for step in (-1e-4, 1e-4))
+        np.testing.assert_allclose((more.log - less.log) / 2e-4,
+                                   (found.apart, found.joint)[k] / spread[k], atol=1e-6)
+        for other, name in enumerate(('apart', 'joint')):
+            bend = (getattr(less, name) - getattr(more, name)) / 2e-4 / spread[other]
+            unsure = found.unsure[k] if k == other else found.unsure[2]
+            wanted = (k == other) / spread[k] - unsure / spread.prod() * (
+                1 if k != other else spread[1 - k] / spread[k])
+            np.testing.assert_allclose(bend, wanted, atol=1e-5)
+    far = known_pairs(np.array([[-9.0, -9.0], [9.0, -9.0]]), np.array([[-1, -1], [1, 1]]), 0.3, 0)
+    assert np.isfinite(far.log).all()
+    assert far.unsure.min() >= -1e-12
+
+
+def test_differences_are_those_of_what_was_cut(monkeypatch):
+    apart = np.full(4, 0.3)
+    found = posterior(cut_votes(0))
+    np.testing.assert_allclose(np.diff(found.x[:5]), apart, atol=0.06)
+    assert found.spreads.noise['score'] == pytest.approx((0.39, 0.41), abs=0.06)
+    monkeypatch.setattr(hierarchical_terms, 'at_ends', lambda a, b: np.zeros((len(a), 2), int))
+    as_they_are = np.diff(posterior(cut_votes(0)).x[:5])
+    assert as_they_are[[0, 3]].max() < 0.24
+
+
+def test_the_expected_progress_is_that_of_endless_sessions():
+    levels, inside = np.array([-0.3, 0.0, 0.3, 0.6, 0.9]), []
+    truth, _ = cut(levels, np.hypot(0.25, 0.3))
+    drawn = np.random.default_rng(0).normal(levels[:, None], np.hypot(0.25, 0.3), (5, 200_000))
+    np.testing.assert_allclose(truth, np.clip(drawn, 0, 1).mean(axis=1), atol=3e-3)
+    for seed in range(12):
+        told = Hierarchical()(cut_votes(seed, 250)).diagnostics.details['expected_progress']
+        assert list(told) == [f'item_{k}' for k in range(5)]
+        middle, low, high = np.array(list(told.values())).T
+        assert np.abs(middle - truth).max() < 0.13
+        inside.append((low <= truth) & (truth <= high))
+    assert 0.85 < np.mean(inside) < 1.0
+
+
+def test_progress_of_the_mix_weighs_categories_as_the_sessions_do():
+    votes = cut_votes(3, 600)
+    kind = np.arange(600) % 4 == 0                     # a quarter of the sessions is of 'rare'
+    helped = np.where(votes.first == 0, 0.5 * kind, 0.0)
+    votes = replace(votes, score_first=np.clip(votes.score_first + helped, 0, 1),
+                    category=kind.astype(np.int64), categories=('usual', 'rare'))
+    def first(category):
+        return Hierarchical(category)(votes).diagnostics.details['expected_progress']['item_0'][0]
+    assert first('rare') > first('usual') + 0.1
+    share = (first('') - first('usual')) / (first('rare') - first('usual'))
+    assert share == pytest.approx(0.25, abs=0.08)
+
+
+def test_ties_at_an_end_are_predicted():
+    votes = cut_votes(4, 400, (-0.4, -0.3, -0.2, 0.3))
+    found = posterior(votes)
+    new = cut_votes(5, 4000, (-0.4, -0.3, -0.2, 0.3))
+    chance = predict(found, new)
+    low = (new.first < 3) & (new.second < 3)
+    assert (new.outcome[low] == 0.5).mean() > 0.5
+    for part in (low, ~low):
+        assert chance[part, 1].mean() == pytest.approx((new.outcome[part] == 0.5).mean(), abs=0.06)
+    level = np.array([[-0.2, 0.1], [1.3, 1.1]])
+    drawn = level[:, None] + np.random.default_rng(0).multivariate_normal(
+        [0, 0], 0.09 * np.array([[1, 0.5], [0.5, 1]]), (2, 100_000))
+    wanted = ((drawn < 0).all(axis=2) | (drawn > 1).all(axis=2)).mean(axis=1)
+    np.testing.assert_allclose(both_at_an_end(level, 0.3, 0.5), wanted, atol=5e-3)
+
+
+def test_scores_that_are_only_success_or_failure_have_no_ends():
+    votes = cut_votes(6, 100)
+    whole = replace(votes, score_first=np.round(votes.score_first),
+                    score_second=np.round(votes.score_second))
+    assert not make_terms(whole).ends.any()
+    assert make_terms(votes).ends.any()
+    np.testing.assert_array_equal(at_ends(np.array([0.0, np.nan, 0.5]), np.array([1.0, 0.0, 0.4])),
+                                  [[-1, 1], [0, -1], [0, 0]])
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_verdicts_that_follow_the_scores_do_not_keep_the_fit_from_converging(seed):
+    found = posterior(cut_votes(seed, 170, people=15))
+    assert found.settled
