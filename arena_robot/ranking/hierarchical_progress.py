@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from arena_robot.core.wilson import Z95
 from arena_robot.ranking.base import Floats
 from arena_robot.ranking.hierarchical_fit import AbilityPosterior
-from arena_robot.ranking.hierarchical_terms import GROUPS, levels, link
+from arena_robot.ranking.hierarchical_terms import GROUPS, levels
 
 
 def mixed_rows(found: AbilityPosterior) -> Floats:

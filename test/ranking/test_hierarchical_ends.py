@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from roboarena_tables import POLICIES, WHOLE, needs_whole
 from scipy.stats import multivariate_normal, norm
 
 from arena_robot.ranking import hierarchical_terms
@@ -12,6 +13,8 @@ from arena_robot.ranking.censored import at_ends, both_at_an_end, known_pairs
 from arena_robot.ranking.hierarchical import Hierarchical, posterior, predict
 from arena_robot.ranking.hierarchical_progress import cut
 from arena_robot.ranking.hierarchical_terms import make_terms
+from arena_robot.ranking.rollouts import arena_tables
+from arena_robot.records.roboarena_csv import read_tables
 
 SIGMA, RHO = 0.35, 0.4
 ENDS = np.array([[a, b] for a in (-1, 0, 1) for b in (-1, 0, 1)])
@@ -23,7 +26,7 @@ def cut_votes(seed, m=900, levels=(-0.3, 0.0, 0.3, 0.6, 0.9), people=1):
     i = rng.integers(0, len(levels), m)
     j = (i + rng.integers(1, len(levels), m)) % len(levels)
     task, own = rng.normal(0, 0.25, (m, 1)), rng.normal(0, 0.3, (m, 2))
-    scores = np.clip(np.round(20 * (levels[np.stack([i, j], axis=1)] + task + own)) / 20, 0, 1)
+    scores = np.clip(levels[np.stack([i, j], axis=1)] + task + own, 0, 1)
     gap = scores[:, 0] - scores[:, 1]
     return Comparisons.build(i, j, (np.sign(gap) + 1) / 2, score_first=scores[:, 0],
                              score_second=scores[:, 1],
@@ -66,17 +69,20 @@ def test_means_and_variances_are_the_slopes_of_the_log_probability():
             np.testing.assert_allclose(bend, wanted, atol=1e-5)
     far = known_pairs(np.array([[-9.0, -9.0], [9.0, -9.0]]), np.array([[-1, -1], [1, 1]]), 0.3, 0)
     assert np.isfinite(far.log).all()
-    assert far.unsure.min() >= -1e-12
+    assert far.unsure[:2].min() >= -1e-12
 
 
 def test_differences_are_those_of_what_was_cut(monkeypatch):
-    apart = np.full(4, 0.3)
-    found = posterior(cut_votes(0))
-    np.testing.assert_allclose(np.diff(found.x[:5]), apart, atol=0.06)
-    assert found.spreads.noise['score'] == pytest.approx((0.39, 0.41), abs=0.06)
+    def fitted():
+        found = [posterior(cut_votes(seed)) for seed in range(4)]
+        return (np.mean([np.diff(one.x[:5]) for one in found], axis=0),
+                np.mean([one.spreads.noise['score'] for one in found], axis=0))
+
+    apart, noise = fitted()
+    np.testing.assert_allclose(apart, np.full(4, 0.3), atol=0.05)
+    np.testing.assert_allclose(noise, (0.39, 0.41), atol=0.05)
     monkeypatch.setattr(hierarchical_terms, 'at_ends', lambda a, b: np.zeros((len(a), 2), int))
-    as_they_are = np.diff(posterior(cut_votes(0)).x[:5])
-    assert as_they_are[[0, 3]].max() < 0.24
+    assert fitted()[0][[0, 3]].max() < 0.24
 
 
 def test_the_expected_progress_is_that_of_endless_sessions():
@@ -99,8 +105,10 @@ def test_progress_of_the_mix_weighs_categories_as_the_sessions_do():
     helped = np.where(votes.first == 0, 0.5 * kind, 0.0)
     votes = replace(votes, score_first=np.clip(votes.score_first + helped, 0, 1),
                     category=kind.astype(np.int64), categories=('usual', 'rare'))
+
     def first(category):
         return Hierarchical(category)(votes).diagnostics.details['expected_progress']['item_0'][0]
+
     assert first('rare') > first('usual') + 0.1
     share = (first('') - first('usual')) / (first('rare') - first('usual'))
     assert share == pytest.approx(0.25, abs=0.08)
@@ -132,7 +140,8 @@ def test_scores_that_are_only_success_or_failure_have_no_ends():
                                   [[-1, 1], [0, -1], [0, 0]])
 
 
-@pytest.mark.parametrize('seed', range(3))
-def test_verdicts_that_follow_the_scores_do_not_keep_the_fit_from_converging(seed):
-    found = posterior(cut_votes(seed, 170, people=15))
-    assert found.settled
+@needs_whole
+def test_verdicts_that_follow_the_scores_do_not_keep_the_fit_from_converging():
+    data = read_tables(WHOLE / 'sessions.csv', WHOLE / 'episodes.csv')
+    votes = arena_tables(data.comparisons(), data.scored(), POLICIES).comparisons
+    assert posterior(votes.take(np.arange(0, len(votes), 3))).settled
