@@ -4,13 +4,15 @@ The hierarchical model beside the others: on RoboArena's snapshot and on simulat
 With --tables (default ../shared/data/roboarena): agreement with mean progress over random 80 % of
 the sessions, and how well held-out verdicts are predicted, for held-out sessions and for held-out
 evaluators: the share of decisive verdicts that is right, and the mean log-probability of a
-verdict in nats; what could be reached at best. Then the coverage of its 95 % intervals in the data
-sets of bench_ranking_calibration.py. Takes 10 minutes; --scale 0.2 is coarser.
+verdict in nats; what could be reached at best, and by sums of win rates and progress. Then the
+coverage of its 95 % intervals in the data sets of bench_ranking_calibration.py. Takes 10 minutes;
+--scale 0.2 is coarser.
 """
 
 import argparse
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 for name in ('OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS'):
@@ -24,12 +26,13 @@ from roboarena_tables import POLICIES, WHOLE  # noqa: E402
 
 from arena_robot.ranking.davidson import Davidson, outcome_probabilities  # noqa: E402
 from arena_robot.ranking.hierarchical import Hierarchical, posterior, predict  # noqa: E402
-from arena_robot.ranking.holdout import splits  # noqa: E402
+from arena_robot.ranking.holdout import splits, without_leak  # noqa: E402
 from arena_robot.ranking.methods import method  # noqa: E402
 from arena_robot.ranking.quality import mmrv, pearson  # noqa: E402
 from arena_robot.ranking.rollouts import arena_tables  # noqa: E402
 from arena_robot.records.roboarena_csv import read_tables  # noqa: E402
 
+WEIGHTS = np.linspace(0, 1, 11)
 MEASURES = ('pearson', 'mmrv', 'accuracy', 'pearson_leak_free', 'mmrv_leak_free')
 
 
@@ -71,6 +74,35 @@ def ceiling(arena):
             found.append((pearson(score, goal), mmrv(score, goal)))
         print(f'| {times:g} x {trained.mean():.0f} a policy | '
               + ' | '.join(f'{one:.3f}' for one in np.mean(found, axis=0)) + ' |', flush=True)
+
+
+def combined(arena, scale):
+    """
+    Print what sums of win rates and mean progress reach without leaks, and who is first.
+
+    The weight is the same in all splits; that of the best row is chosen with the reference in
+    hand, so no method can be expected to have it.
+    """
+    sessions, rng = np.unique(arena.comparisons.session), np.random.default_rng(0)
+    best, rows = {'trained on': [], 'others': []}, []
+    for _ in range(max(5, round(100 * scale))):
+        chosen = rng.permutation(sessions)[:round(0.8 * len(sessions))]
+        training = arena.comparisons.take(np.isin(arena.comparisons.session, chosen))
+        wins, progress = (method(name)(training).scores for name in ('bt', 'progress'))
+        z = [(one - one.mean()) / one.std() for one in (wins, progress)]
+        rows.append([without_leak((1 - w) * z[0] + w * z[1], arena.rollouts, training)
+                     for w in WEIGHTS])
+        about = np.concatenate([training.session * 7 + k for k in (
+            training.first, training.second)])
+        others = arena.rollouts.means(7, ~np.isin(
+            arena.rollouts.session * 7 + arena.rollouts.policy, about))
+        for name, means in (('trained on', progress), ('others', others)):
+            best[name].append(POLICIES[int(np.argmax(means))])
+    print('\n| weight of progress | leak-free pearson | leak-free mmrv |\n|---|---|---|')
+    for weight, (r, violation) in zip(WEIGHTS, np.mean(rows, axis=0), strict=True):
+        print(f'| {weight:.1f} | {r:.3f} | {violation:.3f} |', flush=True)
+    for name, firsts in best.items():
+        print(f'most progress in the rollouts {name}:', dict(Counter(firsts)), flush=True)
 
 
 def by_davidson(training, tested):
@@ -133,6 +165,7 @@ def main(tables, scale):
         held_out(arena.comparisons, by)
     quality(arena, scale)
     ceiling(arena)
+    combined(arena, scale)
     coverage(scale)
 
 

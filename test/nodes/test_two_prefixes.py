@@ -99,7 +99,7 @@ def heard(processes, observer, tmp_path):
 
 def rollout(desk, heard):
     desk.take('page')
-    until(desk, lambda s: s.ready or desk.press('check') and desk.state().ready,
+    until(desk, lambda s: s.ready or (desk.press('check') and desk.state().ready),
           'the station is not ready', 60.0)
     desk.open_session('ada', 'put the yellow cube in the bowl')
     desk.press('photograph')
