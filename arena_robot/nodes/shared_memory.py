@@ -7,13 +7,16 @@ into the same port, waits in it for ever, and holds Python's lock meanwhile (see
 2.14). Nothing on the machine could start until somebody deleted that file.
 """
 
+import fcntl
 import logging
+import os
 import re
 import struct
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +39,7 @@ def mend_ports(home: Path = HOME, making_s: float = MAKING_S) -> list[str]:
     while unready and time.monotonic() < end_s:
         time.sleep(LOOK_S)
         unready &= set(_unready(home))
-    mended = sorted(path.name for path, _ in unready if _delete(path))
+    mended = sorted(path.name for path, file in unready if _delete(path, file))
     if mended:
         log.warning('%s: a killed process left them half made, and every new one would wait in '
                     'them; deleted', ', '.join(mended))
@@ -46,21 +49,36 @@ def mend_ports(home: Path = HOME, making_s: float = MAKING_S) -> list[str]:
 def _unready(home: Path) -> Iterator[tuple[Path, int]]:
     """Return the ports that are not ready, each with the number of its file."""
     for path in home.glob('fast*_port*'):
-        if not PORT.fullmatch(path.name):
-            continue
-        with suppress(OSError):    # gone again, or another person's
-            with path.open('rb') as file:
-                begin = file.read(STATE.size)
-            if len(begin) < STATE.size or STATE.unpack(begin)[0] not in (READY, BROKEN):
-                yield path, path.stat().st_ino
+        if PORT.fullmatch(path.name):
+            with suppress(OSError), path.open('rb') as file:    # gone again, or another person's
+                if not _is_ready(file):
+                    yield path, os.fstat(file.fileno()).st_ino
 
 
-def _delete(path: Path) -> bool:
-    """Delete a port, and tell those who wait in it that it will not be made."""
+def _is_ready(file: BinaryIO) -> bool:
+    file.seek(0)
+    return file.read(STATE.size) == STATE.pack(READY)
+
+
+def _delete(path: Path, number: int) -> bool:
+    """
+    Delete a port that is still the file ``number`` and not ready; tell those who wait in it.
+
+    All nodes of a station may start, and see it, at once: the others then find the port that the
+    first of them has made in its place, or nothing.
+    """
     try:
         with path.open('r+b') as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            same = os.fstat(file.fileno()).st_ino == path.stat().st_ino == number
+            if _is_ready(file) or not same:
+                return False
+            file.seek(0)
             file.write(STATE.pack(BROKEN))
-        path.unlink()
+            file.flush()
+            path.unlink()
+    except FileNotFoundError:
+        return False
     except OSError as error:
         log.error('%s is half made, so no ROS process can start on this machine; delete it: %s',
                   path, error.strerror)

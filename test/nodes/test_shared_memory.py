@@ -4,10 +4,12 @@ import shutil
 import struct
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from arena_robot.nodes import shared_memory
 from arena_robot.nodes.shared_memory import BROKEN, READY, mend_ports
 
 # Run in a mount namespace, so that no other process on the machine sees this /dev/shm.
@@ -82,6 +84,36 @@ def test_a_port_that_is_being_made_is_left(tmp_path, monkeypatch):
                         lambda _: port(tmp_path, path.name, READY))
     assert mend_ports(tmp_path, 60.0) == []
     assert path.exists()
+
+
+def test_a_port_that_another_node_has_made_meanwhile_is_left(tmp_path, monkeypatch):
+    path, seen = tmp_path / 'fastrtps_port7012', []
+    path.touch()
+
+    def look(home):
+        """Return what there is; after the last look another node mends it and makes its own."""
+        found = list(unready(home))
+        seen.append(found)
+        if len(seen) == 2:
+            path.rename(tmp_path / 'deleted')
+            port(tmp_path, path.name, READY)
+        return found
+
+    unready = shared_memory._unready
+    monkeypatch.setattr(shared_memory, '_unready', look)
+    monkeypatch.setattr(shared_memory, 'LOOK_S', 0.05)
+    assert mend_ports(tmp_path, 0.01) == []
+    assert seen[-1], 'it was half made at the last look'
+    assert path.read_bytes()[:4] == struct.pack('<i', READY)
+
+
+def test_nodes_that_start_together_delete_it_once(tmp_path):
+    path = tmp_path / 'fastrtps_port7012'
+    path.touch()
+    with ThreadPoolExecutor(8) as nodes:
+        mended = list(nodes.map(lambda _: mend_ports(tmp_path, 0.2), range(8)))
+    assert sorted(mended) == [*[[]] * 7, [path.name]]
+    assert not path.exists()
 
 
 @pytest.mark.skipif(not shutil.which('unshare'), reason=WITHOUT)
