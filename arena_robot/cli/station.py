@@ -171,7 +171,7 @@ def run_with_session(args: argparse.Namespace, path: Path, nodes: Sequence[tuple
     with tempfile.TemporaryDirectory(prefix='arena-station-') as folder:
         found: list[Startable] = [*session_processes(Path(folder), files, options, words,
                                                      simulated, args.fake, args.namespace)]
-        found[:0] = sim_process(args, path, Path(folder)) if simulated else parts(
+        found[:0] = sim_process(args, files, Path(folder)) if simulated else parts(
             args, nodes, ros_arguments(args, path))
         found[:0] = devices
         if args.console:
@@ -184,20 +184,20 @@ def run_with_session(args: argparse.Namespace, path: Path, nodes: Sequence[tuple
         return supervise(found, not args.no_respawn, END_S)
 
 
-def sim_process(args: argparse.Namespace, path: Path, folder: Path) -> 'list[Startable]':
+def sim_process(args: argparse.Namespace, files: Sequence[Path],
+                folder: Path) -> 'list[Startable]':
     """Return the simulated station as a process; a person's errors when the scene is reset."""
     from arena_robot.nodes.session_processes import start_file
     from arena_robot.nodes.simulation.simulated_station import AS_A_PERSON
     from arena_robot.nodes.supervisor import NodeProcess, write_parameters
-    files = [path, *([args.session_config] if args.session_config else [])]
     base = write_parameters(folder / 'sim_base.yaml', {'sim_station': {
         **AS_A_PERSON, 'start_file': start_file(files, args.data)}})
     pace = pace_of(args)
     values = pace.station() if pace else {'sim_station': {}}
     values['sim_station'] |= sim_parameters(args)
-    said = write_parameters(folder / 'sim_options.yaml', values, args.namespace, [path])
+    said = write_parameters(folder / 'sim_options.yaml', values, args.namespace, files[:1])
     return [NodeProcess('sim_station', 'sim_station', (
-        '--params-file', str(base), *ros_arguments(args, path), '--params-file', str(said)))]
+        '--params-file', str(base), *ros_arguments(args, files[0]), '--params-file', str(said)))]
 
 
 def pace_of(args: argparse.Namespace) -> 'SessionPace | None':

@@ -73,8 +73,9 @@ def session_processes(folder: Path, files: Sequence[Path], options: SessionOptio
 
 
 def start_file(files: Sequence[Path] = (), data: Path | None = None) -> str:
-    """Return the file in which a simulated station keeps its saved start: beside the results."""
-    return str(_data(files, data) / 'simulation' / 'start.json')
+    """Return the file of the saved start: as a parameter file says, or beside the results."""
+    given = section(files, 'sim_station').get('start_file')
+    return str(given or _data(files, data) / 'simulation' / 'start.json')
 
 
 def _data(files: Sequence[Path], data: Path | None) -> Path:

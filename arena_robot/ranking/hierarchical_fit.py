@@ -204,8 +204,9 @@ def _renewed(found: AbilityPosterior) -> BlockSpreads:
         apart, joint = (
             float(weight @ (rest ** 2 + unsure + ((rows @ found.covariance) * rows).sum(axis=1))
                   / weight.sum())
-            for rest, unsure, rows in zip((each.pairs.apart, each.pairs.joint), each.pairs.unsure,
-                                          measure_rows(terms, found.x, name), strict=False))
+            for rest, unsure, rows in zip((each.pairs.apart, each.pairs.joint),
+                                          each.pairs.unsure[:2],
+                                          measure_rows(terms, found.x, name), strict=True))
         noise[name] = (float(np.sqrt((apart + joint) / 2)),
                        float(np.clip((joint - apart) / (joint + apart), -0.9, 0.95)))
     return BlockSpreads(of, noise)

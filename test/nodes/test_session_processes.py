@@ -9,7 +9,7 @@ import yaml
 from rclpy.node import Node
 
 from arena_robot.core.errors import ConfigError
-from arena_robot.nodes.session_processes import SessionOptions, session_processes
+from arena_robot.nodes.session_processes import SessionOptions, session_processes, start_file
 from arena_robot.nodes.spin import Spin
 from arena_robot.nodes.station_file import nodes_in, require_match
 from arena_robot.nodes.supervisor import write_parameters
@@ -136,3 +136,14 @@ def test_a_station_of_other_packages_parts_has_sessions_only(tmp_path):
     assert nodes_in(path, parts_needed=False) == []
     with pytest.raises(ConfigError, match='describes no node'):
         nodes_in(path)
+
+
+def test_a_saved_start_is_kept_beside_the_results_or_where_the_file_says(tmp_path):
+    station = tmp_path / 'station.yaml'
+    station.write_text(yaml.safe_dump({
+        '/**/session_node': {'ros__parameters': {'data_dir': '/results'}}}))
+    assert start_file([station]) == '/results/simulation/start.json'
+    assert start_file([station], tmp_path) == str(tmp_path / 'simulation' / 'start.json')
+    station.write_text(yaml.safe_dump({
+        '/**/sim_station': {'ros__parameters': {'start_file': '/run/start.json'}}}))
+    assert start_file([station], tmp_path) == '/run/start.json'

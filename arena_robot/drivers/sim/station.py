@@ -21,7 +21,7 @@ from arena_robot.drivers.sim.scene import CompiledScene, SceneSpec, build_scene
 from arena_robot.drivers.sim.tasks import TASKS
 from arena_robot.drivers.sim.tasks.base import Task
 from arena_robot.drivers.sim.truth import SceneTruth
-from arena_robot.drivers.sim.world import FULL_STATE, SimWorld
+from arena_robot.drivers.sim.world import FULL_STATE, SimWorld, full_state
 from arena_robot.safety.robots import Robot, robot_of
 
 SETTLE_S = 0.15
@@ -194,9 +194,7 @@ class SimStation:
 
     def kept(self, state: SavedState) -> KeptStart:
         """Return a saved start as it is kept in a file."""
-        model = state.scene.model
-        physics = np.empty(mujoco.mj_stateSize(model, FULL_STATE))
-        mujoco.mj_getState(model, state.physics, physics, FULL_STATE)
+        physics = full_state(state.scene.model, state.physics)
         return KeptStart(state.task.name, state.scene.spec.seed, tuple(physics.tolist()))
 
     def load(self, start: KeptStart) -> SavedState:

@@ -36,6 +36,13 @@ class Snapshot:
     mocap_quat: Floats
 
 
+def full_state(model: mujoco.MjModel, data: mujoco.MjData) -> Floats:
+    """Return all from which MuJoCo continues exactly."""
+    state = np.empty(mujoco.mj_stateSize(model, FULL_STATE))
+    mujoco.mj_getState(model, data, state, FULL_STATE)
+    return state
+
+
 @dataclass
 class Faults:
     """Parts that tests made fail: camera roles, ``'arm'`` or ``'gripper'``."""
@@ -95,8 +102,7 @@ class SimWorld:
     def rebind(self) -> None:
         """Let the controllers hold the present state; call after writing ``data`` directly."""
         with self.ticked:
-            state = np.empty(mujoco.mj_stateSize(self.model, FULL_STATE))
-            mujoco.mj_getState(self.model, self.data, state, FULL_STATE)
+            state = full_state(self.model, self.data)
             mujoco.mj_resetData(self.model, self.data)  # wakes sleeping bodies
             mujoco.mj_setState(self.model, self.data, state, FULL_STATE)
             mujoco.mj_forward(self.model, self.data)

@@ -32,8 +32,7 @@ class Deriver:
 
     ``hold`` ends the running process, which restarts after ``release``: a stopped (SIGSTOP)
     process would stay if this process were killed. One that has not ended after CUT_S is killed.
-    Work that ``close`` interrupts can be derived
-    again by hand: files are written atomically.
+    Work that ``close`` interrupts can be derived again by hand: files are written atomically.
     """
 
     def __init__(self, call: Callable[[str, Path], Sequence[str]] = episode_call) -> None:

@@ -33,14 +33,14 @@ from arena_robot.nodes.calls import ServiceClients, send_goal
 from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.remote.pictures import Pictures
-from arena_robot.nodes.remote.presence import Presence
+from arena_robot.nodes.remote.presence import WATCH_S, Presence
 from arena_robot.nodes.remote.session_views import session_views
 from arena_robot.nodes.session.messages import desk_state, draft_request, feedback_message
 from arena_robot.nodes.spin import Spin
 from arena_robot.session.evaluator.desk import Button, DeskState, RunView, always
 from arena_robot.session.protocol.states import State
 
-FIND_S, QUICK_S, SLOW_S, WATCH_S, PATIENCE_S = 5.0, 10.0, 60.0, 0.25, 3.0
+FIND_S, QUICK_S, SLOW_S, PATIENCE_S = 5.0, 10.0, 60.0, 3.0
 GONE_S = 10.0    # a session node that is restarted is back before
 SLOW = (Button.PHOTOGRAPH, Button.PREPARE_RESET, Button.CONFIRM_RESET, Button.CHECK, Button.RETRY)
 COUNTS = {Button.INVALIDATE: False, Button.REVALIDATE: True}  # whether the session counts then

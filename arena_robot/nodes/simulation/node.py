@@ -130,15 +130,16 @@ class SimStationNode(Listening):
         start = read_start(self._start_file) if self._start_file is not None else None
         if start is None:
             raise ArenaError('no start was saved: call ~/save_start first')
+        self._drop_commands()
         saved = self.station.load(start)
         self._words.publish(String(data=self.station.instruction))
         return saved
 
     def _restore(self) -> str:
-        now = self._now.values
-        self._drop_commands()
         self._saved = self._saved or self._load()
+        now = self._now.values
         self._restores += 1
+        self._drop_commands()
         self.station.restore(self._saved, moved_mm=now.restore_mm, turned_deg=now.restore_deg,
                              seed=self._restores)
         return f'restored to {now.restore_mm:g} mm and {now.restore_deg:g} deg'
