@@ -33,26 +33,27 @@ def mixed_rows(found: AbilityPosterior) -> Floats:
 
 def expected_progress(found: AbilityPosterior, rows: Floats) -> Floats:
     """
-    Return (n, 3) the expected progress and its 95 % interval, to first order.
+    Return (n, 3) the expected progress and its 95 % interval.
 
     ``rows`` (n, P) are what the abilities are the sum of. The offsets of other groups, by their
-    variances, are part of the noise.
+    variances, are part of the noise. The ends of the interval are those of the ability, cut too.
     """
     terms = found.terms
     rows = rows.copy()
     rows[:, terms.places['m']] = 1.0
-    level, slope = rows @ found.x, np.ones(len(rows))
+    level = rows @ found.x
     off = Z95 * np.sqrt((rows @ found.covariance * rows).sum(axis=1))
+    out = np.stack([level, level - off, level + off], axis=1)
     if terms.ends.any():
         variance = found.spreads.noise['score'][0] ** 2 + sum(
             found.spreads.of[name] ** 2 for name in GROUPS if len(terms.cells[name]))
-        level, slope = cut(level, float(np.sqrt(variance)))
-    return np.stack([level, level - slope * off, level + slope * off], axis=1)
+        out = cut(out, float(np.sqrt(variance)))
+    return out
 
 
-def cut(level: Floats, sd: float) -> tuple[Floats, Floats]:
-    """Return the mean of normal values cut at 0 and 1, and its derivative by their mean."""
+def cut(level: Floats, sd: float) -> Floats:
+    """Return the means of normal values of mean ``level`` that are cut at 0 and 1."""
     z = level / sd, (level - 1) / sd
     above = [sd * (each * ndtr(each) + np.exp(-0.5 * each ** 2) / np.sqrt(2 * np.pi))
              for each in z]
-    return above[0] - above[1], ndtr(z[0]) - ndtr(z[1])
+    return np.asarray(above[0] - above[1])

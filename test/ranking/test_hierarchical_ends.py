@@ -87,7 +87,7 @@ def test_differences_are_those_of_what_was_cut(monkeypatch):
 
 def test_the_expected_progress_is_that_of_endless_sessions():
     levels, inside = np.array([-0.3, 0.0, 0.3, 0.6, 0.9]), []
-    truth, _ = cut(levels, np.hypot(0.25, 0.3))
+    truth = cut(levels, np.hypot(0.25, 0.3))
     drawn = np.random.default_rng(0).normal(levels[:, None], np.hypot(0.25, 0.3), (5, 200_000))
     np.testing.assert_allclose(truth, np.clip(drawn, 0, 1).mean(axis=1), atol=3e-3)
     for seed in range(12):
@@ -97,6 +97,19 @@ def test_the_expected_progress_is_that_of_endless_sessions():
         assert np.abs(middle - truth).max() < 0.13
         inside.append((low <= truth) & (truth <= high))
     assert 0.85 < np.mean(inside) < 1.0
+
+
+def test_expected_progress_ends_where_progress_does():
+    few = cut_votes(6, 14, (-1.2, 0.5, 2.2))
+    told = np.array(list(posterior_progress(few).values()))
+    assert told.min() >= 0.0
+    assert told.max() <= 1.0
+    assert (told[:, 1] < told[:, 0]).all()
+    assert (told[:, 0] < told[:, 2]).all()
+
+
+def posterior_progress(votes):
+    return Hierarchical()(votes).diagnostics.details['expected_progress']
 
 
 def test_progress_of_the_mix_weighs_categories_as_the_sessions_do():
