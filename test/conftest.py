@@ -22,7 +22,7 @@ pytest_plugins = ['reruns']
 # What they measure are times; other tests of stations wait for conditions and may be slowed down.
 ALONE = ('nodes/test_station_', 'nodes/test_replay_node', 'nodes/test_session_kills',
          'nodes/test_contract_remote',
-         'cli/test_walks', 'web/test_console_page')
+         'cli/test_walks', 'web/test_console_page', 'web/test_console_bounds')
 COMPUTES = ('ranking/', 'skills/', 'audit/', 'safety/', 'reports/', 'records/', 'recording/',
             'trials/', 'drivers/test_sim_potential', 'drivers/test_sim_tasks',
             'policy/test_resizing', 'session/test_blindness_measured',
