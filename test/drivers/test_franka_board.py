@@ -8,6 +8,7 @@ import pytest
 
 from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.franka import board as board_module
+from arena_robot.drivers.franka import child as child_module
 from arena_robot.drivers.franka.board import (
     FrankaBoard,
     FrankaCommand,
@@ -215,6 +216,20 @@ def test_a_motion_ends_when_the_driver_is_gone_and_on_hold(board, client, contro
     post(board, 3, FrankaOrder.HOLD)
     control._cycle()
     assert client.did == ['start TRACK', 'end', 'start TRACK', 'end']
+
+
+def test_a_state_that_says_what_ended_a_motion_is_all_that_is_told(board, client, control):
+    post(board, 1, FrankaOrder.TRACK)
+    control._cycle()
+    client.mode = RobotMode.IDLE    # the library ended the motion, and its state is still to come
+    control._cycle()
+    assert board.state().errors == (child_module.EARLY,)
+    client.mode = RobotMode.REFLEX
+    control._cycle()
+    assert board.state().errors == ()   # but for the robot's own, which this client has not
+    client.mode = RobotMode.IDLE
+    control._cycle()
+    assert board.state().errors == ()
 
 
 def test_refusals_are_told_and_requests_answered(board, client, control):

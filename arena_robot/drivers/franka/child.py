@@ -43,6 +43,7 @@ BEAT_NS = 500_000_000
 REST_RAD_S, REST_NS = 0.02, 400_000_000     # a motion begins at rest, or so much later
 NEAR_RAD, LONGER_MS = 0.002, 300        # a motion ends near its goal, or so much after it was sent
 RUNS = (RobotMode.IDLE, RobotMode.MOVE)
+EARLY = 'the motion ended before its time'
 
 
 class FrankaControl:
@@ -130,8 +131,7 @@ class FrankaControl:
         late = self._order is FrankaOrder.TRACK and now_ns > self._command.until_ns
         if deserted or late or not self._client.running:
             if reading.mode in RUNS and not late:
-                self._refusal = ('the driver fell silent' if deserted
-                                 else 'the motion ended before its time')
+                self._refusal = 'the driver fell silent' if deserted else EARLY
             self._end()
         elif self._order is FrankaOrder.TRACK:
             self._client.follow(reading)
@@ -181,6 +181,8 @@ class FrankaControl:
 
     def _publish(self, reading: FrankaReading) -> None:
         new = reading.robot_ms != self._state.robot_ms
+        if self._refusal == EARLY and reading.mode not in RUNS:
+            self._refusal = ''      # this state came later, and says what ended the motion
         errors = reading.errors + ((self._refusal,) if self._refusal else ())
         self._state = FrankaState(
             self._state.count + new, time.monotonic_ns() if new else self._state.read_ns,
