@@ -70,11 +70,20 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         self._strangers = strangers
         self._counters = counters
         self._known: OrderedDict[str, float] = OrderedDict()
+        self._handlers: dict[str, Handler] = {}
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Handler]],
                                 details: Any) -> Handler:
         """Return a handler that reads nothing before the call is let in."""
-        handler, method = await continuation(details), details.method
+        method = details.method
+        if method in self._handlers:
+            return self._handlers[method]
+        handler = self._handler(method, await continuation(details))
+        if handler is not None:    # strangers may call methods without end that are not there
+            self._handlers[method] = handler
+        return handler
+
+    def _handler(self, method: str, handler: Handler) -> Handler:
         if handler is None:
             return None
         if method in self._strangers.open_methods:
@@ -201,12 +210,32 @@ def _without_reading(handler: Handler, call: Callable[..., Any]) -> Handler:
 
 async def _message(requests: Any) -> Any:
     try:
-        return await asyncio.wait_for(anext(aiter(requests)), MESSAGE_S)
+        return await _within(MESSAGE_S, anext(aiter(requests)))
     except StopAsyncIteration:
         raise DataError('the call came without its message') from None
     except asyncio.TimeoutError:
         raise DataError(f'the message of the call did not arrive within {MESSAGE_S:g} s'
                         ) from None
+
+
+async def _within(seconds: float, work: Awaitable[Any]) -> Any:
+    """Return what ``work`` returns; as asyncio.wait_for, without a task of its own."""
+    task, late = asyncio.current_task(), False
+
+    def cut() -> None:
+        nonlocal late
+        late = True
+        if task is not None:
+            task.cancel()
+    timer = asyncio.get_running_loop().call_later(seconds, cut)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if late:
+            raise asyncio.TimeoutError from None
+        raise
+    finally:
+        timer.cancel()
 
 
 async def _parts(requests: Any) -> AsyncIterator[Any]:

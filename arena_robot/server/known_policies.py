@@ -1,10 +1,11 @@
 """The policies of running sessions, as the relay knows them."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from arena_robot.core.errors import DataError
 from arena_robot.server.base import PolicyRecord
 from arena_robot.server.relay_route import warms_up
 from arena_robot.server.store.policies import Policies
@@ -44,11 +45,17 @@ class KnownPolicies:
         self._policies, self._reachable = policies, reachable
         self._known: dict[int, KnownPolicy] = {}
 
-    def of(self, number: int) -> KnownPolicy:
-        """Return a policy as it is, or was at most ``KNOWN_S`` ago."""
-        now_s = time.monotonic()
-        found = self._known.get(number)
-        if found is None or found.until_s < now_s:
-            found = self._known[number] = KnownPolicy(
-                self._policies.by_id(number), now_s + KNOWN_S, self._reachable)
-        return found
+    def of_all(self, numbers: Iterable[int]) -> dict[int, KnownPolicy]:
+        """Return policies as they are, or were at most ``KNOWN_S`` ago; DataError: unknown."""
+        now_s, wanted = time.monotonic(), set(numbers)
+        known = {number: one for number, one in list(self._known.items())
+                 if number in wanted and one.until_s >= now_s}
+        if missing := sorted(wanted - known.keys()):
+            read = self._policies.by_ids(missing)
+            if unknown := [number for number in missing if number not in read]:
+                raise DataError(f'there is no policy with number {unknown[0]} on this server')
+            new = {number: KnownPolicy(read[number], now_s + KNOWN_S, self._reachable)
+                   for number in missing}
+            self._known.update(new)
+            known.update(new)
+        return known

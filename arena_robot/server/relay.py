@@ -9,7 +9,6 @@ of the policy: no server name, no headers, no texts, no timings, and replies of 
 """
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections import OrderedDict
@@ -17,31 +16,26 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
-from arena_robot.core.episode import Slot
 from arena_robot.core.errors import (
     ArenaError,
-    Conflict,
-    DataError,
     PolicyError,
     PolicyRefused,
     PolicyTimeout,
-    PolicyUnavailable,
-    Unauthorised,
 )
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.endpoint import DUE
 from arena_robot.policy.grpc.pieces import Query, StreamQuery
 from arena_robot.policy.proto import arena_policy_pb2 as pb
-from arena_robot.server.base import PolicyRecord, SessionState
-from arena_robot.server.blind_errors import SENTENCES, blind, sentence
+from arena_robot.server.base import PolicyRecord
+from arena_robot.server.blind_errors import blind, sentence
 from arena_robot.server.call_guard import bearer, guarded
 from arena_robot.server.chunk_use import ChunkUse, executable
-from arena_robot.server.known_policies import KNOWN_S, KnownPolicies
 from arena_robot.server.preparing import Preparing
 from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.relay_route import Route, canonical
+from arena_robot.server.relay_routes import RelayRoutes
 from arena_robot.server.step_answers import CLASS_S, StepAnswers, in_class
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import Sessions
@@ -58,8 +52,7 @@ from arena_robot.server.upstreams import (
 log = logging.getLogger(__name__)
 T = TypeVar('T')
 
-ROUTE_S = 2.0
-ROUTES, COUNTED = 1000, 10_000    # the most that are kept in memory
+COUNTED = 10_000    # the most rollouts that are kept in memory
 MAX_CALL_S = 60.0
 # A station that waits shorter than this for an answer proves nothing about the policy.
 PATIENCE_S = 5.0
@@ -81,8 +74,7 @@ class Relay:
         self._sessions = sessions
         self._limit = limit
         self._threads = threads
-        self._known = KnownPolicies(policies, reachable)
-        self._routes: dict[str, Route] = {}
+        self._routes = RelayRoutes(sessions, policies, threads, reachable)
         self._every_step, self._class_s = every_step, CLASS_S if every_step else 0.0
         self._steps, self._use = StepAnswers(), ChunkUse()
         self._upstreams = OpenUpstreams(lambda target: upstream(target, calling))
@@ -149,6 +141,7 @@ class Relay:
     async def close(self) -> None:
         """Close the connections to all policies."""
         self._steps.close()
+        self._routes.close()
         self._preparing.close()
         await self._upstreams.close()
 
@@ -177,7 +170,8 @@ class Relay:
                 route.episode, seen, wait_s, left)))
 
         spec, reply = await self._watched(route, step, wait_s, ask)
-        await asyncio.sleep(least_s - (time.monotonic() - started_s))
+        if least_s > 0.0:
+            await asyncio.sleep(least_s - (time.monotonic() - started_s))
         self._record.answered(route.key, step, time.monotonic() - started_s,
                               *executable(reply, spec))
         return self._use.told(route.key, reply, spec)
@@ -232,37 +226,9 @@ class Relay:
 
     async def _route(self, context: Any) -> Route:
         token = bearer(context)
-        route = self._routes.get(token)
-        if route is None or route.until_s < time.monotonic():
-            route = await self._in_thread(self._find, token)
-            if len(self._routes) > ROUTES:
-                now_s = time.monotonic()
-                self._routes = {t: r for t, r in self._routes.items() if r.until_s > now_s}
-            self._routes[token] = route
+        route = await self._routes.find(token)
         self._limit.take(token[:16])
         return route
-
-    def _find(self, token: str) -> Route:
-        try:
-            session, slot = self._sessions.by_token(token)
-        except DataError as error:
-            raise Unauthorised(str(error)) from error
-        if session.state is not SessionState.RUNNING:
-            self._routes.pop(token, None)
-            raise Conflict(f'the session is {session.state.value}; start a new one')
-        episode = hashlib.sha256(f'{session.nonce}:{slot.value}'.encode()).hexdigest()[:32]
-        try:
-            known = {Slot.A: self._known.of(session.policy_a_id),
-                     Slot.B: self._known.of(session.policy_b_id)}
-            warm = any(one.warms_up for one in known.values())
-            # The other policy is called only to prepare it.
-            both = warm or session.equal_latency_s is not None
-            pair = {one: policy.target for one, policy in known.items() if both or one is slot}
-        except DataError as error:    # its text names the address
-            log.warning('session %s slot %s: %s', session.id, slot.value, error)
-            raise PolicyUnavailable(SENTENCES[PolicyUnavailable]) from None
-        return Route(session.id, slot, pair, episode, time.monotonic() + ROUTE_S - KNOWN_S,
-                     session.equal_latency_s, warm)
 
     async def _count(self, route: Route) -> None:
         if route.key not in self._counted:

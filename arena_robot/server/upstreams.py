@@ -169,7 +169,12 @@ class DecodedUpstream:
 
 async def known_spec(way: Upstream, timeout_s: float) -> PolicySpec:
     """Return the spec that a policy told last, and ask for it when it told none."""
-    return wire.spec_from_wire(way.told or await way.spec(timeout_s), 'the policy')
+    return _spec_of((way.told or await way.spec(timeout_s)).SerializeToString())
+
+
+@functools.lru_cache(200)
+def _spec_of(told: bytes) -> PolicySpec:
+    return wire.spec_from_wire(pb.Spec.FromString(told), 'the policy')
 
 
 def upstream(target: PolicyTarget, threads: Executor) -> Upstream:

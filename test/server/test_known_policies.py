@@ -15,9 +15,11 @@ class Pool:
     def __init__(self):
         self.read, self.address = [], 'grpc://one'
 
-    def by_id(self, number):
-        self.read.append(number)
-        return SimpleNamespace(address=self.address, spec='{"warm_up": 2}' if number == 1 else '')
+    def by_ids(self, numbers):
+        self.read.append(list(numbers))
+        return {number: SimpleNamespace(address=self.address,
+                                        spec='{"warm_up": 2}' if number == 1 else '')
+                for number in numbers if number < 9}
 
     def reachable(self, record):
         if record.address == 'closed':
@@ -36,16 +38,24 @@ def known(pool):
 
 
 def test_many_slots_read_a_policy_once(pool, known):
-    assert [known.of(number).target for number in (1, 2) * 100] == ['grpc://one'] * 200
-    assert [known.of(1).warms_up, known.of(2).warms_up] == [True, False]
-    assert pool.read == [1, 2]
+    for _ in range(100):
+        assert [one.target for one in known.of_all((1, 2)).values()] == ['grpc://one'] * 2
+    assert {number: one.warms_up for number, one in known.of_all((2, 1)).items()} == {
+        1: True, 2: False}
+    known.of_all((2, 3))
+    assert pool.read == [[1, 2], [3]]
+
+
+def test_an_unknown_policy_is_said(known):
+    with pytest.raises(DataError, match='no policy with number 9'):
+        known.of_all((1, 9))
 
 
 def test_a_change_is_seen_soon_and_a_refusal_is_not_kept(pool, known, monkeypatch):
     monkeypatch.setattr(known_policies, 'KNOWN_S', -1.0)
-    assert known.of(1).target == 'grpc://one'
+    assert known.of_all([1])[1].target == 'grpc://one'
     pool.address = 'closed'
     with pytest.raises(DataError):
-        assert known.of(1).target
+        assert known.of_all([1])[1].target
     pool.address = 'grpc://two'
-    assert known.of(1).target == 'grpc://two'
+    assert known.of_all([1])[1].target == 'grpc://two'

@@ -94,6 +94,12 @@ class Policies:
         """Return a policy by number; DataError when there is none."""
         return self._one(policies.c.id == number, f'with number {number}')
 
+    def by_ids(self, numbers: Iterable[int]) -> dict[int, PolicyRecord]:
+        """Return policies by number, without those that are unknown here."""
+        query = sa.select(policies).where(policies.c.id.in_(list(numbers)))
+        with self._database.read() as connection:
+            return {row['id']: record(row) for row in connection.execute(query).mappings()}
+
     def credentials_of(self, number: int) -> tuple[str, str]:
         """Return the token that the relay shows to a policy and its authority, '' for none."""
         with self._database.read() as connection:

@@ -1,6 +1,7 @@
 """Sessions and their episodes, from assignment to reveal."""
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -128,6 +129,14 @@ class Sessions:
         if row is None:
             raise DataError('this slot token is not known here')
         return _record(row), Slot.A if row['token_a'] == name else Slot.B
+
+    def as_they_are(self, ids: Iterable[str]) -> dict[str, tuple[SessionState, float | None]]:
+        """Return the state and ``equal_latency_s`` of sessions, without those unknown here."""
+        c = sessions.c
+        with self._database.read() as connection:
+            rows = connection.execute(sa.select(c.id, c.state, c.equal_latency_s).where(
+                c.id.in_(list(ids)))).all()
+        return {row.id: (SessionState(row.state), row.equal_latency_s) for row in rows}
 
     def by_request(self, request: str) -> SessionRow | None:
         """Return the session that an assignment request led to, if it was made before."""

@@ -1,0 +1,153 @@
+"""The relay reads the database once for all slots, and still sees soon what changed."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import Conflict, DataError, PolicyUnavailable, Unauthorised
+from arena_robot.server import known_policies, relay_routes
+from arena_robot.server.base import SessionState
+from arena_robot.server.relay_routes import ROUTE_S, RelayRoutes
+
+STEP_S = 1 / 15
+
+
+class World:
+    """A clock, sessions ``s0``, ``s1``, ... with the tokens ``s0a``, ``s0b``, ..., policies."""
+
+    def __init__(self):
+        self.now_s, self.reads, self.fails = 0.0, [], False
+        self.state, self.equal_s, self.closed = {}, None, set()
+
+    def monotonic(self):
+        return self.now_s
+
+    def by_token(self, token):
+        self.read(f'by_token {token}')
+        if not token.startswith('s'):
+            raise DataError('this slot token is not known here')
+        return SimpleNamespace(
+            id=token[:-1], state=self.state.get(token[:-1], SessionState.RUNNING), nonce='n',
+            policy_a_id=1, policy_b_id=2, equal_latency_s=self.equal_s), Slot(token[-1].upper())
+
+    def as_they_are(self, ids):
+        self.read(f'as_they_are {len(ids)}')
+        return {one: (self.state.get(one, SessionState.RUNNING), self.equal_s) for one in ids}
+
+    def by_ids(self, numbers):
+        self.read('by_ids')
+        return {number: SimpleNamespace(number=number, spec='') for number in numbers}
+
+    def read(self, what):
+        if self.fails:
+            raise OSError('the database is gone')
+        self.reads.append(what)
+
+    def reachable(self, record):
+        if record.number in self.closed:
+            raise DataError('grpc://secret.example is not allowed')
+        return f'policy {record.number}'
+
+
+@pytest.fixture
+def world(monkeypatch):
+    made = World()
+    for module in (relay_routes, known_policies):
+        monkeypatch.setattr(module, 'time', made)
+    return made
+
+
+def driven(world, work):
+    async def run():
+        with ThreadPoolExecutor(2) as threads:
+            routes = RelayRoutes(world, world, threads, world.reachable)
+            try:
+                return await work(routes)
+            finally:
+                routes.close()
+    return asyncio.run(run())
+
+
+async def steps(world, routes, tokens, seconds):
+    """Every slot asks for its route at every control step; return the last ones."""
+    for _ in range(round(seconds / STEP_S)):
+        world.now_s += STEP_S
+        found = [await routes.find(token) for token in tokens]
+        if routes._renewal is not None:
+            await routes._renewal
+    return found
+
+
+def test_one_query_renews_the_routes_of_all_slots(world):
+    tokens = [f's{k}{slot}' for k in range(100) for slot in 'ab']
+
+    async def work(routes):
+        first = [await routes.find(token) for token in tokens]
+        before = len(world.reads)
+        last = await steps(world, routes, tokens, 15.0)
+        return first, last, world.reads[before:]
+
+    first, last, reads = driven(world, work)
+    assert [route.pair for route in last] == [
+        {slot: f'policy {number}'} for _ in range(100) for slot, number in ((Slot.A, 1),
+                                                                           (Slot.B, 2))]
+    assert [route.episode for route in last] == [route.episode for route in first]
+    assert set(reads) == {'as_they_are 100', 'by_ids'}
+    assert len(reads) <= 2 * 15.0 / 0.75
+
+
+def test_what_changed_is_seen_within_two_seconds_while_it_is_used(world):
+    async def work(routes):
+        await steps(world, routes, ['s0a', 's1a'], 3.0)
+        world.state['s0'] = SessionState.CANCELLED
+        world.equal_s = 0.4
+        await steps(world, routes, ['s1a'], ROUTE_S)
+        with pytest.raises(Conflict, match='cancelled'):
+            await steps(world, routes, ['s0a'], ROUTE_S)
+        found, = await steps(world, routes, ['s1a'], ROUTE_S)
+        assert found.equal_s == 0.4
+        assert found.pair == {Slot.A: 'policy 1', Slot.B: 'policy 2'}
+        world.closed.add(1)
+        with pytest.raises(PolicyUnavailable) as told:
+            await steps(world, routes, ['s1a'], ROUTE_S)
+        assert 'secret' not in str(told.value)
+
+    driven(world, work)
+
+
+def test_without_the_database_a_route_ends_after_two_seconds(world, caplog):
+    async def work(routes):
+        await steps(world, routes, ['s0a'], 3.0)
+        world.fails, lost_s = True, world.now_s
+        with pytest.raises(OSError, match='gone'):
+            await steps(world, routes, ['s0a'], 10.0)
+        assert world.now_s - lost_s <= ROUTE_S
+        world.fails = False
+        await steps(world, routes, ['s0a'], 1.0)
+
+    driven(world, work)
+    assert 'were not renewed' in caplog.text
+
+
+def test_a_slot_that_nobody_uses_is_not_read_again(world):
+    async def work(routes):
+        await steps(world, routes, ['s0a', 's1a', 's1b'], 3.0)
+        await steps(world, routes, ['s1a', 's1b'], 3.0)
+        before = len(world.reads)
+        await steps(world, routes, ['s1a', 's1b'], 3.0)
+        assert set(world.reads[before:]) == {'as_they_are 1', 'by_ids'}
+        assert set(routes._known) == {'s1a', 's1b'}
+
+    driven(world, work)
+
+
+def test_an_unknown_token_has_no_route(world):
+    async def work(routes):
+        with pytest.raises(Unauthorised):
+            await routes.find('x0a')
+        assert not routes._known
+
+    driven(world, work)
