@@ -5,7 +5,7 @@ import dataclasses
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -109,7 +109,8 @@ class RelayRoutes:
         """Return the routes as they are now; None for one that ended."""
         began_s = time.monotonic()
         found = self._sessions.as_they_are({one.route.session_id for one in used})
-        policies = self._policies.of_all(_numbers(used))
+        policies = self._policies.of_all(
+            number for one in used for number in one.pair.values())
 
         def again(one: _Known) -> Route | None:
             state, equal_s = found.get(one.route.session_id, (None, None))
@@ -124,10 +125,6 @@ class RelayRoutes:
 
     async def _in_thread(self, work: Callable[[Any], Any], argument: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, argument)
-
-
-def _numbers(used: Iterable[_Known]) -> set[int]:
-    return {number for one in used for number in one.pair.values()}
 
 
 def _to(route: Route, pair: dict[Slot, int], policies: dict[int, KnownPolicy]) -> Route:
