@@ -118,12 +118,21 @@ def ready(client, path, wait_s=60.0):
     answer.raise_for_status()
 
 
+def rested(pid, apart_s=1.0):
+    """Wait until a server has nothing left to compute."""
+    before, now = -1.0, processor_s(pid)
+    while now - before > 0.1 * apart_s:
+        time.sleep(apart_s)
+        before, now = now, processor_s(pid)
+
+
 def pages(address, rounds, pid):
     """Seconds of page loads, of each page and in turn, with its processor time at the server."""
     spent, busy = {path: [] for path in PAGES}, dict.fromkeys(PAGES, 0.0)
     with httpx.Client(base_url=address, timeout=120.0) as client:
         for path in PAGES:
             ready(client, path)
+        rested(pid)
         for path in PAGES:
             before = processor_s(pid)
             for _ in range(rounds):

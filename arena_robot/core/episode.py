@@ -80,7 +80,7 @@ class Episode:
     reruns: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """
     One verdict as input of the ranking: policies ``a`` and ``b``, ``preference`` between.

@@ -13,7 +13,7 @@ from arena_robot.core.errors import ArenaError
 
 log = logging.getLogger(__name__)
 
-LOOK_S, REST = 2.0, 4.0
+LOOK_S, REST = 1.0, 4.0
 MOST = 500
 CLOSE_S = 10.0
 _T = TypeVar('_T')
@@ -25,9 +25,9 @@ class RenewedValues:
 
     After ``open`` a thread looks at the version every ``LOOK_S`` seconds and after ``look``. When
     it changed, the thread makes again what the calls of ``always`` get, and what was asked for
-    since it was made, and then rests ``REST`` times as long as that took. So only who is the first
-    to ask for a value waits for it. Without ``open``, ``get`` makes a value again when the version
-    changed.
+    since it was made, and then rests ``REST`` times as long as the processor worked for that. So
+    only who is the first to ask for a value waits for it. Without ``open``, ``get`` makes a value
+    again when the version changed.
     """
 
     def __init__(self, version: Callable[[], Hashable]) -> None:
@@ -92,8 +92,11 @@ class RenewedValues:
             value.asked, value.asked_s = True, time.monotonic()
         if thread is None:
             value.renew(self._version())
-        elif renewing or not value.made:
+        elif renewing:
             value.renew(self._seen)
+        elif not value.made:
+            # Others that it is made of may be of before: the thread makes it again.
+            value.make_first(self._done)
         found: _T = value.result()
         return found
 
@@ -104,13 +107,13 @@ class RenewedValues:
     def _run(self) -> None:
         while not self._stop.is_set():
             self._wake.clear()
-            started_s = time.monotonic()
+            started_s = time.thread_time()
             try:
                 self._renew_all()
             except Exception:
                 log.exception('not all results were renewed; it is tried again')
             self._looks += 1
-            self._stop.wait(REST * (time.monotonic() - started_s))
+            self._stop.wait(REST * (time.thread_time() - started_s))
             self._wake.wait(LOOK_S)
 
     def _renew_all(self) -> None:
@@ -162,6 +165,12 @@ class _Value:
             except ArenaError as error:
                 self._error = error
             self._version, self.made = version, True
+
+    def make_first(self, version: Hashable) -> None:
+        """Make the value if there is none."""
+        with self._lock:
+            if not self.made:
+                self.renew(version)
 
     def result(self) -> Any:
         """Return the value; raise what making it raised."""

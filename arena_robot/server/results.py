@@ -4,12 +4,13 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arena_robot.core.episode import Comparison
 from arena_robot.ranking.as_json import as_json
@@ -60,13 +61,13 @@ class Results:
         self._looked_s = float('-inf')
         self.kept = RenewedValues(self._read_version)
         self._others = RenewedValues(self.kept.version)
-
-    def open(self) -> None:
-        """Renew in the background from now on."""
         for call in (self.counts_by_name, self.standings, self.origins, self.counted):
             self.kept.always(call)
         for by in TallyBy:
             self.kept.always(partial(self.tallies, by))
+
+    def open(self) -> None:
+        """Renew in the background from now on."""
         self.kept.open()
         self._others.open()
 
@@ -119,7 +120,11 @@ class Results:
 
     def votes(self) -> Comparisons:
         """Return every verdict that counts, as arrays."""
-        return self._votes().comparisons
+        return self._votes().dated.comparisons
+
+    def dated(self) -> 'DatedVotes':
+        """Return every verdict that counts with its day, oldest first."""
+        return self._votes().dated
 
     def posterior(self, candidates: Sequence[PolicyRecord]) -> Posterior | None:
         """Return what Bradley–Terry knows of the candidates; None before the first verdict."""
@@ -185,9 +190,10 @@ class Results:
 
     def _compute(self, method: str, open_source: bool, intervals: int) -> _Found:
         votes = self._votes(open_source)
-        found, others = rank_comparable(votes.comparisons, method, intervals=intervals)
+        found, others = rank_comparable(votes.dated.comparisons, method, intervals=intervals)
         told, needed = found.diagnostics, self.kept.get(
-            ('needed', open_source), lambda: sessions_needed(self._votes(open_source).comparisons))
+            ('needed', open_source),
+            lambda: sessions_needed(self._votes(open_source).dated.comparisons))
         details = {**told.details, **votes.basis, 'needed': asdict(needed) if needed else None}
         return replace(found, diagnostics=replace(told, details=details)), others
 
@@ -206,10 +212,39 @@ class Results:
 
 
 @dataclass(frozen=True)
+class DatedVotes:
+    """
+    Comparisons, oldest first, with the ``days`` (M,) (UTC) of their sessions.
+
+    ``marks`` (M,) are numbers that change with session, policies, preference and evaluator.
+    """
+
+    comparisons: Comparisons
+    days: NDArray[np.str_]
+    marks: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, words: Sequence[Comparison]) -> 'DatedVotes':
+        """Return comparisons, which come oldest first, as arrays."""
+        days = np.array([one.created[:10] for one in words], dtype='U10')
+        marks = [hash((one.session_id, one.a, one.b, one.preference, one.evaluator))
+                 for one in words]
+        return cls(Comparisons.from_words(words), days, np.array(marks, dtype=np.int64))
+
+    def up_to(self, day: str) -> tuple[Comparisons, Hashable]:
+        """Return the comparisons up to the end of a day, and what changes with them."""
+        count = int(np.searchsorted(self.days, day, side='right'))
+        found = self.comparisons.take(np.arange(count))
+        met = np.flatnonzero(found.appearances())
+        return (found.only([self.comparisons.items[k] for k in met]),
+                hash(self.marks[:count].tobytes()))
+
+
+@dataclass(frozen=True)
 class _Votes:
     """Every verdict that counts, and where they come from, in all and by pair."""
 
-    comparisons: Comparisons
+    dated: DatedVotes
     basis: dict[str, Any]
     origins: dict[str, int]
     of_pairs: dict[frozenset[str], dict[str, int]]
@@ -225,7 +260,7 @@ class _Votes:
         basis = {'institutions': len({one.institution for one in words} - {''}),
                  'newest': max((one.created for one in words), default=''),
                  'origins': found, 'not_relayed': not_relayed_of(words)}
-        return cls(Comparisons.from_words(words), basis, found, of_pairs)
+        return cls(DatedVotes.of(words), basis, found, of_pairs)
 
 
 @dataclass(frozen=True)

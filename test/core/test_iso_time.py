@@ -3,7 +3,7 @@
 import pytest
 
 from arena_robot.core.errors import DataError
-from arena_robot.core.iso_time import from_iso, to_iso, to_table_time, to_utc
+from arena_robot.core.iso_time import from_iso, to_iso, to_iso_each, to_table_time, to_utc
 
 STAMP_NS = 1_772_357_400_250_123_456
 
@@ -11,6 +11,12 @@ STAMP_NS = 1_772_357_400_250_123_456
 def test_a_time_is_written_in_utc_with_its_zone():
     assert to_iso(STAMP_NS) == '2026-03-01T09:30:00.250+00:00'
     assert to_iso(0) == '1970-01-01T00:00:00.000+00:00'
+
+
+def test_many_times_are_written_as_one_is():
+    stamps_ns = [0, 999_999, 1_000_000, *range(STAMP_NS, 4 * 10**18, 123_456_789_012_345)]
+    assert to_iso_each(stamps_ns) == [to_iso(stamp_ns) for stamp_ns in stamps_ns]
+    assert to_iso_each([]) == []
 
 
 def test_tables_have_microseconds_and_no_zone():

@@ -60,6 +60,38 @@ def test_nobody_waits_for_a_value_that_was_there(data, values):
     eventually(lambda: values.get('x', data.value) == 'of 1')
 
 
+def test_what_is_first_made_of_older_values_during_a_renewal_is_made_again(data, values):
+    values.always(lambda: values.get('x', data.value))
+    values.open()
+    assert values.settle()
+    data.go_on.clear()
+    data.version = 1
+    values.look()
+    eventually(lambda: values._seen == 1)
+
+    def drawn():
+        return f"a plot {values.get('x', data.value)}"
+    assert values.get('plot', drawn) == 'a plot of 0'
+    data.go_on.set()
+    eventually(lambda: values.get('plot', drawn) == 'a plot of 1')
+
+
+def test_waiting_is_no_work_to_rest_from(data, values):
+    def slow():
+        time.sleep(1.0)
+        return data.value()
+    values.always(lambda: values.get('slow', slow))
+    values.open()
+    assert values.settle()
+    waits = values._stop.wait
+    rests = []
+    values._stop.wait = lambda timeout_s: rests.append(timeout_s) or waits(timeout_s)
+    data.version = 1
+    values.look()
+    eventually(lambda: rests and data.made == [0, 1])
+    assert max(rests) < 0.5
+
+
 def test_a_change_that_nobody_told_of_is_seen_within_the_period(data, values):
     values.open()
     values.get('x', data.value)

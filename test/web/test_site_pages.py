@@ -27,6 +27,7 @@ from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.scene_match import SceneMatch, write_scene_match
 from arena_robot.reports.ranking_plots import plot_standings
 from arena_robot.server.renewed_values import RenewedValues
+from arena_robot.server.results import DatedVotes
 from arena_robot.server.store.evaluations import insert_evaluations
 from arena_robot.server.store.schema import files
 from arena_robot.web.site.history import History, chosen_days, curves
@@ -148,9 +149,10 @@ def test_past_standings_are_those_of_the_sessions_of_then(place):
 class Few:
     kept = RenewedValues(lambda: 3)
 
-    def comparisons(self):
-        return [Comparison(str(k), 'p', 'q', Preference.A, created=f'2026-01-0{k + 1}T00:00')
-                for k in range(3)]
+    def dated(self):
+        return DatedVotes.of([
+            Comparison(str(k), 'p', 'q', Preference.A, created=f'2026-01-0{k + 1}T00:00')
+            for k in range(3)])
 
 
 def test_where_it_is_too_early_nothing_is_drawn():

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from arena_robot.core.episode import Comparison, Preference, Slot
-from arena_robot.core.iso_time import to_iso
+from arena_robot.core.iso_time import to_iso_each
 from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import Verdict, to_plain
 from arena_robot.server.base import SessionState
@@ -108,12 +108,13 @@ def counted_verdicts(connection: Connection, open_source: bool = False) -> list[
         query = query.where(a.c.open_source, b.c.open_source, a.c.address != '',
                             b.c.address != '')
     rows = connection.execute(query.order_by(sessions.c.created_ns)).all()
-    nan = float('nan')
-    return [Comparison(r.id, r.a, r.b, Preference(r.preference),
-                       nan if r.progress_a is None else r.progress_a,
-                       nan if r.progress_b is None else r.progress_b, r.evaluator,
-                       r.institution, r.prompt, to_iso(r.created_ns),
-                       _origin(r.imported), r.waited_a, r.waited_b) for r in rows]
+    nan, words = float('nan'), {one.value: one for one in Preference}
+    times = to_iso_each([row.created_ns for row in rows])
+    return [Comparison(session, a, b, words[said], nan if progress_a is None else progress_a,
+                       nan if progress_b is None else progress_b, person, place, prompt, time,
+                       _origin(imported), waited_a, waited_b)
+            for time, (session, a, b, said, progress_a, progress_b, person, place, prompt, _,
+                       imported, waited_a, waited_b) in zip(times, rows, strict=True)]
 
 
 def tally_of_verdicts(connection: Connection) -> dict[tuple[int, int, str], int]:

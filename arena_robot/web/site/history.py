@@ -1,15 +1,15 @@
 """The standings as they were on earlier days, computed again from the sessions up to each day."""
 
 import contextlib
-from bisect import bisect_right
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.templating import Jinja2Templates
 
-from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking.as_json import as_json
 from arena_robot.ranking.base import Comparisons, Standings
@@ -56,29 +56,26 @@ class History:
 
     def __init__(self, results: Results) -> None:
         self._results = results
-        self._days: dict[tuple[str, int], PastStandings] = {}
+        self._days: dict[tuple[str, Hashable], PastStandings] = {}
 
     def past(self) -> tuple[PastStandings, ...]:
         """Return the standings of up to 24 days with sessions, oldest first."""
         return self._results.kept.get('history', self._computed)
 
     def _computed(self) -> tuple[PastStandings, ...]:
-        words = sorted(self._results.comparisons(), key=lambda one: one.created)
-        days = [one.created[:10] for one in words]
-        found: dict[tuple[str, int], PastStandings] = {}
-        for day in chosen_days(sorted({day for day in days if day >= FIRST_DAY})):
-            upto = words[:bisect_right(days, day)]
-            key = day, hash(tuple(one.session_id for one in upto))
+        votes, found = self._results.dated(), dict[tuple[str, Hashable], PastStandings]()
+        for day in chosen_days([day for day in np.unique(votes.days).tolist()
+                                if day >= FIRST_DAY]):
+            comparisons, mark = votes.up_to(day)
             with contextlib.suppress(RankingError):    # nobody can be compared yet
-                found[key] = self._days.get(key) or _as_of(day, upto)
+                found[day, mark] = self._days.get((day, mark)) or _as_of(day, comparisons)
         self._days = found
         return tuple(found.values())
 
 
-def _as_of(day: str, words: list[Comparison]) -> PastStandings:
-    standings, _ = rank_comparable(Comparisons.from_words(words), RECOMMENDED,
-                                   intervals=INTERVALS)
-    return PastStandings(day, len(words), standings)
+def _as_of(day: str, comparisons: Comparisons) -> PastStandings:
+    standings, _ = rank_comparable(comparisons, RECOMMENDED, intervals=INTERVALS)
+    return PastStandings(day, len(comparisons), standings)
 
 
 def chosen_days(days: list[str]) -> list[str]:
