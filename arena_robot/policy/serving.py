@@ -44,6 +44,11 @@ class ServedPolicy:
         self._turn: threading.Lock | None = None if parallel else threading.Lock()
         self.spec: PolicySpec = check_spec(policy.spec, 'this policy')
 
+    @property
+    def one_at_a_time(self) -> bool:
+        """Whether a query waits until the policy has answered the one before."""
+        return self._turn is not None and self._batches is None
+
     def infer(self, observation: Observation, episode: str, timeout_s: float) -> Answer:
         """Return the policy's answer; waits at most ``timeout_s`` for other callers."""
         check_observation(observation, self.spec)

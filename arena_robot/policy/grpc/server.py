@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +20,7 @@ from arena_robot.policy.grpc.endpoint import SERVICE
 from arena_robot.policy.grpc.errors import CODE_KEY, status_of
 from arena_robot.policy.grpc.handlers import add_policy
 from arena_robot.policy.grpc.pieces import Query, StreamQuery
+from arena_robot.policy.grpc.workers import CallWorkers
 from arena_robot.policy.options import ServeOptions, is_one_of
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.serving import ServedPolicy
@@ -135,6 +137,7 @@ class GrpcPolicyServer:
         self._options = options or ServeOptions()
         self._server: grpc.Server | None = None
         self._health: health.HealthServicer | None = None
+        self._workers: futures.Executor | None = None
         self.port = 0
 
     @property
@@ -146,13 +149,16 @@ class GrpcPolicyServer:
         """Start serving; raises ConfigError when the port or a TLS file cannot be used."""
         options = self._options
         served = ServedPolicy(self._policy, options.parallel)
+        # A stream has a thread as long as it is open, and takes none of the calls'.
+        for_streams = ThreadPoolExecutor(options.workers + options.streams, 'policy')
+        self._workers = CallWorkers(options.workers) if served.one_at_a_time else for_streams
         server = grpc.server(
-            # A stream has a thread as long as it is open, and takes none of the calls'.
-            ThreadPoolExecutor(options.workers + options.streams, thread_name_prefix='policy'),
+            self._workers,
             interceptors=[TokenInterceptor(options.token, *options.old_tokens)]
             if options.token else [],
             options=_channel_options(options), compression=grpc.Compression.NoCompression)
-        add_policy(server, PolicyServicer(served, options.max_call_s, options.streams))
+        add_policy(server, PolicyServicer(served, options.max_call_s, options.streams),
+                   for_streams)
         self._health = _add_health(server)
         reflection.enable_server_reflection(
             (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
@@ -173,6 +179,8 @@ class GrpcPolicyServer:
             self._health.enter_graceful_shutdown()
             self._server.stop(grace_s).wait(grace_s + 5.0)
             self._server = None
+        if self._workers is not None:
+            self._workers.shutdown(wait=False)
 
     def __enter__(self) -> 'GrpcPolicyServer':
         """Open."""

@@ -1,0 +1,116 @@
+"""Few threads for short calls; more when calls are long; nothing is left waiting."""
+
+import threading
+import time
+
+import pytest
+
+from arena_robot.policy.grpc import workers
+from arena_robot.policy.grpc.workers import CallWorkers
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """No third thread begins within a test."""
+    monkeypatch.setattr(workers, 'PATIENCE_S', 60.0)
+
+
+@pytest.fixture
+def made():
+    """A function that makes workers, which are shut down at the end."""
+    every = []
+
+    def make(most=16):
+        every.append(CallWorkers(most))
+        return every[-1]
+    yield make
+    for one in every:
+        one.shutdown()
+
+
+class Counted:
+    """Calls that count how many of them run at once."""
+
+    def __init__(self, lasts_s=0.0):
+        self.lock, self.lasts_s = threading.Lock(), lasts_s
+        self.now = self.most = 0
+
+    def __call__(self, value):
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        time.sleep(self.lasts_s)
+        with self.lock:
+            self.now -= 1
+        return value
+
+
+def test_short_calls_of_many_callers_have_two_threads(patient, made):
+    pool, call = made(), Counted(0.001)
+    found = [[] for _ in range(8)]
+
+    def caller(k):
+        for n in range(25):
+            found[k].append(pool.submit(call, (k, n)).result(20.0))
+
+    callers = [threading.Thread(target=caller, args=(k,)) for k in range(8)]
+    for one in callers:
+        one.start()
+    for one in callers:
+        one.join()
+    assert found == [[(k, n) for n in range(25)] for k in range(8)]
+    assert call.most == 2
+
+
+def test_calls_that_are_held_up_keep_no_other_waiting(made):
+    pool, go_on = made(), threading.Event()
+    held = [pool.submit(go_on.wait, 20.0) for _ in range(7)]
+    assert pool.submit(lambda: 'health').result(10.0) == 'health'
+    assert not any(one.done() for one in held)
+    go_on.set()
+    assert [one.result(10.0) for one in held] == [True] * 7
+
+
+def test_after_long_calls_short_ones_have_two_threads_again(made, monkeypatch):
+    pool, go_on, call = made(), threading.Event(), Counted(0.001)
+    held = [pool.submit(go_on.wait, 20.0) for _ in range(6)]
+    pool.submit(lambda: None).result(10.0)
+    monkeypatch.setattr(workers, 'PATIENCE_S', 60.0)
+    go_on.set()
+    assert [one.result(10.0) for one in held] == [True] * 6
+    short = [pool.submit(call, n) for n in range(50)]
+    assert [one.result(10.0) for one in short] == list(range(50))
+    assert call.most <= 2
+
+
+@pytest.mark.parametrize('most', [1, 2, 4])
+def test_there_are_at_most_as_many_threads_as_were_allowed(made, most):
+    pool, call = made(most), Counted(0.05)
+    assert [one.result(20.0) for one in [pool.submit(call, n) for n in range(12)]] == [*range(12)]
+    assert call.most <= most
+
+
+def test_an_error_goes_to_who_asked_and_the_thread_goes_on(patient, made):
+    pool = made(1)
+    with pytest.raises(ZeroDivisionError):
+        pool.submit(lambda: 1 // 0).result(10.0)
+    assert pool.submit(lambda: 'next').result(10.0) == 'next'
+
+
+def test_what_waits_at_the_end_is_cancelled_and_no_thread_stays(patient, made):
+    before = set(threading.enumerate())
+    pool, go_on, begun = made(1), threading.Event(), threading.Event()
+    running = pool.submit(lambda: (begun.set(), go_on.wait(20.0))[1])
+    waiting = pool.submit(lambda: 'never')
+    assert begun.wait(10.0)
+    pool.shutdown()
+    pool.shutdown()
+    assert waiting.cancelled()
+    with pytest.raises(RuntimeError, match='shut down'):
+        pool.submit(lambda: None)
+    go_on.set()
+    assert running.result(10.0) is True
+    until_s = time.monotonic() + 10.0
+    while set(threading.enumerate()) - before:
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
