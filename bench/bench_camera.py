@@ -28,6 +28,7 @@ sys.path.insert(0, str(ROOT))
 os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
 os.environ.setdefault('ROS_DOMAIN_ID', str(os.getpid() % 100 + 1))
 
+from arena_robot.core.tuning import keep_what_exists  # noqa: E402
 from arena_robot.drivers.emulators.zed import EmulatedZed, make_folder  # noqa: E402
 from arena_robot.nodes.camera.node import CameraNode  # noqa: E402
 from arena_robot.nodes.spin import Spin, tune_process  # noqa: E402
@@ -117,6 +118,7 @@ def measure(frames, fps, **params):
     with listener() as came, Spin(args) as spin:
         node = CameraNode('left_camera', context=spin.context)
         spin.add(node, threads=2)
+        keep_what_exists()      # as the node's own process does
         until(lambda: node.active)
         part, taken, woken = node.part, {}, {}
         take, wait = part._take, part.wait_frame

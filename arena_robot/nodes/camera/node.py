@@ -102,6 +102,9 @@ class CameraNode(PartNode[CameraParams]):
         # Raw images first: a control loop waits for them; JPEGs take longer.
         for eye, pixels in pictures:
             self._publish(eye, pixels, stamp_ns)
+        for eye, _ in pictures:
+            eye.geometry.header.stamp = convert.time_of(stamp_ns)
+            eye.info.publish(eye.geometry)
         for eye, pixels in pictures:
             self._publish_jpeg(eye, pixels, stamp_ns)
 
@@ -132,8 +135,6 @@ class CameraNode(PartNode[CameraParams]):
         return np.asarray(cv2.resize(pixels, self.size, interpolation=cv2.INTER_AREA), np.uint8)
 
     def _publish(self, eye: Eye, pixels: Pixels, stamp_ns: int) -> None:
-        eye.geometry.header.stamp = convert.time_of(stamp_ns)
-        eye.info.publish(eye.geometry)
         if eye.image.get_subscription_count():
             eye.image.publish(image_message(pixels, stamp_ns, eye.frame_id,
                                             self.params.encoding))
@@ -145,18 +146,16 @@ class CameraNode(PartNode[CameraParams]):
 
 
 def image_message(pixels: Pixels, stamp_ns: int, frame_id: str, encoding: str) -> ImageMessage:
-    """Return (H, W, 3) RGB pixels as an Image in one of ENCODINGS."""
+    """Return (H, W, 3) RGB pixels as an Image in one of ENCODINGS; it may share their memory."""
     height, width = pixels.shape[:2]
     if encoding != 'rgb8':
         pixels = pixels[:, :, ENCODINGS[encoding]]
     if encoding == 'bgra8':
         pixels = np.dstack([pixels, np.full((height, width), 255, np.uint8)])
-    data = array('B')
-    data.frombytes(np.ascontiguousarray(pixels).data.cast('B'))   # one copy, not two
-    # A message that checks its fields keeps the array it is given; others copy it.
     out = ImageMessage(header=convert.header(stamp_ns, frame_id), height=height, width=width,
-                       encoding=encoding, step=width * pixels.shape[2], check_fields=True)
-    out.data = data
+                       encoding=encoding, step=width * pixels.shape[2])
+    # publish() takes any buffer, but the setter of ``data`` only arrays: they would be a copy.
+    out._data = np.ascontiguousarray(pixels).data.cast('B')
     return out
 
 
