@@ -78,20 +78,33 @@ class RateLimit:
                 bucket.level = max(-self._burst, bucket.level - count)
 
     def _filled(self, key: str) -> _Bucket:
-        """Return the bucket of a caller as it is now; the one that was used longest ago goes."""
+        """Return the bucket of a caller as it is now; for a new one others go."""
         now = self._clock.steady_ns()
         bucket = self._buckets.get(key)
         if bucket is None:
+            self._drop_oldest(now)
             bucket = self._buckets[key] = _Bucket(self._burst, now)
-            if len(self._buckets) > BUCKETS:
-                gone, _ = self._buckets.popitem(last=False)
-                self._to_tell.pop(gone, None)
+        self._fill(bucket, now)
+        self._buckets.move_to_end(key)
+        return bucket
+
+    def _fill(self, bucket: _Bucket, now: int) -> None:
         bucket.level = min(self._burst,
                            bucket.level + max(0, now - bucket.at_ns) * 1e-9 * self._rate)
         bucket.untold = min(bucket.untold, math.ceil(self._burst - bucket.level))
         bucket.at_ns = now
-        self._buckets.move_to_end(key)
-        return bucket
+
+    def _drop_oldest(self, now: int) -> None:
+        """Drop the two used longest ago, if they are full as new ones are; one if there are many."""
+        for _ in range(2):
+            key = next(iter(self._buckets), '')
+            if not key:
+                return
+            self._fill(self._buckets[key], now)
+            if self._buckets[key].level < self._burst and len(self._buckets) < BUCKETS:
+                return
+            del self._buckets[key]
+            self._to_tell.pop(key, None)
 
 
 class AtOnce:
