@@ -12,8 +12,8 @@ more, and less by the noise of scores and audits, as a logistic with normal nois
 ``details['expected_progress']`` is the same standing in units of progress
 (:mod:`hierarchical_progress`).
 
-The posterior is Laplace's normal one. It contains what evaluators and institutions add, so that
-nothing is resampled.
+The posterior is a normal one, over which verdicts are averaged. It contains what evaluators and
+institutions add, so that nothing is resampled.
 """
 
 from dataclasses import dataclass

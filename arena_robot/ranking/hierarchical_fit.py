@@ -1,14 +1,21 @@
 """
-The hierarchical model's posterior: Laplace's approximation, its variances by EM.
+The hierarchical model's posterior: normal, verdicts averaged over it, its variances fitted.
 
 Every block of unknowns is normal about 0 with a variance of its own. For given variances Newton's
 steps with the expected information find the maximum of the posterior, and the inverse of that
-information is its covariance. The variances then become the mean of x² + var(x) of their block,
-with the weight of a few pseudo-observations, so that a block without evidence stays small; σ and ρ
-of the scores likewise. Both steps alternate until no ability changes. That these variances are
-estimates too is added to the covariance, to first order (Kass and Steffey, 1989).
+information is its covariance. What verdicts say is averaged over the differences of abilities that
+are possible by that covariance: the maximum alone is nearer to 0 than the mean, the more so the
+more offsets there are with few verdicts each, and the variances of these come out too small (the
+bias of penalised quasi-likelihood; Breslow and Lin, 1995). The average is the normal distribution
+nearest to the posterior (Ormerod and Wand, 2012), as far as abilities are concerned.
+
+The variances are those of greatest likelihood, by Fisher's scoring, with a prior of the weight of
+a few pseudo-observations, so that a block without evidence stays small; σ and ρ of the scores by
+EM. All steps alternate until no variance changes. That the variances are estimated too is added
+to the covariance, to first order (Kass and Steffey, 1989).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,12 +29,15 @@ from arena_robot.ranking.hierarchical_likelihood import (
     derivatives,
     local,
     measure_rows,
+    verdict_rows,
+    verdict_slope,
 )
-from arena_robot.ranking.hierarchical_terms import BLOCKS, GLOBALS, GROUPS, ModelTerms
+from arena_robot.ranking.hierarchical_terms import BLOCKS, GLOBALS, GROUPS, ModelTerms, row_matrix
 
 ROUNDS, SETTLED = 200, 3e-3
 STEPS, ROUGH, CLOSE, NEARLY, LONGEST = 60, 1e-3, 1e-6, 0.05, 1.5
 SLOW = 6
+FARTHEST, STEP = 1.0, 1e-4
 # Prior standard deviations and their weight in observations. Abilities are log-odds without
 # scores, and progress with them, where they are about a fifth.
 PRIOR = {'theta': (1.0, 3.0), 'category': (0.3, 4.0), 'institution': (0.3, 4.0),
@@ -47,7 +57,11 @@ class BlockSpreads:
 
 @dataclass(frozen=True)
 class AbilityPosterior:
-    """Mean (P,) and covariance (P, P) of the unknowns, the spreads, the value and the rounds."""
+    """
+    Mean (P,) and covariance (P, P) of the unknowns, the spreads, the value and the rounds.
+
+    ``unsure`` (M,) are the variances of the gaps over which verdicts were averaged, None for none.
+    """
 
     terms: ModelTerms
     x: Floats
@@ -56,6 +70,7 @@ class AbilityPosterior:
     value: float
     rounds: int
     settled: bool
+    unsure: Floats | None = None
 
 
 def unit(terms: ModelTerms, name: str) -> float:
@@ -77,21 +92,24 @@ def fit_posterior(terms: ModelTerms) -> AbilityPosterior:
         x[terms.places['m']] = np.nanmean([terms.votes.score_first, terms.votes.score_second])
     if terms.audited:
         x[terms.places['audit_m']] = np.nanmean(terms.audits)
-    rounds, change = 0, np.inf
+    rounds, change, unsure = 0, np.inf, np.zeros(len(terms.votes))
     while rounds < ROUNDS and change > SETTLED:
-        found = laplace(terms, spreads, x, ROUGH)
+        found = laplace(terms, spreads, x, ROUGH, unsure)
+        unsure = gap_variances(found)
         new, rounds, x = _renewed(found), rounds + 1, found.x
         change = max(abs(float(np.log(new.of[name] / spreads.of[name]))) for name in PRIOR)
         spreads = new
-    last = laplace(terms, spreads, x)
+    last = laplace(terms, spreads, x, unsure=unsure)
     return replace(last, covariance=last.covariance + of_spreads(last), rounds=rounds,
                    settled=last.settled and change <= SETTLED)
 
 
 def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats, close: float = CLOSE,
-            ) -> AbilityPosterior:
+            unsure: Floats | None = None) -> AbilityPosterior:
     """
     Return the posterior for given spreads, searched from ``x`` until a step is below ``close``.
+
+    Verdicts are averaged over gaps of variances ``unsure`` (M,); without these it is Laplace's.
 
     Steps of the unknowns of the whole data count in their prior standard deviations: β can be 40.
     Where verdicts follow the scores almost always, β and the reliabilities converge slowly
@@ -101,7 +119,7 @@ def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats, close: float = 
     :raises NotConverged: Newton's steps do not end.
     """
     precision = prior_precision(terms, spreads)
-    here = local(terms, x, spreads.noise)
+    here = local(terms, x, spreads.noise, unsure)
     value = here.value - 0.5 * float(x @ precision @ x)
     reach = np.ones(terms.size)
     for name, place in terms.places.items():
@@ -112,33 +130,96 @@ def laplace(terms: ModelTerms, spreads: BlockSpreads, x: Floats, close: float = 
         step = np.asarray(np.linalg.solve(matrix, slope - precision @ x), float)
         size = float(np.abs(step / reach).max())
         step *= min(1.0, LONGEST / max(size, 1e-300))
-        new, there, gained = _climbed(terms, spreads, precision, (x, value), step,
-                                      count >= SLOW)
+        new, there, gained = _climbed(
+            lambda new: local(terms, new, spreads.noise, unsure), precision, (x, value), step,
+            count >= SLOW)
         if size < close or there is None:
-            return AbilityPosterior(terms, x, inverse(matrix), spreads, value, 0, True)
+            return AbilityPosterior(terms, x, inverse(matrix), spreads, value, 0, True, unsure)
         x, here, value = new, there, gained
     if size < NEARLY:
-        return AbilityPosterior(terms, x, inverse(matrix), spreads, value, 0, False)
+        return AbilityPosterior(terms, x, inverse(matrix), spreads, value, 0, False, unsure)
     raise NotConverged(f'the hierarchical model on {terms.votes.n} policies still changed by '
                        f'{size:.1e} after {STEPS} steps')
+
+
+def gap_variances(found: AbilityPosterior) -> Floats:
+    """Return (M,) the variances of the differences of abilities."""
+    rows = gap_rows(found.terms)
+    known = found.covariance[:rows.shape[1], :rows.shape[1]]
+    return np.asarray(((rows @ known) * rows).sum(axis=1))
+
+
+def gap_rows(terms: ModelTerms) -> Floats:
+    """Return (M, A) what the differences of abilities are the sum of."""
+    ones = np.ones(len(terms.votes))
+    return row_matrix([(places[:, k], sign * ones) for places, sign in (
+        (terms.first, 1.0), (terms.second, -1.0)) for k in range(places.shape[1])],
+        len(ones), terms.start['side'])
 
 
 def of_spreads(found: AbilityPosterior) -> Floats:
     """
     Return (P, P) what the uncertainty of the blocks' variances adds to the covariance.
 
-    The logarithm of a variance that is estimated from k values has variance 2/k; of the values of
-    a block those count that the data determine, and the prior's weight. By as much as it changes,
-    the unknowns are shrunk less or more.
+    By as much as a variance may be off, the unknowns are shrunk less or more, and verdicts are
+    averaged over more or fewer gaps.
     """
-    total = np.zeros_like(found.covariance)
-    for name, (_, weight) in PRIOR.items():
+    terms, blocks = found.terms, spread_blocks(found.terms)
+    slopes, rows = np.zeros((terms.size, len(blocks))), gap_rows(terms)
+    across = rows @ found.covariance[:rows.shape[1]]
+    for k, name in enumerate(blocks):
+        block, variance = terms.block(name), found.spreads.of[name] ** 2
+        slopes[block, k] = found.x[block] / variance
+        if found.unsure is not None:
+            slopes[:, k] += _by_gaps(found, found.unsure,
+                                     (across[:, block] ** 2).sum(axis=1) / variance)
+    moved = found.covariance @ slopes
+    return np.asarray(moved @ inverse(information_of_spreads(found)) @ moved.T)
+
+
+def _by_gaps(found: AbilityPosterior, unsure: Floats, more: Floats) -> Floats:
+    """Return (P,) the derivative of the slope where the variances of the gaps grow by ``more``."""
+    terms, x, ends = found.terms, found.x, []
+    for each in (unsure, unsure + STEP * more):
+        here = local(terms, x, found.spreads.noise, each)
+        ends.append(verdict_slope(terms, x, here, verdict_rows(terms, x, here)))
+    return np.asarray((ends[1] - ends[0]) / STEP)
+
+
+def spread_blocks(terms: ModelTerms) -> list[str]:
+    """Return the B blocks whose variances the data tell of."""
+    return [name for name in PRIOR if terms.block(name).stop > terms.block(name).start]
+
+
+def information_of_spreads(found: AbilityPosterior) -> Floats:
+    """
+    Return (B, B) the expected information of the logarithms of the blocks' variances.
+
+    Of k values that are known it is k/2. Of values of variance v a posteriori and s a priori it
+    is Σ (1 - v/s)² / 2; the prior has its weight. All blocks tell of the same verdicts.
+    """
+    terms, blocks = found.terms, spread_blocks(found.terms)
+    matrix = np.zeros((len(blocks), len(blocks)))
+    for k, name in enumerate(blocks):
+        block, variance = terms.block(name), found.spreads.of[name] ** 2
+        for j, other in enumerate(blocks[:k]):
+            shared = found.covariance[block, terms.block(other)] / variance
+            matrix[k, j] = matrix[j, k] = (shared ** 2).sum() * (
+                variance / found.spreads.of[other] ** 2)
+        own = np.eye(block.stop - block.start) - found.covariance[block, block] / variance
+        matrix[k, k] = (own ** 2).sum() + PRIOR[name][1]
+    return matrix / 2
+
+
+def _slope_of_spreads(found: AbilityPosterior) -> Floats:
+    """Return (B,) the derivative of the log-likelihood by the logarithms of the variances."""
+    out = []
+    for name in spread_blocks(found.terms):
         block, variance = found.terms.block(name), found.spreads.of[name] ** 2
-        own = np.diag(found.covariance)[block]
-        determined = float(np.maximum(1 - own / variance, 0.0).sum())
-        slope = found.covariance[:, block] @ (found.x[block] / variance)
-        total += 2 / (determined + weight) * np.outer(slope, slope)
-    return total
+        weight, prior = PRIOR[name][1], unit(found.terms, name) ** 2
+        square = found.x[block] ** 2 + np.diag(found.covariance)[block]
+        out.append((square / variance - 1).sum() + weight * (prior / variance - 1))
+    return np.array(out) / 2
 
 
 def inverse(matrix: Floats) -> Floats:
@@ -165,12 +246,12 @@ def prior_precision(terms: ModelTerms, spreads: BlockSpreads) -> Floats:
     return matrix
 
 
-def _climbed(terms: ModelTerms, spreads: BlockSpreads, precision: Floats,
+def _climbed(model: Callable[[Floats], LocalLikelihood], precision: Floats,
              now: tuple[Floats, float], step: Floats, searched: bool,
              ) -> tuple[Floats, LocalLikelihood | None, float]:
     def tried(length: float) -> tuple[Floats, LocalLikelihood, float]:
         new = x + length * step
-        there = local(terms, new, spreads.noise)
+        there = model(new)
         return new, there, there.value - 0.5 * float(new @ precision @ new)
 
     x, value = now
@@ -190,12 +271,10 @@ def _climbed(terms: ModelTerms, spreads: BlockSpreads, precision: Floats,
 
 def _renewed(found: AbilityPosterior) -> BlockSpreads:
     """Return the spreads that the posterior implies."""
-    terms, variance, of = found.terms, np.diag(found.covariance), {}
-    for name, (_, weight) in PRIOR.items():
-        block, prior = terms.block(name), unit(terms, name) ** 2
-        determined = np.maximum(1 - variance[block] / found.spreads.of[name] ** 2, 0.0).sum()
-        square = float((found.x[block] ** 2).sum() + weight * prior) / (determined + weight)
-        of[name] = float(np.sqrt(square))
+    terms, of = found.terms, dict(found.spreads.of)
+    step = _slope_of_spreads(found) / np.diag(information_of_spreads(found))
+    for name, by in zip(spread_blocks(terms), np.clip(step, -FARTHEST, FARTHEST), strict=True):
+        of[name] *= float(np.exp(by / 2))
     # Beyond that, one evaluator's votes would count e² times those of another.
     of['reliability'] = min(of['reliability'], MOST_RELIABLE)
     here, noise = local(terms, found.x, found.spreads.noise), dict(found.spreads.noise)

@@ -15,6 +15,9 @@ from arena_robot.ranking.hierarchical_terms import (
     row_matrix,
 )
 
+NODES, NODE_SHARES = np.polynomial.hermite_e.hermegauss(9)
+NODE_SHARES = NODE_SHARES / NODE_SHARES.sum()
+
 # σ and ρ of 'score' and of 'audit'.
 Noise = dict[str, tuple[float, float]]
 
@@ -62,13 +65,44 @@ class MeasureResiduals:
 
 
 @dataclass(frozen=True)
+class VerdictMoments:
+    """
+    What verdicts say at one d, or on average over the d that are possible; arrays (M,).
+
+    ``mean`` is the expected outcome and ``tie`` the chance of a tie; ``bend``, ``cross`` and
+    ``bend_kappa`` are minus the second derivatives of the log-likelihood ``log`` by d and log κ.
+    """
+
+    log: Floats
+    mean: Floats
+    tie: Floats
+    bend: Floats
+    cross: Floats
+    bend_kappa: Floats
+
+    @classmethod
+    def of(cls, d: Floats, kappa: float, outcome: Floats, unsure: Floats | None,
+           ) -> 'VerdictMoments':
+        """Return them for d (M,) that are normal with variances ``unsure``, or known."""
+        nodes, shares = (np.zeros(1), np.ones(1)) if unsure is None else (NODES, NODE_SHARES)
+        spread = np.zeros(len(d)) if unsure is None else np.sqrt(unsure)
+        win, tie, loss = outcome_probabilities(d[:, None] + spread[:, None] * nodes, kappa)
+        mean = win + tie / 2
+        chance = np.select([outcome[:, None] == 1, outcome[:, None] == 0.5], [win, tie], loss)
+        return cls(*(each @ shares for each in (
+            np.log(np.maximum(chance, 1e-300)), mean, tie, win + tie / 4 - mean ** 2,
+            tie * (0.5 - mean), tie * (1 - tie))))
+
+
+@dataclass(frozen=True)
 class LocalLikelihood:
     """
     The model at one x; arrays (M,).
 
     ``gap`` are differences of abilities, ``seen`` of scores, ``heard`` of audits, ``waits`` of
-    stand-still; ``scale`` is R; ``win`` and ``tie`` are chances. ``measures`` are the scores and
-    the audits. ``value`` is the log-likelihood.
+    stand-still; ``scale`` is R, ``per_gap`` the derivative of d by the gap and ``unsure`` the
+    variances of the gaps. ``measures`` are the scores and the audits. ``value`` is the
+    log-likelihood.
     """
 
     gap: Floats
@@ -76,14 +110,20 @@ class LocalLikelihood:
     heard: Floats
     waits: Floats
     scale: Floats
-    win: Floats
-    tie: Floats
+    per_gap: Floats
+    unsure: Floats
+    verdicts: VerdictMoments
     measures: dict[str, MeasureResiduals]
     value: float
 
 
-def local(terms: ModelTerms, x: Floats, noise: Noise) -> LocalLikelihood:
-    """Return the model at x; ``noise`` are σ and ρ of 'score' and 'audit'."""
+def local(terms: ModelTerms, x: Floats, noise: Noise, unsure: Floats | None = None,
+          ) -> LocalLikelihood:
+    """
+    Return the model at x; ``noise`` are σ and ρ of 'score' and 'audit'.
+
+    ``unsure`` (M,) are the variances of the gaps over which verdicts are averaged, None for none.
+    """
     votes, w, at = terms.votes, terms.votes.weight, link(terms, x)
     one, two, whole = ability(x, terms.first), ability(x, terms.second), np.append(x, 0.0)
     gap, scale = one - two, np.exp(whole[terms.reliability])
@@ -91,14 +131,30 @@ def local(terms: ModelTerms, x: Floats, noise: Noise) -> LocalLikelihood:
     heard = _or(terms.audits[:, 0] - terms.audits[:, 1], at.audit_c * gap + at.audit_g * seen) \
         if terms.audited else 0.0 * gap
     waits = np.nan_to_num(terms.waits[:, 0] - terms.waits[:, 1])
-    win, tie, loss = outcome_probabilities(
-        scale * (at.delta * gap + at.beta * seen + at.alpha * heard + at.omega * waits)
-        + whole[terms.side], at.kappa)
-    chance = np.select([votes.outcome == 1, votes.outcome == 0.5], [win, tie], loss)
+    d = scale * (at.delta * gap + at.beta * seen + at.alpha * heard + at.omega * waits) \
+        + whole[terms.side]
+    guessed, unheard = missing(terms)
+    per_gap = scale * (at.delta + at.beta * guessed
+                       + at.alpha * unheard * (at.audit_c + at.audit_g * guessed))
+    verdicts = VerdictMoments.of(d, at.kappa, votes.outcome,
+                                 None if unsure is None else per_gap ** 2 * unsure)
     measures = _measures(terms, at, one, two, noise)
-    value = float(w @ np.log(np.maximum(chance, 1e-300))) + sum(
-        each.value(w) for each in measures.values())
-    return LocalLikelihood(gap, seen, heard, waits, scale, win, tie, measures, value)
+    value = float(w @ verdicts.log) + sum(each.value(w) for each in measures.values())
+    return LocalLikelihood(gap, seen, heard, waits, scale, per_gap,
+                           np.zeros(len(gap)) if unsure is None else unsure, verdicts, measures,
+                           value)
+
+
+def missing(terms: ModelTerms) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Return (M,) where scores and where audits are missing, False where the data have none.
+
+    There d has what the abilities let expect of them.
+    """
+    none = np.zeros(len(terms.votes), bool)
+    guessed = np.isnan(terms.votes.score_first + terms.votes.score_second)
+    unheard = np.isnan(terms.audits.sum(axis=1))
+    return guessed if terms.scored else none, unheard if terms.audited else none
 
 
 def _or(values: Floats, others: Floats) -> Floats:
@@ -138,16 +194,17 @@ def measure_rows(terms: ModelTerms, x: Floats, name: str) -> tuple[Floats, Float
 
 def derivatives(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> tuple[Floats, Floats]:
     """Return the slope (P,) of the log-likelihood and its expected information (P, P)."""
-    votes, w, tie = terms.votes, terms.votes.weight, here.tie
-    rows, at = _verdict_rows(terms, x, here), terms.start['globals']
-    mean = here.win + tie / 2
-    slope = rows.T @ (w * (votes.outcome - mean))
-    slope[at] += float(w @ ((votes.outcome == 0.5) - tie))
-    matrix = rows.T @ (rows * (w * (here.win + tie / 4 - mean ** 2))[:, None])
-    cross = rows.T @ (w * tie * (0.5 - mean))
+    w, seen = terms.votes.weight, here.verdicts
+    rows, at = verdict_rows(terms, x, here), terms.start['globals']
+    slope = verdict_slope(terms, x, here, rows)
+    matrix = rows.T @ (rows * (w * seen.bend)[:, None])
+    cross = rows.T @ (w * seen.cross)
     matrix[at] += cross
     matrix[:, at] += cross
-    matrix[at, at] += float(w @ (tie * (1 - tie)))
+    matrix[at, at] += float(w @ seen.bend_kappa)
+    if here.unsure.any():
+        steep, first = steepness_rows(terms, x, here), terms.start['reliability']
+        matrix[first:, first:] += steep.T @ (steep * (w * seen.bend * here.unsure)[:, None])
     for name, each in here.measures.items():
         apart, joint = measure_rows(terms, x, name)
         its = w * each.known
@@ -161,22 +218,42 @@ def derivatives(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> tuple[Fl
     return slope, np.asarray(matrix)
 
 
-def _verdict_rows(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> Floats:
+def verdict_slope(terms: ModelTerms, x: Floats, here: LocalLikelihood, rows: Floats) -> Floats:
+    """Return (P,) the slope of what the verdicts say; ``rows`` are :func:`verdict_rows`."""
+    votes, w, seen = terms.votes, terms.votes.weight, here.verdicts
+    slope = rows.T @ (w * (votes.outcome - seen.mean))
+    slope[terms.start['globals']] += float(w @ ((votes.outcome == 0.5) - seen.tie))
+    if here.unsure.any():
+        slope[terms.start['reliability']:] -= steepness_rows(terms, x, here).T @ (
+            w * seen.bend * here.per_gap * here.unsure)
+    return np.asarray(slope)
+
+
+def verdict_rows(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> Floats:
     """Return (M, P) the derivatives of d."""
     at, scale, count = link(terms, x), here.scale, len(here.gap)
-    # where a score or an audit is missing, d has what the abilities let expect of it
-    guessed = ~here.measures['score'].known if terms.scored else np.zeros(count, bool)
-    unheard = ~np.isfinite(terms.audits).all(axis=1) if terms.audited else np.zeros(count, bool)
-    per_gap = scale * (at.delta + at.beta * guessed
-                       + at.alpha * unheard * (at.audit_c + at.audit_g * guessed))
     inside = at.delta * here.gap + at.beta * here.seen + at.alpha * here.heard \
         + at.omega * here.waits
-    entries = [(places[:, k], sign * per_gap) for places, sign in (
+    entries = [(places[:, k], sign * here.per_gap) for places, sign in (
         (terms.first, 1.0), (terms.second, -1.0)) for k in range(places.shape[1])]
     entries += [(terms.reliability, scale * inside), (terms.side, np.ones(count))]
+    _, unheard = missing(terms)
     by_global = {'delta': here.gap, 'beta': here.seen, 'alpha': here.heard, 'omega': here.waits,
                  'audit_c': at.alpha * unheard * here.gap,
                  'audit_g': at.alpha * unheard * here.seen}
     entries += [(np.full(count, terms.places[name]), scale * values)
                 for name, values in by_global.items() if name in terms.places]
     return row_matrix(entries, count, terms.size)
+
+
+def steepness_rows(terms: ModelTerms, x: Floats, here: LocalLikelihood) -> Floats:
+    """Return (M, R) the derivatives of ``per_gap`` by the reliabilities and the globals."""
+    at, scale, first = link(terms, x), here.scale, terms.start['reliability']
+    guessed, unheard = missing(terms)
+    by_global = {'delta': np.ones(len(scale)), 'beta': 1.0 * guessed,
+                 'alpha': unheard * (at.audit_c + at.audit_g * guessed),
+                 'audit_c': at.alpha * unheard, 'audit_g': at.alpha * unheard * guessed}
+    entries = [(np.where(terms.reliability < 0, -1, terms.reliability - first), here.per_gap)]
+    entries += [(np.full(len(scale), terms.places[name] - first), scale * values)
+                for name, values in by_global.items() if name in terms.places]
+    return row_matrix(entries, len(scale), terms.size - first)
