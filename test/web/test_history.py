@@ -11,7 +11,7 @@ from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.server.renewed_values import RenewedValues
 from arena_robot.server.results import INTERVALS, DatedVotes, Results
 from arena_robot.server.store.database import Database
-from arena_robot.web.site.history import History
+from arena_robot.web.site.history import History, curves
 
 POLICIES = ('p', 'q', 'r', 'late')
 
@@ -19,7 +19,7 @@ POLICIES = ('p', 'q', 'r', 'late')
 def verdicts(count=120, days=6):
     rng = np.random.default_rng(0)
     for k in range(count):
-        a, b = rng.choice(3 if k < count - 10 else 4, 2, replace=False)
+        a, b = rng.choice(4 if k >= 110 else 3, 2, replace=False)
         yield Comparison(f's{k}', POLICIES[a], POLICIES[b], list(Preference)[rng.integers(3)],
                          evaluator=f'person {k % 7}', institution=f'lab {k % 3}', prompt='lift it',
                          created=f'2026-01-{1 + k * days // count:02}T00:00:00.000+00:00')
@@ -46,6 +46,12 @@ def test_a_days_standings_are_those_of_its_verdicts_alone():
             np.testing.assert_allclose(getattr(day.standings, name), getattr(alone, name))
     assert 'late' in day.standings.items
     assert 'late' not in History(Stored(words)).past()[0].standings.items
+
+
+def test_where_it_is_too_early_nothing_is_drawn():
+    past = History(Stored(list(verdicts(3, 3)))).past()
+    assert [one.sessions for one in past] == [1, 2, 3]
+    assert curves(past) == {}
 
 
 def test_a_day_is_computed_again_when_one_of_its_verdicts_is_another():

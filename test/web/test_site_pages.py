@@ -16,7 +16,7 @@ from test_site import NASTY, Place, finished
 from test_site_results import film
 
 from arena_robot.core.clock import SystemClock
-from arena_robot.core.episode import Comparison, Preference
+from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import Verdict
 from arena_robot.ranking.base import Comparisons
@@ -26,11 +26,9 @@ from arena_robot.records.audit_file import EpisodeAudit, write_audit
 from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.scene_match import SceneMatch, write_scene_match
 from arena_robot.reports.ranking_plots import plot_standings
-from arena_robot.server.renewed_values import RenewedValues
-from arena_robot.server.results import DatedVotes
 from arena_robot.server.store.evaluations import insert_evaluations
 from arena_robot.server.store.schema import files
-from arena_robot.web.site.history import History, chosen_days, curves
+from arena_robot.web.site.history import chosen_days
 from arena_robot.web.site.method_changes import FILE, MethodChanges
 from arena_robot.web.site.recorded import arrays_of, rollout_of
 
@@ -144,21 +142,6 @@ def test_past_standings_are_those_of_the_sessions_of_then(place):
     assert all(row['too_few'] for row in days[0]['standings'])
     assert chosen_days([str(k) for k in range(100)])[::23] == ['0', '99']
     assert chosen_days([]) == []
-
-
-class Few:
-    kept = RenewedValues(lambda: 3)
-
-    def dated(self):
-        return DatedVotes.of([
-            Comparison(str(k), 'p', 'q', Preference.A, created=f'2026-01-0{k + 1}T00:00')
-            for k in range(3)])
-
-
-def test_where_it_is_too_early_nothing_is_drawn():
-    past = History(Few()).past()
-    assert [one.sessions for one in past] == [1, 2, 3]
-    assert curves(past) == {}
 
 
 def test_a_session_shows_what_was_recorded(place):

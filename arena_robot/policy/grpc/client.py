@@ -108,10 +108,11 @@ class GrpcPolicy(PolicyEndpoint):
             self._call('GetSpec', spec_request(), self._options.connect_timeout_s), self.address)
 
     def _call(self, method: str, request: Any, timeout_s: float) -> Any:
-        if self._stub is None:
+        stub = self._stub    # another thread may close meanwhile
+        if stub is None:
             raise PolicyUnavailable(f'{self.address} is not open')
         with _translated(method, self.address):
-            return getattr(self._stub, method)(
+            return getattr(stub, method)(
                 request, timeout=timeout_s, metadata=headers(self._options))
 
 

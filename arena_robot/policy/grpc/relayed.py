@@ -52,12 +52,13 @@ class RelayedPolicy(GrpcPolicy):
         call.add_done_callback(lambda done: self._arrived(done, query))
 
     def _sent(self, observation: Observation, episode: str, query: StepQuery) -> Any:
-        if self._stub is None:
+        stub = self._stub    # another thread may close meanwhile
+        if stub is None:
             raise PolicyUnavailable(f'{self.address} is not open')
         limit_s = self._options.infer_timeout_s
         data = wire.observation_to_bytes(observation, self.spec.jpeg_quality)
         try:
-            return self._stub.Infer.future(
+            return stub.Infer.future(
                 step_request(data, episode, query, PATIENCE * limit_s), timeout=limit_s,
                 metadata=headers(self._options))
         except ValueError as error:
