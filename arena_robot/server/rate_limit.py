@@ -95,7 +95,7 @@ class RateLimit:
         bucket.at_ns = now
 
     def _drop_oldest(self, now: int) -> None:
-        """Drop the two used longest ago if they are full as new ones; one in any case of many."""
+        """Drop the two used longest ago if they are full; at BUCKETS one goes in any case."""
         for _ in range(2):
             key = next(iter(self._buckets), '')
             if not key:
