@@ -31,7 +31,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     """
     import yaml
     try:
-        data = yaml.safe_load(Path(path).read_text(encoding='utf-8'))
+        data = parse_yaml(Path(path).read_text(encoding='utf-8'))
     except OSError as error:
         raise ConfigError(f'cannot read {path}: {error.strerror or error}') from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -41,6 +41,20 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ConfigError(f'{path} must hold a mapping, found a {type(data).__name__}')
     return data
+
+
+def parse_yaml(text: str) -> Any:
+    """
+    Return what a YAML text holds; raises ``yaml.YAMLError``.
+
+    libyaml reads it, ten times as fast as PyYAML's own parser, which is left to say what is wrong.
+    """
+    import yaml
+    try:
+        return yaml.load(text, Loader=yaml.CSafeLoader if yaml.__with_libyaml__
+                         else yaml.SafeLoader)
+    except yaml.YAMLError:
+        return yaml.safe_load(text)
 
 
 def load(cls: type[T], path: str | Path) -> T:

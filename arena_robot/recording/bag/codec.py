@@ -6,7 +6,9 @@ other such objects. The types of ROS 2 Jazzy are built in; all others are read f
 text.
 """
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ class Codec:
     def __init__(self) -> None:
         self._store = get_typestore(Stores.ROS2_JAZZY)
         self._taught: set[str] = set()
+        self._lock = threading.Lock()
 
     def teach(self, message_type: str, definition: str) -> None:
         """
@@ -33,13 +36,15 @@ class Codec:
         """
         if message_type in self._taught:
             return
-        try:
-            for name, text in split(message_type, definition).items():
-                if name not in self._store.fielddefs:
-                    self._store.register(get_types_from_msg(text, name))
-        except (TypesysError, ValueError) as error:
-            raise DataError(f'the definition of {message_type} cannot be used: {error}') from error
-        self._taught.add(message_type)
+        with self._lock:
+            try:
+                for name, text in split(message_type, definition).items():
+                    if name not in self._store.fielddefs:
+                        self._store.register(get_types_from_msg(text, name))
+            except (TypesysError, ValueError) as error:
+                raise DataError(f'the definition of {message_type} cannot be used: {error}'
+                                ) from error
+            self._taught.add(message_type)
 
     def decode(self, topic: Topic, data: bytes) -> Any:
         """Return the message in ``data``. Raises DataError when it is not one of its type."""
@@ -101,6 +106,20 @@ class Codec:
         if value is None:
             value = [0] * (length * (kind == 3))
         return np.asarray(value, _dtype(item[1][0]))
+
+
+def codec_of(topics: Iterable[Topic]) -> Codec:
+    """
+    Return a codec for the topics of a bag.
+
+    Bags with the same definitions share one: what it has compiled for a type is compiled once.
+    """
+    return _codec(frozenset((topic.type, topic.definition) for topic in topics))
+
+
+@lru_cache(maxsize=4)
+def _codec(definitions: frozenset[tuple[str, str]]) -> Codec:
+    return Codec()
 
 
 def _scalar(name: str, value: Any) -> Any:

@@ -7,12 +7,13 @@ an infinite duration is 9223372036 s and 854775807 ns. Times are integer nanosec
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from arena_robot.core.config import read_yaml
+from arena_robot.core.config import parse_yaml, read_yaml
 from arena_robot.core.errors import ConfigError, RecordingError
 from arena_robot.core.files import write_text
 from arena_robot.recording.bag.base import Custom, Qos, Topic
@@ -86,10 +87,18 @@ def qos_from_maps(items: Any) -> tuple[Qos, ...]:
     Raises RecordingError when a field is missing or has the wrong type.
     """
     try:
-        maps = yaml.safe_load(items) if isinstance(items, str) else items
-        return tuple(_qos_from_map(m) for m in maps or ())
+        return _qos_from_text(items) if isinstance(items, str) else _qos_from(items)
     except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise RecordingError(f'offered_qos_profiles cannot be read: {error!r}') from error
+
+
+@lru_cache(maxsize=256)
+def _qos_from_text(text: str) -> tuple[Qos, ...]:
+    return _qos_from(parse_yaml(text))
+
+
+def _qos_from(maps: Any) -> tuple[Qos, ...]:
+    return tuple(_qos_from_map(m) for m in maps or ())
 
 
 def _qos_from_map(m: Mapping[str, Any]) -> Qos:

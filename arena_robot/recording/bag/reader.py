@@ -17,6 +17,7 @@ from typing_extensions import Self
 from arena_robot.core.errors import RecordingError
 from arena_robot.recording.bag import metadata as bag_metadata
 from arena_robot.recording.bag.base import Decoder, Message, Topic
+from arena_robot.recording.bag.in_order import messages_in_order
 from arena_robot.recording.bag.metadata import BagMetadata
 from arena_robot.recording.bag.salvage import BROKEN, to_topic
 
@@ -67,8 +68,8 @@ class BagReader:
         wanted = None if topics is None else list(topics)
         if wanted == []:
             return
-        parts = [self._part(path.name, reader, wanted, start_ns, end_ns)
-                 for path, (_, reader) in zip(self._paths(), self._files, strict=True)]
+        parts = [self._part(path.name, file, reader, wanted, start_ns, end_ns)
+                 for path, (file, reader) in zip(self._paths(), self._files, strict=True)]
         yield from parts[0] if len(parts) == 1 else heapq.merge(*parts, key=lambda m: m.log_ns)
 
     def decoded(self, decoder: Decoder, topics: Iterable[str] | None = None
@@ -104,9 +105,14 @@ class BagReader:
         for record in _guard(path, lambda: list(reader.iter_metadata())):
             self.records[record.name] = dict(record.metadata)
 
-    def _part(self, name: str, reader: SeekingReader, topics: list[str] | None,
-              start_ns: int | None, end_ns: int | None) -> Iterator[Message]:
+    def _part(self, name: str, file: IO[bytes], reader: SeekingReader,
+              topics: list[str] | None, start_ns: int | None, end_ns: int | None
+              ) -> Iterator[Message]:
         try:
+            summary = reader.get_summary()
+            if summary is not None and summary.chunk_indexes:
+                yield from messages_in_order(file, summary, topics, start_ns, end_ns)
+                return
             found = reader.iter_messages(topics, starting_at=start_ns, ending_before=end_ns)
             for _, channel, m in found:
                 yield Message(channel.topic, m.log_time, m.publish_time, m.sequence, m.data)

@@ -24,6 +24,7 @@ from mcap.stream_reader import CRCValidationError, get_chunk_data_stream
 
 from arena_robot.core.errors import RecordingError
 from arena_robot.recording.bag.base import Message, Topic
+from arena_robot.recording.bag.in_order import MESSAGE
 from arena_robot.recording.bag.mcap_file import MAGIC
 from arena_robot.recording.bag.metadata import qos_from_maps
 
@@ -35,7 +36,6 @@ HEAD = 9
 MAX_CHUNK_BYTES = 1 << 30
 _LENGTH = struct.Struct('<Q')
 _SIZE = struct.Struct('<I')
-_MESSAGE = struct.Struct('<HIQQ')
 _CHUNK = struct.Struct('<QQQII')
 _FOOTER = struct.Struct('<QQI')
 _OFFSET_BYTES, _MOST_OFFSETS = 26, 10    # a summary offset record, and how many there may be
@@ -161,7 +161,7 @@ class _Salvage:
         if opcode in _LAYOUTS:
             return record if self._fits(record, *_LAYOUTS[Opcode(opcode)]) else None
         if opcode == Opcode.MESSAGE:
-            return record if length >= _MESSAGE.size else None
+            return record if length >= MESSAGE.size else None
         return record if opcode == Opcode.ATTACHMENT else None
 
     def _fits(self, record: _Record, fixed: int, blocks: int) -> bool:
@@ -219,7 +219,7 @@ class _Salvage:
     def _one(self, record: _Record, opcode: int,
              data: bytes) -> Iterator[Topic | Message | Damage]:
         if opcode == Opcode.MESSAGE:
-            channel, sequence, log_ns, publish_ns = _MESSAGE.unpack_from(data)
+            channel, sequence, log_ns, publish_ns = MESSAGE.unpack_from(data)
             if channel not in self._topics:
                 if channel not in self._lost:    # once for all of its messages
                     self._lost.add(channel)
@@ -231,7 +231,7 @@ class _Salvage:
                 self._told.add(channel)
                 yield self._topics[channel]
             yield Message(self._topics[channel].name, log_ns, publish_ns, sequence,
-                          data[_MESSAGE.size:])
+                          data[MESSAGE.size:])
         elif opcode in (Opcode.SCHEMA, Opcode.CHANNEL):
             number = self._define(opcode, data)
             if number and number not in self._told:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from arena_robot.core.errors import ArenaError, DataError
-from arena_robot.recording.bag.codec import Codec
+from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.stream_check import message_findings
 from arena_robot.recording.episode.derive import STEPS, video_name
@@ -89,11 +89,12 @@ def check(folder: Path, limits: CheckLimits = CheckLimits()) -> CheckReport:
     summary = EpisodeFile()
     try:
         with BagReader(folder) as bag:
-            tracks = load_tracks(bag, Codec())
+            codec = codec_of(bag.topics.values())
+            tracks = load_tracks(bag, codec)
             summary = summarise(bag, tracks)
             findings += _bag(bag, summary)
             findings += [*_steps(tracks), *_numbers(tracks, summary, limits)]
-            findings += [_finding(*f) for f in message_findings(bag, Codec())]
+            findings += [_finding(*f) for f in message_findings(bag, codec)]
             findings += [_finding(*f) for f in journal_findings(folder, summary)]
             findings += _derived(folder, bag, tracks)
     except ArenaError as error:

@@ -9,7 +9,7 @@ from arena_robot.core.clip import Clip
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import ROLES, Floats, Pixels, view
 from arena_robot.recording.bag.base import Decoder, Topic
-from arena_robot.recording.bag.codec import Codec
+from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.frames import pixels_of
 from arena_robot.recording.episode.potential import read_potential
@@ -27,8 +27,8 @@ def read_clip(folder: Path, interval_s: float = 0.2, views: Sequence[str] = ROLE
     ``max_frames`` (0: any) makes the interval longer where there would be more. The simulated
     station's potential comes with it. Raises DataError or RecordingError.
     """
-    codec = Codec()
     with BagReader(folder) as bag:
+        codec = codec_of(bag.topics.values())
         tracks = load_tracks(bag, codec)
         found = [role for role in views if view(role) in tracks.views
                  and len(tracks.views[view(role)].stamps)]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from arena_robot.core.files import replacing
 from arena_robot.core.inferences import waited_shares
 from arena_robot.recording.bag.base import Decoder
-from arena_robot.recording.bag.codec import Codec
+from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.frames import video_frames, write_video
 from arena_robot.recording.episode.potential import read_potential
@@ -40,8 +40,8 @@ def derive(folder: Path, videos: bool = True, progress: Progress = nothing) -> E
     ``progress`` is called with frames done, frames in all, and the file in the making. Raises
     RecordingError or DataError when the bag cannot be read.
     """
-    codec = Codec()
     with BagReader(folder) as bag:
+        codec = codec_of(bag.topics.values())
         tracks = load_tracks(bag, codec)
         summary = summarise(bag, tracks)
         told = read_potential(bag, codec)

@@ -10,7 +10,7 @@ import av
 import cv2
 import numpy as np
 from av.video.frame import VideoFrame
-from av.video.reformatter import ColorRange, Colorspace
+from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
 from arena_robot.core import jpeg
 from arena_robot.core.errors import DataError
@@ -83,6 +83,7 @@ def write_video(path: Path, frames: Iterable[tuple[int, Any]], rate_hz: float = 
         return []
     width, height = size or (first[1].width, first[1].height)
     stamps: list[int] = []
+    convert = VideoReformatter()    # one for all frames: each sets up its conversion once
     with (replacing(path) as partial,
           av.open(str(partial), 'w', format='mp4', options={'movflags': '+faststart'}) as out):
         stream = _stream(out, (width, height), rate_hz, crf)
@@ -90,7 +91,7 @@ def write_video(path: Path, frames: Iterable[tuple[int, Any]], rate_hz: float = 
             if stamps and (stamp_ns - stamps[-1]) < 12_000:
                 continue
             stamps.append(stamp_ns)
-            out.mux(stream.encode(_ready(frame, stream, stamp_ns - stamps[0])))
+            out.mux(stream.encode(_ready(convert, frame, stream, stamp_ns - stamps[0])))
             on_frame()
         out.mux(stream.encode(None))
     return stamps
@@ -112,9 +113,9 @@ def _stream(out: Any, size: tuple[int, int], rate_hz: float, crf: int) -> Any:
     return stream
 
 
-def _ready(frame: Any, stream: Any, since_ns: int) -> Any:
-    ready = frame.reformat(stream.width, stream.height, 'yuv420p',
-                           dst_colorspace=Colorspace.SMPTE170M, dst_color_range=ColorRange.MPEG)
+def _ready(convert: VideoReformatter, frame: Any, stream: Any, since_ns: int) -> Any:
+    ready = convert.reformat(frame, stream.width, stream.height, 'yuv420p', threads=1,
+                             dst_colorspace=Colorspace.SMPTE170M, dst_color_range=ColorRange.MPEG)
     ready.pts, ready.time_base = round(since_ns * 90_000 / 10**9), _TICKS
     return ready
 

@@ -8,7 +8,7 @@ import numpy as np
 from arena_robot.core.errors import DataError
 from arena_robot.core.observation import Floats, Pixels
 from arena_robot.recording.bag.base import Topic
-from arena_robot.recording.bag.codec import Codec
+from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.frames import pictures
 from arena_robot.recording.episode.tracks import load_tracks, nearest
@@ -31,7 +31,7 @@ def still_views(bag: BagReader, image: str) -> Iterator[StillView]:
 
     Two of them are at poses APART_RAD apart. Raises DataError without pictures or arm states.
     """
-    codec = Codec()
+    codec = codec_of(bag.topics.values())
     topic = next((bag.topics[name] for name in (f'{image}/compressed', image)
                   if name in bag.topics), None)
     tracks = load_tracks(bag, codec)
@@ -55,7 +55,7 @@ def intrinsics(bag: BagReader, topic_name: str) -> tuple[Floats, str]:
     if topic is None or topic.type != INFO:
         raise DataError(f'{bag.folder} has no {INFO} on {topic_name}: record it, or calibrate '
                         'with the running station')
-    codec = Codec()
+    codec = codec_of(bag.topics.values())
     for message in bag.messages([topic_name]):
         value = codec.decode(topic, message.data)
         return np.array(value.k, np.float64).reshape(3, 3), str(value.header.frame_id)
