@@ -8,13 +8,13 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
-PERIOD_S = 1.0
+PERIOD_S = 4.0    # memory is counted page by page: some milliseconds of each process
 TICKS = os.sysconf('SC_CLK_TCK')
 
 
 class ResourceUsage:
     """
-    Samples once a second this process, those in ``processes``, and their children.
+    Samples every few seconds this process, those in ``processes``, and their children.
 
     ``peak_bytes`` is the largest sum of proportional set sizes: memory that several processes
     share counts once. ``cpu_s`` is processor time by name.

@@ -22,7 +22,7 @@ from arena_robot.demo.pool import PoolMember, pool
 from arena_robot.demo.processes import Processes
 from arena_robot.demo.progress_text import LiveStatus, ProgressText
 from arena_robot.demo.resource_usage import ResourceUsage
-from arena_robot.demo.station import DemoStation
+from arena_robot.demo.station import FIND_S, DemoStation
 from arena_robot.demo.tournament import DemoTournament, delivered
 from arena_robot.demo.videos import Videos
 from arena_robot.nodes.remote.desk import RemoteDesk
@@ -32,7 +32,6 @@ from arena_robot.session.protocol.states import State
 
 log = logging.getLogger(__name__)
 
-FIND_S = 60.0
 ATTEMPTS = 4
 DOMAINS = 100
 GIB = 2 ** 30

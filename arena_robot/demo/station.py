@@ -15,6 +15,7 @@ from arena_robot.nodes.simulation.simulated_station import AS_A_PERSON
 
 WIDTH, HEIGHT = 320, 180
 EYES = ['left']
+FIND_S = 60.0    # patience of those who look for the station's nodes on a busy machine
 
 
 class DemoStation:
@@ -56,7 +57,7 @@ class DemoStation:
 
     def console(self, port: int) -> Process:
         """Return the evaluator's page."""
-        return Process('console', arena_command('console', '--port', port),
+        return Process('console', arena_command('console', '--port', port, '--wait', FIND_S),
                        self._logs / 'console.log')
 
     def _node(self, name: str, parameters: dict[str, dict[str, Any]]) -> Process:

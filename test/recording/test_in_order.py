@@ -79,6 +79,6 @@ def test_bags_with_the_same_definitions_share_a_codec():
 
 
 def test_what_is_wrong_with_a_yaml_text_is_shown_with_its_line():
-    with pytest.raises(Exception, match='(?s)line 2.*a: \\[1') as told:
+    with pytest.raises(Exception, match=r'(?s)line 2.*a: \[1') as told:
         parse_yaml('b: 2\na: [1\nc: 3\n')
     assert '^' in str(told.value)
