@@ -52,11 +52,13 @@ class RelayRoutes:
         self._policies = KnownPolicies(policies, reachable)
         self._known: dict[str, _Known] = {}
         self._renewal: asyncio.Future[Any] | None = None
+        self._dropped_s = time.monotonic()
 
     async def find(self, token: str) -> Route:
         """Return the route of a slot; Unauthorised, Conflict or PolicyUnavailable."""
         known, now_s = self._known.get(token), time.monotonic()
         if known is None or known.route.until_s < now_s:
+            self._drop_ended(now_s)
             known = await self._in_thread(self._read, token)
             self._known[token] = known
         known.used = True
@@ -69,6 +71,14 @@ class RelayRoutes:
         """Renew nothing more."""
         if self._renewal is not None:
             self._renewal.cancel()
+
+    def _drop_ended(self, now_s: float) -> None:
+        """Forget routes that ended, at most once in ROUTE_S; short rollouts renew nothing."""
+        if now_s - self._dropped_s < ROUTE_S:
+            return
+        self._dropped_s = now_s
+        self._known = {token: one for token, one in self._known.items()
+                       if one.route.until_s > now_s}
 
     async def _renew(self) -> None:
         now_s = time.monotonic()

@@ -151,3 +151,16 @@ def test_an_unknown_token_has_no_route(world):
         assert not routes._known
 
     driven(world, work)
+
+
+def test_sessions_too_short_for_a_renewal_are_forgotten(world):
+    """A station in a hurry, or one that only connects: nothing of it stays in memory."""
+    async def work(routes):
+        for k in range(100):
+            await steps(world, routes, [f's{k}a', f's{k}b'], 0.5)
+        assert len(routes._known) <= 2 * ROUTE_S / 0.5 * 2
+        before = len(world.reads)
+        await steps(world, routes, ['s99a'], 1 / 15)    # it is still known
+        assert len(world.reads) == before
+
+    driven(world, work)
