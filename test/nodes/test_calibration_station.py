@@ -1,11 +1,14 @@
 """Pictures for a calibration come from a running station, at rest, at the pose of their time."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from arena_msgs.srv import SetCollisionBehavior
 from arena_robot.core.errors import DriverError
 from arena_robot.nodes.calls import ServiceClients
+from arena_robot.nodes.remote import calibration
 from arena_robot.nodes.remote.calibration import CalibrationStation, StationCamera
 from arena_robot.safety.kinematics import flange_pose
 from arena_robot.safety.robots import RESET_JOINTS
@@ -22,6 +25,17 @@ def test_a_picture_is_taken_at_rest_at_a_listed_pose(station_namespace, arm):
         arm.move_to(np.array(RESET_JOINTS))
         with pytest.raises(DriverError, match='the arm moves'):
             many(station.take)
+
+
+def test_the_first_camera_info_may_come_after_the_first_picture(monkeypatch):
+    station = CalibrationStation(StationCamera('', 'wrist_camera', 'zed5'))
+    answers = iter([{}, {}, {'left': SimpleNamespace(k=np.diag([500.0, 500.0, 1.0]))}])
+    station.camera = SimpleNamespace(info=lambda: next(answers))
+    assert station.intrinsics()[0, 0] == 500.0
+    monkeypatch.setattr(calibration, 'REST_S', 0.05)
+    station.camera = SimpleNamespace(info=dict)
+    with pytest.raises(DriverError, match='no camera_info'):
+        station.intrinsics()
 
 
 def many(take):

@@ -1,5 +1,6 @@
 """Pictures of a running station's camera, with the arm's pose, for its calibration."""
 
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -58,8 +59,14 @@ class CalibrationStation:
         self._spin.close()
 
     def intrinsics(self) -> Floats:
-        """Return the (3, 3) intrinsics of the left eye; DriverError without camera_info."""
-        info = self.camera.info().get(EYES[0])
+        """
+        Return the (3, 3) intrinsics of the left eye; DriverError without camera_info.
+
+        The first one comes after the first picture.
+        """
+        end_s = time.monotonic() + REST_S
+        while (info := self.camera.info().get(EYES[0])) is None and time.monotonic() < end_s:
+            time.sleep(0.01)
         if info is None or not info.k[0, 0]:
             raise DriverError(f'{self._which.camera} publishes no camera_info with a focal length')
         return info.k
