@@ -47,7 +47,7 @@ def parse_yaml(text: str) -> Any:
     """
     Return what a YAML text holds; raises ``yaml.YAMLError``.
 
-    libyaml reads it, ten times as fast as PyYAML's own parser, which is left to say what is wrong.
+    libyaml reads it, several times as fast as PyYAML's own parser, which then says what is wrong.
     """
     import yaml
     try:

@@ -1,8 +1,9 @@
 """
 The messages of an intact MCAP file in order of ``log_ns``, a chunk at a time.
 
-The library's own iteration takes every record apart and keeps a heap of them, which took half the
-time of deriving an episode. Here a message that nobody asked for costs the reading of its head.
+The library's own iteration takes every record apart and keeps a heap of them, which took a third
+of the time of deriving and checking an episode. Here a message that nobody asked for costs the
+reading of its head.
 """
 
 import struct
