@@ -23,16 +23,18 @@ from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
 from typing_extensions import Self
 
-from arena_robot.core.errors import ArenaError, ConfigError
+from arena_robot.core.errors import ArenaError, ConfigError, NotConnected
 from arena_robot.core.process import end_signals
 from arena_robot.core.tuning import keep_freed_memory, keep_what_exists, switch_threads_soon
 from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.port_watch import PortWatch
 from arena_robot.nodes.ros_security import start_ros
 from arena_robot.nodes.shared_memory import mend_ports
 
 RCLError = rclpy_implementation.RCLError
 log = logging.getLogger(__name__)
 STOP_S = 1.0
+LOOK_S = 1.0
 PROFILE_VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
 
 
@@ -129,6 +131,17 @@ def _spin(executor: Executor) -> None:
             log.exception('a callback failed')
 
 
+def _wait(spin: Spin) -> None:
+    """Return once a signal has come. Raises NotConnected when this process gets no requests."""
+    watch = PortWatch()
+    while not spin.wait(LOOK_S):
+        if lost := watch.look():
+            raise NotConnected(
+                f"this process gets no requests: its {', '.join(lost)} in shared memory was "
+                'deleted, as Fast DDS does at times after a process was killed; it has to be '
+                'started again')
+
+
 def tune_process() -> None:
     """Let threads take turns soon, and keep freed memory."""
     switch_threads_soon()
@@ -149,7 +162,8 @@ def run_with(build: Callable[[Spin], object], args: Sequence[str] | None = None)
     """
     Run what ``build`` adds to a Spin until SIGINT or SIGTERM.
 
-    Returns 0, 2 for bad configuration, 1 for what else fails at the start.
+    Returns 0, 2 for bad configuration, 1 for what else fails at the start, or once other
+    processes cannot reach this one any more: whoever started it then starts it again.
     """
     tune_process()
     logging.basicConfig(stream=sys.stderr, format='[%(levelname)s] [%(name)s]: %(message)s')
@@ -158,7 +172,7 @@ def run_with(build: Callable[[Spin], object], args: Sequence[str] | None = None)
             spin.catch_signals()
             build(spin)
             keep_what_exists()
-            spin.wait()
+            _wait(spin)
     except (ConfigError, RCLError) as error:
         log.error('%s', error)
         return 2
