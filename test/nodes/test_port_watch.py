@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from own_shm import OWN_SHM, needs_own_shm
 
 from arena_robot.nodes.port_watch import LOCK, PortWatch, lost_ports
 
@@ -25,50 +26,49 @@ def make(spin):
 
 sys.exit(run_node(make))
 """
-HOME = Path('/dev/shm')
 
 
 @pytest.fixture
 def node():
-    with subprocess.Popen([sys.executable, '-c', NODE], text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE) as process:
+    with subprocess.Popen([*OWN_SHM, sys.executable, '-c', NODE], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline() == 'started\n'
+        process.home = Path(f'/proc/{process.pid}/root/dev/shm')
         yield process
         process.kill()
 
 
-def ports(pid):
-    """Return the ports in which a process listens, waiting for the first."""
-    for _ in range(100):
-        files = [os.readlink(file) for file in Path(f'/proc/{pid}/fd').iterdir()]
-        if found := sorted({match[1] for file in files if (match := LOCK.search(file))}):
-            return found
-        time.sleep(0.05)
-    raise AssertionError('it listens in no port')
+def a_port(node):
+    """Return a port in which a process listens."""
+    files = [os.readlink(file) for file in Path(f'/proc/{node.pid}/fd').iterdir()]
+    return min(match[1] for file in files if (match := LOCK.search(file)))
 
 
+@needs_own_shm
 def test_a_node_whose_port_is_deleted_ends_with_an_error(node):
-    lost = ports(node.pid)[0]
-    assert lost_ports(HOME, Path(f'/proc/{node.pid}')) == set()
-    (HOME / lost).unlink()
-    assert lost_ports(HOME, Path(f'/proc/{node.pid}')) == {lost}
+    lost, process = a_port(node), Path(f'/proc/{node.pid}')
+    assert lost_ports(node.home, process) == set()
+    (node.home / lost).unlink()
+    assert lost_ports(node.home, process) == {lost}
     assert node.wait(30) == 1
     said = node.stderr.read()
     assert f'its {lost} in shared memory was deleted' in said
     assert 'Traceback' not in said
 
 
+@needs_own_shm
 def test_a_port_that_another_process_has_made_in_its_place_is_lost_too(node):
-    lost = ports(node.pid)[0]
-    (HOME / lost).rename(HOME / f'{lost}_before')
-    (HOME / lost).write_bytes((HOME / f'{lost}_before').read_bytes())
-    (HOME / f'{lost}_before').unlink()
+    path = node.home / a_port(node)
+    before = path.read_bytes()
+    path.unlink()
+    path.write_bytes(before)
     assert node.wait(30) == 1
     assert 'gets no requests' in node.stderr.read()
 
 
+@needs_own_shm
 def test_a_node_with_its_ports_stays_until_a_signal(node):
-    ports(node.pid)
+    assert a_port(node)
     time.sleep(4.5)    # more looks than it takes
     assert node.poll() is None
     node.send_signal(signal.SIGTERM)

@@ -1,21 +1,16 @@
 """Half-made ports of Fast DDS in shared memory: no process may wait in one for ever."""
 
-import shutil
 import struct
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
+from own_shm import OWN_SHM, needs_own_shm
 
 from arena_robot.nodes import shared_memory
 from arena_robot.nodes.shared_memory import BROKEN, READY, mend_ports
 
-# Run in a mount namespace, so that no other process on the machine sees this /dev/shm.
-OWN_SHM = ('unshare', '--map-root-user', '--mount', 'sh', '-c',
-           'mount -t tmpfs none /dev/shm && exec "$0" "$@"')
-WITHOUT = 'needs unshare and the right to mount: a /dev/shm of its own'
 NODE = """
 from rclpy.node import Node
 from std_msgs.msg import Empty
@@ -116,11 +111,8 @@ def test_nodes_that_start_together_delete_it_once(tmp_path):
     assert not path.exists()
 
 
-@pytest.mark.skipif(not shutil.which('unshare'), reason=WITHOUT)
+@needs_own_shm
 def test_a_process_starts_where_one_was_killed_while_it_made_a_port():
-    may = subprocess.run([*OWN_SHM, 'true'], capture_output=True, check=False)
-    if may.returncode:
-        pytest.skip(WITHOUT)
     done = subprocess.run([*OWN_SHM, sys.executable, '-c', PROGRAM, NODE], capture_output=True,
                           text=True, timeout=120, check=True)
     made, said = done.stdout.split()
