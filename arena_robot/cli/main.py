@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from keyword import iskeyword
 from types import ModuleType
 
 import arena_robot
@@ -32,6 +33,7 @@ def typed(words: Sequence[str]) -> list[ModuleType]:
     for count in (2, 1):
         verb = ' '.join(words[:count])
         name = re.sub('[ -]', '_', verb)
+        name += '_' * iskeyword(name)
         if name in names:
             module = importlib.import_module(f'arena_robot.cli.{name}')
             if vars(module).get('VERB') == verb:

@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
@@ -106,11 +107,8 @@ HERE = Workers()
 def in_threads(work: Callable[[Item], Result], items: Sequence[Item],
                threads: int) -> list[Result]:
     """Return ``work`` of every item, in the order of the items: for work that waits for a disk."""
-    import joblib
-    call = joblib.delayed(work)
-    found: list[Result] = joblib.Parallel(n_jobs=threads, backend='threading')(
-        call(item) for item in items)
-    return found
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, items))
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from arena_robot.core.errors import DataError
 from arena_robot.recording.episode.requery import Compared
+from arena_robot.reports.figures import empty_figure
 
 _COLUMNS = 2
 
@@ -25,8 +24,7 @@ def plot_chunks(compared: Sequence[Compared], path: Path, space: str = '') -> No
         raise DataError(f"plots are .png or .svg, asked for '{path}'")
     width = compared[0].recorded.shape[1]
     rows = -(-width // _COLUMNS)
-    figure = Figure(figsize=(10.0, 1.7 * rows), layout='constrained')
-    FigureCanvasAgg(figure)
+    figure = empty_figure(10.0, 1.7 * rows, layout='constrained')
     grid = figure.subplots(rows, _COLUMNS, sharex=True, squeeze=False).ravel()
     for k, axes in enumerate(grid):
         if k >= width:

@@ -1,15 +1,20 @@
-"""Figures without a display, saved as PNG or SVG by the file's suffix."""
+"""
+Figures without a display, saved as PNG or SVG by the file's suffix.
+
+Matplotlib is loaded by the first figure: it takes a third of a second, and a server that has just
+started shows its pages before anybody asks for a picture.
+"""
 
 import io
 import threading
 from pathlib import Path
-
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.style import context
+from typing import TYPE_CHECKING, Any
 
 from arena_robot.core.errors import DataError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 INK, LINE = '#22303c', '#2a6f97'
 COLOURS = ('#2a6f97', '#c1666b', '#4c956c', '#d4a017', '#6d597a', '#5c677d', '#e07a5f', '#118ab2')
@@ -17,10 +22,18 @@ SUFFIXES = ('.png', '.svg')
 _STYLE = threading.Lock()    # Matplotlib's settings are those of the process
 
 
-def new_figure(width_in: float, height_in: float) -> tuple[Figure, Axes]:
-    """Return a figure of this size in inches with one plain pair of axes."""
-    figure = Figure(figsize=(width_in, height_in), layout='constrained')
+def empty_figure(width_in: float, height_in: float, **options: Any) -> 'Figure':
+    """Return a figure of this size in inches without axes; ``options`` are those of Matplotlib."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    figure = Figure(figsize=(width_in, height_in), **options)
     FigureCanvasAgg(figure)
+    return figure
+
+
+def new_figure(width_in: float, height_in: float) -> 'tuple[Figure, Axes]':
+    """Return a figure of this size in inches with one plain pair of axes."""
+    figure = empty_figure(width_in, height_in, layout='constrained')
     axes = figure.add_subplot()
     axes.spines[['top', 'right']].set_visible(False)
     axes.tick_params(labelsize=8, colors=INK)
@@ -32,7 +45,7 @@ def plain_text(text: str) -> str:
     return text.replace('$', r'\$')
 
 
-def save_figure(figure: Figure, path: Path | str) -> None:
+def save_figure(figure: 'Figure', path: Path | str) -> None:
     """
     Write the figure, making the folders above it.
 
@@ -48,12 +61,13 @@ def save_figure(figure: Figure, path: Path | str) -> None:
         raise DataError(f"cannot draw '{target}': {error}") from error
 
 
-def figure_bytes(figure: Figure, kind: str) -> bytes:
+def figure_bytes(figure: 'Figure', kind: str) -> bytes:
     """
     Return the figure as a file of ``kind``, 'png' or 'svg'.
 
     Its text stays text in an SVG; the same figure gives the same bytes.
     """
+    from matplotlib.style import context
     stream = io.BytesIO()
     with _STYLE, context({'svg.fonttype': 'none', 'svg.hashsalt': 'arena'}):
         figure.savefig(stream, format=kind, dpi=120,

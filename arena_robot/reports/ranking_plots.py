@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.counts import count_pairs
@@ -17,7 +15,19 @@ from arena_robot.ranking.wording import (
     place_words,
     stated_order,
 )
-from arena_robot.reports.figures import COLOURS, INK, LINE, new_figure, plain_text, save_figure
+from arena_robot.reports.figures import (
+    COLOURS,
+    INK,
+    LINE,
+    empty_figure,
+    new_figure,
+    plain_text,
+    save_figure,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 BAND = '#a9cbe0'
 
@@ -31,7 +41,7 @@ def plot_standings(standings: Standings, path: Path | str, unit: str = 'score') 
     save_figure(standings_figure(standings, unit), path)
 
 
-def standings_figure(standings: Standings, unit: str = 'score') -> Figure:
+def standings_figure(standings: Standings, unit: str = 'score') -> 'Figure':
     """
     Return each policy's score with its interval in picture and numbers, best on top.
 
@@ -64,7 +74,7 @@ def _place(standings: Standings, k: int) -> str:
     return '' if is_few(standings, k) else place_words(standings, k)
 
 
-def _bands(axes: Axes, rows: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+def _bands(axes: 'Axes', rows: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
     """Draw the intervals; an end that the data do not bound fades out in an arrow."""
     ends = np.concatenate([low[np.isfinite(low)], high[np.isfinite(high)]])
     reach = 0.15 * float(np.ptp(ends)) + 0.5 if len(ends) else 1.0
@@ -89,7 +99,7 @@ def plot_win_matrix(comparisons: Comparisons, standings: Standings, path: Path |
     save_figure(win_matrix_figure(comparisons, standings), path)
 
 
-def win_matrix_figure(comparisons: Comparisons, standings: Standings) -> Figure:
+def win_matrix_figure(comparisons: Comparisons, standings: Standings) -> 'Figure':
     """Return the share of verdicts the row's policy won against the column's, ties half."""
     counts = count_pairs(comparisons)
     n = counts.n
@@ -114,7 +124,7 @@ def win_matrix_figure(comparisons: Comparisons, standings: Standings) -> Figure:
 
 
 def history_figure(days: Sequence[str], curves: Mapping[str, Sequence[tuple[float, float, float]]],
-                   unit: str = 'score') -> Figure:
+                   unit: str = 'score') -> 'Figure':
     """
     Return the scores of policies over time, with bands of their intervals.
 
@@ -146,8 +156,7 @@ def plot_efficiency(curves: Mapping[str, Mapping[int, Mapping[str, Sequence[floa
 
     :raises DataError: the path does not end in .png or .svg.
     """
-    figure = Figure(figsize=(4.2 * len(measures), 3.2), layout='constrained')
-    FigureCanvasAgg(figure)
+    figure = empty_figure(4.2 * len(measures), 3.2, layout='constrained')
     for place, measure in enumerate(measures, 1):
         axes = figure.add_subplot(1, len(measures), place)
         _style(axes)
@@ -170,6 +179,6 @@ def _cycle(count: int) -> list[str]:
     return [COLOURS[k % len(COLOURS)] for k in range(count)]
 
 
-def _style(axes: Axes) -> None:
+def _style(axes: 'Axes') -> None:
     axes.spines[['top', 'right']].set_visible(False)
     axes.tick_params(labelsize=8, colors=INK)

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from arena_robot.reports.figures import empty_figure, plain_text
 
-from arena_robot.reports.figures import plain_text
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 GROUND, TEXT, SOFT, MARK = '#14213d', '#ffffff', '#b8c4dc', '#fca311'
 LONGEST = 34
@@ -20,10 +21,9 @@ class CardLine:
     value: str
 
 
-def card_figure(title: str, lines: Sequence[CardLine], foot: str) -> Figure:
+def card_figure(title: str, lines: Sequence[CardLine], foot: str) -> 'Figure':
     """Return the card: title, up to six lines, a foot of what it is based on."""
-    figure = Figure(figsize=(10, 5.25), facecolor=GROUND)
-    FigureCanvasAgg(figure)
+    figure = empty_figure(10, 5.25, facecolor=GROUND)
     figure.text(.06, .86, 'arena', color=MARK, fontsize=20, weight='bold')
     figure.text(.06, .74, _short(title), color=TEXT, fontsize=30, weight='bold')
     for k, line in enumerate(lines[:6]):

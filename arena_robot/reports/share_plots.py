@@ -3,12 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from arena_robot.ranking.wording import TOO_FEW
 from arena_robot.reports.figures import INK, LINE, new_figure, plain_text
 from arena_robot.reports.ranking_plots import BAND
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class WonShare:
         return f'{told}, n = {self.count}'
 
 
-def shares_figure(groups: Mapping[str, Sequence[WonShare]]) -> Figure:
+def shares_figure(groups: Mapping[str, Sequence[WonShare]]) -> 'Figure':
     """Return the shares of each group below its name, with intervals in picture and numbers."""
     rows = [(group, one) for group, shares in groups.items() for one in (None, *shares)]
     figure, axes = new_figure(6.8, 1.0 + 0.24 * len(rows))

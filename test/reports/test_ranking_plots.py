@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -39,3 +42,9 @@ def test_other_kinds_of_file_are_refused(tmp_path):
     (tmp_path / 'file').write_text('')
     with pytest.raises(DataError, match='cannot draw'):
         plot_standings(rank(VOTES, 'elo'), tmp_path / 'file' / 'x.png')
+
+
+def test_a_site_that_starts_does_not_wait_for_matplotlib():
+    code = "import sys, arena_robot.web.site.app; print('matplotlib' in sys.modules)"
+    said = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    assert said.stdout == 'False\n'
