@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from own_shm import OWN_SHM, needs_own_shm
 
-from arena_robot.nodes.port_watch import LOCK, PortWatch, lost_ports
+from arena_robot.nodes import port_watch
+from arena_robot.nodes.port_watch import LOCK, PortWatch
 
 NODE = """
 import sys
@@ -46,10 +47,10 @@ def a_port(node):
 
 @needs_own_shm
 def test_a_node_whose_port_is_deleted_ends_with_an_error(node):
-    lost, process = a_port(node), Path(f'/proc/{node.pid}')
-    assert lost_ports(node.home, process) == set()
+    lost, watch = a_port(node), PortWatch(node.home, Path(f'/proc/{node.pid}'))
+    assert watch.lost() == set()
     (node.home / lost).unlink()
-    assert lost_ports(node.home, process) == {lost}
+    assert watch.lost() == {lost}
     assert node.wait(30) == 1
     said = node.stderr.read()
     assert f'its {lost} in shared memory was deleted' in said
@@ -75,7 +76,20 @@ def test_a_node_with_its_ports_stays_until_a_signal(node):
     assert node.wait(30) == 0
 
 
-def test_a_port_that_is_found_again_is_not_lost():
+def test_a_port_that_is_found_again_is_not_lost(monkeypatch):
     seen = iter([{'a'}, {'a', 'b'}, {'b'}, {'a', 'b'}, {'a', 'b'}, {'a'}])
-    watch = PortWatch(lambda: next(seen))
+    watch = PortWatch()
+    monkeypatch.setattr(watch, 'lost', lambda: next(seen))
     assert [watch.look() for _ in range(6)] == [[], [], [], ['b'], ['b'], ['a']]
+
+
+@needs_own_shm
+def test_what_is_mapped_is_read_only_when_a_port_has_changed(node, monkeypatch):
+    watch, read = PortWatch(node.home, Path(f'/proc/{node.pid}')), []
+    mapped = port_watch._mapped
+    monkeypatch.setattr(port_watch, '_mapped', lambda process: read.append(1) or mapped(process))
+    assert [watch.lost() for _ in range(3)] == [set()] * 3
+    assert len(read) == 1
+    (node.home / a_port(node)).unlink()
+    assert watch.lost()
+    assert len(read) == 2
