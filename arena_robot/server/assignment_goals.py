@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
-from scipy.special import expit, ndtr
 
 Floats = NDArray[np.float64]
 MOST_CONTENDERS = 40
@@ -57,8 +57,9 @@ def information(posterior: Posterior) -> Floats:
     """
     v = gap_variance(posterior.covariance)
     m = posterior.mean[..., :, None] - posterior.mean[..., None, :]
-    p = expit(m)
-    out: Floats = (np.log1p(p * (1.0 - p) * v) * ndtr(-np.abs(m) / np.sqrt(v))) ** 2
+    p = scipy.special.expit(m)
+    tail = scipy.special.ndtr(-np.abs(m) / np.sqrt(v))
+    out: Floats = (np.log1p(p * (1.0 - p) * v) * tail) ** 2
     out[..., np.arange(m.shape[-1]), np.arange(m.shape[-1])] = 0.0
     return out
 
@@ -75,7 +76,7 @@ def membership_gain(posterior: Posterior, top: int) -> Floats:
     behind = np.abs(mean - np.take_along_axis(mean, rival, -1))
     shared = covariance - np.take_along_axis(covariance, rival[..., None], -2)
     m = mean[..., :, None] - mean[..., None, :]
-    w = expit(m) * expit(-m)
+    w = scipy.special.expit(m) * scipy.special.expit(-m)
     scale = np.sqrt(w / (1.0 + w * gap_variance(covariance)))
     gain = np.zeros_like(m)
     # One policy at a time keeps (n, n) arrays; those far behind cannot change anything.
@@ -87,7 +88,7 @@ def membership_gain(posterior: Posterior, top: int) -> Floats:
         gap = np.take_along_axis(behind, at, -1)[..., None]
         s = np.maximum(np.abs(one[..., :, None] - one[..., None, :]) * scale, 1e-12)
         z = gap / s
-        value = s * np.exp(-z * z / 2) / np.sqrt(2 * np.pi) - gap * ndtr(-z)
+        value = s * np.exp(-z * z / 2) / np.sqrt(2 * np.pi) - gap * scipy.special.ndtr(-z)
         gain = np.maximum(gain, value)
     gain[..., np.arange(n), np.arange(n)] = 0.0
     return gain ** 2
@@ -153,7 +154,7 @@ def posterior_of(wins: Floats, start: Floats | None = None) -> Posterior:
     total, diagonal = wins + np.swapaxes(wins, -1, -2), np.arange(n)
     mean = np.zeros(wins.shape[:-1]) if start is None else np.array(start, dtype=float)
     for _ in range(MOST_STEPS):
-        p = expit(mean[..., :, None] - mean[..., None, :])
+        p = scipy.special.expit(mean[..., :, None] - mean[..., None, :])
         slope = (wins - total * p).sum(axis=-1) - PRIOR_L2 * mean
         matrix = -total * p * (1.0 - p)
         matrix[..., diagonal, diagonal] = 0.0

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-import fsspec
-
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import replace
 from arena_robot.server.files import checked_path
@@ -21,6 +19,7 @@ class Blobs:
 
     def open(self) -> None:
         """Connect; ConfigError when the URL cannot be used."""
+        import fsspec  # here: an import of tables stores no file, and need not wait for it
         try:
             # What another server has stored since a folder was listed is there, too.
             self._fs, self._root = fsspec.core.url_to_fs(self._url, use_listings_cache=False)
