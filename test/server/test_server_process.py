@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import os
+import random
 import re
 import signal
 import socket
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -37,8 +39,11 @@ BIG = os.urandom(1 << 20) * 24
 
 
 def free_port():
-    with socket.create_server(('127.0.0.1', 0)) as listener:
-        return listener.getsockname()[1]
+    """Return a free port below those of outgoing calls, so that none takes it during a restart."""
+    while True:
+        port = random.SystemRandom().randrange(20000, 30000)
+        with suppress(OSError), socket.create_server(('127.0.0.1', port)):
+            return port
 
 
 class Process:
