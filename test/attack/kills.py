@@ -13,7 +13,6 @@ import json
 import multiprocessing
 import os
 import random
-import socket
 import sys
 import tempfile
 import time
@@ -24,10 +23,11 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-PATHS = [str(HERE), str(HERE.parent / 'session'), str(ROOT)]
+PATHS = [str(HERE), str(HERE.parent), str(HERE.parent / 'session'), str(ROOT)]
 sys.path[:0] = [path for path in PATHS if path not in sys.path]
 
 import sqlalchemy as sa  # noqa: E402
+from fixed_ports import free_port  # noqa: E402
 from tally import Tally, table  # noqa: E402
 from victims import fine, policy, server, server_config, station  # noqa: E402
 
@@ -53,15 +53,6 @@ def forks(*modules: str) -> multiprocessing.context.ForkServerContext:
     context = multiprocessing.get_context('forkserver')
     context.set_forkserver_preload(['victims', *modules])
     return context
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on."""
-    held = [socket.create_server(('127.0.0.1', 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
 
 
 def fill(made: ArenaServer, addresses: dict[str, str], stations: int) -> list[str]:
@@ -108,7 +99,7 @@ class Arena:
         self.folder, self.seed = folder, seed
         self.full_disks, self._rng = full_disks, random.Random(seed)
         self.context = forks()
-        self.port, *self.policy_ports = free_ports(1 + len(NAMES))
+        self.port, *self.policy_ports = (free_port() for _ in range(1 + len(NAMES)))
         self.told: list[tuple[str, str, Any]] = []
         self._pipes: list[Connection] = []
         self.tokens = self._fill()

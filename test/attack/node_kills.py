@@ -22,7 +22,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from kills import Victim, forks, free_ports
+from kills import Victim, forks, free_port
 from tally import Tally, table
 from victims import begin
 
@@ -60,7 +60,7 @@ class Station:
         self.context = forks('arena_robot.nodes.session.node', 'arena_robot.nodes.recorder.node',
                              'arena_robot.nodes.simulation.node', 'arena_robot.cli.main',
                              'arena_robot.web.console.serve')
-        self.port, = free_ports(1)
+        self.port = free_port()
         self.told: list[tuple[str, str, Any]] = []
         self.over = threading.Event()
         self._rng = random.Random(seed)

@@ -1,6 +1,5 @@
 """A /dev/shm of its own for a process: no other process on the machine sees what it holds."""
 
-import functools
 import shutil
 import subprocess
 
@@ -10,7 +9,6 @@ OWN_SHM = ('unshare', '--map-root-user', '--mount', 'sh', '-c',
            'mount -t tmpfs none /dev/shm && exec "$0" "$@"')
 
 
-@functools.cache
 def may_mount():
     """Return whether a process here may have its own."""
     return bool(shutil.which('unshare')) and not subprocess.run(

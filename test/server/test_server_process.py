@@ -3,17 +3,15 @@
 import dataclasses
 import hashlib
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 
 import pytest
+from fixed_ports import free_port
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Slot
@@ -36,14 +34,6 @@ LONG = pytest.mark.skipif('ARENA_TEST_WALKS' not in os.environ,
                           reason='test_campaign and test_many_servers kill servers: make walks')
 STATION = StationInfo('bench', 'fr3')
 BIG = os.urandom(1 << 20) * 24
-
-
-def free_port():
-    """Return a free port below those of outgoing calls, so that none takes it during a restart."""
-    while True:
-        port = random.SystemRandom().randrange(20000, 30000)
-        with suppress(OSError), socket.create_server(('127.0.0.1', port)):
-            return port
 
 
 class Process:

@@ -11,6 +11,7 @@ from arena_robot.core.observation import ROLES, Floats, Pixels, view
 from arena_robot.recording.bag.base import Decoder, Topic
 from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.episode.frames import pixels_of
 from arena_robot.recording.episode.potential import read_potential
 from arena_robot.recording.episode.tracks import EpisodeTracks, Stamps, load_tracks, nearest
 
@@ -60,8 +61,6 @@ def _grid(tracks: EpisodeTracks, first_ns: int, last_ns: int, interval_s: float,
 
 def _frames(bag: BagReader, decoder: Decoder, topic: Topic, rows: Stamps) -> list[Pixels]:
     """Return the pictures of some rows of a topic, each decoded once."""
-    # Here: it loads PyAV, for which a server's pages need not wait.
-    from arena_robot.recording.episode.frames import pixels_of
     wanted, decoded = set(rows.tolist()), {}
     for row, message in enumerate(bag.messages([topic.name])):
         if row in wanted:
