@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from arena_robot.audit.base import Judge
     from arena_robot.audit.run import AuditSettings
     from arena_robot.records.audit_file import EpisodeAudit
-    from arena_robot.reports.episode_audit import AuditedSession, FoundEpisode
+    from arena_robot.reports.audit_agreement import AuditedSession
+    from arena_robot.reports.episode_audit import FoundEpisode
 
 
 def run_on_episodes(args: argparse.Namespace, settings: 'AuditSettings') -> int:
     """Audit, print, draw; 1 when an episode could not be judged."""
     from arena_robot.audit.aggregate import fingerprints, summaries
     from arena_robot.audit.judges import settings_of
+    from arena_robot.reports.audit_agreement import intervals, not_comparable
     from arena_robot.reports.episode_audit import (
         AuditJob,
         audit_folder,
         audited,
         audited_sessions,
         find_episodes,
-        intervals,
         made,
-        not_comparable,
     )
 
     job = AuditJob(args.judge, settings_of(args.param), settings, args.interval,
@@ -87,7 +87,7 @@ def _report(found: 'Sequence[FoundEpisode]', audits: 'Sequence[EpisodeAudit]',
 def _agreement(sessions: 'Sequence[AuditedSession]', where: 'Mapping[str, Path]'
                ) -> dict[str, Any]:
     from arena_robot.ranking.as_json import plain
-    from arena_robot.reports.episode_audit import (
+    from arena_robot.reports.audit_agreement import (
         agreement_rate,
         agreements,
         by_evaluator,

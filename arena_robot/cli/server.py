@@ -16,11 +16,6 @@ import logging
 import signal
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from arena_robot.server.app import ArenaServer
-    from arena_robot.web.site.serve import SiteServer
 
 VERB = 'server'
 HELP = 'run the arena server'
@@ -46,10 +41,12 @@ def run(args: argparse.Namespace) -> int:
     from arena_robot.core.clock import SystemClock
     from arena_robot.core.config import load
     from arena_robot.core.process import end_signals
-    from arena_robot.core.tuning import keep_freed_memory
-    from arena_robot.server.app import ArenaServer
-    from arena_robot.server.checks import conformance, probe, spec
-    from arena_robot.server.config import ServerConfig
+    from arena_robot.core.tuning import keep_freed_memory, loading
+    with loading():
+        from arena_robot.server.app import ArenaServer
+        from arena_robot.server.checks import conformance, probe, spec
+        from arena_robot.server.config import ServerConfig
+        from arena_robot.web.site.serve import SiteServer
 
     keep_freed_memory()
     logging.basicConfig(level=logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
@@ -63,7 +60,9 @@ def run(args: argparse.Namespace) -> int:
         signal.signal(number, lambda *_: stopping.set())
     with ArenaServer(config, SystemClock(), conformance, probe, spec) as server:
         _tell_token(server.first_token(), args.token_file)
-        with _site(server) as site:
+        listening = config.site_port >= 0
+        with (SiteServer(server, config.host, config.site_port) if listening
+              else contextlib.nullcontext()) as site:
             print(f'arena server on {config.host}:{server.port}'
                   + (f', site on {site.address}' if site else ''), flush=True)
             while not stopping.wait(1.0):
@@ -89,10 +88,3 @@ def _tell_token(token: str | None, path: Path | None) -> None:
     path.touch(mode=0o600)
     write_text(path, token + '\n')
     print(f"the first maintainer's token is in {path}", flush=True)
-
-
-def _site(server: 'ArenaServer') -> 'contextlib.AbstractContextManager[SiteServer | None]':
-    if server.config.site_port < 0:
-        return contextlib.nullcontext()
-    from arena_robot.web.site.serve import SiteServer
-    return SiteServer(server, server.config.host, server.config.site_port)

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import gc
 import sys
+from collections.abc import Iterator
 
 SWITCH_S = 0.0005
 MALLOPT = ((-3, 64 << 20), (-1, 256 << 20))  # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD (bytes)
@@ -40,3 +41,19 @@ def keep_what_exists() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@contextlib.contextmanager
+def loading() -> Iterator[None]:
+    """
+    Collect no garbage while modules are loaded, and leave them out of later collections.
+
+    Loading makes a few hundred thousand objects and drops few of them; collections that look for
+    those take a sixth of the time.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()

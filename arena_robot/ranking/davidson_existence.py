@@ -15,7 +15,7 @@ group holds every policy, and no programme is solved.
 """
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy  # scipy.optimize loads with the first programme
 from scipy.sparse import coo_array, csr_array, vstack
 from scipy.sparse.csgraph import connected_components
 
@@ -46,9 +46,10 @@ def has_finite_maximum(counts: PairCounts) -> bool:
                   np.full(np.count_nonzero(rows), outcome)], axis=1)
         for outcome, rows in enumerate(seen.T)])
     slacks = _slacks(np.unique(cells, axis=0), int(group.max()) + 1)
-    found = linprog(-np.asarray(slacks.sum(axis=0)).ravel(), A_ub=vstack([slacks, -slacks]),
-                    b_ub=np.r_[np.ones(slacks.shape[0]), np.zeros(slacks.shape[0])],
-                    bounds=[(0.0, 0.0), *[(None, None)] * (slacks.shape[1] - 1)], method='highs')
+    found = scipy.optimize.linprog(
+        -np.asarray(slacks.sum(axis=0)).ravel(), A_ub=vstack([slacks, -slacks]),
+        b_ub=np.r_[np.ones(slacks.shape[0]), np.zeros(slacks.shape[0])],
+        bounds=[(0.0, 0.0), *[(None, None)] * (slacks.shape[1] - 1)], method='highs')
     if found.status != 0:
         raise RankingError(f'whether Davidson has a maximum could not be decided: {found.message}')
     return bool(-found.fun < SMALLEST)

@@ -25,7 +25,7 @@ between the visits of evaluators, and needs at least six of them.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy  # scipy.optimize loads when a root is first looked for
 from scipy.special import betainc, betaln, logsumexp, xlog1py, xlogy
 
 from arena_robot.core.errors import RankingError
@@ -137,8 +137,9 @@ def win_interval(wins: int, losses: int, alpha: float = 0.05, prior: float = 1.0
         return float(xlogy(wins, p) + xlog1py(losses, -p) - floor)
 
     peak = wins / (wins + losses) if wins + losses else 0.5
-    low = 0.0 if wins == 0 or above(0.0) >= 0 else brentq(above, 0.0 + 1e-300, peak)
-    high = 1.0 if losses == 0 or above(1.0) >= 0 else brentq(above, peak, 1.0 - 1e-16)
+    root = scipy.optimize.brentq
+    low = 0.0 if wins == 0 or above(0.0) >= 0 else root(above, 0.0 + 1e-300, peak)
+    high = 1.0 if losses == 0 or above(1.0) >= 0 else root(above, peak, 1.0 - 1e-16)
     return float(low), float(high)
 
 

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+STEPS_FILE = 'steps.npz'
 # The bag with its metadata, what `arena episode derive` makes of it, the station's scene match.
 _NAMES = re.compile(r'metadata\.yaml|episode\.json|steps\.npz|scene_match\.json|'
                     r'[A-Za-z0-9_][A-Za-z0-9_.\-]{0,100}\.(mcap|mp4)')

@@ -32,7 +32,7 @@ from arena_robot.records.session_file import (
     write_session,
 )
 
-WRITERS = 16
+WRITERS = 4
 
 
 def read_evaluations(source: Path) -> RoboArenaData:

@@ -9,18 +9,17 @@ from arena_robot.audit.evaluators import EvaluatorAgreement
 from arena_robot.audit.marks import marks_of
 from arena_robot.core.errors import DataError
 from arena_robot.records.audit_file import EpisodeAudit, audits_of, read_audit
-from arena_robot.reports.audit_words import ROWS
-from arena_robot.reports.episode_audit import (
+from arena_robot.reports.audit_agreement import (
     Agreement,
-    FoundEpisode,
     agreement_rate,
     agreements,
-    audited,
     by_evaluator,
     by_institution,
     not_calibrated,
     not_comparable,
 )
+from arena_robot.reports.audit_words import ROWS
+from arena_robot.reports.episode_audit import FoundEpisode, audited
 from arena_robot.reports.tournament_records import Record
 
 

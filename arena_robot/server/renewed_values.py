@@ -25,8 +25,9 @@ class RenewedValues:
 
     After ``open`` a thread looks at the version every ``LOOK_S`` seconds and after ``look``. When
     it changed, the thread makes again what the calls of ``always`` get, and what was asked for
-    since it was made, and then rests ``REST`` times as long as the processor worked for that. So
-    only who is the first to ask for a value waits for it. Without ``open``, ``get`` makes a value
+    since it was made, one after another; after each it rests ``REST`` times as long as the
+    processor worked for it. So only who is the first to ask for a value waits for it, and pages
+    and stations have the processor in between. Without ``open``, ``get`` makes a value
     again when the version changed.
     """
 
@@ -40,6 +41,7 @@ class RenewedValues:
         self._seen: Hashable = None
         self._done: Hashable = None
         self._looks = 0
+        self._owed_s = 0.0
 
     def always(self, call: Callable[[], object]) -> None:
         """Renew what ``call`` gets whether anybody asks for it or not; before ``open``."""
@@ -107,13 +109,12 @@ class RenewedValues:
     def _run(self) -> None:
         while not self._stop.is_set():
             self._wake.clear()
-            started_s = time.thread_time()
             try:
                 self._renew_all()
             except Exception:
                 log.exception('not all results were renewed; it is tried again')
             self._looks += 1
-            self._stop.wait(REST * (time.thread_time() - started_s))
+            self._rest()
             self._wake.wait(LOOK_S)
 
     def _renew_all(self) -> None:
@@ -131,9 +132,18 @@ class RenewedValues:
             self._done = self._seen
 
     def _renew(self, call: Callable[[], object]) -> None:
-        if not self._stop.is_set():
-            with contextlib.suppress(ArenaError):    # kept, and raised where somebody asks
-                call()
+        self._rest()
+        started_s = time.thread_time()
+        try:
+            if not self._stop.is_set():
+                with contextlib.suppress(ArenaError):    # kept, and raised where somebody asks
+                    call()
+        finally:
+            self._owed_s = REST * (time.thread_time() - started_s)
+
+    def _rest(self) -> None:
+        self._stop.wait(self._owed_s)
+        self._owed_s = 0.0
 
 
 class _Value:

@@ -20,13 +20,8 @@ from arena_robot.recording.episode.clip import read_clip
 from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 from arena_robot.records.audit_file import audits_of, read_audit
 from arena_robot.records.session_file import SessionFile, read_session, write_session
-from arena_robot.reports.episode_audit import (
-    AuditJob,
-    FoundEpisode,
-    agreement_rate,
-    agreements,
-    not_calibrated,
-)
+from arena_robot.reports.audit_agreement import agreement_rate, agreements, not_calibrated
+from arena_robot.reports.episode_audit import AuditJob, FoundEpisode
 
 
 @pytest.fixture(scope='module')

@@ -15,7 +15,7 @@ from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.stream_check import message_findings
-from arena_robot.recording.episode.derive import STEPS, video_name
+from arena_robot.recording.episode.derive import video_name
 from arena_robot.recording.episode.frames import read_video
 from arena_robot.recording.episode.journal_check import journal_findings
 from arena_robot.recording.episode.summary import summarise
@@ -26,6 +26,7 @@ from arena_robot.records.episode_file import (
     has_episode,
     read_episode,
 )
+from arena_robot.records.episode_files import STEPS_FILE
 
 
 class FindingLevel(str, Enum):
@@ -247,7 +248,7 @@ def _derived(folder: Path, bag: BagReader, tracks: EpisodeTracks) -> Iterator[Fi
         yield _warn(False, 'derived', f'no {EPISODE_FILE}: run `arena episode derive {folder}`')
         return
     yield _readable(folder / EPISODE_FILE, lambda p: _summary_agrees(p.parent, bag))
-    yield _readable(folder / STEPS, lambda p: _steps_agree(p, len(tracks.steps.index)))
+    yield _readable(folder / STEPS_FILE, lambda p: _steps_agree(p, len(tracks.steps.index)))
     for name, track in tracks.views.items():
         path = folder / video_name(name)
         if len(track.stamps) and path.exists():

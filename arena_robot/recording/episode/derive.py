@@ -23,9 +23,9 @@ from arena_robot.recording.episode.potential import read_potential
 from arena_robot.recording.episode.summary import mean_rate, summarise
 from arena_robot.recording.episode.tracks import EpisodeTracks, Stamps, load_tracks, nearest
 from arena_robot.records.episode_file import EpisodeFile, write_episode
+from arena_robot.records.episode_files import STEPS_FILE
 from arena_robot.records.session_file import INFERENCES_FILE
 
-STEPS = 'steps.npz'
 Progress = Callable[[int, int, str], None]
 
 
@@ -56,7 +56,7 @@ def derive(folder: Path, videos: bool = True, progress: Progress = nothing) -> E
                 start_ns=int(stamps[0]) if len(stamps) else None)
     progress_arrays = {} if told is None else {
         'progress/stamp_ns': told.stamps, 'progress/value': told.values}
-    write_arrays(folder / STEPS, {**step_arrays(tracks, frames), **progress_arrays})
+    write_arrays(folder / STEPS_FILE, {**step_arrays(tracks, frames), **progress_arrays})
     summary = replace(summary, views=views, inference=replace(
         summary.inference, waited=revealed_wait(folder, summary)))
     write_episode(folder, summary)

@@ -9,14 +9,14 @@ from arena_robot.audit.aggregate import Audited, Fingerprint, Mean, fingerprints
 from arena_robot.audit.opd import METRICS
 from arena_robot.core.episode import Slot
 from arena_robot.records.audit_file import EpisodeAudit
-from arena_robot.reports.audit_words import ROWS
-from arena_robot.reports.episode_audit import (
+from arena_robot.reports.audit_agreement import (
     FULL,
     MARGIN,
     audit_winner,
     not_comparable,
     task_words,
 )
+from arena_robot.reports.audit_words import ROWS
 from arena_robot.server.renewed_values import RenewedValues
 from arena_robot.server.store.browse import MOST, Browse, Evaluation
 from arena_robot.server.store.filters import Filter

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from arena_robot.audit.marks import marks_of
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, DataError
-from arena_robot.recording.episode.derive import STEPS
-from arena_robot.recording.episode.frames import read_video
 from arena_robot.records.audit_file import EpisodeAudit
 from arena_robot.records.episode_file import EPISODE_FILE, EpisodeFile, parse_episode
+from arena_robot.records.episode_files import STEPS_FILE
 from arena_robot.records.scene_match import SCENE_MATCH_FILE, SceneMatch, parse_scene_match
-from arena_robot.reports.episode_audit import MARGIN, audit_winner
+from arena_robot.reports.audit_agreement import MARGIN, audit_winner
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.files import FileId
 from arena_robot.session.loop.match import compare
@@ -110,7 +109,7 @@ class RecordedFiles:
         with suppress(ArenaError):    # not uploaded, or written by a broken station
             numbers = parse_episode(self._read(session_id, slot, EPISODE_FILE), EPISODE_FILE)
         try:
-            return rollout_of(arrays_of(self._read(session_id, slot, STEPS)), numbers)
+            return rollout_of(arrays_of(self._read(session_id, slot, STEPS_FILE)), numbers)
         except ArenaError:
             return RecordedRollout(numbers)
 
@@ -140,6 +139,7 @@ class RecordedFiles:
         return b''.join(self._blobs.read(key))
 
     def _matches(self, session_id: str, videos: Mapping[str, Sequence[str]]) -> dict[str, float]:
+        from arena_robot.recording.episode.frames import read_video  # loads PyAV
         found = {}
         for name in videos.get('A', ()):
             paths = [self._blobs.local_path(f'{session_id}/{slot}/{name}') for slot in 'AB']
@@ -167,11 +167,11 @@ def arrays_of(content: bytes) -> dict[str, NDArray[Any]]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             if sum(one.file_size for one in archive.infolist()) > ARRAY_BYTES:
-                raise DataError(f'{STEPS} unpacks to more than {ARRAY_BYTES} bytes')
+                raise DataError(f'{STEPS_FILE} unpacks to more than {ARRAY_BYTES} bytes')
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise DataError(f'{STEPS} cannot be read: {error}') from error
+        raise DataError(f'{STEPS_FILE} cannot be read: {error}') from error
 
 
 def rollout_of(arrays: Arrays, numbers: EpisodeFile | None = None) -> RecordedRollout:
@@ -188,7 +188,7 @@ def rollout_of(arrays: Arrays, numbers: EpisodeFile | None = None) -> RecordedRo
         values = np.asarray(arrays.get('progress/value', ()), float).reshape(-1)[:ROWS]
         progress = curve((told - _start_ns(arrays, stamps)) * 1e-9, values)
     except (KeyError, ValueError, TypeError) as error:
-        raise DataError(f'{STEPS} does not hold the steps of a rollout: {error!r}') from error
+        raise DataError(f'{STEPS_FILE} does not hold the steps of a rollout: {error!r}') from error
     share, longest = still(seconds, fastest)
     return RecordedRollout(numbers, curve(seconds, grip), curve(seconds, fastest), progress,
                            share, longest)
