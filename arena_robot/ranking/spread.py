@@ -13,7 +13,9 @@ bench/bench_ranking_calibration.py tried, this keeps to 95 % most closely.
 
 Quantiles are those of Student's t with G - 1 degrees of freedom. Half of a mean of the two is not
 estimated from differences between clusters, so it has 4 (G - 1) (v / sandwich)² (Satterthwaite
-1946). That is used for the scores; differences and ranks keep G - 1, the safe side.
+1946). Where each verdict of Bradley–Terry is a cluster of its own, its variance follows from its
+probability and is not estimated from differences: the quantiles are the normal ones. Both are
+used for the scores; differences and ranks keep G - 1, the safe side.
 """
 
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.davidson import outcome_probabilities
 from arena_robot.ranking.held import PRIOR_L2, one_sided
 
+KNOWN = 1e6    # degrees of freedom of a variance that is not estimated
 MOST_CELLS = 4_000_000
 MOST_POLICIES = 1500
 
@@ -44,12 +47,12 @@ class ScoreSpread:
     own_freedom: Floats
 
     @classmethod
-    def of(cls, covariance: Floats, freedom: float) -> 'ScoreSpread':
-        """Return what a covariance (n, n) of the scores says."""
+    def of(cls, covariance: Floats, freedom: float, own: float | None = None) -> 'ScoreSpread':
+        """Return what a covariance (n, n) of the scores says; ``own`` is the scores' freedom."""
         variance = np.diag(covariance)
         gap = variance[:, None] + variance[None, :] - 2 * covariance
         return cls(np.maximum(variance, 0.0), np.maximum(gap, 0.0), freedom,
-                   np.full(len(variance), freedom))
+                   np.full(len(variance), freedom if own is None else own))
 
     def at_least_between(self, other: 'ScoreSpread', alike: np.ndarray) -> 'ScoreSpread':
         """
@@ -62,7 +65,7 @@ class ScoreSpread:
         mixed = ~alike & (self.variance < other.variance)
         share = variance / np.where(mixed, np.maximum(self.variance, 1e-6 * variance), 1.0)
         return ScoreSpread(variance, gap, self.freedom,
-                           np.where(mixed, 4 * share ** 2, 1.0) * self.freedom)
+                           np.where(mixed, 4 * share ** 2, 1.0) * self.own_freedom)
 
 
 def _raised(own: Floats, other: Floats, wholly: np.ndarray) -> Floats:
@@ -110,7 +113,8 @@ def likelihood_spread(comparisons: Comparisons, fit: Fit, cluster: Ints, anchor:
     else:
         bread = centre @ np.linalg.inv(_pinned(whole, votes.n))
         robust = count / (count - 1) * (bread @ np.asarray(scores.T @ scores.toarray()) @ bread.T)
-    return ScoreSpread.of(robust, count - 1.0).at_least_between(model, _open(votes, fit))
+    own = KNOWN if kappa == 0 and count == len(votes) else count - 1.0
+    return ScoreSpread.of(robust, count - 1.0, own).at_least_between(model, _open(votes, fit))
 
 
 def _open(votes: Comparisons, fit: Fit) -> np.ndarray:

@@ -27,14 +27,19 @@ from arena_robot.ranking.spread import ScoreSpread
 LEAST_COMPARISONS = 5
 LEAST_SESSIONS = 10
 LEAST_CLUSTERS = 5
+LEAST_PER_POLICY = 1.5
 PRIOR_POLICIES = 3.0
 RANGE_DRAWS = 4_000_000
 
 
 def too_few(counts: Ints, clusters: int, by_session: bool,
             open_ends: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Return (n,) for which policies no interval is stated; ``open_ends`` is no bound (n,)."""
-    least = LEAST_SESSIONS if by_session else LEAST_CLUSTERS
+    """
+    Return (n,) for which policies no interval is stated; ``open_ends`` is no bound (n,).
+
+    With fewer sessions than 1.5 for each policy, scores hang on chains of single verdicts.
+    """
+    least = max(LEAST_SESSIONS, LEAST_PER_POLICY * len(counts)) if by_session else LEAST_CLUSTERS
     above, below = open_ends
     return np.asarray((counts < LEAST_COMPARISONS) | (clusters < least) | (above & below))
 

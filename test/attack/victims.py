@@ -170,7 +170,7 @@ class BusyStation:
     """A station that runs one session after another; ``told`` gets what was taken."""
 
     def __init__(self, told: Connection, arena: RemoteArena, folder: Path, seed: int) -> None:
-        clock = HurriedClock()
+        self.clock = clock = HurriedClock()
         config = SessionConfig(StationInfo('sim', 'panda'), RolloutConfig(max_steps=STEPS),
                                min_free_gb=0.0)
         parts = Parts(Arm(clock), Gripper(clock),

@@ -7,6 +7,8 @@ from arena_robot.core.episode import Slot
 from arena_robot.core.errors import SessionError
 from arena_robot.core.verdict import scored
 from arena_robot.session.base import Assignment, Reveal, commitment
+from arena_robot.session.protocol import store as sessions
+from arena_robot.session.protocol.salvage import read_record
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import SessionStore
 
@@ -80,6 +82,25 @@ def test_yesterday_is_not_in_todays_history(store):
     assigned(store).close()
     store._clock.advance_ns(49 * 3600 * 10**9)
     assert store.today() == []
+
+
+def test_sessions_of_other_days_are_read_once(store, monkeypatch):
+    read = []
+    monkeypatch.setattr(sessions, 'read_record',
+                        lambda path: read.append(path.parent.name) or read_record(path))
+    old = assigned(store, 'old')
+    store._clock.advance_ns(49 * 3600 * 10**9)
+    for name in ('one', 'two'):
+        assigned(store, name).close()
+    for _ in range(3):
+        assert {r.session_id for r in store.today()} == {'one', 'two'}
+    assert read.count('old') == 1
+    assert read.count('one') == 3
+    old.abort('enough')     # its journal has changed
+    old.close()
+    store.today()
+    store.today()
+    assert read.count('old') == 2
 
 
 def test_the_summary_holds_the_reveal_only_after_it(store):

@@ -9,7 +9,7 @@ import fcntl
 import logging
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from arena_robot.core.clock import Clock
@@ -84,6 +84,7 @@ class SessionStore:
         self.root = root
         self._clock = clock
         self._lock = -1
+        self._days: dict[Path, tuple[tuple[int, int], datetime.date]] = {}
 
     def hold(self) -> None:
         """
@@ -148,32 +149,52 @@ class SessionStore:
         Journals that cannot be read are passed to ``tell``. Where a process was killed between the
         last line of the journal and ``session.json``, that file is written now.
         """
-        records = self._records(tell)
-        for folder, record in records:
-            if record.state.is_final:
-                try:
-                    _finish_summary(folder, record)
-                except (ArenaError, OSError) as error:
-                    tell(f'{folder}: session.json could not be written: {error}')
-        found = [(record.created_ns, folder) for folder, record in records
-                 if not record.state.is_final]
+        found = []
+        for journal in self._journals():
+            folder, record = journal.parent, self._read(journal, tell)
+            if record is None or record.state is State.IDLE:
+                continue
+            if not record.state.is_final:
+                found.append((record.created_ns, folder))
+                continue
+            try:
+                _finish_summary(folder, record)
+            except (ArenaError, OSError) as error:
+                tell(f'{folder}: session.json could not be written: {error}')
         return [folder for _, folder in sorted(found)]
 
     def today(self) -> list[SessionRecord]:
-        """Return today's sessions (station's time zone), newest first."""
-        now = self._clock.now_ns()
-        same = [r for _, r in self._records() if _day(r.created_ns) == _day(now)]
-        return sorted(same, key=lambda r: r.created_ns, reverse=True)
+        """
+        Return today's sessions (station's time zone), newest first.
 
-    def _records(self, tell: Callable[[str], None] = log.warning
-                 ) -> list[tuple[Path, SessionRecord]]:
-        found = []
-        for path in sorted(self.root.glob(f'*/{JOURNAL}')):
-            try:
-                found.append((path.parent, read_record(path)))
-            except (ArenaError, OSError) as error:
-                tell(f'left out a session that cannot be read: {error}')
-        return [(folder, r) for folder, r in found if r.state is not State.IDLE]
+        Of other days, only journals that are new or have changed since are read.
+        """
+        day, days, found = _day(self._clock.now_ns()), {}, []
+        for journal in self._journals():
+            version, known = _version(journal), self._days.get(journal)
+            if known is not None and known[0] == version and known[1] != day:
+                days[journal] = known
+                continue
+            record = self._read(journal)
+            if record is None:
+                continue
+            if version is not None:
+                days[journal] = version, _day(record.created_ns)
+            if _day(record.created_ns) == day and record.state is not State.IDLE:
+                found.append(record)
+        self._days = days
+        return sorted(found, key=lambda r: r.created_ns, reverse=True)
+
+    def _journals(self) -> Iterator[Path]:
+        yield from sorted(self.root.glob(f'*/{JOURNAL}'))
+
+    def _read(self, journal: Path, tell: Callable[[str], None] = log.warning
+              ) -> SessionRecord | None:
+        try:
+            return read_record(journal)
+        except (ArenaError, OSError) as error:
+            tell(f'left out a session that cannot be read: {error}')
+            return None
 
 
 def session_file(record: SessionRecord) -> SessionFile:
@@ -206,6 +227,15 @@ def _move_into(folder: Path, home: Path) -> None:
         move(path, next(name for end in ends
                         if not (name := home / f'{path.name}{end}').exists()))
     folder.rmdir()
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """Return what changes with the content of a file; None when it is gone."""
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_size
 
 
 def _day(stamp_ns: int) -> datetime.date:
