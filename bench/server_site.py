@@ -90,6 +90,7 @@ def processor_s(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
 
 
+AFTER_S = 20.0    # the least time, for enough answers of each page
 PAGES = (
     '/', '/?method=davidson', '/?open_source=true', '/matrix', '/policies', '/policies/policy-03',
     '/policies/policy-03/reports/1', '/policies/policy-03/reports/2/changes?since=1',
@@ -160,7 +161,7 @@ def after_verdict(address, folder, count):
     with httpx.Client(base_url=address, timeout=120.0) as client:
         add_verdict(folder, number)
         added, shown = time.perf_counter(), None
-        while shown is None or time.perf_counter() - added < 2 * shown:
+        while shown is None or time.perf_counter() - added < max(2 * shown, AFTER_S):
             for path in PAGES:
                 started = time.perf_counter()
                 page = client.get(path).raise_for_status().text

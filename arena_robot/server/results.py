@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_robot.core.episode import Comparison
+from arena_robot.core.errors import RankingError
 from arena_robot.ranking.as_json import as_json
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.interval_kind import Differences
@@ -61,8 +63,7 @@ class Results:
         self._looked_s = float('-inf')
         self.kept = RenewedValues(self._read_version)
         self._others = RenewedValues(self.kept.version)
-        for call in (self.counts_by_name, self.standings, self.origins, self.counted):
-            self.kept.always(call)
+        self.kept.always(self._leaderboard)
         for by in TallyBy:
             self.kept.always(partial(self.tallies, by))
 
@@ -206,6 +207,14 @@ class Results:
         with self._database.read() as connection:
             names = policy_names(connection)
         return {(names[a], names[b], word): n for (a, b, word), n in counts.items()}
+
+    def _leaderboard(self) -> None:
+        """Get what the first page shows: the number of verdicts last, when the others have it."""
+        self.counts_by_name()
+        with suppress(RankingError):    # kept, and raised where somebody asks
+            self.standings()
+        self.origins()
+        self.counted()
 
     def _tallied(self, by: TallyBy) -> '_Grouped':
         return self.kept.get(by, lambda: _Grouped.of(tallies(self._database, by)))
