@@ -15,7 +15,7 @@ Quantiles are those of Student's t with G - 1 degrees of freedom. Half of a mean
 estimated from differences between clusters, so it has 4 (G - 1) (v / sandwich)² (Satterthwaite
 1946). Where each verdict of Bradley–Terry is a cluster of its own, its variance follows from its
 probability and is not estimated from differences: the quantiles are the normal ones. Both are
-used for the scores; differences and ranks keep G - 1, the safe side.
+used for the scores that have both ends; one end, differences and ranks keep G - 1, the safe side.
 """
 
 from dataclasses import dataclass
@@ -64,8 +64,8 @@ class ScoreSpread:
         gap = _raised(self.gap, other.gap, alike[:, None] | alike)
         mixed = ~alike & (self.variance < other.variance)
         share = variance / np.where(mixed, np.maximum(self.variance, 1e-6 * variance), 1.0)
-        return ScoreSpread(variance, gap, self.freedom,
-                           np.where(mixed, 4 * share ** 2, 1.0) * self.own_freedom)
+        own = self.own_freedom * np.where(mixed, 4 * share ** 2, 1.0)
+        return ScoreSpread(variance, gap, self.freedom, np.where(alike, self.freedom, own))
 
 
 def _raised(own: Floats, other: Floats, wholly: np.ndarray) -> Floats:

@@ -37,11 +37,14 @@ def too_few(counts: Ints, clusters: int, by_session: bool,
     """
     Return (n,) for which policies no interval is stated; ``open_ends`` is no bound (n,).
 
-    With fewer sessions than 1.5 for each policy, scores hang on chains of single verdicts.
+    ``counts`` (n,) are the sessions of each, two policies in each session. With fewer than 1.5
+    sessions for each policy, scores hang on chains of single verdicts.
     """
-    least = max(LEAST_SESSIONS, LEAST_PER_POLICY * len(counts)) if by_session else LEAST_CLUSTERS
+    least = LEAST_SESSIONS if by_session else LEAST_CLUSTERS
     above, below = open_ends
-    return np.asarray((counts < LEAST_COMPARISONS) | (clusters < least) | (above & below))
+    if clusters < least or counts.sum() < 2 * LEAST_PER_POLICY * len(counts):
+        return np.ones(len(counts), bool)
+    return np.asarray((counts < LEAST_COMPARISONS) | (above & below))
 
 
 def with_spread(standings: Standings, spread: ScoreSpread, few: np.ndarray,
