@@ -105,11 +105,20 @@ def test_no_recorded_command_is_accepted(client, statuses, arm, gripper, kind, t
     statuses.values.pop(key, None)
     stamp_ns = time.time_ns() - HOUR_NS if age == 'old' else 0
     publisher = send(client, kind, topic, made(stamp_ns))
+    word = 'old' if age == 'old' and kind not in (Float64, Float64MultiArray) else 'no stamp'
+    why = 'ago' if kind is JointTrajectory and age == 'old' else word
+
+    def refused(found):
+        said = found.values.get(key, '')
+        if said and not (topic.split('/')[1] in said and why in said):
+            # on a slow machine the gripper's command above was refused too, after this one
+            del found.values[key]
+            publisher.publish(made(stamp_ns))
+            return False
+        return bool(said)
+
     try:
-        word = 'old' if age == 'old' and kind not in (Float64, Float64MultiArray) else 'no stamp'
-        words = ('ago',) if kind is JointTrajectory and age == 'old' else (word,)
-        statuses.until(lambda s: topic.split('/')[1] in s.values.get(key, '')
-                       and words[0] in s.values[key], topic)
+        statuses.until(refused, topic)
     finally:
         client.destroy_publisher(publisher)
     assert np.max(np.abs(arm.wait_state(5.0).q - before)) < 0.01
