@@ -16,7 +16,7 @@ from arena_robot.core.files import write_text
 from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.origins import RELAYED, not_relayed, not_relayed_of, origins
-from arena_robot.ranking.stated import LEAST_COMPARISONS, LEAST_SESSIONS
+from arena_robot.ranking.stated import LEAST
 from arena_robot.ranking.wording import interval_words, is_few, shown, stated_order
 from arena_robot.reports.audit_words import mean_words
 from arena_robot.reports.ranking_plots import plot_standings, plot_win_matrix
@@ -85,8 +85,7 @@ def write_report(tournament: TournamentReport, folder: Path) -> Path:
             t=tournament, rows=_rows(tournament), matrix=_matrix(tournament), sessions=sessions,
             numbers={r.session.session_id: k for k, r in enumerate(tournament.records, 1)},
             judged=judged(tournament.records), pad=PAD, elsewhere=_elsewhere(tournament),
-            least={'comparisons': LEAST_COMPARISONS, 'sessions': LEAST_SESSIONS},
-            version=arena_robot.__version__)
+            least=LEAST, version=arena_robot.__version__)
         path = folder / 'index.html'
         write_text(path, page)
     except OSError as error:

@@ -21,7 +21,7 @@ from arena_robot.core.verdict import FIELDS
 from arena_robot.ranking.as_json import as_json, plain
 from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.stated import LEAST_COMPARISONS, LEAST_SESSIONS
+from arena_robot.ranking.stated import LEAST
 from arena_robot.reports.policy_report.render import TEMPLATES
 from arena_robot.server.base import Caller, PolicyRecord, UnknownSession
 from arena_robot.server.blobs import Blobs
@@ -94,7 +94,7 @@ def site(parts: SiteParts) -> FastAPI:
         origins=ORIGINS, counted_origins=parts.results.origins,
         counted=parts.results.counted,
         ends=view_models.ENDS, recommended=RECOMMENDED,
-        least={'comparisons': LEAST_COMPARISONS, 'sessions': LEAST_SESSIONS})
+        least=LEAST)
     _protect(app, pages)
     _public_pages(app, pages, parts)
     _evaluation_pages(app, pages, parts)
