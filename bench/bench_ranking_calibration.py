@@ -6,7 +6,7 @@ coverage of the score's interval with its standard error, the share of policies 
 the coverage of all rank ranges at once, and how often p_better of 0.90 to 0.95 was right. Then the
 exact coverage for a single pair and few sessions, where only whole verdicts limit it. Then it
 says which coverages are below 0.93 or above 0.97 by more than two standard errors, and fails if
-one is below. Takes about 20 minutes; --scale 0.1 is quicker and coarser.
+one is below. Takes about 6 minutes; --scale 0.1 is quicker and coarser.
 """
 
 import argparse

@@ -3,7 +3,7 @@
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -103,8 +103,9 @@ class Matching:
             if before.station_id != station.id or before.prompt != prompt:
                 raise Conflict('this request was made before with another instruction')
             return before
-        allowed = self._allowed(station, evaluator)
-        drawn = self._pair(allowed)
+        owners = self._accounts.owners()
+        allowed = self._allowed(station, evaluator, owners)
+        drawn = self._pair(allowed, owners)
         with self._database.write() as connection:
             count = self._sessions.open_at(connection, station.id)
             # The station's row is locked now: the same request, made twice at once, is seen here.
@@ -116,7 +117,7 @@ class Matching:
             self._refuse_redraws(connection, evaluator)
             session_id = self._sessions.create(
                 connection, self._new(request, station, evaluator, prompt, a, b, repeats))
-        return self._sessions.get(session_id)
+            return load(connection, session_id)
 
     def _who(self, caller: Caller, evaluator: str) -> tuple[Station, Account]:
         if Role.STATION not in caller.roles:
@@ -127,13 +128,13 @@ class Matching:
                                'ask the maintainer to add the account')
         return self._accounts.station(caller.name), account
 
-    def _allowed(self, station: Station, evaluator: Account) -> list[PolicyRecord]:
+    def _allowed(self, station: Station, evaluator: Account,
+                 owners: Mapping[int, Account]) -> list[PolicyRecord]:
         """Return the policies that fit the station and in which the evaluator has no interest."""
         states = [PolicyState.POOL] + ([PolicyState.PROBATION] if station.test_driver else [])
         fitting = [p for p in self._policies.list(*states) if p.healthy and fits(p, station)]
-        found = {number: conflict(evaluator, self._accounts.account_by_id(number),
-                                  self._rules.conflicts)
-                 for number in {p.owner_id for p in fitting}}
+        found = {number: conflict(evaluator, owner, self._rules.conflicts)
+                 for number, owner in owners.items()}
         allowed = [p for p in fitting if not found[p.owner_id]]
         if len(allowed) < 2 <= len(fitting):
             rules = ', '.join(sorted({rule for rule in found.values() if rule}))
@@ -157,22 +158,19 @@ class Matching:
                            f'within 24 hours; up to {self._rules.redraws_per_day} are accepted: '
                            'continue tomorrow, or ask the maintainer')
 
-    def _pair(self, fitting: Sequence[PolicyRecord]) -> tuple[PolicyRecord, PolicyRecord]:
+    def _pair(self, fitting: Sequence[PolicyRecord], owners: Mapping[int, Account],
+              ) -> tuple[PolicyRecord, PolicyRecord]:
         balances = self._ledger.balances()
         with self._database.read() as connection:
             open_requests = sealed_pairs.requested(connection)
-        owners = {p.owner_id: self._owner(p) for p in fitting}
         candidates = [Candidate(p.id, p.owner_id, p.requested + open_requests[p.id],
-                                balances.get(owners[p.owner_id], 0) > 0,
+                                balances.get(f'account:{owners[p.owner_id].name}', 0) > 0,
                                 p.state is PolicyState.PROBATION) for p in fitting]
         by_id = {p.id: p for p in fitting}
         posterior = self._posterior(fitting)
         with self._draw:
             a, b = choose(candidates, self._rng, self._weights, posterior, self._rules.aim)
         return by_id[a.id], by_id[b.id]
-
-    def _owner(self, policy: PolicyRecord) -> str:
-        return f'account:{self._accounts.account_by_id(policy.owner_id).name}'
 
     def _new(self, asked: Request, station: Station, evaluator: Account, prompt: str,
              a: PolicyRecord, b: PolicyRecord, repeats: str) -> NewSession:

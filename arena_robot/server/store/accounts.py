@@ -13,12 +13,19 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.errors import Conflict, DataError, Unauthorised
 from arena_robot.server.base import Account, Caller, Role, Station
 from arena_robot.server.store.database import Database
-from arena_robot.server.store.schema import accounts, stations, tokens
+from arena_robot.server.store.schema import accounts, policies, stations, tokens
 
 TOKEN_BYTES = 32
 LIFETIME_S = 365 * 86400.0
 MAX_LIFETIME_S = 10 * LIFETIME_S
 PREFIX = 'arena_'
+# Every call runs these; to build them anew took longer than the database.
+_OF_DIGEST = sa.select(tokens).where(tokens.c.digest == sa.bindparam('digest'))
+_BY_ID = {table: sa.select(table).where(table.c.id == sa.bindparam('number'))
+          for table in (accounts, stations)}
+_BY_NAME = {table: sa.select(table).where(table.c.name == sa.bindparam('name'))
+            for table in (accounts, stations)}
+_OWNERS = sa.select(accounts).where(accounts.c.id.in_(sa.select(policies.c.owner_id)))
 
 
 def digest(token: str) -> str:
@@ -127,8 +134,7 @@ class Accounts:
     def caller(self, token: str) -> Caller:
         """Return who a token belongs to; Unauthorised when unknown, expired or revoked."""
         with self._database.read() as connection:
-            row = connection.execute(sa.select(tokens).where(
-                tokens.c.digest == digest(token))).mappings().first()
+            row = connection.execute(_OF_DIGEST, {'digest': digest(token)}).mappings().first()
             if row is None:
                 raise Unauthorised('this token is not known here; ask the maintainer for one')
             if row['revoked_ns'] is not None:
@@ -150,19 +156,20 @@ class Accounts:
 
     def account(self, name: str) -> Account:
         """Return the account of that name; DataError when there is none."""
-        row = self._find(accounts, name, 'account')
-        return Account(row['id'], row['name'], row['institution'], _roles(row['roles']),
-                       row['person'])
+        return _account(self._find(accounts, name, 'account'))
 
     def account_by_id(self, number: int) -> Account:
         """Return an account by number; DataError when there is none."""
         with self._database.read() as connection:
-            row = connection.execute(
-                sa.select(accounts).where(accounts.c.id == number)).mappings().first()
+            row = connection.execute(_BY_ID[accounts], {'number': number}).mappings().first()
         if row is None:
             raise DataError(f'there is no account with number {number} on this server')
-        return Account(row['id'], row['name'], row['institution'], _roles(row['roles']),
-                       row['person'])
+        return _account(row)
+
+    def owners(self) -> dict[int, Account]:
+        """Return the accounts that have a policy, by number."""
+        with self._database.read() as connection:
+            return {row['id']: _account(row) for row in connection.execute(_OWNERS).mappings()}
 
     def station(self, name: str) -> Station:
         """Return the station of that name; DataError when there is none."""
@@ -173,8 +180,7 @@ class Accounts:
     def _find(self, table: sa.Table, name: str, kind: str) -> Any:
         name = normalised(name)
         with self._database.read() as connection:
-            row = connection.execute(
-                sa.select(table).where(table.c.name == name)).mappings().first()
+            row = connection.execute(_BY_NAME[table], {'name': name}).mappings().first()
         if row is None:
             raise DataError(f"there is no {kind} named '{name}' on this server")
         return row
@@ -190,15 +196,12 @@ class Accounts:
 
 def account_name(connection: Connection, number: int) -> str:
     """Return the name of an account inside the caller's transaction."""
-    return str(connection.execute(sa.select(accounts.c.name).where(
-        accounts.c.id == number)).scalar_one())
+    return account_of(connection, number).name
 
 
 def account_of(connection: Connection, number: int) -> Account:
     """Return an account inside the caller's transaction."""
-    row = connection.execute(sa.select(accounts).where(accounts.c.id == number)).mappings().one()
-    return Account(row['id'], row['name'], row['institution'], _roles(row['roles']),
-                   row['person'])
+    return _account(connection.execute(_BY_ID[accounts], {'number': number}).mappings().one())
 
 
 def station_name(connection: Connection, number: int) -> str:
@@ -222,9 +225,14 @@ def station_names(connection: Connection) -> dict[int, str]:
 def _holder(connection: Connection, row: Any) -> Caller:
     table = accounts if row['account_id'] is not None else stations
     number = row['account_id'] if row['account_id'] is not None else row['station_id']
-    found = connection.execute(sa.select(table).where(table.c.id == number)).mappings().one()
+    found = connection.execute(_BY_ID[table], {'number': number}).mappings().one()
     roles = _roles(found['roles']) if table is accounts else frozenset({Role.STATION})
     return Caller(found['id'], found['name'], found['institution'], roles)
+
+
+def _account(row: Any) -> Account:
+    return Account(row['id'], row['name'], row['institution'], _roles(row['roles']),
+                   row['person'])
 
 
 def _roles(text: str) -> frozenset[Role]:

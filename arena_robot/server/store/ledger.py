@@ -21,6 +21,20 @@ from arena_robot.server.store.schema import balances, entries
 MINT = 'mint'
 SPENT = 'spent'
 _SYSTEM = (MINT, SPENT)
+_LOCK = sa.select(balances.c.holder).where(
+    balances.c.holder.in_(sa.bindparam('holders', expanding=True))).order_by(
+    balances.c.holder).with_for_update()
+_BOOKED = sa.select(entries.c.id).where(
+    entries.c.transfer == sa.bindparam('name')).limit(1)
+_MOVE = sa.update(balances).where(
+    balances.c.holder == sa.bindparam('of'), sa.or_(
+        balances.c.may_be_negative, balances.c.amount + sa.bindparam('by') >= 0)).values(
+    amount=balances.c.amount + sa.bindparam('by'))
+_ENTER = sa.insert(entries)
+_PAYER = sa.select(entries.c.holder).where(
+    entries.c.transfer == sa.bindparam('name'), entries.c.holder != SPENT)
+_OPEN = {name: dialect.insert(balances).on_conflict_do_nothing()
+         for name, dialect in (('sqlite', sqlite), ('postgresql', postgresql))}
 
 
 class NotEnoughCredit(Conflict):
@@ -90,8 +104,7 @@ def lock(connection: Connection, holders: Iterable[str]) -> None:
     names = sorted(set(holders))
     for holder in names:
         _open_balance(connection, holder)
-    connection.execute(sa.select(balances.c.holder).where(balances.c.holder.in_(names))
-                       .order_by(balances.c.holder).with_for_update()).all()
+    connection.execute(_LOCK, {'holders': names}).all()
 
 
 def book(connection: Connection, transfer: Transfer, now_ns: int) -> bool:
@@ -106,28 +119,22 @@ def book(connection: Connection, transfer: Transfer, now_ns: int) -> bool:
     # The order of the rows is the order of their locks: sorted, so that no two writers deadlock.
     parts = sorted([(transfer.payer, -transfer.amount), (transfer.payee, transfer.amount)])
     lock(connection, [holder for holder, _ in parts])
-    if connection.execute(sa.select(entries.c.id).where(
-            entries.c.transfer == transfer.name).limit(1)).first():
+    if connection.execute(_BOOKED, {'name': transfer.name}).first():
         return False
     for holder, amount in parts:
-        allowed = sa.or_(balances.c.may_be_negative, balances.c.amount + amount >= 0)
-        done = connection.execute(sa.update(balances).where(
-            balances.c.holder == holder, allowed).values(amount=balances.c.amount + amount))
-        if done.rowcount == 0:
+        if connection.execute(_MOVE, {'of': holder, 'by': amount}).rowcount == 0:
             raise NotEnoughCredit(f'{holder} cannot pay {transfer.amount} for {transfer.reason}')
-        connection.execute(sa.insert(entries).values(
-            transfer=transfer.name, holder=holder, amount=amount, reason=transfer.reason,
-            created_ns=now_ns))
+        connection.execute(_ENTER, {
+            'transfer': transfer.name, 'holder': holder, 'amount': amount,
+            'reason': transfer.reason, 'created_ns': now_ns})
     return True
 
 
 def payer(connection: Connection, transfer: str) -> str | None:
     """Return who paid a transfer to the credits that were spent; None when nobody did."""
-    return connection.execute(sa.select(entries.c.holder).where(
-        entries.c.transfer == transfer, entries.c.holder != SPENT)).scalar()
+    return connection.execute(_PAYER, {'name': transfer}).scalar()
 
 
 def _open_balance(connection: Connection, holder: str) -> None:
-    dialect = postgresql if connection.dialect.name == 'postgresql' else sqlite
-    connection.execute(dialect.insert(balances).values(
-        holder=holder, amount=0, may_be_negative=holder in _SYSTEM).on_conflict_do_nothing())
+    connection.execute(_OPEN[connection.dialect.name], {
+        'holder': holder, 'amount': 0, 'may_be_negative': holder in _SYSTEM})

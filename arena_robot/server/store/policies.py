@@ -29,6 +29,9 @@ _MOVES = {
     PolicyState.RETIRED: (),
 }
 
+_IN_STATES = sa.select(policies).where(policies.c.state.in_(
+    sa.bindparam('states', expanding=True))).order_by(policies.c.name)
+
 
 @dataclass(frozen=True)
 class NewPolicy:
@@ -115,13 +118,11 @@ class Policies:
 
     def list(self, *states: PolicyState, owner_id: int | None = None) -> list[PolicyRecord]:
         """Return the policies in the given states (all when none is given), by name."""
-        query = sa.select(policies).order_by(policies.c.name)
-        if states:
-            query = query.where(policies.c.state.in_([s.value for s in states]))
-        if owner_id is not None:
-            query = query.where(policies.c.owner_id == owner_id)
+        query = _IN_STATES if owner_id is None else _IN_STATES.where(
+            policies.c.owner_id == owner_id)
+        wanted = {'states': [state.value for state in states or PolicyState]}
         with self._database.read() as connection:
-            return [record(row) for row in connection.execute(query).mappings()]
+            return [record(row) for row in connection.execute(query, wanted).mappings()]
 
     def update(self, name: str, **changes: Any) -> PolicyRecord:
         """Change fields of a policy; its state is moved with :meth:`move` alone."""

@@ -13,19 +13,34 @@ from arena_robot.server.store.sealed_pairs import columns, pair_of
 OUTCOMES = ('sessions', 'counted', 'imported', 'incomplete', 'conflicts_of_interest',
             'withdrawn', 'invalid', 'aborted')
 GIVEN_UP = (SessionState.ABORTED.value, SessionState.CANCELLED.value)
+# Every one that ended without a valid verdict is stored as not valid; an index has that.
+_WAS_GIVEN_UP = sa.and_(
+    sa.not_(sessions.c.valid), sa.not_(sessions.c.imported),
+    ~sa.exists().where(relayed.c.session_id == sessions.c.id, relayed.c.failure != ''),
+    sessions.c.state.in_((*GIVEN_UP, SessionState.DONE.value)))
+_FAILED = sa.select(relayed.c.id).where(
+    relayed.c.session_id == sa.bindparam('session'), relayed.c.failure != '').limit(1)
+_OF_EVALUATOR = sessions.c.evaluator_id == sa.bindparam('evaluator')
+_LATER = sessions.alias('later')
+# Each assignment runs these; to build them anew took longer than the database.
+_COUNT = sa.select(sa.func.count()).where(
+    _OF_EVALUATOR, sessions.c.created_ns >= sa.bindparam('since_ns'), _WAS_GIVEN_UP)
+_LOCK = sa.select(accounts.c.id).where(
+    accounts.c.id == sa.bindparam('evaluator')).with_for_update()
+_TO_REPEAT = sa.select(sessions.c.id, *columns()).where(
+    _OF_EVALUATOR, _WAS_GIVEN_UP,
+    ~sa.exists().where(_LATER.c.repeats == sessions.c.id)).order_by(sessions.c.created_ns)
 
 
 def policy_failed(connection: Connection, session_id: str) -> bool:
     """Tell whether the relay saw a policy of this session fail and not answer again."""
-    return connection.execute(sa.select(relayed.c.id).where(
-        relayed.c.session_id == session_id, relayed.c.failure != '').limit(1)).first() is not None
+    return connection.execute(_FAILED, {'session': session_id}).first() is not None
 
 
 def count_since(connection: Connection, evaluator_id: int, since_ns: int) -> int:
     """Return how many sessions an evaluator gave up, or marked as invalid, since then."""
-    return int(connection.execute(sa.select(sa.func.count()).where(
-        sessions.c.evaluator_id == evaluator_id, sessions.c.created_ns >= since_ns,
-        _given_up())).scalar_one())
+    return int(connection.execute(
+        _COUNT, {'evaluator': evaluator_id, 'since_ns': since_ns}).scalar_one())
 
 
 def pairs_to_repeat(connection: Connection, evaluator_id: int) -> list[tuple[str, int, int]]:
@@ -35,15 +50,12 @@ def pairs_to_repeat(connection: Connection, evaluator_id: int) -> list[tuple[str
     Those with a retired policy are left out: it never comes back.
     """
     # The row lock makes two requests of one evaluator wait for each other.
-    connection.execute(sa.select(accounts.c.id).where(
-        accounts.c.id == evaluator_id).with_for_update()).all()
-    later = sessions.alias('later')
-    c = sessions.c
+    connection.execute(_LOCK, {'evaluator': evaluator_id}).all()
+    rows = connection.execute(_TO_REPEAT, {'evaluator': evaluator_id}).all()
+    if not rows:
+        return []
     retired = set(connection.execute(sa.select(policies.c.id).where(
         policies.c.state == PolicyState.RETIRED.value)).scalars())
-    rows = connection.execute(sa.select(c.id, *columns()).where(
-        c.evaluator_id == evaluator_id, _given_up(),
-        ~sa.exists().where(later.c.repeats == c.id)).order_by(c.created_ns))
     found = ((row.id, *pair_of(row)) for row in rows)
     return list(islice((one for one in found if retired.isdisjoint(one[1:])), 100))
 
@@ -70,12 +82,3 @@ def conduct(connection: Connection) -> list[dict[str, Any]]:
     ).group_by(c.institution).order_by(c.institution)).mappings()
     return [{key: value if key == 'institution' else int(value) for key, value in row.items()}
             for row in rows]
-
-
-def _given_up() -> sa.ColumnElement[bool]:
-    c = sessions.c
-    failed = sa.exists().where(relayed.c.session_id == c.id, relayed.c.failure != '')
-    # Every one that ended without a valid verdict is stored as not valid; an index has that.
-    return sa.and_(
-        sa.not_(c.valid), sa.not_(c.imported), sa.not_(failed),
-        c.state.in_((*GIVEN_UP, SessionState.DONE.value)))

@@ -22,6 +22,8 @@ from arena_robot.server.store.schema import episodes, policies, relayed, session
 Pair = tuple[int, int]
 # How many sealed sessions are looked at, newest first, to count how often a policy was requested.
 NEWEST = 200
+_NEWEST_SEALED = sa.select(sessions.c.sealed_pair).where(
+    sessions.c.policy_a_id.is_(None)).order_by(sessions.c.created_ns.desc()).limit(NEWEST)
 
 
 def pair_text(pair: Pair) -> str:
@@ -37,10 +39,14 @@ def pair_of(row: Any) -> Pair:
     """
     if not row.sealed_pair:
         return int(row.policy_a_id), int(row.policy_b_id)
-    if is_sealed(row.sealed_pair):
+    return _pair_in(row.sealed_pair)
+
+
+def _pair_in(text: str) -> Pair:
+    if is_sealed(text):
         raise ConfigError('the pair of a session that is not public can be read with the '
                           "server's key file alone")
-    a, b = row.sealed_pair.split()
+    a, b = text.split()
     return int(a), int(b)
 
 
@@ -88,9 +94,8 @@ def publish_retired(connection: Connection) -> None:
 
 def requested(connection: Connection) -> Counter[int]:
     """Return how often each policy was requested in the newest sessions that are not public."""
-    rows = connection.execute(sa.select(*columns()).where(is_sealed_pair()).order_by(
-        sessions.c.created_ns.desc()).limit(NEWEST))
-    return Counter(number for row in rows for number in pair_of(row))
+    found = connection.execute(_NEWEST_SEALED).scalars()
+    return Counter(number for text in found for number in _pair_in(text))
 
 
 def sealed_slots(connection: Connection, policy_id: int) -> Iterator[tuple[str, str]]:

@@ -92,6 +92,17 @@ class StoredEpisode:
     reruns: int = 0
 
 
+# Every call runs some of these; to build them anew took longer than the database.
+_BY_ID = sa.select(sessions).where(sessions.c.id == sa.bindparam('session'))
+_LOCKED = _BY_ID.with_for_update()
+_OF_REQUEST = sa.select(sessions).where(sessions.c.request == sa.bindparam('asked'))
+_ID_OF_REQUEST = _OF_REQUEST.with_only_columns(sessions.c.id)
+_LOCK_STATION = sa.select(stations.c.id).where(
+    stations.c.id == sa.bindparam('station')).with_for_update()
+_OPEN_AT = sa.select(sa.func.count()).where(
+    sessions.c.station_id == sa.bindparam('station'),
+    sessions.c.state == SessionState.RUNNING.value)
+_INSERT = sa.insert(sessions)
 _REOPENED: dict[str, Any] = {**to_plain(Verdict()), 'valid': None, 'ended_ns': None}
 
 
@@ -105,14 +116,14 @@ class Sessions:
     def create(self, connection: Connection, new: NewSession) -> str:
         """Insert a running session inside the caller's transaction and return its id."""
         session_id, now = str(uuid.uuid4()), self._clock.now_ns()
-        connection.execute(sa.insert(sessions).values(
-            **{**new.__dict__, 'nonce': '', 'token_a': digest(new.token_a),
-               'token_b': digest(new.token_b), 'policy_a_id': None, 'policy_b_id': None},
-            sealed_nonce=new.nonce, sealed_pair=sealed_pairs.pair_text(
-                (new.policy_a_id, new.policy_b_id)), id=session_id,
-            state=SessionState.RUNNING.value, created_ns=now,
-            seen_ns=now, rollouts=0, imported=False, incomplete='', conflict='',
-            **{**to_plain(Verdict()), 'valid': None}))
+        connection.execute(_INSERT, {
+            **new.__dict__, 'nonce': '', 'token_a': digest(new.token_a),
+            'token_b': digest(new.token_b), 'policy_a_id': None, 'policy_b_id': None,
+            'sealed_nonce': new.nonce, 'sealed_pair': sealed_pairs.pair_text(
+                (new.policy_a_id, new.policy_b_id)), 'id': session_id,
+            'state': SessionState.RUNNING.value, 'created_ns': now,
+            'seen_ns': now, 'rollouts': 0, 'imported': False, 'incomplete': '', 'conflict': '',
+            **to_plain(Verdict()), 'valid': None})
         return session_id
 
     def get(self, session_id: str) -> SessionRow:
@@ -141,8 +152,7 @@ class Sessions:
     def by_request(self, request: str) -> SessionRow | None:
         """Return the session that an assignment request led to, if it was made before."""
         with self._database.read() as connection:
-            row = connection.execute(sa.select(sessions).where(
-                sessions.c.request == request)).mappings().first()
+            row = connection.execute(_OF_REQUEST, {'asked': request}).mappings().first()
         return _record(row) if row is not None else None
 
     def keep_latency(self, session_id: str, least_s: float) -> None:
@@ -154,8 +164,7 @@ class Sessions:
 
     def id_of_request(self, connection: Connection, request: str) -> str | None:
         """Return the session a request led to, inside the caller's transaction."""
-        return connection.execute(sa.select(sessions.c.id).where(
-            sessions.c.request == request)).scalar()
+        return connection.execute(_ID_OF_REQUEST, {'asked': request}).scalar()
 
     def touch(self, session_id: str) -> SessionRow:
         """
@@ -188,11 +197,8 @@ class Sessions:
     def open_at(self, connection: Connection, station_id: int) -> int:
         """Return how many sessions of a station are open, inside the caller's transaction."""
         # The row lock makes two requests of one station wait for each other.
-        connection.execute(sa.select(stations.c.id).where(
-            stations.c.id == station_id).with_for_update()).all()
-        return int(connection.execute(sa.select(sa.func.count()).where(
-            sessions.c.station_id == station_id,
-            sessions.c.state == SessionState.RUNNING.value)).scalar_one())
+        connection.execute(_LOCK_STATION, {'station': station_id}).all()
+        return int(connection.execute(_OPEN_AT, {'station': station_id}).scalar_one())
 
     def count_rollout(self, session_id: str) -> None:
         """Note that a slot was run: from now on an invalid session may be revealed."""
@@ -245,8 +251,8 @@ class Sessions:
 
 def load(connection: Connection, session_id: str, lock: bool = False) -> SessionRow:
     """Return a session inside the caller's transaction; UnknownSession when there is none."""
-    query = sa.select(sessions).where(sessions.c.id == session_id)
-    row = connection.execute(query.with_for_update() if lock else query).mappings().first()
+    row = connection.execute(_LOCKED if lock else _BY_ID, {'session': session_id}
+                             ).mappings().first()
     if row is None:
         raise UnknownSession(f'there is no session {session_id:.40} on this server')
     return _record(row)

@@ -13,6 +13,9 @@ from arena_robot.server.store.sealed_pairs import publish
 from arena_robot.server.store.sessions import SessionRow, session_of_row
 
 BATCH = 1000
+_END = sa.update(sessions).where(sessions.c.id == sa.bindparam('session')).values(
+    **{name: sa.bindparam(f'new_{name}')
+       for name in ('state', 'ended_ns', *to_plain(Verdict()))})
 
 
 def store_scores(connection: Connection, session_id: str, verdict: Verdict) -> None:
@@ -26,8 +29,9 @@ def store_scores(connection: Connection, session_id: str, verdict: Verdict) -> N
 def end(connection: Connection, session_id: str, state: SessionState, now_ns: int,
         verdict: Verdict) -> None:
     """Write the end of a session inside the caller's transaction."""
-    connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
-        state=state.value, ended_ns=now_ns, **to_plain(verdict)))
+    values = {'state': state.value, 'ended_ns': now_ns, **to_plain(verdict)}
+    connection.execute(_END, {'session': session_id,
+                              **{f'new_{name}': value for name, value in values.items()}})
 
 
 def mark_accepted(connection: Connection, session_id: str, now_ns: int) -> None:
