@@ -21,9 +21,11 @@ def not_relayed(found: Mapping[str, int]) -> str:
 
 def not_relayed_of(comparisons: Iterable[Comparison]) -> dict[str, str]:
     """Return :func:`not_relayed` for each policy that has such comparisons."""
-    of: dict[str, list[Comparison]] = {}
-    for one in comparisons:
-        if one.origin != RELAYED:
-            of.setdefault(one.a, []).append(one)
-            of.setdefault(one.b, []).append(one)
-    return {name: not_relayed(origins(rows)) for name, rows in sorted(of.items())}
+    counted = Counter((one.a, one.b, one.origin or UNKNOWN) for one in comparisons
+                      if one.origin != RELAYED)
+    of: dict[str, dict[str, int]] = {}
+    for (a, b, origin), number in sorted(counted.items()):
+        for name in (a, b):
+            found = of.setdefault(name, {})
+            found[origin] = found.get(origin, 0) + number
+    return {name: not_relayed(dict(sorted(found.items()))) for name, found in sorted(of.items())}
