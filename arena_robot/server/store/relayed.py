@@ -3,14 +3,15 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from arena_robot.core.episode import Slot
 from arena_robot.core.inferences import Inference
 from arena_robot.server.store.schema import relay_notes, relayed, sessions
-from arena_robot.server.store.sealed_pairs import sealed_slots
+from arena_robot.server.store.sealed_pairs import NEWEST, columns, is_sealed_pair, pair_of
 
 # A journal that is older than this was emptied long ago.
 KEPT_NS = 90 * 24 * 3600 * 10**9
@@ -63,6 +64,23 @@ class RelayedRollout:
         return tuple(Inference(*json.loads(line)) for line in self.exact.splitlines())
 
 
+class ReachedRollout(NamedTuple):
+    """A rollout that reached its policy: how that failed last, empty when it answered since."""
+
+    last_ns: int
+    id: int
+    station_id: int
+    failure: str
+
+
+_REACHED = sa.select(*(relayed.c[name] for name in ReachedRollout._fields)).where(
+    sa.or_(relayed.c.queries > 0, relayed.c.failures > 0))
+_PUBLIC = _REACHED.where(relayed.c.policy_id == sa.bindparam('policy')).order_by(
+    relayed.c.last_ns.desc(), relayed.c.id.desc()).limit(sa.bindparam('most'))
+# No list of sessions: SQLite keeps a prepared statement for each length, of 30 kB and more.
+_SEALED = _REACHED.add_columns(relayed.c.slot, *columns()).join(
+    sessions, relayed.c.session_id == sessions.c.id).where(is_sealed_pair()).order_by(
+    sessions.c.created_ns.desc()).limit(len(Slot) * NEWEST)
 _ADD = sa.update(relayed).where(
     relayed.c.session_id == sa.bindparam('of_session'),
     relayed.c.slot == sa.bindparam('of_slot')).values(
@@ -145,22 +163,12 @@ def of_session(connection: Connection, session_id: str) -> dict[str, RelayedRoll
     return {row['slot']: _rollout(row) for row in rows}
 
 
-def newest_of_policy(connection: Connection, policy_id: int, limit: int) -> list[RelayedRollout]:
+def newest_of_policy(connection: Connection, policy_id: int, limit: int) -> list[ReachedRollout]:
     """Return the newest rollouts of a policy that reached it, newest first."""
-    c = relayed.c
-    reached = sa.or_(c.queries > 0, c.failures > 0)
-    known = connection.execute(sa.select(c.last_ns, c.id).where(
-        c.policy_id == policy_id, reached).order_by(c.last_ns.desc(), c.id.desc()).limit(limit))
-    sealed = list(sealed_slots(connection, policy_id))
-    # For a list of pairs alone SQLite reads the whole table; for a list of sessions, the index.
-    hidden = connection.execute(sa.select(c.last_ns, c.id).where(
-        c.session_id.in_({session_id for session_id, _ in sealed}),
-        sa.tuple_(c.session_id, c.slot).in_(sealed), reached)) if sealed else ()
-    newest = sorted([tuple(row) for row in (*known, *hidden)], reverse=True)[:limit]
-    rows = connection.execute(sa.select(relayed).where(
-        c.id.in_([number for _, number in newest])).order_by(
-        c.last_ns.desc(), c.id.desc())).mappings()
-    return [_rollout(row) for row in rows]
+    public = connection.execute(_PUBLIC, {'policy': policy_id, 'most': limit})
+    sealed = (row for row in connection.execute(_SEALED)
+              if policy_id == dict(zip(Slot, pair_of(row), strict=True))[Slot(row.slot)])
+    return sorted((ReachedRollout(*row[:4]) for row in (*public, *sealed)), reverse=True)[:limit]
 
 
 def parties(connection: Connection,

@@ -7,7 +7,6 @@ counter is changed. All of this is written when the pair becomes public.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,7 +19,7 @@ from arena_robot.server.sealing import is_sealed
 from arena_robot.server.store.schema import episodes, policies, relayed, sessions
 
 Pair = tuple[int, int]
-# How many sealed sessions are looked at, newest first, to count how often a policy was requested.
+# How many sealed sessions are looked at, newest first, for what is known of a policy.
 NEWEST = 200
 _NEWEST_SEALED = sa.select(sessions.c.sealed_pair).where(
     sessions.c.policy_a_id.is_(None)).order_by(sessions.c.created_ns.desc()).limit(NEWEST)
@@ -96,16 +95,6 @@ def requested(connection: Connection) -> Counter[int]:
     """Return how often each policy was requested in the newest sessions that are not public."""
     found = connection.execute(_NEWEST_SEALED).scalars()
     return Counter(number for text in found for number in _pair_in(text))
-
-
-def sealed_slots(connection: Connection, policy_id: int) -> Iterator[tuple[str, str]]:
-    """Yield session and slot of a policy's newest sessions that are not public."""
-    rows = connection.execute(sa.select(sessions.c.id, *columns()).where(
-        is_sealed_pair()).order_by(sessions.c.created_ns.desc()).limit(NEWEST))
-    for row in rows:
-        for slot, number in zip(Slot, pair_of(row), strict=True):
-            if number == policy_id:
-                yield row.id, slot.value
 
 
 def seal_earlier(connection: Connection) -> None:
