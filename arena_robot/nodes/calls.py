@@ -13,6 +13,7 @@ from rclpy.action import ActionClient
 from rclpy.action.client import ClientGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.client import Client
+from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from rclpy.task import Future
 from std_srvs.srv import Trigger
@@ -54,9 +55,12 @@ class ServiceClients:
     def call(self, name: str, request: Any, timeout_s: float) -> Any:
         """Return the answer; the error when there is no service or no answer in time."""
         client, what, begun = self._clients[name], f'{self.other}/{name}', self._restarts()
-        if not client.wait_for_service(min(self._find_s, timeout_s)):
-            raise self._error(f'no service {what}; is the node running?')
-        future = client.call_async(request)
+        try:
+            if not client.wait_for_service(min(self._find_s, timeout_s)):
+                raise self._error(f'no service {what}; is the node running?')
+            future = client.call_async(request)
+        except InvalidHandle:
+            raise self._error(f'{what} was not asked: this node is being closed') from None
         try:
             return result(future, timeout_s, what, self._error,
                           lambda: self._restarts() != begun)

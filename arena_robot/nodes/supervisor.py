@@ -18,6 +18,7 @@ from arena_robot.nodes.station_file import override_keys
 
 log = logging.getLogger(__name__)
 INTERRUPT_S, TERMINATE_S = 2.0, 0.5
+SESSION = 'session_node'
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def overrides_file(values: Mapping[str, Mapping[str, object]], namespace: str = 
 @dataclass
 class Supervisor:
     """
-    Runs processes, restarts a process that exits, and ends all together.
+    Runs processes, restarts a process that exits, and ends all: the session node, then the others.
 
     ``interrupt_s`` is how long they may take to end: a recorder finishes its bag.
     """
@@ -114,7 +115,10 @@ class Supervisor:
                     del due[node]
                     running[node] = self._start(node)
         finally:
-            end_all(list(running.values()), self.interrupt_s, TERMINATE_S)
+            # A rollout ends at the arm and is recorded while both still answer.
+            for name in (SESSION, ''):
+                end_all([process for node, process in running.items()
+                         if name in ('', node.name)], self.interrupt_s, TERMINATE_S)
         return 0 if self.stopped.is_set() else worst
 
     @staticmethod

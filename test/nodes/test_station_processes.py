@@ -1,5 +1,6 @@
 """Whole programs: bad configuration, Ctrl-C, two stations at once, speed, and real launch."""
 
+import json
 import os
 import signal
 import subprocess
@@ -106,6 +107,24 @@ def test_ctrl_c_ends_the_station_cleanly(processes, watcher, number):
     assert code == 0, station.log
     assert took_s < 3.0
     assert 'Traceback' not in station.log
+
+
+def test_ctrl_c_in_a_rollout_records_its_end(processes, tmp_path):
+    program = processes('-m', 'arena_robot.cli.main', 'session', '--sim', '--auto', '--data',
+                        str(tmp_path), '--namespace', f'end_{uuid.uuid4().hex[:6]}')
+
+    def moves():
+        return [json.loads(line) for path in tmp_path.glob('sessions/*/journal.jsonl')
+                for line in path.read_text().splitlines()]
+    wait_for(program, lambda: any(one['move'] == 'ticked' for one in moves()), 60.0)
+    code, took_s = program.end()
+    assert code == 130, program.log
+    assert took_s < 5.0
+    assert 'Traceback' not in program.log
+    assert 'killed' not in program.log
+    last = moves()[-1]
+    assert (last['move'], last['data']['end']) == ('ended', 'interrupted')
+    assert last['data']['detail'] == 'the station was ended'
 
 
 def test_two_stations_run_side_by_side(processes, spin):

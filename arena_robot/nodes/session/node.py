@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 THREADS = 8
 LOOK_S, DELIVER_S, AGAIN_S, HEARTBEAT_S, UPKEEP_S = 0.5, 0.5, 5.0, 15.0, 1.0
 ALIVE_S, TELL_S = 0.25, 0.2
-CALL_S = 5.0
+CALL_S, ENDS_S = 5.0, 1.0
 
 
 class SessionNode(Listening):
@@ -116,6 +116,8 @@ class SessionNode(Listening):
     def close(self) -> None:
         """Stop the arm and close; the session continues at the next start."""
         self._over.set()
+        if self._offer:
+            self._offer.end_rollout(ENDS_S)
         self.conductor.close()
         self.arena.close()
 

@@ -62,6 +62,7 @@ class SessionServices:
         create_deferred_service(node, Trigger, 'abort', self._aborting.ask, group)
         node.create_service(ListSessions, '~/list_sessions', self._list, callback_group=group)
         self._heard_s = 0.0
+        self._running: set[threading.Event] = set()
         qos.subscription(node, Empty, '~/watching', self._on_watching, qos.STREAM)
         self._action = ActionServer(
             node, RunEpisode, '~/run_episode', self._run, callback_group=group,
@@ -150,8 +151,18 @@ class SessionServices:
         self._conductor.motions.begin_stop().add_done_callback(_log_error)
         return CancelResponse.ACCEPT
 
+    def end_rollout(self, timeout_s: float) -> None:
+        """Interrupt a running rollout, and wait so long until its end is stored."""
+        running, until_s = tuple(self._running), time.monotonic() + timeout_s
+        if running:
+            self._conductor.motions.begin_stop(
+                EndReason.INTERRUPTED, 'the station was ended').add_done_callback(_log_error)
+        for over in running:
+            over.wait(max(0.0, until_s - time.monotonic()))
+
     def _run(self, handle: ServerGoalHandle) -> RunEpisode.Result:
         over = threading.Event()
+        self._running.add(over)
         goal, result = handle.request, RunEpisode.Result()
         self._heard_s = time.monotonic()
         threading.Thread(target=self._tell, args=(handle, over), daemon=True).start()
@@ -163,6 +174,7 @@ class SessionServices:
             return result
         finally:
             over.set()
+            self._running.discard(over)
         _fill(result, episode)
         if handle.is_cancel_requested:
             handle.canceled()
