@@ -10,6 +10,7 @@ from arena_setting import STATION, Setting, query, run
 from arena_robot.core.episode import Slot
 from arena_robot.server.app import POOLS
 from arena_robot.server.store.database import Database
+from arena_robot.server.store.relayed import newest_of_policy
 from arena_robot.server.store.schema import metadata
 from arena_robot.session.arena.contract import PROMPT
 
@@ -90,3 +91,27 @@ def test_a_session_costs_as_much_after_many_as_after_few(lite, instructions, tmp
     many = instructions.of(lambda: run(arena, tmp_path))
     assert few > 1000, 'nothing was counted'
     assert many < 1.5 * few
+
+
+def test_a_policy_is_judged_with_the_same_statements_after_many_sessions(lite):
+    """Each connection keeps the statements that it prepared: other texts fill the memory."""
+    arena, told, here = lite.arena(), [], threading.current_thread()
+    database = lite.server.database
+    sa.event.listen(database._opened(), 'before_cursor_execute', lambda _, __, text, *rest:
+                    told.append(text) if threading.current_thread() is here else None)
+
+    def statements(policy_id: int) -> list[str]:
+        told.clear()
+        with database.read() as connection:
+            assert newest_of_policy(connection, policy_id, 3)
+        return list(told)
+
+    kept, policy_id = [], 0
+    for _ in range(4):
+        session_id = arena.assign(STATION, 'ada', PROMPT).session_id
+        for slot in Slot:
+            query(arena, session_id, slot)
+        lite.server.record.flush()
+        policy_id = policy_id or lite.server.sessions.get(session_id).policy_a_id
+        kept.append(statements(policy_id))
+    assert kept[-1] == kept[0]

@@ -3,10 +3,10 @@
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from alembic import command
@@ -23,6 +23,7 @@ from arena_robot.server.store.sealed_text import use_seal
 __all__ = ['Connection', 'Database']
 
 log = logging.getLogger(__name__)
+T = TypeVar('T')
 
 MIGRATIONS = Path(__file__).parent / 'migrations'
 BUSY_TIMEOUT_S = 30.0
@@ -148,6 +149,16 @@ def wait_for_turn(connection: Connection, name: str) -> None:
     """Hold a lock until the caller's transaction ends; other servers that take it wait."""
     if connection.dialect.name == 'postgresql':
         connection.execute(sa.text(f'SELECT pg_advisory_xact_lock({LOCK_KEY})'), {'name': name})
+
+
+def listed(values: Iterable[T]) -> list[T]:
+    """
+    Return different values for a list in a statement, the last one again up to a power of two.
+
+    Each length is a statement of its own, and a connection keeps those that it prepared.
+    """
+    found = list(set(values))
+    return found + found[-1:] * ((1 << (len(found) - 1).bit_length()) - len(found) if found else 0)
 
 
 def alembic_config() -> Config:

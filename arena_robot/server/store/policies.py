@@ -13,7 +13,7 @@ from arena_robot.core.errors import Conflict, DataError
 from arena_robot.policy.base import PolicySpec
 from arena_robot.server.base import PolicyRecord, PolicyState
 from arena_robot.server.policy_needs import NEEDS, as_json, needs_of
-from arena_robot.server.store.database import Database
+from arena_robot.server.store.database import Database, listed
 from arena_robot.server.store.schema import episodes, policies, sessions
 from arena_robot.server.store.sealed_pairs import publish_retired
 
@@ -99,7 +99,7 @@ class Policies:
 
     def by_ids(self, numbers: Iterable[int]) -> dict[int, PolicyRecord]:
         """Return policies by number, without those that are unknown here."""
-        query = sa.select(policies).where(policies.c.id.in_(list(numbers)))
+        query = sa.select(policies).where(policies.c.id.in_(listed(numbers)))
         with self._database.read() as connection:
             return {row['id']: record(row) for row in connection.execute(query).mappings()}
 

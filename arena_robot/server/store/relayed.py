@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.inferences import Inference
+from arena_robot.server.store.database import listed
 from arena_robot.server.store.schema import relay_notes, relayed, sessions
 from arena_robot.server.store.sealed_pairs import NEWEST, columns, is_sealed_pair, pair_of
 
@@ -102,7 +103,7 @@ def add(connection: Connection, seen: Sequence[tuple[RelayedRollout, int]]) -> N
     c = relayed.c
     rows = connection.execute(sa.select(
         c.session_id, c.slot, c.queries, c.first_ns, c.last_step, c.last_actions).where(
-        c.session_id.in_({new.session_id for new, _ in seen})).order_by(
+        c.session_id.in_(listed(new.session_id for new, _ in seen))).order_by(
         c.session_id, c.slot).with_for_update())
     old = {(row.session_id, row.slot): row for row in rows}
     first, further = [], []
@@ -180,7 +181,7 @@ def parties(connection: Connection,
     """
     c = sessions.c
     rows = connection.execute(sa.select(c.id, c.station_id, c.policy_a_id, c.policy_b_id).where(
-        c.id.in_({session_id for session_id, _ in keys})).order_by(c.id).with_for_update(
+        c.id.in_(listed(session_id for session_id, _ in keys))).order_by(c.id).with_for_update(
         read=True))
     known = {row.id: row for row in rows}
     return {(session_id, slot): (int(row.station_id),

@@ -16,7 +16,7 @@ from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
 from arena_robot.server.base import SessionState, UnknownSession
 from arena_robot.server.store import sealed_pairs
 from arena_robot.server.store.accounts import digest
-from arena_robot.server.store.database import Database
+from arena_robot.server.store.database import Database, listed
 from arena_robot.server.store.schema import episodes, sessions, stations
 
 
@@ -146,7 +146,7 @@ class Sessions:
         c = sessions.c
         with self._database.read() as connection:
             rows = connection.execute(sa.select(c.id, c.state, c.equal_latency_s).where(
-                c.id.in_(list(ids)))).all()
+                c.id.in_(listed(ids)))).all()
         return {row.id: (SessionState(row.state), row.equal_latency_s) for row in rows}
 
     def by_request(self, request: str) -> SessionRow | None:
