@@ -3,7 +3,7 @@
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -103,9 +103,8 @@ class Matching:
             if before.station_id != station.id or before.prompt != prompt:
                 raise Conflict('this request was made before with another instruction')
             return before
-        owners = self._accounts.owners()
-        allowed = self._allowed(station, evaluator, owners)
-        drawn = self._pair(allowed, owners)
+        allowed = self._allowed(station, evaluator)
+        drawn = self._pair(allowed)
         with self._database.write() as connection:
             count = self._sessions.open_at(connection, station.id)
             # The station's row is locked now: the same request, made twice at once, is seen here.
@@ -128,13 +127,12 @@ class Matching:
                                'ask the maintainer to add the account')
         return self._accounts.station(caller.name), account
 
-    def _allowed(self, station: Station, evaluator: Account,
-                 owners: Mapping[int, Account]) -> list[PolicyRecord]:
+    def _allowed(self, station: Station, evaluator: Account) -> list[PolicyRecord]:
         """Return the policies that fit the station and in which the evaluator has no interest."""
         states = [PolicyState.POOL] + ([PolicyState.PROBATION] if station.test_driver else [])
         fitting = [p for p in self._policies.list(*states) if p.healthy and fits(p, station)]
         found = {number: conflict(evaluator, owner, self._rules.conflicts)
-                 for number, owner in owners.items()}
+                 for number, owner in self._accounts.owners().items()}
         allowed = [p for p in fitting if not found[p.owner_id]]
         if len(allowed) < 2 <= len(fitting):
             rules = ', '.join(sorted({rule for rule in found.values() if rule}))
@@ -158,9 +156,8 @@ class Matching:
                            f'within 24 hours; up to {self._rules.redraws_per_day} are accepted: '
                            'continue tomorrow, or ask the maintainer')
 
-    def _pair(self, fitting: Sequence[PolicyRecord], owners: Mapping[int, Account],
-              ) -> tuple[PolicyRecord, PolicyRecord]:
-        balances = self._ledger.balances()
+    def _pair(self, fitting: Sequence[PolicyRecord]) -> tuple[PolicyRecord, PolicyRecord]:
+        balances, owners = self._ledger.balances(), self._accounts.owners()
         with self._database.read() as connection:
             open_requests = sealed_pairs.requested(connection)
         candidates = [Candidate(p.id, p.owner_id, p.requested + open_requests[p.id],

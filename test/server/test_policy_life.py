@@ -119,8 +119,8 @@ def test_ordinary_stations_never_get_policies_on_probation(setting, pool):
     setting.server.pool.review()
     number = setting.server.policies.get('newcomer').id
     accounts = setting.server.accounts
-    allowed = setting.server.matching._allowed(
-        accounts.station('bench'), accounts.account('ada'), accounts.owners())
+    allowed = setting.server.matching._allowed(accounts.station('bench'),
+                                               accounts.account('ada'))
     assert len(allowed) == 3
     assert number not in {policy.id for policy in allowed}
 
