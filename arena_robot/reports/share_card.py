@@ -1,5 +1,6 @@
 """A card for links to the standings: a picture of 1200 x 630 pixels."""
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 GROUND, TEXT, SOFT, MARK = '#14213d', '#ffffff', '#b8c4dc', '#fca311'
-LONGEST = 34
+LONGEST, FOOT_CHARS = 34, 90
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ def card_figure(title: str, lines: Sequence[CardLine], foot: str) -> 'Figure':
         height = .63 - .085 * k
         figure.text(.06, height, _short(line.name), color=TEXT, fontsize=18)
         figure.text(.94, height, plain_text(line.value), color=MARK, fontsize=18, ha='right')
-    figure.text(.06, .07, plain_text(foot), color=SOFT, fontsize=12)
+    figure.text(.06, .05, '\n'.join(map(plain_text, textwrap.wrap(foot, FOOT_CHARS))), color=SOFT,
+                fontsize=12, va='bottom')
     return figure
 
 
