@@ -158,7 +158,10 @@ def listed(values: Iterable[T]) -> list[T]:
     Each length is a statement of its own, and a connection keeps those that it prepared.
     """
     found = list(set(values))
-    return found + found[-1:] * ((1 << (len(found) - 1).bit_length()) - len(found) if found else 0)
+    if not found:
+        return []
+    length = 1 << (len(found) - 1).bit_length()
+    return found + found[-1:] * (length - len(found))
 
 
 def alembic_config() -> Config:

@@ -21,8 +21,6 @@ from arena_robot.server.store.schema import episodes, policies, relayed, session
 Pair = tuple[int, int]
 # How many sealed sessions are looked at, newest first, for what is known of a policy.
 NEWEST = 200
-_NEWEST_SEALED = sa.select(sessions.c.sealed_pair).where(
-    sessions.c.policy_a_id.is_(None)).order_by(sessions.c.created_ns.desc()).limit(NEWEST)
 
 
 def pair_text(pair: Pair) -> str:
@@ -57,6 +55,10 @@ def columns() -> tuple[sa.Column[Any], ...]:
 def is_sealed_pair() -> sa.ColumnElement[bool]:
     """Return the condition for a session whose pair is not public; an index has it."""
     return sessions.c.policy_a_id.is_(None)
+
+
+_NEWEST_SEALED = sa.select(sessions.c.sealed_pair).where(is_sealed_pair()).order_by(
+    sessions.c.created_ns.desc()).limit(NEWEST)
 
 
 def publish(connection: Connection, session_id: str) -> None:
