@@ -1,7 +1,8 @@
 """
 The arena server under load: 200 stations, the relay, uploads, the site with 100 000 sessions.
 
-Each is a process of its own on this machine. The relay is compared with direct calls, same rate.
+All on this machine. The relay is compared with direct calls at the same rate, one way after the
+other in ROUNDS rounds; the median of a round's differences is printed, and each.
 --servers 3 runs three server processes on their own PostgreSQL, without the site. --site measures
 the site alone. On a machine that does other work as well, look at the processor time of a request.
 """
@@ -30,8 +31,7 @@ from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.proto import arena_policy_pb2 as policy_pb
-from arena_robot.policy.proto import arena_policy_pb2_grpc as policy_grpc
+from arena_robot.policy.grpc.endpoint import infer_request, stub_of
 from arena_robot.policy.resizing import shown
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import RemoteArena, ServerAddress
@@ -44,6 +44,7 @@ from arena_robot.session.arena.contract import PROMPT, observation
 
 PACE_S = 8.0    # no session is as short as that
 RATE_HZ = 2.0
+ROUNDS = 3
 REAL = Path(__file__).parents[2] / 'shared' / 'data' / 'roboarena'
 
 
@@ -128,9 +129,9 @@ async def inference(targets, seconds):
     first, spent = [], []
 
     async def caller(k, target, token):
-        stub = policy_grpc.PolicyServiceStub(channels[target])
+        stub = stub_of(channels[target])
         due = time.perf_counter() + k / len(targets) / RATE_HZ
-        request = policy_pb.InferRequest(protocol_version=1, episode=f'e{k}', observation=data)
+        request = infer_request(data, f'e{k}').SerializeToString()
         for turn in range(int(seconds * RATE_HZ)):
             await asyncio.sleep(max(0.0, due + turn / RATE_HZ - time.perf_counter()))
             started = time.perf_counter()
@@ -218,12 +219,11 @@ def main():
 
 
 def load(args, stack, folder, url):
-    addresses, pids, targets = {}, {}, []
-    for name in ('one', 'two'):
-        process, text = start('policy', 'serve', 'echo', '--port', '0', ready='serving')
-        stack.callback(end, process)
-        pids.setdefault('policies', []).append(process.pid)
-        addresses[name] = next(w for w in text.split() if '://' in w).rstrip(';')
+    process = subprocess.Popen([sys.executable, Path(__file__).with_name('two_policies.py')],
+                               stdout=subprocess.PIPE, text=True)
+    stack.callback(end, process)
+    pids, targets = {'policies': [process.pid]}, []
+    addresses = dict(zip(('one', 'two'), process.stdout.readline().split(), strict=True))
     tokens = prepared(url, addresses, args.stations)
     for process, text in start_servers(folder, url, args.servers):
         stack.callback(end, process)
@@ -263,21 +263,32 @@ def measure(args, targets, tokens, addresses, pids):
     policy = [a.split('://')[1] for a in addresses.values()]
     ways = {'direct': [(policy[k % 2], 'x') for k in range(args.stations)],
             'relayed': [(target, reply.token_a) for target, _, reply in pairs]}
-    found, after = {}, {}
-    for way, calls in ways.items():
-        with processor(way, pids, args.stations * int(args.seconds * RATE_HZ)):
-            first, spent, size = asyncio.run(inference(calls, args.seconds))
-        found[way] = percentiles(first + spent)
-        after[way] = percentiles(spent)[1]
-    print(f'inference at {RATE_HZ:g} Hz x {args.stations} stations, {size / 1e3:.0f} kB a request')
-    for q, a, b in zip((50, 99), found['direct'], found['relayed'], strict=True):
-        line(f'direct p{q}', a, 'ms')
-        line(f'relayed p{q}', b, 'ms')
-        line(f'relay overhead p{q}', b - a, 'ms', LIMITS[f'relay overhead p{q}'])
-    # A first query finds its session in the database, and counts the rollout.
-    line('the same without first queries', after['relayed'] - after['direct'], 'ms')
+    found, seconds = [], args.seconds / ROUNDS
+    for number in range(ROUNDS):
+        took = {}
+        for way, calls in ways.items():
+            with processor(f'{way} {number + 1}', pids,
+                           args.stations * int(seconds * RATE_HZ)):
+                first, spent, size = asyncio.run(inference(calls, seconds))
+            took[way] = (*percentiles(first + spent), percentiles(spent)[1])
+        found.append([took['direct'], took['relayed']])
+    overhead(np.array(found), args.stations, size)
     rate = uploads(pairs, args.megabytes)
     print(f'uploads, four at once {rate:23.2f} MB/s  limit 100' + ': MISSED' * (rate < 100.0))
+
+
+def overhead(found, stations, size):
+    """Print p50, p99, and p99 without first queries of (round, way), and what the relay adds."""
+    print(f'inference at {RATE_HZ:g} Hz x {stations} stations, {size / 1e3:.0f} kB a request')
+    for k, q in enumerate((50, 99)):
+        direct, relayed = np.median(found[..., k], axis=0)
+        added = found[:, 1, k] - found[:, 0, k]
+        line(f'direct p{q}', direct, 'ms')
+        line(f'relayed p{q}', relayed, 'ms')
+        line(f'relay overhead p{q}', np.median(added), 'ms', LIMITS[f'relay overhead p{q}'])
+        print('  in each round ' + ', '.join(f'{one:.2f}' for one in added))
+    # A first query finds its session in the database, and counts the rollout.
+    line('the same without first queries', np.median(found[:, 1, 2] - found[:, 0, 2]), 'ms')
 
 
 if __name__ == '__main__':

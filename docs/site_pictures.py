@@ -132,7 +132,7 @@ def run_session(server: ArenaServer, folder: Path) -> tuple[str, str]:
         way = 'expert' if slot is expert else 'drop'
         home = folder / slot.value
         steps, clips[slot] = record(home, session.id, slot, way)
-        server.sessions.count_rollout(session.id)
+        server.slots.count_rollouts([session.id])
         for step in range(0, steps, 8):
             server.record.answered((session.id, slot.value), step, 0.1, 8)
         upload(server, caller, home, Episode(

@@ -89,7 +89,7 @@ class ServedArena:
         self.setting, self.arena, self.clock = setting, setting.arena(), clock
 
     def policy(self, session_id, slot):
-        self.setting.server.sessions.count_rollout(session_id)
+        self.setting.server.slots.count_rollouts([session_id])
         record = self.setting.server.record
 
         class Relayed(FakePolicy):

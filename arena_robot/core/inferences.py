@@ -3,9 +3,9 @@
 import base64
 import json
 import math
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -39,9 +39,9 @@ class Inference:
         return numbers.reshape(self.count, -1).astype(np.float64)
 
 
-def packed(actions: Any) -> str:
-    """Return numbers as they are kept in an :class:`Inference`."""
-    return base64.b64encode(np.asarray(actions, '<f4').tobytes()).decode('ascii')
+def packed(numbers: Sequence[float]) -> str:
+    """Return numbers that float32 can hold as they are kept in an :class:`Inference`."""
+    return base64.b64encode(struct.pack(f'<{len(numbers)}f', *numbers)).decode('ascii')
 
 
 def waited_steps(made: Sequence[Inference], steps: int) -> int:

@@ -15,6 +15,7 @@ from arena_robot.core.errors import ArenaError, DataError, Unauthorised
 from arena_robot.server.base import TooManyCalls
 from arena_robot.server.call_guard import address_of, bearer, guarded, refuse
 from arena_robot.server.counters import Counters
+from arena_robot.server.patience import Patience
 from arena_robot.server.rate_limit import BUCKETS, AtOnce, RateLimit
 from arena_robot.server.store.accounts import digest
 
@@ -69,7 +70,8 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         self._checks = checks
         self._strangers = strangers
         self._counters = counters
-        self._known: OrderedDict[str, float] = OrderedDict()
+        self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        self._patience = Patience(MESSAGE_S)
         self._handlers: dict[str, Handler] = {}
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Handler]],
@@ -92,56 +94,46 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         if check is None:
             return None
         if handler.unary_unary is not None:
-            return _without_reading(handler, self._one(method, check, handler.unary_unary))
+            return _without_reading(handler, self._call(
+                method, check, self._message, handler.unary_unary))
         if handler.stream_unary is not None:
-            return handler._replace(stream_unary=self._many(method, check, handler.stream_unary))
+            return handler._replace(stream_unary=self._call(
+                method, check, _all_parts, handler.stream_unary))
         if handler.stream_stream is not None:
             return handler._replace(stream_stream=self._stream(method, check,
                                                                handler.stream_stream))
         return None
 
     def _open_call(self, method: str, handler: Handler) -> Callable[..., Any]:
-        async def call(requests: Any, context: Any) -> Any:
-            async def work() -> Any:
-                self._strangers.open_calls.take(address_of(context))
-                return await handler.unary_unary(handler.request_deserializer(b''), context)
-            return await self._counted(method, context, guarded(context, work))
-        return call
+        async def work(_: Any, context: Any) -> Any:
+            self._strangers.open_calls.take(address_of(context))
+            return await handler.unary_unary(handler.request_deserializer(b''), context)
+        return self._counted(method, work)
 
-    def _one(self, method: str, check: TokenCheck, behaviour: Callable[..., Any],
-             ) -> Callable[..., Any]:
-        async def call(requests: Any, context: Any) -> Any:
-            async def work() -> Any:
-                name = await self._admitted(method, check, context)
-                with check.at_once.slot(name):
-                    return await behaviour(await _message(requests), context)
-            return await self._counted(method, context, guarded(context, work))
-        return call
-
-    def _many(self, method: str, check: TokenCheck, behaviour: Callable[..., Any],
-              ) -> Callable[..., Any]:
-        async def call(requests: Any, context: Any) -> Any:
-            async def work() -> Any:
-                name = await self._admitted(method, check, context)
-                with check.at_once.slot(name):
-                    return await behaviour(_parts(requests), context)
-            return await self._counted(method, context, guarded(context, work))
-        return call
+    def _call(self, method: str, check: TokenCheck, read: Callable[[Any], Awaitable[Any]],
+              behaviour: Callable[..., Any]) -> Callable[..., Any]:
+        async def work(requests: Any, context: Any) -> Any:
+            name = await self._admitted(method, check, context)
+            check.at_once.begin(name)
+            try:
+                return await behaviour(await read(requests), context)
+            finally:
+                check.at_once.end(name)
+        return self._counted(method, work)
 
     def _stream(self, method: str, check: TokenCheck, behaviour: Callable[..., Any],
                 ) -> Callable[..., Any]:
         async def call(requests: Any, context: Any) -> AsyncIterator[Any]:
             try:
                 name = await self._admitted(method, check, context)
-                place = check.at_once.slot(name)
-                place.__enter__()
+                check.at_once.begin(name)
             except ArenaError as error:
                 await refuse(context, error)
             try:
                 async for reply in behaviour(requests, context):
                     yield reply
             finally:
-                place.__exit__(None, None, None)
+                check.at_once.end(name)
         return call
 
     async def _admitted(self, method: str, check: TokenCheck, context: Any) -> str:
@@ -151,18 +143,16 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         A token that was valid before is never refused for them: behind one address may be many
         callers.
         """
-        token = bearer(context)
-        name = digest(token)
-        now_s = time.monotonic()
-        looked_s = self._known.get(name)
-        if looked_s is None:
+        token, now_s = bearer(context), time.monotonic()
+        name, looked_s = self._known.get(token) or (digest(token), -math.inf)
+        if looked_s == -math.inf:
             self._bound_lookups(address_of(context))
-        if looked_s is None or now_s - looked_s > check.fresh_s:
-            self._known.pop(name, None)
+        if now_s - looked_s > check.fresh_s or looked_s == -math.inf:
+            self._known.pop(token, None)
             await asyncio.get_running_loop().run_in_executor(
                 self._strangers.threads, self._look_up, method, check, token,
                 address_of(context))
-            self._known[name] = now_s
+            self._known[token] = name, now_s
             if len(self._known) > BUCKETS:
                 self._known.popitem(last=False)
         try:
@@ -190,17 +180,31 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             self._strangers.note(method, refusal)
             raise refusal from error
 
-    async def _counted(self, method: str, context: Any, call: Awaitable[Any]) -> Any:
-        begin_s, name = time.perf_counter(), method.rpartition('/')[2]
-        outcome = 'ok'
+    async def _message(self, requests: Any) -> Any:
         try:
-            return await call
-        except BaseException:
-            outcome = _outcome(context)
-            raise
-        finally:
-            self._counters.add('calls', name, outcome)
-            self._counters.took('call', name, seconds=time.perf_counter() - begin_s)
+            return await self._patience.wait(anext(aiter(requests)))
+        except StopAsyncIteration:
+            raise DataError('the call came without its message') from None
+        except asyncio.TimeoutError:
+            raise DataError(f'the message of the call did not arrive within {MESSAGE_S:g} s'
+                            ) from None
+
+    def _counted(self, method: str, work: Callable[[Any, Any], Awaitable[Any]],
+                 ) -> Callable[..., Any]:
+        """Return a call that does ``work``, is counted, and whose errors are statuses."""
+        name = method.rpartition('/')[2]
+
+        async def call(requests: Any, context: Any) -> Any:
+            begin_s, outcome = time.perf_counter(), 'ok'
+            try:
+                return await guarded(context, lambda: work(requests, context))
+            except BaseException:
+                outcome = _outcome(context)
+                raise
+            finally:
+                self._counters.add('calls', name, outcome)
+                self._counters.took('call', name, seconds=time.perf_counter() - begin_s)
+        return call
 
 
 def _without_reading(handler: Handler, call: Callable[..., Any]) -> Handler:
@@ -208,34 +212,8 @@ def _without_reading(handler: Handler, call: Callable[..., Any]) -> Handler:
     return handler._replace(request_streaming=True, unary_unary=None, stream_unary=call)
 
 
-async def _message(requests: Any) -> Any:
-    try:
-        return await _within(MESSAGE_S, anext(aiter(requests)))
-    except StopAsyncIteration:
-        raise DataError('the call came without its message') from None
-    except asyncio.TimeoutError:
-        raise DataError(f'the message of the call did not arrive within {MESSAGE_S:g} s'
-                        ) from None
-
-
-async def _within(seconds: float, work: Awaitable[Any]) -> Any:
-    """Return what ``work`` returns; as asyncio.wait_for, without a task of its own."""
-    task, late = asyncio.current_task(), False
-
-    def cut() -> None:
-        nonlocal late
-        late = True
-        if task is not None:
-            task.cancel()
-    timer = asyncio.get_running_loop().call_later(seconds, cut)
-    try:
-        return await work
-    except asyncio.CancelledError:
-        if late:
-            raise asyncio.TimeoutError from None
-        raise
-    finally:
-        timer.cancel()
+async def _all_parts(requests: Any) -> AsyncIterator[Any]:
+    return _parts(requests)
 
 
 async def _parts(requests: Any) -> AsyncIterator[Any]:

@@ -51,6 +51,7 @@ from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.rate_counts import PERIOD_S, RateCounts
 from arena_robot.server.store.sessions import Sessions
+from arena_robot.server.store.slots import Slots
 from arena_robot.server.store.turn import Turn
 from arena_robot.server.target import PolicyTarget
 from arena_robot.server.transparency.keys import LogKey
@@ -67,7 +68,7 @@ Check = Callable[[PolicyTarget], str]
 
 POOLS = {'people': 6, 'stations': 12, 'policies': 64, 'strangers': 4}
 GRACE_S = 2.0
-RECORD_S = 2.0
+RECORD_S = 5.0
 ACCEPT_S = 60.0
 CREDITS_S = 600.0
 AUDIT_S = 5.0
@@ -119,6 +120,7 @@ class ArenaServer:
         self.accounts = Accounts(self.database, clock)
         self.policies = Policies(self.database, clock)
         self.sessions = Sessions(self.database, clock)
+        self.slots = Slots(self.database)
         self.audit = Audit(self.database, clock)
         self._rates = rates_of(config.limits, clock)
         self._shared_rates = SharedRates(self._rates, RateCounts(self.database))
@@ -257,7 +259,7 @@ class ArenaServer:
                              self.verdicts, self.acceptance, self.log,
                              self.uploads, self.pool, self.results.standings_json,
                              self.config.evaluator_sign_in)
-        relay = Relay(self.sessions, self.policies, self.record,
+        relay = Relay(self.slots, self.policies, self.record,
                       self._rates.relay_calls, self._pools['stations'], self._pools['policies'],
                       self.pool.reachable, self.config.every_step)
         return ArenaService(guard, parts), relay
@@ -265,7 +267,7 @@ class ArenaServer:
     async def _listen(self) -> int:
         limits = self.config.limits
         let_in = listening.admission(limits, self._rates,
-                                     (self.accounts, self.sessions, self._bounded_audit),
+                                     (self.accounts, self.slots, self._bounded_audit),
                                      self._pools['strangers'], self.counters)
         server = grpc.aio.server(interceptors=(let_in, MalformedRequests()),
                                  options=listening.options(limits))

@@ -27,8 +27,13 @@ async def blind(work: Callable[[], Awaitable[T]]) -> T:
     try:
         return await work()
     except PolicyError as error:
-        kind = _kind(error)
-        raise kind(SENTENCES[kind]) from None
+        raise blinded(error) from None
+
+
+def blinded(error: PolicyError) -> PolicyError:
+    """Return an error of the same class with a fixed text."""
+    kind = _kind(error)
+    return kind(SENTENCES[kind])
 
 
 def sentence(error: PolicyError) -> str:

@@ -7,8 +7,6 @@ of one size. What is left of the last chunk is put together here from two number
 
 from collections import OrderedDict
 
-import numpy as np
-
 from arena_robot.core.inferences import packed
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.proto import arena_policy_pb2 as pb
@@ -53,4 +51,4 @@ def executable(reply: pb.InferReply, spec: PolicySpec) -> tuple[int, str]:
     rows = reply.rows
     if spec.open_loop_horizon and not spec.pipelined:
         rows = min(rows, spec.open_loop_horizon)
-    return rows, packed(np.array(reply.actions[:rows * reply.columns]))
+    return rows, packed(reply.actions[:rows * reply.columns])

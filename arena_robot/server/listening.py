@@ -15,7 +15,7 @@ from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.rate_limit import AtOnce
 from arena_robot.server.rates import Rates
 from arena_robot.server.store.accounts import Accounts
-from arena_robot.server.store.sessions import Sessions
+from arena_robot.server.store.slots import Slots
 
 TOKEN_FRESH_S = 10.0
 ARENA = pb.DESCRIPTOR.services_by_name['ArenaService'].full_name
@@ -23,15 +23,15 @@ POLICY = policy_pb.DESCRIPTOR.services_by_name['PolicyService'].full_name
 OPEN_METHODS = frozenset({f'/{ARENA}/Hello', f'/{health.SERVICE_NAME}/Check'})
 
 
-def admission(limits: ServerLimits, rates: Rates, stores: tuple[Accounts, Sessions, BoundedAudit],
+def admission(limits: ServerLimits, rates: Rates, stores: tuple[Accounts, Slots, BoundedAudit],
               threads: Executor, counters: Counters) -> Admission:
     """Return who may call: tokens of people, stations and slots; a few methods need no token."""
-    accounts, sessions, audit = stores
+    accounts, slots, audit = stores
     checks = {
         ARENA: TokenCheck(accounts.caller, rates.calls, AtOnce(limits.calls_at_once),
                           TOKEN_FRESH_S),
         # The relay itself bounds the rate of a slot, also on its streams.
-        POLICY: TokenCheck(sessions.by_token, None, AtOnce(limits.slot_calls_at_once))}
+        POLICY: TokenCheck(slots.require, None, AtOnce(limits.slot_calls_at_once))}
     strangers = Strangers(
         rates.unknown_tokens, rates.wrong_tokens, rates.open_calls, OPEN_METHODS,
         lambda method, error: audit.write('unknown', method[1:], '', error.code, str(error)),

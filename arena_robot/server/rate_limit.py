@@ -1,12 +1,12 @@
 """How often a caller may call: a bucket each, and how many calls run at once."""
 
-import contextlib
 import hashlib
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from arena_robot.core.clock import Clock
 from arena_robot.server.base import TooManyCalls
@@ -41,7 +41,7 @@ class RateLimit:
 
     def take(self, caller: str) -> None:
         """Count a call; TooManyCalls when the caller's bucket is empty."""
-        key = hashlib.sha256(caller.encode('utf-8', 'surrogateescape')).hexdigest()[:32]
+        key = _key(caller)
         with self._lock:
             bucket = self._filled(key)
             allowed = bucket.level >= 1.0
@@ -114,18 +114,22 @@ class AtOnce:
         self._most = most
         self._running: dict[str, int] = {}
 
-    @contextlib.contextmanager
-    def slot(self, caller: str) -> Iterator[None]:
-        """Hold a place while a call runs; TooManyCalls when all are taken."""
+    def begin(self, caller: str) -> None:
+        """Take a place, until ``end``; TooManyCalls when all are taken."""
         count = self._running.get(caller, 0)
         if count >= self._most:
             raise TooManyCalls(f'{count} calls of this token are running; wait for one to end')
         self._running[caller] = count + 1
-        try:
-            yield
-        finally:
-            left = self._running[caller] - 1
-            if left:
-                self._running[caller] = left
-            else:
-                del self._running[caller]
+
+    def end(self, caller: str) -> None:
+        """Give a place back."""
+        left = self._running[caller] - 1
+        if left:
+            self._running[caller] = left
+        else:
+            del self._running[caller]
+
+
+@lru_cache(BUCKETS)
+def _key(caller: str) -> str:
+    return hashlib.sha256(caller.encode('utf-8', 'surrogateescape')).hexdigest()[:32]

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
@@ -28,8 +28,9 @@ from arena_robot.policy.grpc.endpoint import DUE
 from arena_robot.policy.grpc.pieces import Query, StreamQuery
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.server.base import PolicyRecord
-from arena_robot.server.blind_errors import blind, sentence
-from arena_robot.server.call_guard import bearer, guarded
+from arena_robot.server.batched_work import BatchedWork
+from arena_robot.server.blind_errors import blind, blinded, sentence
+from arena_robot.server.call_guard import bearer
 from arena_robot.server.chunk_use import ChunkUse, executable
 from arena_robot.server.preparing import Preparing
 from arena_robot.server.rate_limit import RateLimit
@@ -38,7 +39,7 @@ from arena_robot.server.relay_route import Route, canonical
 from arena_robot.server.relay_routes import RelayRoutes
 from arena_robot.server.step_answers import CLASS_S, StepAnswers, in_class
 from arena_robot.server.store.policies import Policies
-from arena_robot.server.store.sessions import Sessions
+from arena_robot.server.store.slots import Slots
 from arena_robot.server.target import PolicyTarget
 from arena_robot.server.upstreams import (
     OpenUpstreams,
@@ -60,21 +61,22 @@ PATIENCE_S = 5.0
 
 class Relay:
     """
-    Serves every running session's slots as policies.
+    Serves every running session's slots as policies; errors are raised to Admission.
 
     ``threads`` read the database, ``calling`` wait for policies. ``reachable`` returns where a
     policy may be called now.
     """
 
-    def __init__(self, sessions: Sessions, policies: Policies, record: RelayRecord,
+    def __init__(self, slots: Slots, policies: Policies, record: RelayRecord,
                  limit: RateLimit, threads: Executor, calling: Executor,
                  reachable: Callable[[PolicyRecord], PolicyTarget],
                  every_step: bool = True) -> None:
         self._record = record
-        self._sessions = sessions
+        self._slots = slots
+        self._rollouts: BatchedWork[str, None] = BatchedWork(self._count_all, threads)
         self._limit = limit
         self._threads = threads
-        self._routes = RelayRoutes(sessions, policies, threads, reachable)
+        self._routes = RelayRoutes(slots, policies, threads, reachable)
         self._every_step, self._class_s = every_step, CLASS_S if every_step else 0.0
         self._steps, self._use = StepAnswers(), ChunkUse()
         self._upstreams = OpenUpstreams(lambda target: upstream(target, calling))
@@ -88,22 +90,22 @@ class Relay:
             route = await self._route(context)
             wait_s = _left(context)
             await self._least_s(route)
-            spec = await self._watched(route, None, wait_s, lambda: self._ask(
-                route, lambda u: u.spec(wait_s)))
+            spec = await self._watched(route, None, wait_s, lambda way: way.spec(wait_s))
             told = wire.spec_to_wire(canonical(wire.spec_from_wire(spec, 'the policy')))
             told.every_step = self._every_step
             return told
-        return await guarded(context, lambda: blind(lambda: in_class(spec, self._class_s)))
+        return await blind(lambda: in_class(spec, self._class_s))
 
     async def Infer(self, query: Query, context: Any) -> pb.InferReply:
         """Return the slot's next chunk."""
-        async def work() -> pb.InferReply:
-            came_s = asyncio.get_running_loop().time()
+        came_s = asyncio.get_running_loop().time()
+        try:
             route = await self._route(context)
             if query[0].HasField('every_step'):
                 return await self._at_step(route, query, came_s)
             return padded(await self._infer(route, query, _left(context)))
-        return await guarded(context, lambda: blind(work))
+        except PolicyError as error:
+            raise blinded(error) from None
 
     async def Reset(self, request: pb.ResetRequest, context: Any) -> pb.ResetReply:
         """Reset the slot's policy after its rollout."""
@@ -111,7 +113,7 @@ class Relay:
             route = await self._route(context)
             await self._reset(route, _left(context))
             return pb.ResetReply()
-        return await guarded(context, lambda: blind(lambda: in_class(reset, self._class_s)))
+        return await blind(lambda: in_class(reset, self._class_s))
 
     async def Stream(self, requests: AsyncIterator[StreamQuery],
                      context: Any) -> AsyncIterator[pb.StreamReply]:
@@ -142,6 +144,7 @@ class Relay:
         """Close the connections to all policies."""
         self._steps.close()
         self._routes.close()
+        self._rollouts.close()
         self._preparing.close()
         await self._upstreams.close()
 
@@ -163,11 +166,10 @@ class Relay:
         await self._count(route)
         least_s, started_s = await self._least_s(route), time.monotonic()
 
-        async def ask() -> tuple[PolicySpec, pb.InferReply]:
-            spec = await self._ask(route, lambda u: known_spec(u, wait_s))
+        async def ask(way: Upstream) -> tuple[PolicySpec, pb.InferReply]:
+            spec = await known_spec(way, wait_s)
             left = self._use.left_over(route.key, request.every_step, spec)
-            return spec, checked(await self._ask(route, lambda u: u.infer(
-                route.episode, seen, wait_s, left)))
+            return spec, checked(await way.infer(route.episode, seen, wait_s, left))
 
         spec, reply = await self._watched(route, step, wait_s, ask)
         if least_s > 0.0:
@@ -185,14 +187,14 @@ class Relay:
                                               route.equal_s or 0.0)
         if equal and not route.equal_s:
             await asyncio.get_running_loop().run_in_executor(
-                self._threads, self._sessions.keep_latency, route.session_id, least_s)
+                self._threads, self._slots.keep_latency, route.session_id, least_s)
         return least_s
 
     async def _watched(self, route: Route, step: int | None, wait_s: float,
-                       ask: Callable[[], Awaitable[T]]) -> T:
-        """Return what ``ask`` returns; note whose fault it is when it fails."""
+                       call: Callable[[Upstream], Awaitable[T]]) -> T:
+        """Return what ``call`` returns; note whose fault it is when it fails."""
         try:
-            return await ask()
+            return await self._ask(route, call)
         except PolicyRefused:
             self._record.refused(route.key, step)
             raise
@@ -212,7 +214,8 @@ class Relay:
     async def _reset(self, route: Route, wait_s: float) -> None:
         await self._steps.settle(route.key, 0.5 * wait_s)
         self._use.forget(route.key)
-        await self._in_thread(self._record.flush, route.session_id)
+        await asyncio.get_running_loop().run_in_executor(
+            self._threads, self._record.flush, route.session_id)
         await self._ask(route, lambda u: u.reset(route.episode, wait_s))
 
     async def _ask(self, route: Route, call: Callable[[Upstream], Awaitable[T]]) -> T:
@@ -235,10 +238,15 @@ class Relay:
             self._counted[route.key] = None
             if len(self._counted) > COUNTED:
                 self._counted.popitem(last=False)
-            await self._in_thread(self._sessions.count_rollout, route.session_id)
+            try:
+                await self._rollouts.ask(route.session_id)
+            except BaseException:
+                self._counted.pop(route.key, None)    # its next query counts it
+                raise
 
-    async def _in_thread(self, work: Callable[[str], T], argument: str) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, argument)
+    def _count_all(self, ids: Sequence[str]) -> list[Exception | None]:
+        self._slots.count_rollouts(ids)
+        return [None] * len(ids)
 
 
 def _left(context: Any) -> float:

@@ -55,7 +55,7 @@ class RelayRecord:
 
     A note costs no database access: it is appended to the file ``journal``, so that a killed
     server loses none. ``flush`` writes what is new to the database; the server calls it every
-    second or two, at the end of a rollout and before it decides whether a session counts.
+    few seconds, at the end of a rollout and before it decides whether a session counts.
     The journal has a name, and every note of a slot a number in it. The numbers that are written
     are stored in the same transaction, so a note that is read again after a kill counts once.
     Lines that cannot be written, damaged ones and those of sessions that the database lacks, are
@@ -166,8 +166,8 @@ class RelayRecord:
         one.failure = ''
         one.count('queries')
         one.count('actions', actions)
-        one.exact.append(json.dumps(
-            [step, now, note['took_s'], actions, note.get('packed', '')]) + '\n')
+        packed = json.dumps(note.get('packed', ''))
+        one.exact.append(f'[{step}, {now}, {note["took_s"]}, {actions}, {packed}]\n')
 
     def flush(self, session_id: str = '') -> None:
         """Write what is new of one session, or of all."""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from arena_robot.core.episode import CONTROL_RATE_HZ, Slot
 from arena_robot.policy.base import PolicySpec
@@ -12,7 +13,7 @@ from arena_robot.server.target import PolicyTarget
 @dataclass(frozen=True)
 class Route:
     """
-    The policy behind a slot token, and the pair; nothing in it is older than ``ROUTE_S``.
+    The policy behind a slot token, and the pair.
 
     ``equal_s``: both take at least so long; 0: that is not measured yet, None: they need not.
     ``warms_up``: one of them has to be queried before its first rollout.
@@ -22,7 +23,6 @@ class Route:
     slot: Slot
     pair: Mapping[Slot, PolicyTarget]
     episode: str
-    until_s: float
     equal_s: float | None = None
     warms_up: bool = False
 
@@ -31,7 +31,7 @@ class Route:
         """Return the policy of the slot."""
         return self.pair[self.slot]
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, str]:
         """Return session and slot, as the record of the relay names a rollout."""
         return self.session_id, self.slot.value

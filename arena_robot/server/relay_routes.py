@@ -5,7 +5,7 @@ import dataclasses
 import hashlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -13,32 +13,34 @@ from typing import Any
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import Conflict, DataError, PolicyUnavailable, Unauthorised
 from arena_robot.server.base import PolicyRecord, SessionState
+from arena_robot.server.batched_work import BatchedWork
 from arena_robot.server.blind_errors import SENTENCES
 from arena_robot.server.known_policies import KNOWN_S, KnownPolicies, KnownPolicy
 from arena_robot.server.relay_route import Route
 from arena_robot.server.store.policies import Policies
-from arena_robot.server.store.sessions import Sessions
+from arena_robot.server.store.slots import SlotRow, Slots
 from arena_robot.server.target import PolicyTarget
 
 log = logging.getLogger(__name__)
 
 # How old a route may be, and from when on it is renewed while it is still used.
-ROUTE_S, RENEW_S = 2.0, 0.75
+ROUTE_S, RENEW_S = 2.0, 1.0
 LASTS_S = ROUTE_S - KNOWN_S    # what is known of a policy is as old as KNOWN_S already
 
 
 @dataclass
 class _Known:
-    """A route, the policies of its session, and whether it was used since the last renewal."""
+    """A route until ``until_s``, its policies, and whether it was used since the last renewal."""
 
     route: Route
     pair: dict[Slot, int]
+    until_s: float
     used: bool = True
 
 
 class RelayRoutes:
     """
-    Routes by slot token, for one event loop; nothing in them is older than ``ROUTE_S``.
+    Routes by slot token, for one event loop; none is used that is older than ``ROUTE_S``.
 
     Every control step of every slot asks for its route. A query of the database for each of them
     would cost more than the relay itself, so the first call after ``RENEW_S`` has all routes
@@ -46,9 +48,10 @@ class RelayRoutes:
     returns where a policy may be called now.
     """
 
-    def __init__(self, sessions: Sessions, policies: Policies, threads: Executor,
+    def __init__(self, slots: Slots, policies: Policies, threads: Executor,
                  reachable: Callable[[PolicyRecord], PolicyTarget]) -> None:
-        self._sessions, self._threads = sessions, threads
+        self._slots, self._threads = slots, threads
+        self._reads: BatchedWork[str, _Known] = BatchedWork(self._read, threads)
         self._policies = KnownPolicies(policies, reachable)
         self._known: dict[str, _Known] = {}
         self._renewal: asyncio.Future[Any] | None = None
@@ -57,18 +60,19 @@ class RelayRoutes:
     async def find(self, token: str) -> Route:
         """Return the route of a slot; Unauthorised, Conflict or PolicyUnavailable."""
         known, now_s = self._known.get(token), time.monotonic()
-        if known is None or known.route.until_s < now_s:
+        if known is None or known.until_s < now_s:
             self._drop_ended(now_s)
-            known = await self._in_thread(self._read, token)
+            known = await self._reads.ask(token)
             self._known[token] = known
         known.used = True
-        if known.route.until_s - now_s < LASTS_S - RENEW_S and (
+        if known.until_s - now_s < LASTS_S - RENEW_S and (
                 self._renewal is None or self._renewal.done()):
             self._renewal = asyncio.ensure_future(self._renew())
         return known.route
 
     def close(self) -> None:
-        """Renew nothing more."""
+        """Read and renew nothing more."""
+        self._reads.close()
         if self._renewal is not None:
             self._renewal.cancel()
 
@@ -78,47 +82,53 @@ class RelayRoutes:
             return
         self._dropped_s = now_s
         self._known = {token: one for token, one in self._known.items()
-                       if one.route.until_s > now_s}
+                       if one.until_s > now_s}
 
     async def _renew(self) -> None:
-        now_s = time.monotonic()
+        began_s = time.monotonic()
         self._known = {token: one for token, one in self._known.items()
-                       if one.used or one.route.until_s > now_s}
+                       if one.used or one.until_s > began_s}
         used = {token: one for token, one in self._known.items() if one.used}
         for one in used.values():
             one.used = False
         try:
-            routes = await self._in_thread(self._read_again, list(used.values()))
+            routes = await asyncio.get_running_loop().run_in_executor(
+                self._threads, self._read_again, list(used.values()))
         except Exception:    # the routes end in time, and who asks then is told why
             log.exception('the routes of the relay were not renewed')
             return
         for (token, one), route in zip(used.items(), routes, strict=True):
             if route is not None:
-                one.route = route
+                one.route, one.until_s = route, began_s + LASTS_S
             elif self._known.get(token) is one:    # its next call is told why
                 del self._known[token]
 
-    def _read(self, token: str) -> _Known:
+    def _read(self, tokens: Sequence[str]) -> list[_Known | Exception]:
+        """Return what is known of each token, or why it has no route."""
         began_s = time.monotonic()
+        found = self._slots.of_tokens(tokens)
+        policies = self._policies.of_all(
+            number for row in found.values() for number in row.pair)
+        return [self._made(found.get(token), policies, began_s) for token in tokens]
+
+    def _made(self, row: SlotRow | None, policies: dict[int, KnownPolicy],
+              began_s: float) -> _Known | Exception:
+        if row is None:
+            return Unauthorised('this slot token is not known here')
+        if row.state is not SessionState.RUNNING:
+            return Conflict(f'the session is {row.state.value}; start a new one')
+        episode = hashlib.sha256(f'{row.nonce}:{row.slot.value}'.encode()).hexdigest()[:32]
+        pair = dict(zip(Slot, row.pair, strict=True))
+        route = Route(row.session_id, row.slot, {}, episode, row.equal_latency_s)
         try:
-            session, slot = self._sessions.by_token(token)
-        except DataError as error:
-            raise Unauthorised(str(error)) from error
-        if session.state is not SessionState.RUNNING:
-            raise Conflict(f'the session is {session.state.value}; start a new one')
-        episode = hashlib.sha256(f'{session.nonce}:{slot.value}'.encode()).hexdigest()[:32]
-        pair = {Slot.A: session.policy_a_id, Slot.B: session.policy_b_id}
-        route = Route(session.id, slot, {}, episode, began_s + LASTS_S, session.equal_latency_s)
-        try:
-            return _Known(_to(route, pair, self._policies.of_all(pair.values())), pair)
+            return _Known(_to(route, pair, policies), pair, began_s + LASTS_S)
         except DataError as error:    # its text names the address
-            log.warning('session %s slot %s: %s', session.id, slot.value, error)
-            raise PolicyUnavailable(SENTENCES[PolicyUnavailable]) from None
+            log.warning('session %s slot %s: %s', row.session_id, row.slot.value, error)
+            return PolicyUnavailable(SENTENCES[PolicyUnavailable])
 
     def _read_again(self, used: list[_Known]) -> list[Route | None]:
         """Return the routes as they are now; None for one that ended."""
-        began_s = time.monotonic()
-        found = self._sessions.as_they_are({one.route.session_id for one in used})
+        found = self._slots.as_they_are({one.route.session_id for one in used})
         policies = self._policies.of_all(
             number for one in used for number in one.pair.values())
 
@@ -127,14 +137,12 @@ class RelayRoutes:
             if state is not SessionState.RUNNING:
                 return None
             try:
-                return _to(dataclasses.replace(one.route, until_s=began_s + LASTS_S,
-                                               equal_s=equal_s), one.pair, policies)
+                route = one.route if equal_s == one.route.equal_s else dataclasses.replace(
+                    one.route, equal_s=equal_s)
+                return _to(route, one.pair, policies)
             except DataError:
                 return None
         return [again(one) for one in used]
-
-    async def _in_thread(self, work: Callable[[Any], Any], argument: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, argument)
 
 
 def _to(route: Route, pair: dict[Slot, int], policies: dict[int, KnownPolicy]) -> Route:
@@ -143,5 +151,7 @@ def _to(route: Route, pair: dict[Slot, int], policies: dict[int, KnownPolicy]) -
     warm = any(one.warms_up for one in known.values())
     # The other policy is called only to prepare it.
     both = warm or route.equal_s is not None
-    return dataclasses.replace(route, warms_up=warm, pair={
-        slot: one.target for slot, one in known.items() if both or slot is route.slot})
+    targets = {slot: one.target for slot, one in known.items() if both or slot is route.slot}
+    if (targets, warm) == (route.pair, route.warms_up):
+        return route
+    return dataclasses.replace(route, warms_up=warm, pair=targets)

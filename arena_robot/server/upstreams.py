@@ -9,6 +9,7 @@ import functools
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import grpc
@@ -37,9 +38,10 @@ PADDING_LEAST, PADDING_HEAD = 128, 3
 
 
 class Upstream(Protocol):
-    """One policy server; errors are PolicyErrors. ``told`` is the spec that it told last."""
+    """One policy server; errors are PolicyErrors. ``known`` is its spec, once it was read."""
 
     told: pb.Spec | None
+    known: PolicySpec | None
 
     async def spec(self, timeout_s: float) -> pb.Spec:
         """Return the spec of the policy."""
@@ -60,6 +62,7 @@ class GrpcUpstream:
 
     def __init__(self, target: PolicyTarget) -> None:
         self.told: pb.Spec | None = None
+        self.known: PolicySpec | None = None
         self._address = target.address
         place = parse_address(target.address)
         options = place.applied(target.options(max_message_bytes=MESSAGE_BYTES))
@@ -73,7 +76,7 @@ class GrpcUpstream:
         try:
             out: pb.Spec = await self._stub.GetSpec(request, timeout=timeout_s,
                                                    metadata=self._headers)
-            self.told = out
+            self.told, self.known = out, None
             return out
         except grpc.aio.AioRpcError as error:
             raise error_of(error, 'GetSpec', self._address) from error
@@ -108,6 +111,7 @@ class DecodedUpstream:
 
     def __init__(self, target: PolicyTarget, threads: Executor) -> None:
         self.told: pb.Spec | None = None
+        self.known: PolicySpec | None = None
         self._target = target
         self._threads = threads
         self._policy: OpenpiPolicy | None = None
@@ -115,8 +119,9 @@ class DecodedUpstream:
 
     async def spec(self, timeout_s: float) -> pb.Spec:
         """Return the spec of the policy."""
-        self.told = await self._run(lambda policy, _: wire.spec_to_wire(policy.spec), timeout_s)
-        return self.told
+        out = await self._run(lambda policy, _: wire.spec_to_wire(policy.spec), timeout_s)
+        self.told, self.known = out, None
+        return out
 
     async def infer(self, episode: str, observation: Piece, timeout_s: float,
                     left_over: pb.LeftOver | None = None) -> pb.InferReply:
@@ -169,12 +174,9 @@ class DecodedUpstream:
 
 async def known_spec(way: Upstream, timeout_s: float) -> PolicySpec:
     """Return the spec that a policy told last, and ask for it when it told none."""
-    return _spec_of((way.told or await way.spec(timeout_s)).SerializeToString())
-
-
-@functools.lru_cache(200)
-def _spec_of(told: bytes) -> PolicySpec:
-    return wire.spec_from_wire(pb.Spec.FromString(told), 'the policy')
+    if way.known is None:
+        way.known = wire.spec_from_wire(way.told or await way.spec(timeout_s), 'the policy')
+    return way.known
 
 
 def upstream(target: PolicyTarget, threads: Executor) -> Upstream:
@@ -182,6 +184,14 @@ def upstream(target: PolicyTarget, threads: Executor) -> Upstream:
     if parse_address(target.address).is_openpi:
         return DecodedUpstream(target, threads)
     return GrpcUpstream(target)
+
+
+@dataclass
+class _Way:
+    """A way to a policy, and when it was used last."""
+
+    upstream: Upstream
+    used_s: float
 
 
 class OpenUpstreams:
@@ -196,30 +206,26 @@ class OpenUpstreams:
                  now_s: Callable[[], float] = time.monotonic) -> None:
         self._make = make
         self._now_s = now_s
-        self._ways: dict[PolicyTarget, Upstream] = {}
-        self._used_s: dict[PolicyTarget, float] = {}
+        self._ways: dict[PolicyTarget, _Way] = {}
 
     async def find(self, target: PolicyTarget) -> Upstream:
         """Return the way to a policy, which is opened when there is none."""
-        now_s = self._now_s()
-        self._used_s[target] = now_s
-        if target in self._ways:
-            return self._ways[target]
-        way = self._ways[target] = self._make(target)
-        idle = [one for one, used_s in self._used_s.items() if used_s < now_s - IDLE_S]
-        for unused in [self._forget(one) for one in idle]:
-            await unused.close()
+        one, now_s = self._ways.get(target), self._now_s()
+        if one is not None:
+            one.used_s = now_s
+            return one.upstream
+        way = self._make(target)
+        idle = [other for other, one in self._ways.items() if one.used_s < now_s - IDLE_S]
+        self._ways[target] = _Way(way, now_s)
+        for unused in [self._ways.pop(other) for other in idle]:
+            await unused.upstream.close()
         return way
-
-    def _forget(self, target: PolicyTarget) -> Upstream:
-        del self._used_s[target]
-        return self._ways.pop(target)
 
     async def close(self) -> None:
         """Close all of them."""
-        ways, self._ways, self._used_s = list(self._ways.values()), {}, {}
+        ways, self._ways = list(self._ways.values()), {}
         for way in ways:
-            await way.close()
+            await way.upstream.close()
 
 
 def checked(reply: pb.InferReply) -> pb.InferReply:

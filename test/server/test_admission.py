@@ -17,23 +17,27 @@ async def after(seconds, *messages):
         yield message
 
 
+def message(requests):
+    return Admission({}, SimpleNamespace(), SimpleNamespace())._message(requests)
+
+
 def test_a_message_that_comes_is_returned():
-    assert asyncio.run(admission._message(after(0.01, 'here'))) == 'here'
+    assert asyncio.run(message(after(0.01, 'here'))) == 'here'
 
 
 def test_a_call_without_its_message_is_over(monkeypatch):
     monkeypatch.setattr(admission, 'MESSAGE_S', 0.05)
     begun_s = time.monotonic()
     with pytest.raises(DataError, match=r'did not arrive within 0\.05 s'):
-        asyncio.run(admission._message(after(5.0, 'late')))
+        asyncio.run(message(after(5.0, 'late')))
     assert time.monotonic() - begun_s < 2.0
     with pytest.raises(DataError, match='without its message'):
-        asyncio.run(admission._message(after(0.0)))
+        asyncio.run(message(after(0.0)))
 
 
 def test_a_call_that_the_caller_gives_up_is_cancelled_not_late():
     async def given_up():
-        call = asyncio.ensure_future(admission._message(after(5.0, 'late')))
+        call = asyncio.ensure_future(message(after(5.0, 'late')))
         await asyncio.sleep(0.02)
         call.cancel()
         await call
@@ -46,7 +50,7 @@ def test_the_time_of_a_message_that_came_does_not_end_the_call(monkeypatch):
     monkeypatch.setattr(admission, 'MESSAGE_S', 0.05)
 
     async def call():
-        await admission._message(after(0.0, 'here'))
+        await message(after(0.0, 'here'))
         await asyncio.sleep(0.2)
         return 'answered'
 

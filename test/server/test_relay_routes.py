@@ -11,6 +11,7 @@ from arena_robot.core.errors import Conflict, DataError, PolicyUnavailable, Unau
 from arena_robot.server import known_policies, relay_routes
 from arena_robot.server.base import SessionState
 from arena_robot.server.relay_routes import ROUTE_S, RelayRoutes
+from arena_robot.server.store.slots import SlotRow
 
 STEP_S = 1 / 15
 
@@ -25,13 +26,12 @@ class World:
     def monotonic(self):
         return self.now_s
 
-    def by_token(self, token):
-        self.read(f'by_token {token}')
-        if not token.startswith('s'):
-            raise DataError('this slot token is not known here')
-        return SimpleNamespace(
-            id=token[:-1], state=self.state.get(token[:-1], SessionState.RUNNING), nonce='n',
-            policy_a_id=1, policy_b_id=2, equal_latency_s=self.equal_s), Slot(token[-1].upper())
+    def of_tokens(self, tokens):
+        self.read(f'of_tokens {len(tokens)}')
+        return {token: SlotRow(
+            token[:-1], Slot(token[-1].upper()),
+            self.state.get(token[:-1], SessionState.RUNNING), 'n', (1, 2), self.equal_s)
+            for token in tokens if token.startswith('s')}
 
     def as_they_are(self, ids):
         self.read(f'as_they_are {len(ids)}')
@@ -142,6 +142,19 @@ def test_a_slot_that_nobody_uses_is_not_read_again(world):
         assert set(routes._known) == {'s1a', 's1b'}
 
     driven(world, work)
+
+
+def test_slots_that_begin_at_the_same_time_are_read_together(world):
+    tokens = [f's{k}a' for k in range(100)]
+
+    async def work(routes):
+        found = await asyncio.gather(*map(routes.find, [*tokens, 'x0a']), return_exceptions=True)
+        assert [route.session_id for route in found[:-1]] == [token[:-1] for token in tokens]
+        assert isinstance(found[-1], Unauthorised)
+
+    driven(world, work)
+    assert world.reads.count('by_ids') == 1
+    assert len([read for read in world.reads if read.startswith('of_tokens')]) <= 2
 
 
 def test_an_unknown_token_has_no_route(world):

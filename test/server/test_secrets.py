@@ -23,6 +23,7 @@ from arena_robot.server.store.database import Database, alembic_config
 from arena_robot.server.store.ledger import MINT, Transfer
 from arena_robot.server.store.schema import metadata, policies
 from arena_robot.server.store.sessions import Sessions
+from arena_robot.server.store.slots import Slots
 from arena_robot.server.target import PolicyTarget
 from arena_robot.session.arena.contract import INVALID, PROMPT, VERDICT, observation
 
@@ -227,7 +228,7 @@ def test_secrets_from_before_are_sealed(database_url, tmp_path, clock, pool):
             {'nonce': nonce})
     with Database(made.config.database_url(), seal_of(made.config.key_path())) as database:
         store = Sessions(database, clock)
-        assert store.by_token('one')[1] is Slot.A
+        assert Slots(database).of_tokens(['one'])['one'].slot is Slot.A
         store.seal_earlier()
         now = store.get(session_id)
         assert (now.nonce, now.policy_a_id, now.policy_b_id) == (

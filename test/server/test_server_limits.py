@@ -141,11 +141,12 @@ def test_a_large_form_without_a_length_is_refused_while_it_comes(server):
 
 def test_calls_at_once_are_bounded():
     limit = AtOnce(2)
-    with limit.slot('a'), limit.slot('a'), limit.slot('b'), pytest.raises(TooManyCalls), \
-            limit.slot('a'):
-        pass
-    with limit.slot('a'):
-        pass
+    for caller in 'aab':
+        limit.begin(caller)
+    with pytest.raises(TooManyCalls, match='2 calls of this token are running'):
+        limit.begin('a')
+    limit.end('a')
+    limit.begin('a')
 
 
 def test_a_wrong_token_is_refused_by_a_sentence(server):

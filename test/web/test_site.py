@@ -33,7 +33,7 @@ def finished(server, caller, prompt, verdict, number, rollouts=2):
     folder = server.config.data
     session = server.matching.assign(caller, Request(f'request-{number:020}', 'ada', prompt))
     for slot in list(Slot)[:rollouts]:
-        server.sessions.count_rollout(session.id)
+        server.slots.count_rollouts([session.id])
         for step in range(0, 120, 8):
             server.record.answered((session.id, slot.value), step, 0.1, 8)
         write_episode(folder, EpisodeFile(session.id, slot.value, prompt, steps=120))

@@ -6,6 +6,7 @@ read, each time into new memory; for two pictures that took longer than all the 
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ def taken_apart(data: Piece, message: Any, name: str) -> tuple[Any, list[memoryv
     Raises DecodeError when ``data`` is not such a message, or has more than MAX_FIELDS.
     """
     whole, end, position = memoryview(data), len(data), 0
-    wanted = message.DESCRIPTOR.fields_by_name[name].number << 3 | BYTES
+    wanted = _tag(message, name)
     rest: list[memoryview] = []
     found: list[memoryview] = []
     kept = 0    # where the fields begin that are not in ``rest`` yet
@@ -133,8 +134,13 @@ def _image_pieces(name: str, image: Image, jpeg_quality: int) -> list[Piece]:
 
 def _field(message: Any, name: str, pieces: Sequence[Piece]) -> list[Piece]:
     """Return a field of bytes: its number, how many there are, and they."""
-    number = message.DESCRIPTOR.fields_by_name[name].number
-    return [_varint(number << 3 | 2) + _varint(sum(map(len, pieces))), *pieces]
+    return [_varint(_tag(message, name)) + _varint(sum(map(len, pieces))), *pieces]
+
+
+@lru_cache
+def _tag(message: Any, name: str) -> int:
+    """Return the number that a field of bytes begins with."""
+    return int(message.DESCRIPTOR.fields_by_name[name].number) << 3 | BYTES
 
 
 def _varint(value: int) -> bytes:

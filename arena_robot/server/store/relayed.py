@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
 from arena_robot.core.episode import Slot
@@ -92,6 +93,12 @@ _ADD = sa.update(relayed).where(
     begun=relayed.c.begun + sa.bindparam('again'),
     exact=sa.case((sa.bindparam('kept') == 1, relayed.c.exact + sa.bindparam('new_exact')),
                   else_=sa.bindparam('new_exact')))
+_NOTES = {name: dialect.insert(relay_notes)
+          for name, dialect in (('sqlite', sqlite), ('postgresql', postgresql))}
+_NOTE = {name: notes.on_conflict_do_update(
+    index_elements=['journal', 'session_id', 'slot'],
+    set_={'notes': notes.excluded.notes, 'written_ns': notes.excluded.written_ns})
+    for name, notes in _NOTES.items()}
 
 
 def add(connection: Connection, seen: Sequence[tuple[RelayedRollout, int]]) -> None:
@@ -133,15 +140,9 @@ def _further(new: RelayedRollout, again: int, old: Any) -> dict[str, Any]:
 def note_written(connection: Connection, journal: str, noted: Mapping[tuple[str, str], int],
                  now_ns: int) -> None:
     """Note that a journal's first so many notes of each slot are written."""
-    c = relay_notes.c
     if not noted:
         return
-    connection.execute(sa.delete(relay_notes).where(
-        c.journal == sa.bindparam('old_journal'), c.session_id == sa.bindparam('old_session'),
-        c.slot == sa.bindparam('old_slot')), [
-        {'old_journal': journal, 'old_session': session_id, 'old_slot': slot}
-        for session_id, slot in sorted(noted)])
-    connection.execute(sa.insert(relay_notes), [
+    connection.execute(_NOTE[connection.dialect.name], [
         {'journal': journal, 'session_id': session_id, 'slot': slot, 'notes': count,
          'written_ns': now_ns} for (session_id, slot), count in sorted(noted.items())])
 

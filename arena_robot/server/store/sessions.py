@@ -1,7 +1,6 @@
 """Sessions and their episodes, from assignment to reveal."""
 
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -11,12 +10,12 @@ from sqlalchemy.engine import Connection
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
-from arena_robot.core.errors import Conflict, DataError
+from arena_robot.core.errors import Conflict
 from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
 from arena_robot.server.base import SessionState, UnknownSession
 from arena_robot.server.store import sealed_pairs
 from arena_robot.server.store.accounts import digest
-from arena_robot.server.store.database import Database, listed
+from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import episodes, sessions, stations
 
 
@@ -131,36 +130,11 @@ class Sessions:
         with self._database.read() as connection:
             return load(connection, session_id)
 
-    def by_token(self, token: str) -> tuple[SessionRow, Slot]:
-        """Return the session and slot that a relay token stands for; DataError when unknown."""
-        name = digest(token)
-        clause = sa.or_(sessions.c.token_a == name, sessions.c.token_b == name)
-        with self._database.read() as connection:
-            row = connection.execute(sa.select(sessions).where(clause)).mappings().first()
-        if row is None:
-            raise DataError('this slot token is not known here')
-        return _record(row), Slot.A if row['token_a'] == name else Slot.B
-
-    def as_they_are(self, ids: Iterable[str]) -> dict[str, tuple[SessionState, float | None]]:
-        """Return the state and ``equal_latency_s`` of sessions, without those unknown here."""
-        c = sessions.c
-        with self._database.read() as connection:
-            rows = connection.execute(sa.select(c.id, c.state, c.equal_latency_s).where(
-                c.id.in_(listed(ids)))).all()
-        return {row.id: (SessionState(row.state), row.equal_latency_s) for row in rows}
-
     def by_request(self, request: str) -> SessionRow | None:
         """Return the session that an assignment request led to, if it was made before."""
         with self._database.read() as connection:
             row = connection.execute(_OF_REQUEST, {'asked': request}).mappings().first()
         return _record(row) if row is not None else None
-
-    def keep_latency(self, session_id: str, least_s: float) -> None:
-        """Keep how long the policies of a session take at least, once."""
-        with self._database.write() as connection:
-            connection.execute(sa.update(sessions).where(
-                sessions.c.id == session_id, sessions.c.equal_latency_s == 0.0).values(
-                equal_latency_s=least_s))
 
     def id_of_request(self, connection: Connection, request: str) -> str | None:
         """Return the session a request led to, inside the caller's transaction."""
@@ -199,12 +173,6 @@ class Sessions:
         # The row lock makes two requests of one station wait for each other.
         connection.execute(_LOCK_STATION, {'station': station_id}).all()
         return int(connection.execute(_OPEN_AT, {'station': station_id}).scalar_one())
-
-    def count_rollout(self, session_id: str) -> None:
-        """Note that a slot was run: from now on an invalid session may be revealed."""
-        with self._database.write() as connection:
-            connection.execute(sa.update(sessions).where(sessions.c.id == session_id).values(
-                rollouts=sessions.c.rollouts + 1))
 
     def add_episode(self, connection: Connection, episode: Episode) -> bool:
         """Store how a slot's rollout ended; False when it was stored before, as it is now."""

@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+import numpy as np
+
 from arena_robot.core.action import Chunk
 from arena_robot.core.clock import Clock
 from arena_robot.core.files import write_text
@@ -53,7 +55,7 @@ class NotedPolicy:
         if self.spec.open_loop_horizon and not self.spec.pipelined:
             used = used[:self.spec.open_loop_horizon]
         self._made.append(Inference(observation.step, self._clock.now_ns(), took_s, len(used),
-                                    packed(used)))
+                                    packed(used.astype(np.float32).ravel().tolist())))
         return chunk
 
     def reset(self, episode: str = '') -> None:
