@@ -33,7 +33,7 @@ class TokenCheck:
     ``fresh_s``. ``limit`` bounds its calls, ``at_once`` those that run at the same time.
     """
 
-    find: Callable[[str], object]
+    find: Callable[[str], Awaitable[object]]
     limit: RateLimit | None
     at_once: AtOnce
     fresh_s: float = math.inf
@@ -45,8 +45,8 @@ class Strangers:
     Calls without a valid token.
 
     ``lookups`` bounds the tokens of an address that are looked up because nobody has shown them
-    before, ``wrong`` those that are wrong and are written down by ``note`` (method and error),
-    ``open_calls`` its calls of ``open_methods``, which need no token. ``threads`` look up tokens.
+    before, ``wrong`` those that are wrong; ``note`` (method and error) writes them down, in
+    ``threads``. ``open_calls`` bounds its calls of ``open_methods``, which need no token.
     """
 
     lookups: RateLimit
@@ -149,9 +149,7 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             self._bound_lookups(address_of(context))
         if now_s - looked_s > check.fresh_s or looked_s == -math.inf:
             self._known.pop(token, None)
-            await asyncio.get_running_loop().run_in_executor(
-                self._strangers.threads, self._look_up, method, check, token,
-                address_of(context))
+            await self._look_up(method, check, token, address_of(context))
             self._known[token] = name, now_s
             if len(self._known) > BUCKETS:
                 self._known.popitem(last=False)
@@ -170,14 +168,15 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             self._counters.add('refused', 'unknown_token')
             raise
 
-    def _look_up(self, method: str, check: TokenCheck, token: str, address: str) -> None:
+    async def _look_up(self, method: str, check: TokenCheck, token: str, address: str) -> None:
         try:
-            check.find(token)
+            await check.find(token)
         except (Unauthorised, DataError) as error:
             self._counters.add('refused', 'wrong_token')
             self._strangers.wrong.take(address)    # TooManyCalls, which is not written down
             refusal = Unauthorised(str(error))
-            self._strangers.note(method, refusal)
+            await asyncio.get_running_loop().run_in_executor(
+                self._strangers.threads, self._strangers.note, method, refusal)
             raise refusal from error
 
     async def _message(self, requests: Any) -> Any:

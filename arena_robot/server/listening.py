@@ -1,5 +1,6 @@
 """The gRPC port: its address and certificate, bounds on connections, and who is let in."""
 
+import asyncio
 from concurrent.futures import Executor
 
 import grpc
@@ -8,6 +9,7 @@ from grpc_health.v1 import health
 from arena_robot.core.errors import ConfigError
 from arena_robot.policy.proto import arena_policy_pb2 as policy_pb
 from arena_robot.server.admission import Admission, Strangers, TokenCheck
+from arena_robot.server.batched_work import BatchedWork
 from arena_robot.server.bounded_audit import BoundedAudit
 from arena_robot.server.config import ServerConfig, ServerLimits, Tls
 from arena_robot.server.counters import Counters
@@ -27,11 +29,16 @@ def admission(limits: ServerLimits, rates: Rates, stores: tuple[Accounts, Slots,
               threads: Executor, counters: Counters) -> Admission:
     """Return who may call: tokens of people, stations and slots; a few methods need no token."""
     accounts, slots, audit = stores
+    of_slots: BatchedWork[str, None] = BatchedWork(slots.refusals, threads)
+
+    async def of_people(token: str) -> object:
+        return await asyncio.get_running_loop().run_in_executor(threads, accounts.caller, token)
+
     checks = {
-        ARENA: TokenCheck(accounts.caller, rates.calls, AtOnce(limits.calls_at_once),
+        ARENA: TokenCheck(of_people, rates.calls, AtOnce(limits.calls_at_once),
                           TOKEN_FRESH_S),
         # The relay itself bounds the rate of a slot, also on its streams.
-        POLICY: TokenCheck(slots.require, None, AtOnce(limits.slot_calls_at_once))}
+        POLICY: TokenCheck(of_slots.ask, None, AtOnce(limits.slot_calls_at_once))}
     strangers = Strangers(
         rates.unknown_tokens, rates.wrong_tokens, rates.open_calls, OPEN_METHODS,
         lambda method, error: audit.write('unknown', method[1:], '', error.code, str(error)),

@@ -128,7 +128,8 @@ def test_a_blind_episode_is_asked_what_the_relay_saw(pristine, tmp_path):
     assert exact(tracks, path) is tracks, 'before the reveal'
     slot = tracks.info['slot']
     path.write_text(inferences_to_json({
-        slot: [Inference(5, 7, 0.1, 3, packed(actions)), Inference(9, 8, 0.1, 3)]}))
+        slot: [Inference(5, 7, 0.1, 3, packed(actions.ravel().tolist())),
+               Inference(9, 8, 0.1, 3)]}))
     (found,) = exact(tracks, path).chunks
     assert (found.index, found.step, found.space) == (0, 5, tracks.steps.space)
     np.testing.assert_array_equal(found.actions, actions)

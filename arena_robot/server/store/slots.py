@@ -38,8 +38,6 @@ _OF_TOKENS = sa.select(
     *sealed_pairs.columns()).where(sa.or_(
         _C.token_a.in_(sa.bindparam('names', expanding=True)),
         _C.token_b.in_(sa.bindparam('names', expanding=True))))
-_IS_TOKEN = sa.select(_C.id).where(sa.or_(
-    _C.token_a == sa.bindparam('name'), _C.token_b == sa.bindparam('name')))
 _NOW = sa.select(_C.id, _C.state, _C.equal_latency_s).where(
     _C.id.in_(sa.bindparam('ids', expanding=True)))
 _COUNT = sa.update(sessions).where(_C.id == sa.bindparam('session')).values(
@@ -63,11 +61,11 @@ class Slots:
             for row in rows for slot, name in ((Slot.A, row.token_a), (Slot.B, row.token_b))
             if name in names}
 
-    def require(self, token: str) -> None:
-        """Raise DataError when a token stands for no slot."""
-        with self._database.read() as connection:
-            if connection.execute(_IS_TOKEN, {'name': digest(token)}).first() is None:
-                raise DataError('this slot token is not known here')
+    def refusals(self, tokens: Sequence[str]) -> list[DataError | None]:
+        """Return why tokens are refused, None for those that stand for a slot."""
+        known = self.of_tokens(tokens)
+        return [None if token in known else DataError('this slot token is not known here')
+                for token in tokens]
 
     def as_they_are(self, ids: Iterable[str]) -> dict[str, tuple[SessionState, float | None]]:
         """Return the state and ``equal_latency_s`` of sessions, without those unknown here."""
