@@ -240,7 +240,7 @@ class Relay:
                 self._counted.popitem(last=False)
             try:
                 await self._rollouts.ask(route.session_id)
-            except BaseException:
+            except Exception:
                 self._counted.pop(route.key, None)    # its next query counts it
                 raise
 

@@ -2,13 +2,16 @@
 
 import asyncio
 import threading
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
 from arena_robot.core.errors import DataError
 from arena_robot.server.batched_work import BatchedWork
 from arena_robot.server.patience import Patience
+from arena_robot.server.relay import Relay
 
 
 def in_threads(work, ask):
@@ -86,3 +89,23 @@ def test_who_waits_too_long_is_cut_off_and_nobody_else():
             await patience.wait(asyncio.shield(never))
 
     asyncio.run(asyncio.wait_for(run(), 5.0))
+
+
+def test_a_rollout_that_could_not_be_counted_is_counted_at_the_next_query():
+    asked = []
+
+    async def ask(session_id):
+        asked.append(session_id)
+        if len(asked) == 1:
+            raise OSError('the database is gone')
+
+    async def queries():
+        relay, route = Relay.__new__(Relay), SimpleNamespace(session_id='s', key=('s', 'A'))
+        relay._counted, relay._rollouts = OrderedDict(), SimpleNamespace(ask=ask)
+        with pytest.raises(OSError, match='gone'):
+            await relay._count(route)
+        for _ in range(3):
+            await relay._count(route)
+
+    asyncio.run(queries())
+    assert asked == ['s', 's']
