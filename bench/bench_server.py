@@ -2,7 +2,8 @@
 The arena server under load: 200 stations, the relay, uploads, the site with 100 000 sessions.
 
 All on this machine. The relay is compared with direct calls at the same rate, one way after the
-other in ROUNDS rounds; the median of a round's differences is printed, and each.
+other in ROUNDS rounds; the median of a round's differences is printed, and each. The same is
+printed for relays that only pass bytes on (bare_relay.py): what gRPC itself takes on this machine.
 --servers 3 runs three server processes on their own PostgreSQL, without the site. --site measures
 the site alone. On a machine that does other work as well, look at the processor time of a request.
 """
@@ -25,6 +26,7 @@ import grpc
 import httpx
 import numpy as np
 from postgres import postgres
+from server_relays import RATE_HZ, bare_relays, overhead, percentiles
 from server_site import LIMITS, line, processor_s, site
 
 from arena_robot.core.clock import SystemClock
@@ -43,7 +45,6 @@ from arena_robot.server.store.policies import NewPolicy, Policies
 from arena_robot.session.arena.contract import PROMPT, observation
 
 PACE_S = 8.0    # no session is as short as that
-RATE_HZ = 2.0
 ROUNDS = 3
 REAL = Path(__file__).parents[2] / 'shared' / 'data' / 'roboarena'
 
@@ -84,10 +85,6 @@ def prepared(url, addresses, stations):
             pool.set_health(record.id, True)
         return [people.issue(people.add_station(Station(0, f's{k}', 'lab', 'fr3')))
                 for k in range(stations)]
-
-
-def percentiles(seconds):
-    return tuple(1e3 * float(np.percentile(seconds, q)) for q in (50, 99))
 
 
 async def assignments(targets, tokens):
@@ -232,7 +229,8 @@ def load(args, stack, folder, url):
         targets.append(target)
     pids['callers'] = [os.getpid()]
     if not args.site:
-        measure(args, targets, tokens, addresses, pids)
+        bare = list(bare_relays(args, stack, addresses, pids))
+        measure(args, targets, tokens, addresses, pids, bare)
     if args.servers == 1 and not args.load:
         site(args, folder, address, pids['servers'][0])
 
@@ -253,7 +251,7 @@ def processor(what, pids, calls):
         line(f'{what}: processor of the {name}', 1e3 * (its - before[name]) / calls, 'ms')
 
 
-def measure(args, targets, tokens, addresses, pids):
+def measure(args, targets, tokens, addresses, pids, bare):
     print(f'{args.stations} stations at once, {args.servers} servers, {os.cpu_count()} cores, '
           f'load {os.getloadavg()[0]:.1f} before')
     with processor('assignment', pids, 4 * args.stations):
@@ -262,6 +260,7 @@ def measure(args, targets, tokens, addresses, pids):
     line('assignment p99', percentiles(spent)[1], 'ms', LIMITS['assignment p99'])
     policy = [a.split('://')[1] for a in addresses.values()]
     ways = {'direct': [(policy[k % 2], 'x') for k in range(args.stations)],
+            'bare': [(bare[k % len(bare)], 'x') for k in range(args.stations)],
             'relayed': [(target, reply.token_a) for target, _, reply in pairs]}
     found, seconds = [], args.seconds / ROUNDS
     for number in range(ROUNDS):
@@ -271,24 +270,10 @@ def measure(args, targets, tokens, addresses, pids):
                            args.stations * int(seconds * RATE_HZ)):
                 first, spent, size = asyncio.run(inference(calls, seconds))
             took[way] = (*percentiles(first + spent), percentiles(spent)[1])
-        found.append([took['direct'], took['relayed']])
+        found.append([took[way] for way in ways])
     overhead(np.array(found), args.stations, size)
     rate = uploads(pairs, args.megabytes)
     print(f'uploads, four at once {rate:23.2f} MB/s  limit 100' + ': MISSED' * (rate < 100.0))
-
-
-def overhead(found, stations, size):
-    """Print p50, p99, and p99 without first queries of (round, way), and what the relay adds."""
-    print(f'inference at {RATE_HZ:g} Hz x {stations} stations, {size / 1e3:.0f} kB a request')
-    for k, q in enumerate((50, 99)):
-        direct, relayed = np.median(found[..., k], axis=0)
-        added = found[:, 1, k] - found[:, 0, k]
-        line(f'direct p{q}', direct, 'ms')
-        line(f'relayed p{q}', relayed, 'ms')
-        line(f'relay overhead p{q}', np.median(added), 'ms', LIMITS[f'relay overhead p{q}'])
-        print('  in each round ' + ', '.join(f'{one:.2f}' for one in added))
-    # A first query finds its session in the database, and counts the rollout.
-    line('the same without first queries', np.median(found[:, 1, 2] - found[:, 0, 2]), 'ms')
 
 
 if __name__ == '__main__':
