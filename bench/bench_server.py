@@ -2,7 +2,7 @@
 The arena server under load: 200 stations, the relay, uploads, the site with 100 000 sessions.
 
 All on this machine. The relay is compared with direct calls at the same rate, one way after the
-other in ROUNDS rounds; the median of a round's differences is printed, and each. The same is
+other in ROUNDS rounds: the median round's p50, the worst round's p99, and each. The same is
 printed for relays that only pass bytes on (bare_relay.py): what gRPC itself takes on this machine.
 --servers 3 runs three server processes on their own PostgreSQL, without the site. --site measures
 the site alone. On a machine that does other work as well, look at the processor time of a request.

@@ -70,7 +70,7 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         self._checks = checks
         self._strangers = strangers
         self._counters = counters
-        self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        self._known: OrderedDict[str, float] = OrderedDict()
         self._patience = Patience(MESSAGE_S)
         self._handlers: dict[str, Handler] = {}
 
@@ -143,14 +143,16 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         A token that was valid before is never refused for them: behind one address may be many
         callers.
         """
-        token, now_s = bearer(context), time.monotonic()
-        name, looked_s = self._known.get(token) or (digest(token), -math.inf)
-        if looked_s == -math.inf:
+        token = bearer(context)
+        name = digest(token)
+        now_s = time.monotonic()
+        looked_s = self._known.get(name)
+        if looked_s is None:
             self._bound_lookups(address_of(context))
-        if now_s - looked_s > check.fresh_s or looked_s == -math.inf:
-            self._known.pop(token, None)
+        if looked_s is None or now_s - looked_s > check.fresh_s:
+            self._known.pop(name, None)
             await self._look_up(method, check, token, address_of(context))
-            self._known[token] = name, now_s
+            self._known[name] = now_s
             if len(self._known) > BUCKETS:
                 self._known.popitem(last=False)
         try:

@@ -107,12 +107,9 @@ class RelayRoutes:
         """Return what is known of each token, or why it has no route."""
         began_s = time.monotonic()
         found = self._slots.of_tokens(tokens)
-        policies = self._policies.of_all(
-            number for row in found.values() for number in row.pair)
-        return [self._made(found.get(token), policies, began_s) for token in tokens]
+        return [self._made(found.get(token), began_s) for token in tokens]
 
-    def _made(self, row: SlotRow | None, policies: dict[int, KnownPolicy],
-              began_s: float) -> _Known | Exception:
+    def _made(self, row: SlotRow | None, began_s: float) -> _Known | Exception:
         if row is None:
             return Unauthorised('this slot token is not known here')
         if row.state is not SessionState.RUNNING:
@@ -121,7 +118,8 @@ class RelayRoutes:
         pair = dict(zip(Slot, row.pair, strict=True))
         route = Route(row.session_id, row.slot, {}, episode, row.equal_latency_s)
         try:
-            return _Known(_to(route, pair, policies), pair, began_s + LASTS_S)
+            return _Known(_to(route, pair, self._policies.of_all(row.pair)), pair,
+                          began_s + LASTS_S)
         except DataError as error:    # its text names the address
             log.warning('session %s slot %s: %s', row.session_id, row.slot.value, error)
             return PolicyUnavailable(SENTENCES[PolicyUnavailable])
