@@ -38,18 +38,19 @@ def run(args: argparse.Namespace) -> int:
     """Serve until interrupted, or until the terminal is closed."""
     import dataclasses
 
+    from arena_robot.core import tuning
     from arena_robot.core.clock import SystemClock
     from arena_robot.core.config import load
     from arena_robot.core.process import end_signals
-    from arena_robot.core.tuning import keep_freed_memory, loading, switch_threads_soon
-    with loading():
+    tuning.poll_sockets_in_one_thread()
+    with tuning.loading():
         from arena_robot.server.app import ArenaServer
         from arena_robot.server.checks import conformance, probe, spec
         from arena_robot.server.config import ServerConfig
         from arena_robot.web.site.serve import SiteServer
 
-    keep_freed_memory()
-    switch_threads_soon()
+    tuning.keep_freed_memory()
+    tuning.switch_threads_soon()
     logging.basicConfig(level=logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
     config = load(ServerConfig, args.config) if args.config else ServerConfig()
     given = {name: getattr(args, name) for name in (

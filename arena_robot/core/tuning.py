@@ -1,12 +1,14 @@
-"""How the interpreter and the C library of this process are tuned for images and control loops."""
+"""How interpreter, C library and gRPC are tuned for images, messages and control loops."""
 
 import contextlib
 import ctypes
 import gc
+import os
 import sys
 from collections.abc import Iterator
 
 SWITCH_S = 0.0005
+GRPC_EXPERIMENTS = '-event_engine_client,-event_engine_listener,-event_engine_callback_cq'
 MALLOPT = ((-3, 64 << 20), (-1, 256 << 20))  # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD (bytes)
 
 
@@ -30,6 +32,16 @@ def keep_freed_memory() -> None:
     with contextlib.suppress(AttributeError, OSError):  # only the GNU C library has mallopt
         for option, size in MALLOPT:
             ctypes.CDLL(None).mallopt(option, size)
+
+
+def poll_sockets_in_one_thread() -> None:
+    """
+    Let gRPC read and write all sockets in the thread that waits for them; before it is imported.
+
+    By default it passes each message through threads of its own. On a machine whose cores are
+    busy, as those of a server with hundreds of stations are, each of them waits for its turn.
+    """
+    os.environ.setdefault('GRPC_EXPERIMENTS', GRPC_EXPERIMENTS)
 
 
 def keep_what_exists() -> None:

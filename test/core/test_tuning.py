@@ -1,4 +1,4 @@
-"""Memory that was freed is there for the next image."""
+"""Memory that was freed is there for the next image; gRPC knows the settings that it gets."""
 
 import platform
 import subprocess
@@ -24,6 +24,15 @@ images()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
+CHANNEL = """
+import os
+from arena_robot.core.tuning import poll_sockets_in_one_thread
+poll_sockets_in_one_thread()
+os.environ['GRPC_EXPERIMENTS'] += '{}'
+import grpc
+grpc.insecure_channel('127.0.0.1:1').close()
+"""
+
 
 @pytest.mark.skipif(platform.libc_ver()[0] != 'glibc', reason='the GNU C library is missing')
 def test_images_do_not_fetch_their_memory_from_the_system_each_time():
@@ -32,3 +41,10 @@ def test_images_do_not_fetch_their_memory_from_the_system_each_time():
         check=True).stdout) for how in ('kept', 'plain'))
     assert plain > 10_000, 'the C library keeps it by itself'
     assert kept < plain / 50
+
+
+def test_grpc_knows_the_experiments_that_are_switched_off():
+    said = [subprocess.run([sys.executable, '-c', CHANNEL.format(more)], capture_output=True,
+                           text=True, timeout=60, check=True).stderr for more in ('', ',-nothing')]
+    assert 'Unknown experiment' not in said[0]
+    assert 'Unknown experiment: nothing' in said[1]    # as gRPC says it
