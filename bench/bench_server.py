@@ -22,6 +22,11 @@ import time
 import uuid
 from pathlib import Path
 
+from arena_robot.core.tuning import poll_sockets_in_one_thread
+
+if __name__ == '__main__':
+    poll_sockets_in_one_thread()    # before gRPC is imported; the processes started here too
+
 import grpc
 import httpx
 import numpy as np
