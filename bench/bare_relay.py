@@ -3,13 +3,9 @@
 import asyncio
 import sys
 
-from arena_robot.core.tuning import keep_freed_memory, poll_sockets_in_one_thread
-
-if __name__ == '__main__':
-    poll_sockets_in_one_thread()    # before gRPC is imported
-
 import grpc
 
+from arena_robot.core.tuning import keep_freed_memory
 from arena_robot.policy.grpc.endpoint import SERVICE
 
 

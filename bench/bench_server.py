@@ -25,7 +25,8 @@ from pathlib import Path
 from arena_robot.core.tuning import poll_sockets_in_one_thread
 
 if __name__ == '__main__':
-    poll_sockets_in_one_thread()    # before gRPC is imported; the processes started here too
+    # Before gRPC is imported; the processes that are started here inherit it.
+    poll_sockets_in_one_thread()
 
 import grpc
 import httpx
