@@ -91,7 +91,7 @@ def postgres_url(postgres_server):
 
 @pytest.fixture(scope='session')
 def migrated(tmp_path_factory):
-    """Return an empty SQLite database: a test's copy needs no 14 migrations of its own."""
+    """Return an empty SQLite database: a test's copy needs no migration of its own."""
     path = tmp_path_factory.mktemp('migrated') / 'arena.db'
     with Database(f'sqlite:///{path}'):
         pass

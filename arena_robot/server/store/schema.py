@@ -99,7 +99,7 @@ policies = Table(
     Column('stated', Text, nullable=False, server_default=''),
     Column('spec', Text, nullable=False, server_default=''))
 
-# A search on SQLite reads the prompts in the index; see migration 0002.
+# A search on SQLite reads the prompts in the index; PostgreSQL has no room for a long one there.
 NEWEST = {'ix_sessions_state_created_ns_id': ('postgresql', ()),
           'ix_sessions_state_created_ns_id_prompt': ('sqlite', ('prompt',))}
 sessions = Table(
