@@ -108,7 +108,7 @@ def test_every_other_import_is_pinned():
         'grpc': 'grpcio', 'grpc_health': 'grpcio-health-checking',
         'grpc_reflection': 'grpcio-reflection', 'starlette': 'fastapi', 'pydantic': 'fastapi',
         'openssl': 'mujoco', 'opengl': 'mujoco', 'ruamel': 'rosbags', 'glfw': 'mujoco',
-        'typing_extensions': 'fastapi', 'anyio': 'fastapi', 'serial': 'pyserial',
+        'typing_extensions': 'fastapi', 'anyio': 'fastapi', 'serial': 'pyserial', 'zmq': 'pyzmq',
         'prometheus_client': 'prometheus_client', 'markupsafe': 'jinja2'}
     vendors = {'pyzed', 'pylibfranka', 'franka', 'franka_msgs', 'zerorpc', 'evalica', 'choix',
                'pyspiel', 'pytest'}

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import pkgutil
 import re
 import sys
@@ -63,12 +64,22 @@ def parser(modules: Sequence[ModuleType] = ()) -> MapParser:
     return top
 
 
+def complete() -> None:
+    """Tell the shell which words may follow those on its line, and end the process."""
+    import argcomplete
+    line = os.environ['COMP_LINE'][:int(os.environ['COMP_POINT'])]
+    before = line.split()[1:] if line.endswith(' ') else line.split()[1:-1]
+    argcomplete.autocomplete(parser(typed(before)), always_complete_options='long')
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """
     Run ``arena`` with ``argv`` (default: the process's own) and return the exit code.
 
     Only the module of the verb that was typed is loaded, so that a command starts soon.
     """
+    if '_ARGCOMPLETE' in os.environ:
+        complete()
     words = sys.argv[1:] if argv is None else argv
     args = parser(typed(words)).parse_args(words)
     plain_children()

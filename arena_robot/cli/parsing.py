@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -17,7 +18,7 @@ class VerbParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; a group of verbs alone is an error that lists them."""
         self._words = sys.argv[1:] if args is None else list(args)
-        if not self._words and self.groups():
+        if not self._words and self.groups() and '_ARGCOMPLETE' not in os.environ:
             self.print_help()
             self.exit(2)
         return super().parse_known_args(self._words, namespace)

@@ -8,10 +8,10 @@ import pytest
 from bad_input import told
 
 from arena_robot.core.errors import NotConnected
-from arena_robot.drivers.droid_nuc import client, zmtp
+from arena_robot.drivers.droid_nuc import client
 from arena_robot.drivers.droid_nuc.arm import DroidNucArm
 from arena_robot.drivers.droid_nuc.client import RemoteError, ServerLost, ZerorpcClient
-from arena_robot.drivers.droid_nuc.events import Event, unpacked
+from arena_robot.drivers.droid_nuc.events import EventError, unpacked
 from arena_robot.drivers.droid_nuc.motion import FingerMotion
 from arena_robot.drivers.droid_nuc.reading import NotDroid, NucTime, position_of, reading_of
 from arena_robot.drivers.droid_nuc.targets import NucTargets
@@ -22,13 +22,8 @@ BUSY_S = 30.0     # how long a busy machine may take
 
 # -- bytes: captured from zerorpc 0.6.3 with pyzmq 27.3.0 ----------------------------------------
 
-GREETING = bytes.fromhex(
-    'ff00000000000000017f03014e554c4c00000000000000000000000000000000000000000000000000000000'
-    '0000000000000000000000000000000000000000')
-READY = bytes.fromhex(
-    '04290552454144590b536f636b65742d5479706500000006524f55544552084964656e7469747900000000')
 REPLY = bytes.fromhex(
-    '01000200000000000003509383aa6d6573736167655f6964c420653663663132383735643538343132626163'
+    '9383aa6d6573736167655f6964c420653663663132383735643538343132626163'
     '3632663465643465306339346562a17603ab726573706f6e73655f746fc42061616161616161616161616161'
     '61616161616161616161616161616161616161a24f4b91928ab263617274657369616e5f706f736974696f6e'
     '96cb3fd999999999999acb0000000000000000cb3fd999999999999acb4008cccccccccccdcb000000000000'
@@ -50,44 +45,17 @@ REPLY = bytes.fromhex(
     '6f745f74696d657374616d705f6e616e6f73ce15a8576f')
 
 
-@pytest.mark.parametrize('cut', [1, 7, 64, 10**6])
-def test_what_a_zerorpc_server_sends_is_read_however_it_is_cut(cut):
-    sent, incoming, found = GREETING + READY + REPLY + REPLY, zmtp.Incoming(), []
-    for begin in range(0, len(sent), cut):
-        found += incoming.feed(sent[begin:begin + cut])
-    assert incoming.is_ready
-    answer, again = (unpacked(parts[-1]) for parts in found)
-    assert again == answer
+def test_what_a_zerorpc_server_sends_is_read():
+    answer = unpacked(REPLY)
     assert (answer.name, answer.answers) == ('OK', b'a' * 32)
     assert reading_of(answer.args[0]).q.tolist() == [0.0, -0.6283, 0.0, -2.5133, 0.0, 1.885, 0.0]
-
-
-@pytest.mark.parametrize(('sent', 'said'), [
-    (b'HTTP/1.1 400 Bad Request\r\n', 'not ZeroMQ'),
-    (b'SSH-2.0-OpenSSH_9.6\r\n', 'not ZeroMQ'),
-    (zmtp.GREETING[:10] + b'\x01' + zmtp.GREETING[11:], 'ZMTP 1; version 3'),
-    (zmtp.GREETING.replace(b'NULL\0', b'PLAIN'), "mechanism b'PLAIN'"),
-    (zmtp.GREETING + zmtp.message([b'', b'x']), 'before the handshake was over'),
-    (zmtp.GREETING + READY + b'\xff\x00', 'a frame begins with 0xff'),
-    (zmtp.GREETING + READY + b'\x02' + b'\xff' * 8, 'at most 1048576 are read'),
-])
-def test_what_is_not_zeromq_is_said(sent, said):
-    with pytest.raises(zmtp.WireError, match=said):
-        zmtp.Incoming().feed(sent)
 
 
 @pytest.mark.parametrize('blob', [b'', b'\xc1', b'\x93', b'\x00' * 9, b'\xc0',
                                   b'\x93\x01\xa2OK\x90', b'\x93\x80\xa2OK\x90'])
 def test_what_is_no_event_is_said(blob):
-    with pytest.raises(zmtp.WireError, match=r'not an event of zerorpc'):
+    with pytest.raises(EventError, match=r'not an event of zerorpc'):
         unpacked(blob)
-
-
-def test_a_long_event_survives_the_way():
-    event = Event('OK', [[1.5] * 500, 'ü' * 300], b'request')
-    incoming = zmtp.Incoming()
-    (parts,) = incoming.feed(zmtp.GREETING + READY + zmtp.message([b'', event.packed()]))
-    assert unpacked(parts[-1]) == event
 
 
 def good_answer():
@@ -185,18 +153,47 @@ def test_a_peer_that_accepts_and_is_silent_is_an_error_at_open(monkeypatch):
         DroidNucArm('127.0.0.1', port=listener.getsockname()[1]).open()
 
 
-def test_another_program_on_the_port_is_an_error_at_open():
+@pytest.mark.parametrize('greeting', [
+    b'SSH-2.0-OpenSSH_9.6\r\n',
+    b'HTTP/1.1 400 Bad Request\r\n',
+    b'\xff' + bytes(8) + b'\x7f\x03\x00PLAIN' + bytes(47),     # ZeroMQ with a password
+])
+def test_another_program_on_the_port_is_an_error_at_open(greeting, monkeypatch):
+    monkeypatch.setattr(client, 'CONNECT_S', 1.0)
+
     def greet():
-        line, _ = listener.accept()
-        with line:
-            line.sendall(b'SSH-2.0-OpenSSH_9.6\r\n')
-            line.recv(64)
+        for _ in range(2):      # the first connection only looks whether somebody listens
+            line, _ = listener.accept()
+            with line:
+                line.sendall(greeting)
+                line.recv(64)
     with socket.create_server(('127.0.0.1', 0)) as listener:
         thread = threading.Thread(target=greet)
         thread.start()
-        with told(NotConnected, r"answers b'SSH-2.0-OpenSSH.*not ZeroMQ"):
+        with told(NotConnected, r'does not speak ZeroMQ 4 without encryption'):
             DroidNucArm('127.0.0.1', port=listener.getsockname()[1]).open()
         thread.join(BUSY_S)
+
+
+def test_a_call_is_not_delivered_to_a_server_that_starts_later():
+    server, heard = ZerorpcServer({}, '127.0.0.1', 0), []
+    server.start()
+    caller = ZerorpcClient('127.0.0.1', server.port)
+    caller.connect()
+    server.stop()
+    with pytest.raises(ServerLost):
+        caller.call('move', timeout_s=0.2)
+    again = ZerorpcServer({'move': lambda: heard.append(1)}, '127.0.0.1', server.port)
+    again.start()
+    try:
+        with pytest.raises(ServerLost, match='there is no connection'):
+            caller.call('move')
+        caller.connect()
+        caller.call('_zerorpc_ping')
+        assert heard == []
+    finally:
+        again.stop()
+        caller.close()
 
 
 def test_another_zerorpc_server_is_an_error_at_open():

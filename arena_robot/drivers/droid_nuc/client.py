@@ -1,15 +1,29 @@
 """A client of a zerorpc server for one thread: every call has a timeout, nothing is kept."""
 
-import contextlib
 import socket
+import threading
 import time
 from typing import Any
 
-from arena_robot.core.errors import DriverError
-from arena_robot.drivers.droid_nuc import zmtp
-from arena_robot.drivers.droid_nuc.events import ERROR, HEARTBEAT, MORE, OK, Event, unpacked
+import zmq
+from zmq.utils.monitor import recv_monitor_message
 
-CONNECT_S, CALL_S = 1.0, 1.0
+from arena_robot.core.errors import DriverError
+from arena_robot.drivers.droid_nuc.events import (
+    ERROR,
+    HEARTBEAT,
+    MORE,
+    OK,
+    Event,
+    EventError,
+    unpacked,
+)
+
+CONNECT_S, CALL_S = 1.0, 1.0    # a station's own network answers within milliseconds
+LOOK_S = 0.05                   # how late a call may notice that it was interrupted
+MOST_BYTES = 1 << 20            # an answer of get_robot_state has about 1 kB
+LOST = (zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+        | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH)
 
 
 class ServerLost(DriverError):
@@ -28,15 +42,18 @@ class ZerorpcClient:
     """
     One connection to a zerorpc server.
 
-    A call that is not answered in time closes the connection: a late reply is never taken for that
-    of another call, and nothing is sent again by itself. Raises ServerLost or RemoteError.
+    ZeroMQ alone would keep a message while there is no connection and deliver it later; a target
+    for an arm must not come later. So the socket never connects again by itself and drops what
+    was not sent. A call that is not answered in time closes it: a late reply is never taken for
+    that of another call. Raises ServerLost or RemoteError.
     """
 
     def __init__(self, host: str, port: int) -> None:
         self.address = f'{host}:{port}'
         self._peer = (host, port)
-        self._socket: socket.socket | None = None
-        self._incoming = zmtp.Incoming()
+        self._socket: zmq.Socket[bytes] | None = None
+        self._monitor: zmq.Socket[bytes] | None = None
+        self._interrupted = threading.Event()
 
     @property
     def connected(self) -> bool:
@@ -46,99 +63,85 @@ class ZerorpcClient:
     def connect(self) -> None:
         """Connect and shake hands."""
         self.close()
-        end_s = time.monotonic() + CONNECT_S
-        try:
-            self._socket = socket.create_connection(self._peer, CONNECT_S)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._interrupted.clear()
+        try:    # ZeroMQ does not say why it cannot connect
+            socket.create_connection(self._peer, CONNECT_S).close()
         except OSError as error:
             raise ServerLost(f'no connection to {self.address}: {_why(error)}') from error
-        self._send(zmtp.GREETING, end_s)
-        what = 'the ZeroMQ handshake'
-        while not self._incoming.greeted:
-            self._receive(end_s, what)
-        self._send(zmtp.ready('DEALER'), end_s)
-        while not self._incoming.is_ready:
-            self._receive(end_s, what)
+        self._socket = zmq.Context.instance().socket(zmq.DEALER)
+        for option, value in ((zmq.LINGER, 0), (zmq.IMMEDIATE, 1), (zmq.RECONNECT_IVL, -1),
+                              (zmq.MAXMSGSIZE, MOST_BYTES), (zmq.SNDTIMEO, 0)):
+            self._socket.setsockopt(option, value)
+        self._monitor = self._socket.get_monitor_socket(LOST | zmq.EVENT_HANDSHAKE_SUCCEEDED)
+        self._socket.connect(f'tcp://{self.address}')
+        if not self._monitor.poll(CONNECT_S * 1e3):
+            raise self._lost(f'{self.address} did not give the ZeroMQ handshake: it is silent, '
+                             'or another program')
+        if recv_monitor_message(self._monitor)['event'] != zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            raise self._lost(f'the program at {self.address} does not speak ZeroMQ 4 without '
+                             'encryption')
 
     def close(self) -> None:
         """Close the connection; can be called twice."""
         if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.close()
-        self._socket, self._incoming = None, zmtp.Incoming()
+            self._socket.disable_monitor()
+            self._socket.close()
+        self._socket = self._monitor = None
 
     def interrupt(self) -> None:
         """End a call that another thread waits in; the connection is lost for it."""
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
+        self._interrupted.set()
 
     def call(self, method: str, *args: Any, timeout_s: float | None = None) -> Any:
         """Call a method with what msgpack can hold, and return what it returns."""
         timeout_s = CALL_S if timeout_s is None else timeout_s
-        if self._socket is None:
-            raise ServerLost(f'there is no connection to {self.address}')
         end_s = time.monotonic() + timeout_s
         request = Event(method, args)
-        self._emit(request, end_s)
-        what = f'an answer to {method} within {timeout_s:g} s'
+        self._emit(request)
         while True:
-            for parts in self._receive(end_s, what):
-                reply = self._event(parts[-1])
-                if reply.answers != request.identity or reply.name == MORE:
-                    continue
-                if reply.name == HEARTBEAT:
-                    self._emit(Event(HEARTBEAT, (0,), request.identity), end_s)
-                elif reply.name == OK and len(reply.args) == 1:
-                    return reply.args[0]
-                elif reply.name == ERROR and reply.args:
-                    raise _remote_error(method, reply)
-                else:
-                    self.close()
-                    raise ServerLost(f'{self.address} answered {method} with {reply.name!r:.40}, '
-                                     'which this client does not know')
+            reply = self._receive(end_s, f'an answer to {method} within {timeout_s:g} s')
+            if reply.answers != request.identity or reply.name == MORE:
+                continue
+            if reply.name == HEARTBEAT:
+                self._emit(Event(HEARTBEAT, (0,), request.identity))
+            elif reply.name == OK and len(reply.args) == 1:
+                return reply.args[0]
+            elif reply.name == ERROR and reply.args:
+                raise _remote_error(method, reply)
+            else:
+                raise self._lost(f'{self.address} answered {method} with {reply.name!r:.40}, '
+                                 'which this client does not know')
 
-    def _event(self, blob: bytes) -> Event:
+    def _emit(self, event: Event) -> None:
+        if self._socket is None:
+            raise ServerLost(f'there is no connection to {self.address}')
         try:
-            return unpacked(blob)
-        except zmtp.WireError as error:
-            raise self._lost(error) from error
+            self._socket.send_multipart([b'', event.packed()])
+        except zmq.Again as error:    # IMMEDIATE: nobody is connected
+            raise self._lost() from error
 
-    def _emit(self, event: Event, end_s: float) -> None:
-        self._send(zmtp.message([b'', event.packed()]), end_s)
-
-    def _send(self, data: bytes, end_s: float) -> None:
+    def _receive(self, end_s: float, what: str) -> Event:
+        """Wait for the next event."""
         assert self._socket is not None
+        assert self._monitor is not None
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLIN)
+        poller.register(self._monitor, zmq.POLLIN)
+        while not (ready := dict(poller.poll(LOOK_S * 1e3))):
+            if time.monotonic() > end_s:
+                raise self._lost(f'{self.address} did not give {what}: it is silent or busy')
+            if self._interrupted.is_set():
+                raise self._lost(f'the call to {self.address} was interrupted')
+        if self._socket not in ready:
+            raise self._lost()
         try:
-            self._socket.settimeout(max(0.001, end_s - time.monotonic()))
-            self._socket.sendall(data)
-        except OSError as error:
-            raise self._lost(error) from error
+            return unpacked(self._socket.recv_multipart()[-1])
+        except EventError as error:
+            raise self._lost(f'the connection to {self.address} is lost: {error}') from error
 
-    def _receive(self, end_s: float, what: str) -> list[list[bytes]]:
-        """Wait for bytes and return the messages that they complete."""
-        assert self._socket is not None
-        left_s = end_s - time.monotonic()
-        try:
-            if left_s <= 0.0:
-                raise TimeoutError
-            self._socket.settimeout(left_s)
-            received = self._socket.recv(1 << 16)
-            if received:
-                return self._incoming.feed(received)
-        except TimeoutError as error:
-            self.close()
-            raise ServerLost(f'{self.address} did not give {what}: it is silent or busy'
-                             ) from error
-        except (OSError, zmtp.WireError) as error:
-            raise self._lost(error) from error
+    def _lost(self, why: str = '') -> ServerLost:
         self.close()
-        raise ServerLost(f'{self.address} closed the connection: the server has ended')
-
-    def _lost(self, error: Exception) -> ServerLost:
-        self.close()
-        why = _why(error) if isinstance(error, OSError) else str(error)
-        return ServerLost(f'the connection to {self.address} is lost: {why}')
+        return ServerLost(why or f'{self.address} closed the connection: the server has ended')
 
 
 def _remote_error(method: str, reply: Event) -> RemoteError:

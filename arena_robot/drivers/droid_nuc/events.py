@@ -7,10 +7,14 @@ from typing import Any
 
 import msgpack
 
-from arena_robot.drivers.droid_nuc.zmtp import WireError
+from arena_robot.core.errors import DriverError
 
 OK, ERROR = 'OK', 'ERR'
 HEARTBEAT, MORE = '_zpc_hb', '_zpc_more'
+
+
+class EventError(DriverError):
+    """What came is not an event of zerorpc."""
 
 
 def _new_id() -> bytes:
@@ -40,11 +44,11 @@ class Event:
 
 
 def unpacked(blob: bytes) -> Event:
-    """Return the event of some bytes. Raises WireError."""
+    """Return the event of some bytes. Raises EventError."""
     try:
         header, name, args = msgpack.unpackb(blob, raw=False)
         return Event(str(name), args if isinstance(args, list) else [args],
                      header.get('response_to'), header['message_id'])
     except (ValueError, TypeError, AttributeError, KeyError, msgpack.UnpackException) as error:
-        raise WireError(f'{blob[:40]!r} is not an event of zerorpc') from error
+        raise EventError(f'{blob[:40]!r} is not an event of zerorpc') from error
 
