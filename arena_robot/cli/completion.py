@@ -19,6 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the script; it calls `arena`, which answers in :func:`arena_robot.cli.main.main`."""
-    import argcomplete
-    print(argcomplete.shellcode(['arena'], shell=args.shell))    # type: ignore[no-untyped-call]
+    from argcomplete.shell_integration import shellcode
+    print(shellcode(['arena'], shell=args.shell))
     return 0

@@ -20,7 +20,7 @@ from arena_robot.drivers.droid_nuc.events import (
 )
 
 CONNECT_S, CALL_S = 1.0, 1.0    # a station's own network answers within milliseconds
-LOOK_S = 0.05                   # how late a call may notice that it was interrupted
+LOOK_MS = 50                    # how late a call may notice that it was interrupted
 MOST_BYTES = 1 << 20            # an answer of get_robot_state has about 1 kB
 LOST = (zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
         | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH)
@@ -74,7 +74,7 @@ class ZerorpcClient:
             self._socket.setsockopt(option, value)
         self._monitor = self._socket.get_monitor_socket(LOST | zmq.EVENT_HANDSHAKE_SUCCEEDED)
         self._socket.connect(f'tcp://{self.address}')
-        if not self._monitor.poll(CONNECT_S * 1e3):
+        if not self._monitor.poll(round(CONNECT_S * 1e3)):
             raise self._lost(f'{self.address} did not give the ZeroMQ handshake: it is silent, '
                              'or another program')
         if recv_monitor_message(self._monitor)['event'] != zmq.EVENT_HANDSHAKE_SUCCEEDED:
@@ -127,7 +127,7 @@ class ZerorpcClient:
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._monitor, zmq.POLLIN)
-        while not (ready := dict(poller.poll(LOOK_S * 1e3))):
+        while not (ready := dict(poller.poll(LOOK_MS))):
             if time.monotonic() > end_s:
                 raise self._lost(f'{self.address} did not give {what}: it is silent or busy')
             if self._interrupted.is_set():

@@ -19,7 +19,7 @@ from arena_robot.drivers.droid_nuc.events import (
     unpacked,
 )
 
-LOOK_S = 0.05       # how late the thread may notice that it is to end
+LOOK_MS = 50        # how late the thread may notice that it is to end
 
 
 class ZerorpcServer:
@@ -82,7 +82,7 @@ class ZerorpcServer:
                 self._drop.clear()
                 context.destroy()
                 context, router = self._listen()
-            if not router.poll(LOOK_S * 1e3):
+            if not router.poll(LOOK_MS):
                 continue
             parts = router.recv_multipart()
             try:
