@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arena_robot.cli.model_arguments import add_model_arguments, chat_client
+from arena_robot.cli.server_place import config_at
 
 if TYPE_CHECKING:
     from arena_robot.reports.task_scenes import SceneModel, TaskScene
@@ -52,14 +53,45 @@ def run(args: argparse.Namespace) -> int:
     if ways[2]:
         if not args.model:
             raise ConfigError('a server categorises by rules itself; give --model')
-        from arena_robot.cli.categorise_sessions import categorise_sessions
-        return categorise_sessions(args)
+        return _sessions(args)
     if args.check:
         return _check(args)
     scenes = _scenes(args, args.instruction)
     for one, scene in zip(args.instruction if scenes else (), scenes, strict=True):
         sure = '' if scene.confidence is None else f', confidence {scene.confidence:.2f}'
         print(f'{one}: {scene.category} ({scene.method}{sure})')
+    return 0
+
+
+def _sessions(args: argparse.Namespace) -> int:
+    """Ask the model for each session that it has not seen, newest first, and store its answer."""
+    from contextlib import closing
+
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.core.errors import BudgetSpent
+    from arena_robot.reports.task_scenes import SceneModel
+    from arena_robot.server.store.categories import Categories
+    from arena_robot.web.site.server_jobs import described, opened, unseen_sessions
+    problems: list[str] = []
+    with closing(chat_client(args)) as chat, opened(config_at(args)) as (database, blobs):
+        kept, model = Categories(database, SystemClock()), SceneModel(chat)
+        try:
+            for session_id, prompt, pictures in unseen_sessions(
+                    database, blobs, kept, chat.model, args.limit):
+                if args.dry_run:
+                    print(model.preview(prompt, pictures))
+                    continue
+                category, problem = described(model, chat.model, prompt, pictures)
+                if problem:
+                    print(f'{session_id}: by rules: {problem}')
+                problems.append(problem)
+                kept.store(session_id, category)
+        except BudgetSpent as error:
+            print(f'stopped: {error}')
+        bad = sum(map(bool, problems))
+        print(f'{len(problems) - bad} sessions categorised by {chat.model}'
+              + f', {bad} without a fitting answer by rules' * (bad > 0)
+              + f'; {chat.usage.calls} calls, cost {chat.usage.cost:.4f}')
     return 0
 
 

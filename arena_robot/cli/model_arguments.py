@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from arena_robot.models.chat import ChatClient
 
-CACHE = '~/.cache/arena_robot/chat'
-
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
@@ -28,7 +26,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 def chat_client(args: argparse.Namespace, transcript: Path | None = None) -> 'ChatClient':
     """Return the client; ConfigError without an endpoint or for wrong prices."""
     from arena_robot.core.errors import ConfigError
-    from arena_robot.models.chat import ChatClient, ChatSettings
+    from arena_robot.models.chat import ANSWER_TOKENS, CACHE, ChatClient, ChatSettings
     try:
         price_in, price_out = map(float, args.prices.split(',')) if args.prices else (0.0, 0.0)
     except ValueError as error:
@@ -37,4 +35,4 @@ def chat_client(args: argparse.Namespace, transcript: Path | None = None) -> 'Ch
     path = args.transcript or transcript
     return ChatClient(ChatSettings(
         price_in=price_in, price_out=price_out, budget=args.budget, cache=CACHE,
-        transcript=str(path) if path else '', dry_run=args.dry_run, max_tokens=4096))
+        transcript=str(path) if path else '', dry_run=args.dry_run, max_tokens=ANSWER_TOKENS))

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arena_robot.cli.model_arguments import add_model_arguments, chat_client
+from arena_robot.cli.server_place import config_at
 
 if TYPE_CHECKING:
     from arena_robot.reports.policy_report.material import ReportMaterial
@@ -70,8 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
     _require(args)
     if args.save:
-        from arena_robot.cli.report_save import save_reports
-        return save_reports(args)
+        return _save(args)
     material = _material(args)
     if args.check:
         return _check(args, material)
@@ -85,6 +85,22 @@ def run(args: argparse.Namespace) -> int:
         print(f'{args.output}: {report.counts.words()}')
     else:
         print(text)
+    return 0
+
+
+def _save(args: argparse.Namespace) -> int:
+    """Make and store the report on a policy, or on all whose sessions changed; print them."""
+    from arena_robot.core.clock import SystemClock
+    from arena_robot.web.site.server_jobs import opened, save_reports
+    chat = chat_client(args) if args.model else None
+    try:
+        with opened(config_at(args)) as (database, blobs):
+            for line in save_reports(database, blobs, SystemClock(), args.policy, args.since,
+                                     chat):
+                print(line)
+    finally:
+        if chat:
+            chat.close()
     return 0
 
 
@@ -126,10 +142,10 @@ def _material(args: argparse.Namespace) -> 'ReportMaterial':
         tell_refused(data)
         found = material_of(data.sessions)
     else:
-        from arena_robot.cli.report_save import material_of_server, server_config, server_database
-        config = server_config(args)
-        with server_database(config) as database:
-            found = material_of_server(config, database)
+        from arena_robot.web.site.report_material import server_material
+        from arena_robot.web.site.server_jobs import opened
+        with opened(config_at(args)) as (database, blobs):
+            found = server_material(database, blobs)
     names = [one.strip() for one in args.policies.split(',') if one.strip()]
     return found.between(names) if names else found
 

@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
         from arena_robot.server.checks import conformance, probe, spec
         from arena_robot.server.config import ServerConfig
         from arena_robot.web.site.serve import SiteServer
+        from arena_robot.web.site.server_jobs import SERVER_JOBS
 
     tuning.keep_freed_memory()
     tuning.switch_threads_soon()
@@ -60,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
     stopping = threading.Event()
     for number in end_signals():
         signal.signal(number, lambda *_: stopping.set())
-    with ArenaServer(config, SystemClock(), conformance, probe, spec) as server:
+    with ArenaServer(config, SystemClock(), conformance, probe, spec,
+                     SERVER_JOBS) as server:
         _tell_token(server.first_token(), args.token_file)
         listening = config.site_port >= 0
         with (SiteServer(server, config.host, config.site_port) if listening

@@ -85,13 +85,6 @@ class Process:
                 stdout=subprocess.PIPE if self._pipes else out,
                 stderr=out if self._pipes or out is None else subprocess.STDOUT))
 
-    def lower_priority(self, nice: int = 19) -> None:
-        """Lower its scheduling priority."""
-        try:
-            os.setpriority(os.PRIO_PROCESS, self.pid, nice)
-        except OSError as error:
-            log.warning('the priority of %s cannot be lowered: %s', self.name, error)
-
     def said(self) -> str:
         """Return what was written to its log file since it was started."""
         if self.log_file is None:

@@ -1,12 +1,35 @@
-"""Work in processor time that no other program wants."""
+"""Work in processor time that no other program wants, also of a function in its own process."""
 
+import logging
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from arena_robot.core.errors import ArenaError
+from arena_robot.core.extensions import load_object
+from arena_robot.core.process import Process
+
+log = logging.getLogger(__name__)
+
 AUTOGROUP = Path('/proc/self/autogroup')
 LOWEST = 19
+FAILED, INTERRUPTED = 1, 130
+
+
+def started(work: Callable[..., object], *arguments: object) -> Process:
+    """
+    Start ``work`` with ``arguments``, as text, in a process of the lowest priority.
+
+    ``work`` is a function of a module. The exit code is 0 when it returns, and FAILED with one
+    line on this program's standard error for an ArenaError.
+    """
+    process = Process(f'{work.__name__} of {" ".join(map(str, arguments))}', [
+        sys.executable, '-m', __name__, f'{work.__module__}:{work.__qualname__}',
+        *map(str, arguments)])
+    process.start()
+    return process
 
 
 def use_spare_time() -> None:
@@ -23,3 +46,22 @@ def use_spare_time() -> None:
     if os.getsid(0) == os.getpid():
         with suppress(OSError):    # a kernel without groups, or they cannot be changed here
             AUTOGROUP.write_text(f'{LOWEST}\n', encoding='ascii')
+
+
+def main() -> int:
+    """Call the function named in the command line with the other words of it."""
+    os.nice(LOWEST)
+    try:
+        work = load_object(sys.argv[1])
+        assert callable(work)
+        work(*sys.argv[2:])
+    except ArenaError as error:
+        log.error('%s: %s', ' '.join(sys.argv[1:]), error)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -26,6 +26,8 @@ from arena_robot.models.messages import ChatMessage, in_a_transcript, on_the_wir
 
 URL, MODEL, KEY = 'ARENA_MODEL_URL', 'ARENA_MODEL', 'ARENA_MODEL_KEY'
 CACHE_VERSION = 1
+CACHE = '~/.cache/arena_robot/chat'    # of the verbs and of the server
+ANSWER_TOKENS = 4096
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from arena_robot.audit.aggregate import Audited
 from arena_robot.audit.base import Judge, identity_of
-from arena_robot.audit.judges import make_judge
+from arena_robot.audit.judges import make_judge, settings_of
 from arena_robot.audit.run import AuditSettings, TraceCache, audit_clip
 from arena_robot.core.errors import DataError, RecordingError
 from arena_robot.recording.episode.clip import read_clip
@@ -89,6 +89,13 @@ def audit_folder(found: FoundEpisode, job: AuditJob) -> EpisodeAudit:
     if job.save:
         write_audit(found.folder, audit)
     return audit
+
+
+def audit_session(folder: str, judge: str, *settings: str) -> None:
+    """Audit the episodes of a session anew, and write the audits beside them."""
+    job = AuditJob(judge, settings_of(settings), save=True)
+    for found in find_episodes(Path(folder)):
+        audit_folder(found, job)
 
 
 def audited(found: FoundEpisode, audit: EpisodeAudit, refused: Container[str] = ()) -> Audited:

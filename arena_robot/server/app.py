@@ -20,8 +20,12 @@ from arena_robot.policy.grpc.handlers import add_policy
 from arena_robot.server import listening
 from arena_robot.server.acceptance import Acceptance, CountingRules, enter_earlier
 from arena_robot.server.assignment import Aim
-from arena_robot.server.audit_worker import AuditWorker
-from arena_robot.server.background_work import background_work
+from arena_robot.server.background_work import (
+    NO_FUNCTIONS,
+    AuditWorker,
+    BackgroundFunctions,
+    background_work,
+)
 from arena_robot.server.base import Role
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.bounded_audit import BoundedAudit
@@ -72,7 +76,7 @@ RECORD_S = 5.0
 ACCEPT_S = 60.0
 CREDITS_S = 600.0
 AUDIT_S = 5.0
-COMMAND_S = 60.0
+WORK_S = 60.0
 
 
 class ArenaServer:
@@ -80,12 +84,14 @@ class ArenaServer:
     The central service, in one process.
 
     ``conformance`` and ``probe`` say what is wrong with the policy at an address ('' nothing),
-    ``spec`` what it needs; see :class:`arena_robot.server.pool.PolicyChecks`.
+    ``spec`` what it needs; see :class:`arena_robot.server.pool.PolicyChecks`. ``functions`` are
+    called in processes of their own.
     ``open`` migrates the database and listens; ``port`` is the one really taken.
     """
 
     def __init__(self, config: ServerConfig, clock: Clock, conformance: Check,
-                 probe: Check, spec: Callable[[PolicyTarget], PolicySpec] | None = None) -> None:
+                 probe: Check, spec: Callable[[PolicyTarget], PolicySpec] | None = None,
+                 functions: BackgroundFunctions = NO_FUNCTIONS) -> None:
         self.config = config
         self.port = config.port
         self._clock = clock
@@ -106,9 +112,10 @@ class ArenaServer:
                          probation=config.probation_sessions > 0,
                          failures=config.failures_to_suspend,
                          failed=lambda chore: self.counters.add('chore_failures', chore))
-        self._audits = AuditWorker(config.audit, Browse(self.database), self.uploads, self.blobs) \
-            if config.audit else None
-        self._commands = background_work(config, self.results, self.database, clock)
+        self._audits = AuditWorker(functions.audit, config.audit, Browse(self.database),
+                                   self.uploads, self.blobs) \
+            if config.audit and functions.audit else None
+        self._works = background_work(config, functions, self.results, self.database, clock)
         self._turn = Turn(self.database, 'housekeeper')
         self._housekeeping = Housekeeping(
             self._chores(), lambda chore: self.counters.add('chore_failures', chore))
@@ -174,8 +181,8 @@ class ArenaServer:
         self.pool.close()
         if self._audits is not None:
             self._audits.close()
-        for command in self._commands.values():
-            command.close()
+        for work in self._works.values():
+            work.close()
         if self._metrics is not None:
             self._metrics()
         self._turn.release()
@@ -229,7 +236,7 @@ class ArenaServer:
         audits = {'audit': (AUDIT_S, alone(self._audits.step))} if self._audits else {}
         return {
             **audits,
-            **{name: (COMMAND_S, alone(one.step)) for name, one in self._commands.items()},
+            **{name: (WORK_S, alone(work.step)) for name, work in self._works.items()},
             'review': (min(REVIEW_S, config.probe_period_s), alone(self.pool.begin_reviews)),
             'probe': (config.probe_period_s, alone(self.pool.begin_probes)),
             'cancel': (min(10.0, config.session_timeout_s / 4.0),

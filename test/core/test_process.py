@@ -132,7 +132,6 @@ def test_the_environment_is_added_and_nothing_is_kept_of_what_nobody_reads(progr
                       "sys.exit(int(os.environ['ANSWER']) - 35)",
                       environment={'ANSWER': '42'}, log_file=NOTHING)
     process.start()
-    process.lower_priority()
     assert wait_until(lambda: process.code is not None, 20.0)
     assert process.code == 7
     assert process.said() == ''

@@ -1,5 +1,6 @@
 """The recorder's background processing: held while recording, and never stuck."""
 
+import importlib
 import sys
 import time
 from pathlib import Path
@@ -9,28 +10,35 @@ import pytest
 from arena_robot.nodes.recorder import derive
 from arena_robot.nodes.recorder.derive import Deriver
 
-# Notes its start; with the word `deaf` it ignores SIGINT and works for ever, but only once.
-WORK = """
-import signal, sys, time
+# A module for the other process: `work` notes its start; `deaf` it ignores SIGINT. The first call
+# does not end by itself.
+MODULE = """
+import signal, time
 from pathlib import Path
-notes = Path(sys.argv[1])
-first = not notes.exists()
-if sys.argv[3] == 'deaf' and first:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-with notes.open('a') as file:
-    file.write(sys.argv[2] + '\\n')
-time.sleep(60.0 if first else 0.0)
+
+def work(folder, notes, hears):
+    first = not Path(notes).exists()
+    if hears == 'deaf' and first:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with open(notes, 'a') as file:
+        file.write(folder + '\\n')
+    time.sleep(60.0 if first else 0.0)
 """
 
 
 @pytest.fixture(params=['hears', 'deaf'])
-def deriver(request, tmp_path):
-    """A deriver whose first job does not end by itself, and a function of what was begun."""
+def deriver(request, tmp_path, monkeypatch):
+    """A deriver, a way to add jobs of which the first does not end by itself, and the begun."""
     notes = tmp_path / 'notes'
-    made = Deriver(lambda verb, folder: [sys.executable, '-c', WORK, str(notes),
-                                         f'{verb} {folder}', request.param])
-    yield made, lambda: notes.read_text().splitlines() if notes.exists() else []
+    (tmp_path / 'noting_work.py').write_text(MODULE)
+    monkeypatch.setenv('PYTHONPATH', str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    work = importlib.import_module('noting_work').work
+    made = Deriver()
+    yield (made, lambda folder: made.add(Path(folder), work, str(notes), request.param),
+           lambda: notes.read_text().splitlines() if notes.exists() else [])
     made.close()
+    del sys.modules['noting_work']
 
 
 def until(deriver, condition):
@@ -42,15 +50,15 @@ def until(deriver, condition):
 
 
 def test_what_recording_interrupted_is_done_afterwards(deriver, monkeypatch):
-    made, begun = deriver
+    made, add, begun = deriver
     monkeypatch.setattr(derive, 'CUT_S', 0.5)
-    made.add(Path('A'))
-    until(made, lambda: begun() == ['derive A'])
-    made.add(Path('B'), 'recover')
+    add('A')
+    until(made, lambda: begun() == ['A'])
+    add('B')
     made.hold()
     time.sleep(0.2)
     made.step()
-    assert begun() == ['derive A'], 'nothing begins while recording'
+    assert begun() == ['A'], 'nothing begins while recording'
     made.moved(Path('A'), Path('A_earlier'))
     made.release()
-    until(made, lambda: begun() == ['derive A', 'derive A_earlier', 'recover B'])
+    until(made, lambda: begun() == ['A', 'A_earlier', 'B'])

@@ -3,10 +3,12 @@
 import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import httpx
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from roboarena_tables import SAMPLE, load
 from site_audits import write_audits
 from test_site import Place
@@ -15,18 +17,26 @@ from arena_robot.cli.main import main
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.config import load as load_config
 from arena_robot.core.errors import DataError
+from arena_robot.core.process import wait_until
 from arena_robot.models.http import HttpCaller
 from arena_robot.ranking.pooling import pooled_shares
 from arena_robot.recording.episode.frames import rgb_frame, write_video
 from arena_robot.records.roboarena_csv import read_folder
 from arena_robot.reports.policy_report.material import material_of
 from arena_robot.reports.policy_report.statements import SECTIONS
-from arena_robot.server.background_work import ReportWorker, background_work
+from arena_robot.server import background_work
+from arena_robot.server.background_work import (
+    BackgroundWork,
+    reports_are_due,
+    sessions_to_categorise,
+)
 from arena_robot.server.base import Role
 from arena_robot.server.config import ServerConfig
+from arena_robot.server.store import schema
 from arena_robot.server.store.categories import Categories, StoredCategory
 from arena_robot.server.store.reports import Reports
 from arena_robot.web.site.report_material import server_material
+from arena_robot.web.site.server_jobs import SERVER_JOBS, categories_job, reports_job
 
 POLICY = 'pi0_fast_droid'
 
@@ -49,12 +59,11 @@ def saved(place, *words):
 
 def test_a_report_is_kept_under_a_number_and_shown(place, capsys):
     place.get(f'/policies/{POLICY}/report', 404)
-    worker = ReportWorker(place.server.config, place.server.results,
-                          Reports(place.server.database, SystemClock()))
-    assert worker.due()
+    kept = Reports(place.server.database, SystemClock())
+    assert reports_are_due(place.server.config, place.server.results, kept)
     assert saved(place, '--all') == 0
     assert f'{POLICY}: report 1. Of ' in capsys.readouterr().out
-    assert not worker.due()
+    assert not reports_are_due(place.server.config, place.server.results, kept)
     assert saved(place, '--all') == 0
     assert capsys.readouterr().out == '', 'nothing new came'
     assert saved(place, POLICY, '--since', '2025-04-20') == 0
@@ -78,34 +87,27 @@ def test_a_report_is_kept_under_a_number_and_shown(place, capsys):
 
 @pytest.fixture
 def started(monkeypatch):
-    """Return the commands that the server's background work starts."""
+    """Return what the server's background work starts: processes, with function and arguments."""
     found = []
 
-    class Made:
-        code = None
-
-        def __init__(self, name, command, log_file):
-            found.append(command)
-
-        start = lower_priority = kill = lambda self: None
-
-    monkeypatch.setattr('arena_robot.server.background_command.Process', Made)
-    found.append(Made)
+    def start(work, *arguments):
+        process = SimpleNamespace(work=work, arguments=arguments, code=None, kill=lambda: None)
+        found.append(process)
+        return process
+    monkeypatch.setattr('arena_robot.core.spare_time.started', start)
     return found
 
 
-def test_reports_are_made_in_the_background(place, monkeypatch, started):
-    made = started.pop()
-    worker = ReportWorker(place.server.config, place.server.results, place.server.results)
-    monkeypatch.setattr(worker, 'due', lambda: True)
+def test_reports_are_made_in_the_background(place, started):
+    worker = BackgroundWork(place.server.config, 'reports', reports_job, lambda: True)
     worker.step()
     assert not started, 'not at the start of the server'
     worker.step()
-    [command] = started
-    config = load_config(ServerConfig, command[command.index('--config') + 1])
-    assert config.data == place.server.config.data.resolve()
+    [process] = started
+    config = load_config(ServerConfig, *process.arguments)
+    assert (process.work, config.data) == (reports_job, place.server.config.data.resolve())
     assert config.database_url().endswith('/arena.db')
-    made.code = 1
+    process.code = 1
     for _ in range(10):
         worker.step()
     assert len(started) == 1, 'after a failure it waits'
@@ -210,7 +212,7 @@ def test_a_model_categorises_what_it_has_not_seen(place, capsys, monkeypatch):
             'visibility': 'unknown', 'objects': ['drawer'],
             'views': ['side']})}, 'finish_reason': 'stop'}]}).content
     monkeypatch.setattr(HttpCaller, 'call', answer)
-    monkeypatch.setattr('arena_robot.cli.model_arguments.CACHE', '')
+    monkeypatch.setattr('arena_robot.models.chat.CACHE', '')
     for name, value in (('URL', 'http://127.0.0.1:9'), ('', 'seen')):
         monkeypatch.setenv(f'ARENA_MODEL_{name}'.rstrip('_'), value)
     call = ['categorise', '--data', str(place.server.config.data)]
@@ -232,21 +234,44 @@ def test_a_model_categorises_what_it_has_not_seen(place, capsys, monkeypatch):
 
 
 def test_categories_by_a_model_in_the_background(place, monkeypatch, started):
-    started.pop()
     kept = Categories(place.server.database, SystemClock())
     config = replace(place.server.config, categorise_per_day=7 + kept.by_model_in_a_day())
-    assert 'categories' not in background_work(place.server.config, None, None, None)
-    worker = background_work(config, None, place.server.database, SystemClock())['categories']
+    assert 'categories' not in background_work.background_work(
+        place.server.config, SERVER_JOBS, None, None, None)
+    worker = background_work.background_work(config, SERVER_JOBS, None, place.server.database,
+                             SystemClock())['categories']
     monkeypatch.delenv('ARENA_MODEL_URL', raising=False)
-    assert worker.due() == 0, 'without an endpoint nothing is sent'
+    worker.step(), worker.step()
+    assert not started, 'without an endpoint nothing is sent'
     monkeypatch.setenv('ARENA_MODEL_URL', 'http://127.0.0.1:9')
     monkeypatch.setenv('ARENA_MODEL', 'seen')
-    worker.step(), worker.step()
-    [command] = started
-    assert command[3:7] == ['categorise', '--model', '--limit', '7']
+    worker.step()
+    [process] = started
+    told = load_config(ServerConfig, *process.arguments)
+    assert (process.work, sessions_to_categorise(told, kept)) == (categories_job, 7)
     for session_id, _ in kept.unseen('', '', 5):
         kept.store(session_id, StoredCategory('Tool Use', 'model', 'other', '1', 0.5))
-    assert worker.due() == 2, 'the others are for tomorrow'
+    assert sessions_to_categorise(config, kept) == 2, 'the others are for tomorrow'
+
+
+def test_a_process_of_its_own_makes_the_reports(place, monkeypatch):
+    monkeypatch.setattr(background_work, 'LONGEST_STEPS', 10**6)    # no step takes a minute here
+    kept = Reports(place.server.database, SystemClock())
+    before = len(kept.list('crimson-7b'))
+    assert saved(place, 'crimson-7b', '--since', '2020-01-01') == 0
+    with place.server.database.write() as connection:    # as if other sessions had come
+        connection.execute(sa.update(schema.reports).where(
+            schema.reports.c.policy == 'crimson-7b').values(sessions=1))
+    worker = BackgroundWork(place.server.config, 'reports', reports_job,
+                            lambda: len(kept.list('crimson-7b')) < before + 2)
+
+    def made():
+        worker.step()
+        return len(kept.list('crimson-7b')) == before + 2
+    try:
+        assert wait_until(made, 120.0)
+    finally:
+        worker.close()
 
 
 def test_little_data_are_pooled_more():

@@ -1,8 +1,8 @@
 """
 audit_node: audits each finished session in the background, and follows rollouts if asked to.
 
-It looks for sessions whose verdict was submitted and delivered, runs `arena audit --save` on each
-at the lowest priority and never while a rollout runs, and then publishes the newest audits
+It looks for sessions whose verdict was submitted and delivered, audits each in a process of the
+lowest priority and never while a rollout runs, and then publishes the newest audits
 latched on ``~/report`` as a JSON list. Before, nothing of it is on a topic, in a file or in a log.
 With ``live`` it publishes the progress of the running rollout on ``~/progress``; the recorder
 leaves its topics out.
@@ -28,11 +28,12 @@ from arena_robot.nodes.audit.live import LiveProgress
 from arena_robot.nodes.audit.params import AuditParams
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.parameters import declare, refuse_unknown
-from arena_robot.nodes.recorder.derive import Deriver, arena_call
+from arena_robot.nodes.recorder.derive import Deriver
 from arena_robot.nodes.remote.camera import RemoteCamera
 from arena_robot.nodes.spin import run_node
 from arena_robot.nodes.timeline import STEADY, RosClock
 from arena_robot.records.session_file import DONE, read_session, session_paths
+from arena_robot.reports.episode_audit import audit_session
 from arena_robot.reports.session_audit import has_audits, session_audit
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class AuditNode(Listening):
         judge = make_judge(v.judge, dict(settings_of(v.judge_settings)))
         self.judge = judge.name
         self._time = RosClock(self.get_clock(), self.context)
-        self._work = Deriver(self._call)
+        self._work = Deriver()
         self._asked: dict[Path, bool] = {}    # whether its audit was published
         self._told: list[dict[str, Any]] = []
         self._looked: dict[Path, float] = {}
@@ -67,12 +68,13 @@ class AuditNode(Listening):
 
     def look(self) -> None:
         """Audit the sessions that ended since the last look, and publish what is finished."""
+        v = self.params
         for path in session_paths(self._root):
             folder = path.parent
             if folder not in self._asked and self._is_new(path) and self._is_done(folder):
                 self._asked[folder] = False
                 if not has_audits(folder, self.judge):
-                    self._work.add(folder, 'audit')
+                    self._work.add(folder, audit_session, v.judge, *v.judge_settings)
         self._work.step()
         for folder in [one for one, told in self._asked.items()
                        if not told and has_audits(one, self.judge)]:
@@ -107,11 +109,6 @@ class AuditNode(Listening):
             log.info('%s is audited by %s', folder, self.judge)
         except ArenaError as error:
             log.error('the audit of %s cannot be read: %s', folder, error)
-
-    def _call(self, verb: str, folder: Path) -> Sequence[str]:
-        settings = [word for one in self.params.judge_settings for word in ('--param', one)]
-        return arena_call(verb, str(folder), '--judge', self.params.judge, *settings, '--save',
-                          '--no-cache')
 
     def _on_state(self, message: SessionState) -> None:
         running = message.state in RUNNING

@@ -1,53 +1,54 @@
 """Background processing of finished episodes, never while recording."""
 
 import logging
-import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-from arena_robot.core.process import NOTHING, Process
+from arena_robot.core import spare_time
+from arena_robot.core.process import Process
+from arena_robot.recording.bag.recover import is_complete, recover
+from arena_robot.recording.episode.derive import derive
 
 log = logging.getLogger(__name__)
 CLOSE_S, CUT_S = 1.0, 5.0
+Work = Callable[..., object]
 
 
-def arena_call(*words: str) -> list[str]:
-    """Return the command line of a verb of `arena` in another process."""
-    return [sys.executable, '-m', 'arena_robot.cli.main', *words]
+def derive_files(folder: str) -> None:
+    """Write the derived files of an episode."""
+    derive(Path(folder))
 
 
-def episode_call(verb: str, folder: Path) -> Sequence[str]:
-    """Return the command line of ``arena episode VERB FOLDER``."""
-    return arena_call('episode', verb, str(folder))
+def recover_bag(folder: str) -> None:
+    """Copy what can be read of an episode that was cut off into a complete bag."""
+    if not is_complete(Path(folder)):
+        recover(Path(folder))
 
 
 class Deriver:
     """
-    Runs ``arena episode derive`` or ``recover`` for folder after folder, at the lowest priority.
-
-    ``call`` returns another command line for a verb and a folder.
+    Works on folder after folder, each in a process of the lowest priority.
 
     ``hold`` ends the running process, which restarts after ``release``: a stopped (SIGSTOP)
     process would stay if this process were killed. One that has not ended after CUT_S is killed.
     Work that ``close`` interrupts can be derived again by hand: files are written atomically.
     """
 
-    def __init__(self, call: Callable[[str, Path], Sequence[str]] = episode_call) -> None:
-        self._call = call
-        self._waiting: deque[tuple[str, Path]] = deque()
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Path, Work, tuple[str, ...]]] = deque()
         self._process: Process | None = None
-        self._job = ('', Path())
+        self._job: tuple[Path, Work, tuple[str, ...]] = (Path(), derive_files, ())
         self._held = self._cut = False
         self._cut_s = 0.0
         self._guard = threading.RLock()
 
-    def add(self, folder: Path, verb: str = 'derive') -> None:
-        """Derive the files of an episode, or ``recover`` it, as soon as possible."""
+    def add(self, folder: Path, work: Work = derive_files, *more: str) -> None:
+        """Call ``work`` with ``folder`` and ``more`` as soon as possible; see ``started``."""
         with self._guard:
-            self._waiting.append((verb, folder))
+            self._waiting.append((folder, work, more))
         self.step()
 
     def hold(self) -> None:
@@ -62,8 +63,8 @@ class Deriver:
     def moved(self, folder: Path, home: Path) -> None:
         """Derive what waits for ``folder`` at ``home``; call it between hold and release."""
         with self._guard:
-            self._waiting = deque((verb, home if one == folder else one)
-                                  for verb, one in self._waiting)
+            self._waiting = deque((home if waiting == folder else waiting, work, more)
+                                  for waiting, work, more in self._waiting)
 
     def release(self) -> None:
         """Continue processing."""
@@ -81,8 +82,7 @@ class Deriver:
                         self._process.kill()
                     return
                 if code and not self._cut:
-                    log.error('%s failed with exit code %d; run it by hand to see why',
-                              ' '.join(('arena', *self._call(*self._job)[3:])), code)
+                    log.error('%s failed with exit code %d', self._process.name, code)
                 self._process = None
             if self._waiting and not self._held:
                 self._begin(*self._waiting.popleft())
@@ -95,8 +95,6 @@ class Deriver:
                 self._process.end(CLOSE_S / 2, CLOSE_S / 2)
                 self._process = None
 
-    def _begin(self, verb: str, folder: Path) -> None:
-        self._job, self._cut = (verb, folder), False
-        self._process = Process(f'arena {verb}', self._call(verb, folder), NOTHING)
-        self._process.start()
-        self._process.lower_priority()
+    def _begin(self, folder: Path, work: Work, more: tuple[str, ...]) -> None:
+        self._job, self._cut = (folder, work, more), False
+        self._process = spare_time.started(work, folder, *more)

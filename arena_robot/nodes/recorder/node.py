@@ -28,7 +28,7 @@ from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.convert import header
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.parameters import declare, refuse_unknown
-from arena_robot.nodes.recorder.derive import Deriver
+from arena_robot.nodes.recorder.derive import Deriver, recover_bag
 from arena_robot.nodes.recorder.params import LEVELS, RecorderParams
 from arena_robot.nodes.recorder.qos import read_overrides
 from arena_robot.nodes.recorder.streams import StreamCheck
@@ -88,7 +88,7 @@ class RecorderNode(Listening):
         broken = cut_off(self.root)
         for folder in broken:
             self.get_logger().warning(f'{folder} was cut off; it is being recovered')
-            self.deriver.add(folder, 'recover')
+            self.deriver.add(folder, recover_bag)
         if self.params.derive:
             for folder in (*broken, *underived(self.root, _A_DAY_S)):
                 self.deriver.add(folder)

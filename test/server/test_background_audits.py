@@ -1,42 +1,23 @@
-"""The server's worker: sessions that count are audited once, by what the server itself has."""
+"""The server's audits: sessions that count are audited once, by what the server itself has."""
 
 from types import SimpleNamespace
 
 import pytest
 
-from arena_robot.cli.main import main
 from arena_robot.core.errors import ConfigError
+from arena_robot.core.process import wait_until
 from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 from arena_robot.records.audit_file import audit_path, audits_of, read_audit
-from arena_robot.server import audit_worker
-from arena_robot.server.audit_worker import LOOK_STEPS, AuditWorker
+from arena_robot.reports.episode_audit import audit_session
+from arena_robot.server import background_work
+from arena_robot.server.background_work import AUDIT_LOOK_STEPS, AuditWorker
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.files import FileId
 
-calls = []
-
-
-class InThisProcess:
-    """Runs the command line of an audit at once; None of its methods waits."""
-
-    def __init__(self, name, command, log_file):
-        self._words = command[3:]
-
-    def start(self):
-        calls.append(self._words)
-        self.code = main(self._words)
-
-    def lower_priority(self):
-        assert self._words[0] == 'audit'
-
-    kill = end = lambda self, *_: None
-
 
 @pytest.fixture
-def store(tmp_path, message_folders, monkeypatch):
+def store(tmp_path, message_folders):
     """A store with one whole session, one with a broken bag, one that does not count."""
-    monkeypatch.setattr(audit_worker, 'Process', InThisProcess)
-    calls.clear()
     blobs = Blobs(str(tmp_path / 'blobs'))
     blobs.open()
     for name in ('one', 'broken', 'withdrawn'):
@@ -55,22 +36,31 @@ def listed(root, session):
             for slot in 'AB' for path in (root / session / slot).iterdir() if path.is_file()]
 
 
-def test_sessions_that_count_are_audited_once(store, capsys):
+def test_sessions_that_count_are_audited_once(store, monkeypatch):
+    monkeypatch.setattr(background_work, 'AUDIT_LONGEST_STEPS', 10**6)    # steps are fast here
     blobs, root = store
     page = SimpleNamespace(evaluations=[
         SimpleNamespace(id=name, counts=name != 'withdrawn', mark='') for name in (
             'broken', 'one', 'withdrawn')])
-    worker = AuditWorker('oracle', SimpleNamespace(page=lambda wanted: page),
-                         SimpleNamespace(list=lambda session: listed(root, session)), blobs)
-    for _ in range(2 * LOOK_STEPS):
+    asked = []
+    uploads = SimpleNamespace(list=lambda session: asked.append(session) or listed(root, session))
+    worker = AuditWorker(audit_session, 'oracle', SimpleNamespace(page=lambda wanted: page),
+                         uploads, blobs)
+
+    def audited():
         worker.step()
-    worker.close()
-    assert len(calls) == 2, 'each once, also the one that cannot be read'
+        return len(audits_of(root / 'one' / 'B')) == 1
+    try:
+        assert wait_until(audited, 120.0)
+        for _ in range(2 * AUDIT_LOOK_STEPS):
+            worker.step()
+    finally:
+        worker.close()
+    assert asked == ['broken', 'one'], 'each once, also the one that cannot be read'
     audit = read_audit(audit_path(root / 'one' / 'A', 'oracle'))
     assert audit.valid
     assert audit.phi[-1] > 0.5
-    assert len(audits_of(root / 'one' / 'B')) == 1
     assert audits_of(root / 'withdrawn' / 'A') == []
     assert all(not read_audit(path).valid for path in audits_of(root / 'broken' / 'A'))
     with pytest.raises(ConfigError, match='oracle'):
-        AuditWorker('orakel', None, None, blobs)
+        AuditWorker(audit_session, 'orakel', None, None, blobs)

@@ -1,0 +1,121 @@
+"""Reports on the policies and categories of the sessions of a server, made from its database."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from arena_robot.core.clock import Clock, SystemClock
+from arena_robot.core.config import load
+from arena_robot.core.errors import ArenaError, ModelBadReply
+from arena_robot.core.observation import Pixels
+from arena_robot.models.chat import ANSWER_TOKENS, CACHE, ChatClient, ChatSettings
+from arena_robot.recording.episode.frames import read_video
+from arena_robot.reports.episode_audit import audit_session
+from arena_robot.reports.policy_report.compose import report_of
+from arena_robot.reports.policy_report.narrator import ReportNarrator
+from arena_robot.reports.policy_report.statements import report_to_json
+from arena_robot.reports.task_scenes import PROMPT_VERSION, SceneModel, by_rules
+from arena_robot.server.background_work import BackgroundFunctions, sessions_to_categorise
+from arena_robot.server.blobs import Blobs
+from arena_robot.server.config import ServerConfig
+from arena_robot.server.files import FileId
+from arena_robot.server.sealing import seal_of
+from arena_robot.server.store.browse import Browse
+from arena_robot.server.store.categories import Categories, StoredCategory
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.reports import Reports
+from arena_robot.web.site.report_material import server_material
+
+VIEWS = 3
+
+
+@contextmanager
+def opened(config: ServerConfig) -> Iterator[tuple[Database, Blobs]]:
+    """Yield database and files of a server; sealed texts can be read where its key is there."""
+    key, blobs = config.key_path(), Blobs(config.blobs_url())
+    with Database(config.database_url(), seal_of(key) if key.exists() else None) as database:
+        blobs.open()
+        yield database, blobs
+
+
+def save_reports(database: Database, blobs: Blobs, clock: Clock, policy: str = '',
+                 since: str = '', chat: ChatClient | None = None) -> Iterator[str]:
+    """
+    Make and store the report on a policy, or on all whose sessions changed.
+
+    A line about each is yielded once it is stored. With ``chat`` a model writes the prose.
+    """
+    material, kept = server_material(database, blobs), Reports(database, clock)
+    covered = kept.covered()
+    for name in [policy] if policy else [
+            name for name in material.policies() if len(material.of(name)) != covered.get(name)]:
+        report = ReportNarrator(chat).report(name, material, clock, since) if chat \
+            else report_of(name, material, clock, since)
+        made = kept.add(name, report.sessions, report.method, json.dumps(
+            report_to_json(report), ensure_ascii=False, allow_nan=False))
+        yield f'{name}: report {made.number}. {report.counts.words()}'
+
+
+def unseen_sessions(database: Database, blobs: Blobs, kept: Categories, model: str,
+                    most: int) -> Iterator[tuple[str, str, list[Pixels]]]:
+    """Yield id, instruction and first pictures of the newest sessions the model has not seen."""
+    browse = Browse(database)
+    for session_id, prompt in kept.unseen(model, PROMPT_VERSION, most):
+        videos = browse.videos(session_id).get('A', [])[:VIEWS]
+        yield session_id, prompt, list(_first_pictures(blobs, session_id, videos))
+
+
+def described(model: SceneModel, name: str, prompt: str, pictures: list[Pixels]
+              ) -> tuple[StoredCategory, str]:
+    """
+    Return what the model called ``name`` says of a session, and '' or why its answer is unfit.
+
+    A session without a fitting answer is categorised by rules, and not shown to the model again.
+    """
+    try:
+        scene, wrong = model.describe(prompt, pictures), ''
+    except ModelBadReply as error:
+        scene, wrong = replace(by_rules(prompt), model=name, prompt_version=PROMPT_VERSION), str(
+            error)
+    return StoredCategory(scene.category, scene.method, scene.model, scene.prompt_version,
+                          scene.confidence, scene.seen()), wrong
+
+
+def _first_pictures(blobs: Blobs, session_id: str, videos: list[str]) -> Iterator[Pixels]:
+    """Yield the first picture of each film; one that is none is left out."""
+    for path in videos:
+        key = FileId(session_id, 'A', path).key
+        local = blobs.local_path(key)
+        with TemporaryDirectory(prefix='arena-first-') as folder:
+            if local is None:
+                local = Path(folder) / 'film.mp4'
+                with local.open('wb') as stream:
+                    stream.writelines(blobs.read(key))
+            try:
+                yield next(iter(read_video(local)))
+            except (ArenaError, StopIteration):
+                continue
+
+
+def reports_job(config_file: str) -> None:
+    """Make new reports on all policies with other sessions than their last one."""
+    with opened(load(ServerConfig, Path(config_file))) as (database, blobs):
+        for _ in save_reports(database, blobs, SystemClock()):
+            pass
+
+
+def categories_job(config_file: str) -> None:
+    """Show the vision model as many sessions as the configuration allows now."""
+    config = load(ServerConfig, Path(config_file))
+    with opened(config) as (database, blobs), closing(ChatClient(
+            ChatSettings(cache=CACHE, max_tokens=ANSWER_TOKENS))) as chat:
+        kept, model = Categories(database, SystemClock()), SceneModel(chat)
+        for session_id, prompt, pictures in unseen_sessions(
+                database, blobs, kept, chat.model, sessions_to_categorise(config, kept)):
+            kept.store(session_id, described(model, chat.model, prompt, pictures)[0])
+
+
+SERVER_JOBS = BackgroundFunctions(audit_session, reports_job, categories_job)
