@@ -33,4 +33,6 @@ def run(args: argparse.Namespace) -> int:
     found = back_up(config, args.folder, SystemClock())
     print(f'{args.folder}: {found.sessions} sessions, {found.files} files, '
           f'{found.bytes / 1e6:.1f} MB, schema {found.schema}')
+    if found.unchecked:
+        print(f'note: {found.unchecked}')
     return 0

@@ -33,4 +33,6 @@ def run(args: argparse.Namespace) -> int:
     found = restore(config, args.folder, SystemClock())
     print(f'{config.data}: {found.sessions} sessions, {found.files} files, '
           f'{found.bytes / 1e6:.1f} MB, schema {found.schema}; ledger, log and files are whole')
+    if found.unchecked:
+        print(f'note: {found.unchecked}')
     return 0

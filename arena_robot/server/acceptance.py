@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 # killed server left, or that another server process holds, is finished by then.
 LOOKED_AT_NS = 3600 * 10**9
 LOOK_BACK_NS = 30 * 24 * 3600 * 10**9
+# How often one call checks a session whose station goes on changing it.
+CHECKS = 5
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,14 @@ class Acceptance:
 
     def consider(self, session_id: str) -> Missing:
         """Accept a session if it counts now; store and return what is missing otherwise."""
+        for _ in range(CHECKS):
+            lacks = self._considered(session_id)
+            if lacks is not None:
+                return lacks
+        return Missing('its files change while they are checked', waits=True)
+
+    def _considered(self, session_id: str) -> Missing | None:
+        """Check a session once; None when it changed while its files were read."""
         self._record.flush(session_id)
         with self._database.read() as connection:
             session = sessions.load(connection, session_id)
@@ -91,6 +101,8 @@ class Acceptance:
             if lacks.why or interest:
                 verdicts.mark_incomplete(connection, session_id, lacks.why, interest)
                 return lacks
+            if collect(connection, session_id) != evidence:
+                return None    # the log would name what was there before
             self._accept(connection, session, evidence)
         self._changed()
         return lacks

@@ -31,7 +31,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding='utf-8'))
         if all(isinstance(found[key], kind) for key, kind in (
-                ('schema', str), ('sessions', int), ('files', dict))):
+                ('schema', str), ('sessions', int), ('database', str), ('files', dict))):
             return dict(found)
     except FileNotFoundError as error:
         raise DataError(f'{folder} is not a finished backup: it has no {MANIFEST}') from error

@@ -1,5 +1,6 @@
 """The store of uploaded files: a folder, or anything else that fsspec names by URL (S3…)."""
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -30,16 +31,29 @@ class Blobs:
 
     def put(self, source: Path, key: str) -> None:
         """Move a local file to ``key``: a rename where that can be, else a copy."""
+        self.place(self.stage(source, key), key)
+        source.unlink(missing_ok=True)
+
+    def stage(self, source: Path, key: str) -> str:
+        """Copy a local file into the store under a name of its own, if that takes a copy."""
         target = self._path(key)
         self._fs.makedirs(target.rsplit('/', 1)[0], exist_ok=True)
         if self._local and _same_device(source, Path(target).parent):
-            replace(source, Path(target))
-            return
-        part = f'{target}.part' if self._local else target
+            return str(source)
+        part = f'{target}.{uuid.uuid4().hex}.part'
         self._fs.put_file(str(source), part)
-        if part != target:
-            self._fs.mv(part, target)
-        source.unlink()
+        return part
+
+    def place(self, staged: str, key: str) -> None:
+        """Give a staged file its key; quick."""
+        if self._local:
+            replace(Path(staged), Path(self._path(key)))
+        else:
+            self._fs.mv(staged, self._path(key))
+
+    def drop(self, staged: str) -> None:
+        """Remove a staged file that gets no key."""
+        self._fs.rm_file(staged)
 
     def exists(self, key: str) -> bool:
         """Tell whether there is a file under ``key``."""

@@ -14,9 +14,10 @@ from arena_robot.server.config import ServerConfig
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.snapshot import (
-    SNAPSHOT,
-    file_of,
+    check_pages,
+    check_sqlite,
     put_back,
+    snapshot_suffix,
     sqlite_file,
     tables,
     whole_files,
@@ -25,7 +26,7 @@ from arena_robot.server.transparency.keys import LogKey
 from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.server.transparency.verify import counted_comparisons
 
-KEEPS = (SNAPSHOT, FILES, 'log.key')
+KEEPS = ('arena.db', FILES, 'log.key')
 
 
 def restore(config: ServerConfig, folder: Path, clock: Clock) -> Backup:
@@ -37,11 +38,13 @@ def restore(config: ServerConfig, folder: Path, clock: Clock) -> Backup:
     """
     found = check_files(folder)
     url = config.database_url()
-    dump = folder / file_of(url)
-    if not dump.is_file():
-        raise DataError(f'{folder} has no {dump.name}: the backup is of another kind of database '
-                        'than the configuration names')
+    dump = folder / found['database']
+    if dump.suffix != snapshot_suffix(url) or dump.name not in found['files']:
+        raise DataError(f'{folder} has the database {dump.name}: it is of another kind than the '
+                        'configuration names')
     _require_empty(config, url)
+    if sqlite_file(url):
+        check_sqlite(dump)
     config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     config.data.chmod(0o700)
     blobs = Blobs(config.blobs_url())
@@ -55,16 +58,17 @@ def restore(config: ServerConfig, folder: Path, clock: Clock) -> Backup:
         _copy(dump, home)
     else:
         put_back(url, dump)
-    schema = check_restored(config, clock)
+    schema, unchecked = check_restored(config, clock)
     return Backup(schema, found['sessions'], len(names),
-                  sum((folder / name).stat().st_size for name in names))
+                  sum((folder / name).stat().st_size for name in names), unchecked)
 
 
-def check_restored(config: ServerConfig, clock: Clock) -> str:
+def check_restored(config: ServerConfig, clock: Clock) -> tuple[str, str]:
     """
-    Check a server's data, after bringing the database to this version's schema; return that.
+    Check a server's data, after bringing the database to this version's schema.
 
-    Checked: the ledger adds up, the log has no gap and its reveals fit their commitments, and
+    Returns the schema, and why the database's pages were not checked ('' when they were).
+    Checked are also: the ledger adds up, the log has no gap and its reveals fit their commitments,
     every file that the database knows is in the store with its size. DataError otherwise.
     """
     blobs = Blobs(config.blobs_url())
@@ -74,11 +78,11 @@ def check_restored(config: ServerConfig, clock: Clock) -> str:
         log = TransparencyLog(database, LogKey(config.data / 'log.key'), clock)
         counted_comparisons(log.bundle())
         with database.read() as connection:
-            files = whole_files(connection)
+            files, unchecked = whole_files(connection), check_pages(connection)
         for file, size, _ in files:
             if not blobs.exists(file.key) or blobs.size(file.key) != size:
                 raise DataError(f'{file.key} is in the database and not whole in the store')
-        return database.version() or ''
+        return database.version() or '', unchecked
 
 
 def _require_empty(config: ServerConfig, url: str) -> None:

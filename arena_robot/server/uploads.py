@@ -10,7 +10,7 @@ import dataclasses
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -98,14 +98,35 @@ class Uploads:
                                 f'go on from {record.received}')
             part = self._part(file)
             if self._digest(part) != record.sha256:
-                part.unlink()
+                part.unlink(missing_ok=True)
                 raise DataError(f'{file.key} arrived with another SHA-256 than announced; '
                                 'it was dropped, send it again from 0')
-            self._blobs.put(part, file.key)
-            with self._database.write() as connection:
-                store.mark_complete(connection, store.FileRow(
-                    file, record.size, record.sha256, True), self._clock.now_ns())
+            if not self._keep(record, stream):
+                raise Conflict(f'{file.key} was announced with another content while this one '
+                               'was checked; begin its upload again')
         return self.status(file)
+
+    def _keep(self, record: FileRecord, stream: BinaryIO) -> bool:
+        """
+        Give a checked spool file its place in the store and mark it as complete.
+
+        False when it was announced anew meanwhile. Both announcing and this hold the lock of the
+        session, so the bytes at that place are those of the SHA-256 in the database.
+        """
+        part, file = self._part(record.file), record.file
+        staged = self._blobs.stage(part, file.key)
+        with self._database.write() as connection:
+            store.lock_session(connection, file.session_id)
+            kept = _is_at(stream, part) and store.mark_complete(connection, store.FileRow(
+                file, record.size, record.sha256, True), self._clock.now_ns())
+            if kept:
+                self._blobs.place(staged, file.key)
+        if staged != str(part):
+            if kept:
+                part.unlink(missing_ok=True)
+            else:
+                self._blobs.drop(staged)
+        return kept
 
     @contextmanager
     def _held(self, file: FileId) -> Iterator[tuple[FileRecord, BinaryIO | None]]:
@@ -149,11 +170,11 @@ class Uploads:
         file, complete = row.file, row.complete
         received = None if complete else _size(self._part(file))
         if not complete and received is None and self._blobs.exists(file.key) \
-                and self._blobs.size(file.key) == row.size > 0:
-            # Killed between the move and the mark: the content was checked before the move.
+                and self._blobs.size(file.key) == row.size > 0 \
+                and _sha256(self._blobs.read(file.key)) == row.sha256:
+            # The server was killed between the move and the mark.
             with self._database.write() as connection:
-                store.mark_complete(connection, row, self._clock.now_ns())
-            complete = True
+                complete = store.mark_complete(connection, row, self._clock.now_ns())
         return FileRecord(file, row.size, row.sha256, row.size if complete else received or 0,
                           complete)
 
@@ -168,12 +189,17 @@ class Uploads:
 
     @staticmethod
     def _digest(path: Path) -> str:
-        total = hashlib.sha256()
         with path.open('rb') as stream:
-            while block := stream.read(1 << 20):
-                total.update(block)
+            found = _sha256(iter(lambda: stream.read(1 << 20), b''))
             os.fsync(stream.fileno())
-        return total.hexdigest()
+        return found
+
+
+def _sha256(blocks: Iterable[bytes]) -> str:
+    total = hashlib.sha256()
+    for block in blocks:
+        total.update(block)
+    return total.hexdigest()
 
 
 def _size(path: Path) -> int | None:

@@ -2,8 +2,10 @@
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import os
+import random
 import shutil
 import sqlite3
 import threading
@@ -11,6 +13,7 @@ import time
 
 import pytest
 from arena_setting import Setting, run
+from sqlalchemy.engine import make_url
 
 from arena_robot.cli.main import main
 from arena_robot.core.clock import SystemClock
@@ -24,6 +27,7 @@ from arena_robot.server.config import ServerConfig
 from arena_robot.server.files import FileId
 from arena_robot.server.restoring import restore
 from arena_robot.server.store.database import Database
+from arena_robot.server.store.snapshot import check_pages
 from arena_robot.session.arena.contract import VERDICT
 
 CLOCK = SystemClock()
@@ -125,8 +129,8 @@ def test_the_verbs_restore_what_they_saved(filled, tmp_path, capsys):
 def test_nobody_else_may_read_a_backup(filled):
     backup = filled[0] / 'backup'
     assert backup.stat().st_mode & 0o077 == 0
-    for name in ('arena.db', 'log.key'):
-        assert (backup / name).stat().st_mode & 0o077 == 0, name
+    for path in (*backup.glob('arena-*.db'), backup / 'log.key'):
+        assert path.stat().st_mode & 0o077 == 0, path
 
 
 @pytest.mark.parametrize('damage', ['database', 'file', 'missing', 'no list', 'outside'])
@@ -134,9 +138,10 @@ def test_a_damaged_backup_is_refused_and_nothing_is_restored(filled, tmp_path, d
     backup = shutil.copytree(filled[0] / 'backup', tmp_path / 'backup')
     bag = next(backup.rglob('A_0.mcap'))
     if damage == 'database':
-        data = bytearray((backup / 'arena.db').read_bytes())
+        [path] = backup.glob('arena-*.db')
+        data = bytearray(path.read_bytes())
         data[5000] ^= 1
-        (backup / 'arena.db').write_bytes(data)
+        path.write_bytes(data)
     elif damage == 'file':
         bag.write_bytes(bag.read_bytes()[:-1])
     elif damage == 'missing':
@@ -152,16 +157,75 @@ def test_a_damaged_backup_is_refused_and_nothing_is_restored(filled, tmp_path, d
     assert not (tmp_path / 'new').exists()
 
 
-def test_an_interrupted_backup_is_none(filled, tmp_path, monkeypatch):
+@pytest.mark.parametrize('when', ['_copy_files', 'take', 'write_json'])
+def test_an_interrupted_backup_leaves_the_one_before_and_is_none_by_itself(
+        filled, tmp_path, monkeypatch, when):
     backup = shutil.copytree(filled[0] / 'backup', tmp_path / 'backup')
 
     def fail(*_):
         raise KeyboardInterrupt
-    monkeypatch.setattr('arena_robot.server.backup._copy_files', fail)
-    with pytest.raises(KeyboardInterrupt):
-        back_up(ServerConfig(data=filled[0] / 'server'), backup, CLOCK)
+    monkeypatch.setattr(f'arena_robot.server.backup.{when}', fail)
+    for folder in (backup, tmp_path / 'first'):
+        with pytest.raises(KeyboardInterrupt):
+            back_up(ServerConfig(data=filled[0] / 'server'), folder, CLOCK)
+    monkeypatch.undo()
+    assert restore(ServerConfig(data=tmp_path / 'new'), backup, CLOCK).sessions == 2
     with pytest.raises(DataError, match='not a finished backup'):
-        restore(ServerConfig(data=tmp_path / 'new'), backup, CLOCK)
+        restore(ServerConfig(data=tmp_path / 'other'), tmp_path / 'first', CLOCK)
+    back_up(ServerConfig(data=filled[0] / 'server'), backup, CLOCK)
+    assert len(list(backup.glob('arena-*'))) == 1, 'the older snapshot is removed'
+
+
+def test_a_damaged_page_is_seen_and_the_last_good_backup_stays(filled, tmp_path):
+    server = shutil.copytree(filled[0] / 'server', tmp_path / 'server')
+    backup = shutil.copytree(filled[0] / 'backup', tmp_path / 'backup')
+    whole = (server / 'arena.db').read_bytes()
+    pages = len(whole) // 4096
+    for page in random.Random(1).sample(range(1, pages), 20):
+        damaged = bytearray(whole)
+        damaged[page * 4096:(page + 1) * 4096] = random.Random(page).randbytes(4096)
+        (server / 'arena.db').write_bytes(damaged)
+        with pytest.raises(DataError, match='the database is damaged'):
+            back_up(ServerConfig(data=server), backup, CLOCK)
+        [snapshot] = backup.glob('arena-*.db')
+        copy = shutil.copytree(backup, tmp_path / 'copy')
+        (copy / snapshot.name).write_bytes(damaged)
+        listed = json.loads((copy / 'backup.json').read_text())
+        listed['files'][snapshot.name] = hashlib.sha256(damaged).hexdigest()
+        (copy / 'backup.json').write_text(json.dumps(listed))
+        with pytest.raises(DataError, match='the database is damaged'):
+            restore(ServerConfig(data=tmp_path / 'new'), copy, CLOCK)
+        assert not (tmp_path / 'new').exists()
+        shutil.rmtree(copy)
+    assert restore(ServerConfig(data=tmp_path / 'new'), backup, CLOCK).sessions == 2
+
+
+def test_pages_of_postgresql_are_checked_where_amcheck_is_and_else_it_is_said(postgres_server):
+    import psycopg
+    urls = databases(postgres_server)
+    names = [make_url(url).database for url in urls]
+    with Database(urls[0]) as database, database.read() as connection:
+        assert 'CREATE EXTENSION amcheck' in check_pages(connection)
+    with psycopg.connect(f'host={postgres_server} user=arena dbname={names[0]}',
+                         autocommit=True) as one:
+        if not one.execute("SELECT 1 FROM pg_available_extensions "
+                           "WHERE name = 'amcheck'").fetchone():
+            pytest.skip("PostgreSQL's amcheck is missing: apt-get install postgresql-contrib")
+        one.execute('CREATE EXTENSION amcheck')
+    with Database(urls[0]) as database, database.read() as connection:
+        assert check_pages(connection) == ''
+    with psycopg.connect(f'host={postgres_server} user=arena dbname=postgres',
+                         autocommit=True) as one:
+        one.execute(f'DROP DATABASE {names[1]}')
+        # Copied file by file, so that no page of the copy is in memory.
+        one.execute(f'CREATE DATABASE {names[1]} TEMPLATE {names[0]} STRATEGY FILE_COPY')
+    with psycopg.connect(f'host={postgres_server} user=arena dbname={names[1]}') as one:
+        [path] = one.execute("SELECT pg_relation_filepath('ix_sessions_state_seen_ns')").fetchone()
+    file = postgres_server / 'data' / path
+    file.write_bytes(random.Random(1).randbytes(file.stat().st_size))
+    with Database(urls[1]) as database, database.read() as connection, \
+            pytest.raises(DataError, match='the database is damaged'):
+        check_pages(connection)
 
 
 def test_nothing_is_overwritten_not_even_a_key(filled, tmp_path):
@@ -173,7 +237,7 @@ def test_nothing_is_overwritten_not_even_a_key(filled, tmp_path):
 
 
 def test_an_older_version_refuses_the_database_of_a_newer_one(filled, tmp_path):
-    shutil.copy(filled[0] / 'backup' / 'arena.db', tmp_path / 'arena.db')
+    shutil.copy(next((filled[0] / 'backup').glob('arena-*.db')), tmp_path / 'arena.db')
     with contextlib.closing(sqlite3.connect(tmp_path / 'arena.db')) as opened:
         opened.execute("UPDATE alembic_version SET version_num = '9999'")
         opened.commit()

@@ -1,6 +1,7 @@
 """What somebody who cheats can do: it changes no rank, no credit and no policy's state."""
 
 import dataclasses
+import json
 
 import pytest
 from arena_setting import NAMES, STATION, Setting, episode, query, recorded, roll, run
@@ -9,7 +10,10 @@ from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.episode import MAX_RERUNS, EndReason, Preference, Slot
 from arena_robot.core.errors import Conflict, DataError, NotRevealed, PolicyError
 from arena_robot.server.base import NoPair, PolicyState, Role, Station
+from arena_robot.server.evidence import missing
+from arena_robot.server.files import Manifest
 from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.store import manifests
 from arena_robot.server.store.ledger import MINT, Ledger, Transfer
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.sessions import episodes_of
@@ -297,3 +301,29 @@ def test_a_verdict_on_a_policy_of_ones_own_that_slips_through_is_not_counted(set
     arena.feedback(session_id, VERDICT)
     assert 'conflict of interest: person' in why_not(arena, session_id)
     assert standing(setting) == before
+
+
+def test_the_log_names_the_files_of_the_database_though_they_change_while_it_is_checked(
+        setting, folder, monkeypatch):
+    """A second StoreEpisode is stored between the check of a session and its acceptance."""
+    arena, database = setting.arena(), setting.server.database
+    session_id = assigned(arena)
+    for slot in Slot:
+        query(arena, session_id, slot)
+        arena.upload(session_id, episode(session_id, slot),
+                     recorded(folder / session_id / slot.value, session_id, slot))
+
+    def changed_meanwhile(*arguments):
+        found = missing(*arguments)
+        with database.write() as connection:
+            files = manifests.of_session(connection, session_id)['A'].files
+            manifests.store(connection, session_id, 'A', Manifest(tuple(
+                one for one in files if one.path != 'metadata.yaml')), 1)
+        return found
+    monkeypatch.setattr('arena_robot.server.acceptance.missing', changed_meanwhile)
+    arena.feedback(session_id, VERDICT)
+    assert arena.standing(session_id) == (True, '')
+    with database.read() as connection:
+        kept = {slot: one.sha256 for slot, one in manifests.of_session(
+            connection, session_id).items()}
+    assert json.loads(setting.server.log.entries(0)[0])['manifests'] == kept

@@ -21,7 +21,7 @@ def rows(database):
     numbers = {c.name: 0 for c in sessions.columns if isinstance(c.type, sa.Integer)}
     with database.write() as connection:
         connection.execute(sa.insert(accounts).values(
-            id=1, name='ada', institution='lab', roles='owner', created_ns=0))
+            id=1, name='ada', institution='lab', roles='owner', person='', created_ns=0))
         connection.execute(sa.insert(stations).values(
             id=1, name='bench', institution='lab', robot='fr3', external_cameras=2,
             wrist_camera=True, stereo=True, test_driver=False, created_ns=0))
@@ -170,3 +170,33 @@ def test_a_session_has_room_for_so_much(make):
     uploads.begin(FILE, 80, DIGEST)
     with pytest.raises(DataError, match='session s1 would hold 120 bytes'):
         uploads.begin(FileId('s1', 'B', 'x'), 40, DIGEST)
+
+
+def test_a_file_announced_anew_while_it_is_checked_is_not_kept_under_the_other_hash(
+        make, monkeypatch):
+    uploads, other = make(), b'y' * len(CONTENT)
+    uploads.begin(FILE, len(CONTENT), DIGEST)
+    uploads.append(FILE, 0, CONTENT)
+    digest = Uploads._digest
+
+    def announced_meanwhile(path):
+        found = digest(path)
+        uploads.begin(FILE, len(other), hashlib.sha256(other).hexdigest())
+        uploads.append(FILE, 0, other)
+        return found
+    monkeypatch.setattr(Uploads, '_digest', staticmethod(announced_meanwhile))
+    with pytest.raises(Conflict, match='announced with another content'):
+        uploads.finish(FILE)
+    monkeypatch.setattr(Uploads, '_digest', staticmethod(digest))
+    assert not uploads.status(FILE).complete
+    assert not make.blobs.exists(FILE.key)
+    assert uploads.finish(FILE).complete
+    assert stored(make) == other
+
+
+def test_what_a_killed_server_left_is_complete_only_with_the_announced_hash(make):
+    uploads = make()
+    uploads.begin(FILE, len(CONTENT), DIGEST)
+    uploads.append(FILE, 0, b'x' * len(CONTENT))
+    make.blobs.put(uploads._part(FILE), FILE.key)
+    assert not make().begin(FILE, len(CONTENT), DIGEST).complete

@@ -56,10 +56,11 @@ def announce(connection: Connection, row: FileRow, now_ns: int) -> None:
         connection.execute(sa.update(files).where(_is(row.file)).values(**values))
 
 
-def mark_complete(connection: Connection, row: FileRow, now_ns: int) -> None:
-    """Note that all of a file is in the blob store."""
-    connection.execute(sa.update(files).where(_is(row.file)).values(
-        complete=True, received=row.size, updated_ns=now_ns))
+def mark_complete(connection: Connection, row: FileRow, now_ns: int) -> bool:
+    """Note that a file is in the blob store; False when another content is announced now."""
+    return connection.execute(sa.update(files).where(
+        _is(row.file), files.c.sha256 == row.sha256, files.c.size == row.size).values(
+        complete=True, received=row.size, updated_ns=now_ns)).rowcount == 1
 
 
 def _is(file: FileId) -> sa.ColumnElement[bool]:
