@@ -11,8 +11,8 @@ ones are dropped. Each cited session exists, is one of the policy, and has the w
     arena report --all --data arena-data --save
 
 --tables is a folder with sessions.csv and episodes.csv; --data or --config is an arena server's.
-With --model a chat model writes the prose; what the sessions refute is sent back once, and dropped
-if it comes again. The transcript is kept beside --output.
+With --model a chat model chooses statements and quotes; what the sessions refute is sent back
+once, and dropped if it comes again. The transcript is kept beside --output.
 
     arena report pi0 --tables roboarena --model --dry-run
     arena report pi0 --tables roboarena --model --prices 2.5,10 --budget 1 --output pi0.md

@@ -4,8 +4,10 @@ HTTP calls to the server of a model: timeouts, retries with jitter, a rate limit
 No redirect is followed: the key goes to the configured address alone.
 """
 
+import contextlib
 import logging
 import random
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -29,7 +31,9 @@ class HttpSettings:
     """
     How an address is called; ``requests_per_minute`` 0 is without a limit.
 
-    ``backoff_s`` is the mean wait before the second attempt; it doubles from attempt to attempt.
+    ``timeout_s`` is the time of one attempt from the first byte sent to the last one received: a
+    server that sends a byte now and then gets no more. ``backoff_s`` is the mean wait before the
+    second attempt; it doubles from attempt to attempt.
     """
 
     timeout_s: float = 60.0
@@ -68,6 +72,32 @@ class Secret:
         return text.replace(self._text, '…') if self._text else text
 
 
+class _Connection:
+    """The connection of one attempt, which is cut off when the attempt's time is over."""
+
+    def __init__(self) -> None:
+        self.late = False
+        self._stream: Any = None
+        self._lock = threading.Lock()
+
+    def note(self, event: str, info: Mapping[str, Any]) -> None:
+        """Keep the stream that was just opened; httpcore's ``trace`` extension calls this."""
+        if event in ('connection.connect_tcp.complete', 'connection.start_tls.complete'):
+            with self._lock:
+                self._stream = info['return_value']
+                late = self.late
+            if late:
+                self.cut()
+
+    def cut(self) -> None:
+        """End what waits for bytes of the connection, in whatever thread."""
+        with self._lock:
+            self.late, stream = True, self._stream
+        if stream is not None:
+            with contextlib.suppress(OSError):    # the other side has closed it already
+                stream.get_extra_info('socket').shutdown(socket.SHUT_RDWR)
+
+
 @dataclass
 class HttpCaller:
     """Calls one address; may be used by several threads."""
@@ -86,7 +116,8 @@ class HttpCaller:
                               f"found '{self.base_url}'")
         self._client = httpx.Client(
             base_url=self.base_url.rstrip('/'), timeout=self.settings.timeout_s,
-            headers=self.key.header(), transport=self.transport, follow_redirects=False)
+            headers=self.key.header(), transport=self.transport, follow_redirects=False,
+            limits=httpx.Limits(max_keepalive_connections=0))    # each call notes its own socket
         self._turn = threading.Lock()
         self._next_at = 0.0
 
@@ -124,15 +155,33 @@ class HttpCaller:
 
     def _once(self, method: str, path: str, request: Mapping[str, Any]
               ) -> tuple[int, bytes, Mapping[str, str]]:
-        with self._client.stream(method, path, **request) as reply:
-            parts, size = [], 0
-            for part in reply.iter_bytes():
-                size += len(part)
-                if size > LARGEST_REPLY:
-                    raise ModelError(f'{self.base_url}{path} answers more than '
-                                     f'{LARGEST_REPLY} bytes')
-                parts.append(part)
-            return reply.status_code, b''.join(parts), dict(reply.headers)
+        connection = _Connection()
+        alarm = threading.Timer(self.settings.timeout_s, connection.cut)
+        alarm.daemon = True
+        alarm.start()
+        try:
+            with self._client.stream(method, path, extensions={'trace': connection.note},
+                                     **request) as reply:
+                parts, size = [], 0
+                for part in reply.iter_bytes():
+                    size += len(part)
+                    if size > LARGEST_REPLY:
+                        raise ModelError(f'{self.base_url}{path} answers more than '
+                                         f'{LARGEST_REPLY} bytes')
+                    parts.append(part)
+                code, headers = reply.status_code, dict(reply.headers)
+        except httpx.HTTPError as error:
+            if connection.late:
+                raise self._late() from error
+            raise
+        finally:
+            alarm.cancel()
+        if connection.late:
+            raise self._late()
+        return code, b''.join(parts), headers
+
+    def _late(self) -> httpx.ReadTimeout:
+        return httpx.ReadTimeout(f'no whole answer within {self.settings.timeout_s:g} s')
 
     def _wait_s(self, attempt: int, asked_s: float) -> float:
         own_s = self.settings.backoff_s * 2.0 ** (attempt - 1) * (0.5 + self.jitter())

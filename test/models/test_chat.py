@@ -1,7 +1,11 @@
 """The chat client against an endpoint written from the protocol."""
 
+import contextlib
 import json
 import logging
+import socket
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -136,6 +140,37 @@ def test_no_server_and_a_refusal():
     with pytest.raises(ModelUnavailable, match='3 attempts'):
         chat.ask(HELLO)
     chat.close()
+
+
+@pytest.mark.parametrize('start', [
+    b'', b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n'], ids=['head', 'body'])
+def test_a_server_that_trickles_holds_nobody(start):
+    """A byte now and then keeps a read from timing out; the attempt as a whole has a time."""
+    done = threading.Event()
+
+    def trickle(listener):
+        with contextlib.suppress(OSError):
+            while not done.is_set():
+                other, _ = listener.accept()
+                threading.Thread(target=drip, args=(other,), daemon=True).start()
+
+    def drip(other):
+        with contextlib.suppress(OSError), other:
+            other.sendall(start or b'HTTP/1.1 200 OK\r\nX-Slow: ')
+            while not done.wait(0.05):
+                other.sendall(b'a')
+
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        threading.Thread(target=trickle, args=(listener,), daemon=True).start()
+        chat = ChatClient(ChatSettings(
+            base_url=f'http://127.0.0.1:{listener.getsockname()[1]}', model='m',
+            http=HttpSettings(timeout_s=0.5, attempts=2, backoff_s=0.0)))
+        began = time.monotonic()
+        with pytest.raises(ModelUnavailable, match=r'no whole answer within 0\.5 s'):
+            chat.ask(HELLO)
+        assert time.monotonic() - began < 5.0
+        done.set()
+        chat.close()
 
 
 def test_a_redirect_takes_the_key_nowhere():

@@ -1,5 +1,6 @@
 """Reports on policies: their statements, the checks of claims and citations, what is printed."""
 
+import csv
 import dataclasses
 import itertools
 import json
@@ -16,13 +17,14 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.core.verdict import Verdict
 from arena_robot.records.roboarena_csv import read_folder
-from arena_robot.reports.policy_report.attribution import about, cited, group
+from arena_robot.reports.policy_report.attribution import about, cited, quote_problem
 from arena_robot.reports.policy_report.checking import ReportChecker, checked_section, relation_of
 from arena_robot.reports.policy_report.compose import report_of
 from arena_robot.reports.policy_report.difference import difference_of
 from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession, material_of
 from arena_robot.reports.policy_report.render import as_html, as_markdown
 from arena_robot.reports.policy_report.statements import (
+    RULES_RIGHT,
     SECTIONS,
     Citation,
     Claim,
@@ -118,7 +120,7 @@ def test_what_is_true_stays(checkers):
         one = next(s for s in checker.sessions if s.texts())
         words = one.texts()[0]
         said = Statement('x', category=one.category, citations=(
-            Citation(one.session_id, words[3:40].upper()),
+            Citation(one.session_id, about(one, one.slot(checker.policy))[0][:20].upper()),
             Citation(one.session_id, words + ' never')))
         section, dropped, counts = checked_section(checker, ReportSection('x', (said,)))
         assert len(section.statements[0].citations) == 1
@@ -134,6 +136,8 @@ def test_reports_on_all_seven_policies(tables):
         assert tuple(one.title for one in report.sections) == SECTIONS
         assert all(section.statements for section in report.sections)
         assert not report.dropped
+        assert [title for title, _ in report.summary()] == list(SECTIONS)
+        assert re.match(r'[a-z ]+ \(\d+ of \d+\); ', dict(report.summary())[SECTIONS[-1]])
         assert report.counts.refuted == report.counts.refused_citations == 0
         assert report.counts.citations > 10
         supported += report.counts.supported
@@ -169,6 +173,7 @@ def session(number, words, won=Preference.A, notes_b='', **more):
     ('A got closer than B. It then fell.', ['A got closer than B.', 'It then fell.'], []),
     ('Both failed. A few tries.', ['Both failed.'], ['Both failed.']),
     ('A and B failed; B stopped', ['A and B failed;'], ['A and B failed;', 'B stopped']),
+    ('Neither A nor B got it.', ['Neither A nor B got it.'], ['Neither A nor B got it.']),
     ('Nothing was said', [], [])])
 def test_words_are_about_the_slot_they_name(words, a, b):
     one = session(0, words)
@@ -178,8 +183,52 @@ def test_words_are_about_the_slot_they_name(words, a, b):
 
 def test_notes_on_a_slot_are_about_it():
     one = session(0, 'Fine.', notes_b='dropped the cup')
-    hits = cited([(one, 'A'), (one, 'B')], group('x', 'dropp'))
+    hits = cited([(one, 'A'), (one, 'B')], 'something dropped')
     assert hits == [Citation('s0', 'dropped the cup')]
+
+
+@pytest.mark.parametrize(('topic', 'words', 'quote'), [
+    ('a grasp that succeeded', 'A never was able to pick it up.', ''),
+    ('a grasp that succeeded', 'Neither A nor B picked it up.', ''),
+    ('a grasp that succeeded', 'A missed. It then picked it up.', 'It then picked it up.'),
+    ('trying again', 'A leaned against the wall.', ''),
+    ('trying again', 'A tried again.', 'A tried again.'),
+    ('something dropped', 'A held it, B dropped it.', ''),
+    ('something dropped', 'A did not drop it.', ''),
+    ('doing well', 'A did not move.', ''), ('doing badly', 'A did it perfectly.', ''),
+    ('collisions', 'A knocked the cup over.', 'A knocked the cup over.')])
+def test_words_support_a_topic(topic, words, quote):
+    one = session(0, words)
+    assert [hit.quote for hit in cited([(one, 'A')], topic)] == ([quote] if quote else [])
+    assert bool(quote_problem(one, 'A', quote or words, topic)) is not bool(quote)
+
+
+def test_rules_against_labels():
+    """The header of a report states what the rules reach on labels they were not made with."""
+    right = {'seen': [], 'held out': []}
+    with (SAMPLE / 'labelled_citations.csv').open(newline='', encoding='utf-8') as file:
+        for row in csv.DictReader(file):
+            said = ReportSession('s', '', row['instruction'], '', Verdict(
+                preference=Preference.A, explanation=row['words']), {'A': 'p', 'B': 'q'})
+            passed = not quote_problem(said, row['slot'], row['quote'], row['statement'])
+            right[row['half']].append(passed is (row['supports'] == 'yes'))
+    assert (sum(right['held out']), len(right['held out'])) == RULES_RIGHT
+    assert (sum(right['seen']), len(right['seen'])) == (395, 400)
+
+
+def test_a_topic_is_checked_by_who_checks_a_report():
+    given = ReportMaterial(tuple(session(k, 'A froze. B picked it up.') for k in range(12)))
+    checker = ReportChecker(given, 'p')
+    for topic, quote, why in (
+            ('freezing or not moving', 'A froze', ''),
+            ('a grasp that succeeded', 'B picked it up', 'not about this policy'),
+            ('a grasp that succeeded', 'A froze', 'do not say'),
+            ('freezing or not moving', '', 'no words are quoted'),
+            ('doing badly', '', 'outcome'), ('being nice', 'A froze', 'no topic'),
+            ('', 'B picked it up', 'not about this policy')):
+        found = checker.problem(Citation('s1', quote), Statement('x', topic=topic))
+        assert why in found
+        assert bool(found) is bool(why)
 
 
 def test_what_is_printed_is_text_only():
@@ -192,6 +241,8 @@ def test_what_is_printed_is_text_only():
     assert re.search(r'(?<!\\)\]\(http', text) is None
     assert report.sections[1].statements[0].claim.relation is Relation.BETTER
     assert 'supported' in text
+    assert '- **Comparative Performance**: better against q in Pick and Place (supported, ' in text
+    assert '<dt>Strengths</dt><dd>better against ' in page
 
 
 def test_a_report_is_read_back_and_compared(sample):

@@ -1,12 +1,12 @@
-"""Which words of an evaluator are about which slot, and what kinds of things they speak of."""
+"""Which words of an evaluator are about which slot, and which of them support a topic."""
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 
-from arena_robot.reports.policy_report.material import ReportSession
+from arena_robot.reports.policy_report.material import ReportSession, flat
 from arena_robot.reports.policy_report.statements import Citation
+from arena_robot.reports.policy_report.topics import speaks_of
 
 LONGEST = 160
 _SENTENCE = re.compile(r'[^.!?;\n]+[.!?;\n]*')
@@ -14,8 +14,9 @@ _MENTION = re.compile(
     r'(?i:\b(?:policy|model|robot)\s+(?P<named>[ab])\b)|(?P<bare>\b[AB]\b)(?!\s(?:few|bit|lot|'
     r'little|good|better|very|small|large|third|second)\b)|(?i:(?:^\s*|[,;]\s*)(?P<every>both|neither)\b|\b(?P<both>both|neither)\s'
     r'(?=(?:of )?(?:the )?(?:polic|model|robot|them|trial)))')
-_OBJECT = re.compile(r'(?i)\b(than|of|as|to|with|from|like)\s+$')
-_JOINED = re.compile(r'(?i)\s*(,|and|or|&|/)\s*')
+_OBJECT = re.compile(r'(?i)\b(than|of|as|to|with|from|like|unlike|over|by|against)\s+$')
+_PAIR = re.compile(r'(?i)\b(neither|both)\s+$')
+_JOINED = re.compile(r'(?i)\s*(,|and|n?or|&|/)\s*')
 _ON = re.compile(r'(?i)\s*(it|this policy|the policy|then)\b')
 _TAIL = re.compile(r'(?i)[\s,]*\b(and|but|while|whereas|so|or|then)?[\s,]*$')
 
@@ -39,30 +40,6 @@ def speaks_to_a_reader(text: str) -> bool:
     return _ORDER.search(text) is not None
 
 
-@dataclass(frozen=True)
-class WordGroup:
-    """
-    Words that evaluators use for one thing; ``title`` is shown.
-
-    A piece of text that has ``unless`` as well does not speak of it.
-    """
-
-    title: str
-    pattern: re.Pattern[str]
-    unless: re.Pattern[str] | None = None
-
-    def where(self, piece: str) -> int | None:
-        """Return where a piece of text speaks of it, None where it does not."""
-        hit = self.pattern.search(piece)
-        return None if hit is None or (self.unless and self.unless.search(piece)) else hit.start()
-
-
-def group(title: str, words: str, unless: str = '') -> WordGroup:
-    """Return a group of words given as regular expressions without case."""
-    return WordGroup(title, re.compile(words, re.IGNORECASE),
-                     re.compile(unless, re.IGNORECASE) if unless else None)
-
-
 def about(session: ReportSession, slot: str) -> list[str]:
     """Return the pieces of the evaluator's words that are about a slot, as they stand there."""
     found = [note] if (note := session.note(slot)) else []
@@ -71,15 +48,32 @@ def about(session: ReportSession, slot: str) -> list[str]:
     return [piece for one in found if (piece := one.strip()) and not speaks_to_a_reader(piece)]
 
 
-def cited(sessions: Iterable[tuple[ReportSession, str]], words: WordGroup) -> list[Citation]:
-    """Return a citation of each (session, slot) where the words are about that slot."""
-    found = []
-    for session, slot in sessions:
-        for piece in about(session, slot):
-            if (at := words.where(piece)) is not None:
-                found.append(Citation(session.session_id, shortened(piece, at)))
-                break
-    return found
+def support(session: ReportSession, slot: str, topic: str) -> str:
+    """Return the first words about a slot that support a topic, shortened; '' without any."""
+    for piece in about(session, slot):
+        at = speaks_of(topic, piece, session.instruction)
+        if at is not None and not quote_problem(session, slot, quote := shortened(piece, at),
+                                                topic):
+            return quote
+    return ''
+
+
+def cited(sessions: Iterable[tuple[ReportSession, str]], topic: str) -> list[Citation]:
+    """Return a citation of each (session, slot) where words about that slot support a topic."""
+    return [Citation(session.session_id, quote) for session, slot in sessions
+            if (quote := support(session, slot, topic))]
+
+
+def quote_problem(session: ReportSession, slot: str, quote: str, topic: str) -> str:
+    """Return why a quote does not support a topic ('' for none) of a slot, '' when it does."""
+    pieces = [one for one in about(session, slot) if flat(quote) in flat(one)]
+    if not pieces:
+        return 'the words quoted are not about this policy'
+    if topic and not any(speaks_of(topic, one, session.instruction) is not None
+                         and speaks_of(topic, quote, session.instruction) is not None
+                         for one in pieces):
+        return f'by the rules the words do not say "{topic}"'
+    return ''
 
 
 def shortened(piece: str, at: int = 0) -> str:
@@ -121,5 +115,8 @@ def _mentions(sentence: str) -> list[tuple[int, int, str]]:
             start, _, before = found[-1]
             found[-1] = start, hit.end(), ''.join(sorted({*before, *slots}))
         elif not (found and both and len(found[-1][2]) == 2):
-            found.append((hit.start('every') if hit['every'] else hit.start(), hit.end(), slots))
+            start = hit.start('every') if hit['every'] else hit.start()
+            if pair := _PAIR.search(sentence[:start]):
+                start = pair.start()
+            found.append((start, hit.end(), slots))
     return found

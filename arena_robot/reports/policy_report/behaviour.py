@@ -1,71 +1,43 @@
 """Sections 5 to 9 from numbers and the evaluators' words, with the sessions they stand in."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
-from arena_robot.reports.policy_report.attribution import WordGroup, about, cited, group
+from arena_robot.reports.policy_report.attribution import about, cited
 from arena_robot.reports.policy_report.checking import ReportChecker
 from arena_robot.reports.policy_report.material import ReportSession, compared
 from arena_robot.reports.policy_report.means import LEAST, SampleMean
 from arena_robot.reports.policy_report.statements import Citation, ReportSection, Statement
+from arena_robot.reports.policy_report.topics import (
+    FAILURES,
+    FOLLOWED,
+    REASONED,
+    SCENES,
+    SKILLS,
+    WordGroup,
+)
 
 CITED = 4
-FOLLOWED = (
-    group('the wrong object or place', r'wrong|instead of|incorrect|confus|not the (right|correct)'
-          r'|another object|different object|mistak|distract'),
-    group('the right object or place', r'(correct|right|target|requested) (object|item|\w+)|'
-          r'correctly|identified'),
-    group('the instruction ignored or misread', r'ignor|misunder|misinter|did ?n.t (understand|'
-          r'follow)|not follow|instruction|language|prompt'))
-REASONED = (
-    group('only a part of the task', r'only (one|pick|put|mov|manag|touch|reach|grab)|part(ial|ly)'
-          r'|second (object|item|step|part)|not? (finish|complete)|half'),
-    group('the order of steps', r'\border\b|\bfirst\b.*\b(then|before|after)\b|before (it|mov)'),
-    group('searching or exploring', r'search|explor|look(s|ed|ing)? (for|around)|\bfind|found'))
-_NO_GRASP = (r'(fail|unable|uable|struggl|not|could ?n.t|did ?n.t|tr(y|ied|ies) to)[\w ]*'
-             r'(pick|grasp|grab|grip)|miss(ed|es)?\b|slip')
-SKILLS = (
-    group('a grasp that succeeded', r'pick(s|ed)? (it |the [\w ]+ )?up|grasped|grabbed|managed to '
-          r'(pick|grasp|grab)|successful(ly)? (pick|grasp|grab)', f'{_NO_GRASP}|unable|wrong'),
-    group('a grasp that failed', _NO_GRASP),
-    group('dropping', r'\bdrop'), group('placing', r'\bplac(e|ed|es|ing)\b|\bput(s|ting)?\b'),
-    group('smooth or precise motion', r'smooth|precis|accurate|gentl|delicate|careful'),
-    group('trying again', r're-?try|retri|again|multiple (attempts|times)|attempts|recover'))
-SCENES = (
-    group('distracting objects', r'distract|clutter|other (object|item)s'),
-    group('camera or occlusion', r'camera|occlu|view|visible|out of (sight|frame)'),
-    group('light', r'\b(light|dark|dim|bright|shadow)'))
-FAILURES = (
-    group('freezing or not moving', r'fr[eo]ze|stuck|did ?n.t move|did not move|not moving|still|'
-          r'idle|halt|stopp?ed|nothing|barely moved?'),
-    group('missed or failed grasps', _NO_GRASP),
-    group('the wrong object or place', FOLLOWED[0].pattern.pattern),
-    group('hesitating or being slow', r'hesita|slow|took (a )?long|indecisi|hover|wander|unsure'),
-    group('collisions', r'colli[ds]|crash|bump|hit (the|a)|knocked|pushed away|joint limit|'
-          r'safety|\bforce'),
-    group('dropping', SKILLS[2].pattern.pattern),
-    group('not releasing', r'(not|never|n.t|without|fail\w* to) (releas|let(ting)? go|open\w* the '
-          r'gripper|drop)'),
-    group('running out of time', r'out of time|time (ran|was running) out|time ?out|ran out'))
-FORMS = (
-    group('instruction with a negation or a condition',
-          r"\b(not|don't|no|if|except|without|unless|only)\b"),
-    group('instruction with a number or "all"', r'\b(all|each|every|both|two|three|four|\d+)\b'),
-    group('instruction with 10 words or more', r'^\s*(\S+\s+){9}\S'),
-    group('instruction with fewer than 10 words', r'\S', r'^\s*(\S+\s+){9}\S'))
-REASONS = (
-    group('instruction with a spatial relation', r'\b(left|right|behind|front|between|next to|'
-          r'under|closer|farther|middle|top|bottom|beside|near)\b'),
-    group('instruction with a colour', r'\b(red|green|blue|yellow|orange|purple|pink|black|white|'
-          r'brown|gr[ae]y|silver)\b'),
-    group('instruction with several steps', r'\b(then|after|before|and (put|place|move|drop|use|'
-          r'close|open|pour))\b|\.\s+\w+'))
-VERBS = (
-    group('picking and placing', r'\b(pick|put|place)\b'),
-    group('opening or closing', r'\b(open|close|shut)\b'), group('pouring', r'\bpour'),
-    group('stacking', r'\b(stack|tower|pyramid)'),
-    group('pushing or sliding', r'\b(push|slide|move)\b'),
-    group('cloth', r'\b(cloth|towel|rag|fold|drape)'),
-    group('wiping or other tools', r'\b(wipe|erase|sweep|stir|clean)'))
+# Kinds of instructions by title: a regular expression without case.
+FORMS = {
+    'instruction with a negation or a condition':
+        r"\b(not|don't|no|if|except|without|unless|only)\b",
+    'instruction with a number or "all"': r'\b(all|each|every|both|two|three|four|\d+)\b',
+    'instruction with 10 words or more': r'^\s*(\S+\s+){9}\S',
+    'instruction with fewer than 10 words': r'^(?!\s*(\S+\s+){9}\S).*\S'}
+REASONS = {
+    'instruction with a spatial relation': r'\b(left|right|behind|front|between|next to|under|'
+        r'closer|farther|middle|top|bottom|beside|near)\b',
+    'instruction with a colour': r'\b(red|green|blue|yellow|orange|purple|pink|black|white|'
+        r'brown|gr[ae]y|silver)\b',
+    'instruction with several steps': r'\b(then|after|before|and (put|place|move|drop|use|'
+        r'close|open|pour))\b|\.\s+\w+'}
+VERBS = {
+    'picking and placing': r'\b(pick|put|place)\b',
+    'opening or closing': r'\b(open|close|shut)\b', 'pouring': r'\bpour',
+    'stacking': r'\b(stack|tower|pyramid)', 'pushing or sliding': r'\b(push|slide|move)\b',
+    'cloth': r'\b(cloth|towel|rag|fold|drape)',
+    'wiping or other tools': r'\b(wipe|erase|sweep|stir|clean)'}
 
 
 class BehaviourSections:
@@ -105,18 +77,21 @@ class BehaviourSections:
     def failure_modes(self) -> ReportSection:
         """Return what evaluators say of rollouts that were not finished, most frequent first."""
         failed = [(s, k) for s, k in self._mine if s.score(self.policy) != 1.0]
-        found = [(len(hits), one, hits) for one in FAILURES if (hits := cited(failed, one))]
+        found = [(len(hits), one.title, hits) for one in FAILURES
+                 if (hits := cited(failed, one.title))]
         found.sort(key=lambda row: -row[0])
         said = len(_with_words(failed))
         return ReportSection('Common Failure Modes', tuple(
-            Statement(f'{_upper(one.title)}: in {count} of {said} unfinished rollouts with words '
-                      'about it.', citations=tuple(hits[:CITED])) for count, one, hits in found)
+            Statement(f'{_upper(title)}: in {count} of {said} unfinished rollouts with words '
+                      'about it.', citations=tuple(hits[:CITED]), topic=title,
+                      short=f'{title} ({count} of {said})')
+            for count, title, hits in found)
             or self._nothing())
 
-    def _section(self, title: str, forms: Sequence[WordGroup], words: Sequence[WordGroup],
+    def _section(self, title: str, forms: Mapping[str, str], words: Sequence[WordGroup],
                  ) -> ReportSection:
-        lines = [one for form in forms if (one := self._progress(form.title, [
-            s for s in self.sessions if form.where(s.instruction) is not None]))]
+        lines = [one for form, pattern in forms.items() if (one := self._progress(form, [
+            s for s in self.sessions if re.search(pattern, s.instruction, re.IGNORECASE)]))]
         return ReportSection(title, tuple(lines + self._spoken(words)) or self._nothing())
 
     def _progress(self, title: str, sessions: Sequence[ReportSession]) -> Statement | None:
@@ -125,20 +100,24 @@ class BehaviourSections:
             return None
         mine, gap = SampleMean.of([a for a, _ in pairs]), SampleMean.of([a - b for a, b in pairs])
         told = 'clearly different' if gap.clear else 'not clearly different'
-        return Statement(f'{_upper(title)}: mean progress {mine.words()}, of 100; against the '
-                         f'other policy of the same session {gap.words(signed=True)}: {told}.')
+        return Statement(
+            f'{_upper(title)}: mean progress {mine.words()}, of 100; against the other policy of '
+            f'the same session {gap.words(signed=True)}: {told}.',
+            short=f'{title}: progress {100 * gap.mean:+.0f}' if gap.clear else '')
 
     def _spoken(self, words: Iterable[WordGroup]) -> list[Statement]:
+        """Return a statement for each topic that is spoken of, the most frequent first."""
         found = []
-        for one in words:
-            hits = cited(self._mine, one)
-            if hits:
-                others = len(cited(self._others, one))
-                found.append(Statement(
-                    f'Evaluators speak of {one.title}: in {_of(len(hits), self._said[True])} '
-                    f'sessions with words about {self.policy}; about the other policy in '
-                    f'{_of(others, self._said[False])}.', citations=_newest(hits)))
-        return found
+        for title in (one.title for one in words):
+            if hits := cited(self._mine, title):
+                count = _of(len(hits), self._said[True])
+                others = len(cited(self._others, title))
+                found.append((len(hits), Statement(
+                    f'Evaluators speak of {title}: in {count} sessions with words about '
+                    f'{self.policy}; about the other policy in '
+                    f'{_of(others, self._said[False])}.', citations=_newest(hits), topic=title,
+                    short=f'{title} ({count})')))
+        return [one for _, one in sorted(found, key=lambda row: -row[0])]
 
     def _nothing(self) -> tuple[Statement, ...]:
         return (Statement('These sessions are too few to tell anything here.'),)

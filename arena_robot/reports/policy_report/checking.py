@@ -22,7 +22,7 @@ from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.interval_kind import difference
 from arena_robot.ranking.stated import LEAST_COMPARISONS
-from arena_robot.reports.policy_report.attribution import speaks_to_a_reader
+from arena_robot.reports.policy_report.attribution import quote_problem, speaks_to_a_reader
 from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession
 from arena_robot.reports.policy_report.statements import (
     CheckCounts,
@@ -35,7 +35,9 @@ from arena_robot.reports.policy_report.statements import (
     ReportSection,
     Statement,
 )
+from arena_robot.reports.policy_report.topics import DOING_BADLY, DOING_WELL, TOPICS
 
+OUTCOME = {DOING_WELL: 1.0, DOING_BADLY: 0.0}
 EQUAL_WITHIN = 0.15
 LONGEST_QUOTE = 400
 _OPPONENTS = 'the opponents'
@@ -75,6 +77,8 @@ class ReportChecker:
             known = self._all.get(citation.session_id)
             return ('there is no such session' if known is None else
                     f'the session is not one of {self.policy} in this report')
+        if statement.topic and statement.topic not in (*TOPICS, *OUTCOME):
+            return f"there is no topic '{statement.topic:.60}'"
         wanted = {statement.category, statement.claim.category if statement.claim else ''} - {''}
         if wanted - {session.category}:
             return (f'the session is of the category {session.category or "(none)"}, not '
@@ -85,7 +89,17 @@ class ReportChecker:
             return f'the quote is longer than {LONGEST_QUOTE} characters'
         if citation.quote and not session.says(citation.quote):
             return "the quote does not stand in the evaluator's words"
-        return 'the quote gives orders' if speaks_to_a_reader(citation.quote) else ''
+        if speaks_to_a_reader(citation.quote):
+            return 'the quote gives orders'
+        return self._support(session, citation, statement.topic)
+
+    def _support(self, session: ReportSession, citation: Citation, topic: str) -> str:
+        """Return why session and quote do not support a topic, '' when they do or none is set."""
+        if topic in OUTCOME and session.won(self.policy) != OUTCOME[topic]:
+            return f'the outcome of the session does not say "{topic}"'
+        if citation.quote:
+            return quote_problem(session, session.slot(self.policy), citation.quote, topic)
+        return '' if not topic or topic in OUTCOME else f'no words are quoted for "{topic}"'
 
     def check(self, statement: Statement) -> tuple[Statement, list[tuple[Citation, str]]]:
         """Return a statement with its finding and the citations that hold; and the others."""

@@ -1,4 +1,9 @@
-"""The sections of a report written by a model; what does not hold is sent back once."""
+"""
+The sections of a report as a model chooses them; what does not hold is sent back once.
+
+The model chooses claims, topics and quotes. The sentences are the program's own, so that a
+statement says no more than what was checked.
+"""
 
 import dataclasses
 import logging
@@ -11,6 +16,7 @@ from arena_robot.models.chat import ChatClient
 from arena_robot.reports.policy_report.checking import ReportChecker, added, checked_section
 from arena_robot.reports.policy_report.compose import checker_of, draft_sections, finished_report
 from arena_robot.reports.policy_report.material import ReportMaterial
+from arena_robot.reports.policy_report.performance import claim_words
 from arena_robot.reports.policy_report.prompts import (
     PROMPT_VERSION,
     about_messages,
@@ -18,7 +24,6 @@ from arena_robot.reports.policy_report.prompts import (
     section_messages,
     section_schema,
 )
-from arena_robot.reports.policy_report.prose import ProseRules
 from arena_robot.reports.policy_report.statements import (
     CheckCounts,
     Citation,
@@ -30,7 +35,9 @@ from arena_robot.reports.policy_report.statements import (
     ReportSection,
     Statement,
 )
+from arena_robot.reports.policy_report.topics import DOING_BADLY, DOING_WELL
 
+_SAYS = {Relation.BETTER: DOING_WELL, Relation.WORSE: DOING_BADLY, Relation.EQUAL: ''}
 log = logging.getLogger(__name__)
 
 
@@ -49,8 +56,7 @@ class ReportNarrator:
                ) -> PolicyReport:
         """Return the report; DataError without sessions."""
         checker = checker_of(policy, material, since)
-        rules = ProseRules(checker, material.policies())
-        written = [self._section(checker, rules, checked_section(checker, one)[0])
+        written = [self._section(checker, checked_section(checker, one)[0])
                    for one in draft_sections(checker, material)]
         found = finished_report(checker, [section for section, _, _ in written], clock, since,
                                 self.method)
@@ -62,17 +68,17 @@ class ReportNarrator:
         """Return what the first question of each section would send, with its greatest cost."""
         checker = checker_of(policy, material, since)
         return [self._chat.preview(section_messages(checker, checked_section(checker, one)[0]),
-                                   section_schema(checker))
+                                   section_schema(checker, one.title))
                 for one in draft_sections(checker, material)]
 
-    def _section(self, checker: ReportChecker, rules: ProseRules, draft: ReportSection,
+    def _section(self, checker: ReportChecker, draft: ReportSection,
                  ) -> tuple[ReportSection, list[Dropped], CheckCounts]:
         try:
             first = self._asked(checker, draft)
             counts = checked_section(checker, first)[2]
-            if problems := _problems(checker, rules, first):
+            if problems := _problems(checker, first):
                 first = self._asked(checker, draft, problems)
-            kept, dropped = _held(checker, rules, first)
+            kept, dropped = _held(checker, first)
             kept, more = self._about(checker, kept)
         except ModelError as error:
             log.warning('section %s is that of the statistics: %s', draft.title, error)
@@ -85,7 +91,7 @@ class ReportNarrator:
     def _asked(self, checker: ReportChecker, draft: ReportSection,
                again: Sequence[str] = ()) -> ReportSection:
         answer, _ = self._chat.ask_json(section_messages(checker, draft, again),
-                                        section_schema(checker))
+                                        section_schema(checker, draft.title))
         return ReportSection(draft.title, tuple(
             _statement(checker.policy, one) for one in answer['statements']))
 
@@ -113,20 +119,30 @@ class ReportNarrator:
 
 
 def _statement(policy: str, given: Mapping[str, Any]) -> Statement:
-    claim = next(iter(given['claims']), None)
-    return Statement(
-        ' '.join(given['text'].split()),
-        None if claim is None else Claim(policy, tuple(dict.fromkeys(claim['opponents'])),
-                                         claim['category'], Relation(claim['relation'])),
-        tuple(dict.fromkeys(Citation(c['session'], c['quote']) for c in given['citations'])))
+    """Return a chosen statement, with the sentence of its claim or topic."""
+    cited = tuple(dict.fromkeys(Citation(c['session'], c['quote']) for c in given['citations']))
+    topic = given['topic']
+    for one in given['claims']:
+        claim = Claim(policy, tuple(dict.fromkeys(one['opponents'])), one['category'],
+                      Relation(one['relation']))
+        return Statement(claim_words(claim), claim, cited, claim.category,
+                         topic=_SAYS[claim.relation])
+    return Statement(f'Evaluators speak of {topic}.', citations=cited, topic=topic)
 
 
-def _problems(checker: ReportChecker, rules: ProseRules, section: ReportSection) -> list[str]:
+def _empty(statement: Statement) -> str:
+    """Return what a chosen statement lacks, '' for nothing."""
+    if statement.claim is None and not statement.topic:
+        return 'it has no claim and no topic'
+    return '' if statement.claim or statement.citations else 'its topic has no citation'
+
+
+def _problems(checker: ReportChecker, section: ReportSection) -> list[str]:
     """Return what to send back: each problem, with the numbers of a refuted claim."""
     found = []
     for number, given in enumerate(section.statements, 1):
         one, refused = checker.check(given)
-        if why := rules.problem(given):
+        if why := _empty(given):
             found.append(f'statement {number}: {why}')
         if one.finding is not None and one.finding.verdict is ClaimVerdict.REFUTED:
             found.append(f'statement {number}: the sessions refute its claim: '
@@ -135,13 +151,14 @@ def _problems(checker: ReportChecker, rules: ProseRules, section: ReportSection)
     return found
 
 
-def _held(checker: ReportChecker, rules: ProseRules, section: ReportSection,
+def _held(checker: ReportChecker, section: ReportSection,
           ) -> tuple[ReportSection, list[Dropped]]:
     """Return the statements that stand, with the citations that hold; and what does not."""
     allowed: list[Statement] = []
     dropped: list[Dropped] = []
     for one in section.statements:
-        if why := rules.problem(one):
+        again = any(one.text == other.text for other in allowed)
+        if why := _empty(one) or ('it repeats a statement' if again else ''):
             dropped.append(Dropped(section.title, 'a statement of the model', why))
         else:
             allowed.append(one)

@@ -9,7 +9,7 @@ from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.wording import interval_words, place_words
-from arena_robot.reports.policy_report.attribution import about, shortened
+from arena_robot.reports.policy_report.attribution import support
 from arena_robot.reports.policy_report.checking import ReportChecker, relation_of
 from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession, compared
 from arena_robot.reports.policy_report.means import SampleMean
@@ -20,8 +20,10 @@ from arena_robot.reports.policy_report.statements import (
     ReportSection,
     Statement,
 )
+from arena_robot.reports.policy_report.topics import DOING_BADLY, DOING_WELL
 
 CITED = 3
+_TOPIC = {1.0: DOING_WELL, 0.0: DOING_BADLY}
 _WORDS = {Relation.BETTER: 'was preferred more often than', Relation.WORSE:
           'was preferred less often than', Relation.EQUAL: 'did about as well as'}
 
@@ -45,12 +47,13 @@ class PerformanceSections:
         found = [Statement(
             f'{self.policy} was compared in {len(self.sessions)} sessions with '
             f'{_named(self.opponents, 9)}{span}'
-            + (f', at {places} institution{"s" * (places > 1)}.' if places else '.'))]
+            + (f', at {places} institution{"s" * (places > 1)}.' if places else '.'),
+            short=f'{len(self.sessions)} sessions against {len(self.opponents)} policies')]
         if self.opponents:
             found.append(self._compared(self.opponents, '', ', over all categories'))
         return ReportSection('Policy Overview', tuple(
-            found + [Statement(one) for one in (*self._standing(), *self._progress(),
-                                                *self._times()) if one]))
+            found + self._standing() + self._progress()
+            + [Statement(one) for one in self._times() if one]))
 
     def comparative(self) -> ReportSection:
         """Return a statement per category and per opponent."""
@@ -73,31 +76,29 @@ class PerformanceSections:
 
     def _compared(self, opponents: tuple[str, ...], category: str, more: str = '') -> Statement:
         found = self._check.measured(opponents, category)
-        relation, whom = relation_of(found), self._whom(opponents)
+        relation, whom = relation_of(found), _whom(opponents)
         where = f'{category}: ' if category else ''
         if relation is None:
             return Statement(f'{where}{self.policy} against {whom}{more}: {found.words()}; these '
                              'sessions do not tell which is better.', category=category)
-        return Statement(f'{where}{self.policy} {_WORDS[relation]} {whom}{more}.',
-                         Claim(self.policy, opponents, category, relation), category=category)
-
-    def _whom(self, opponents: tuple[str, ...]) -> str:
-        return opponents[0] if len(opponents) == 1 else f'the {len(opponents)} others'
+        claim = Claim(self.policy, opponents, category, relation)
+        return Statement(claim_words(claim, more), claim, category=category)
 
     def _side(self, relation: Relation, won: float) -> tuple[Statement, ...]:
         found = []
         for opponents, category in [*((self.opponents, c) for c in self.categories),
                                     *(((one,), '') for one in self.opponents)]:
             if opponents and relation_of(self._check.measured(opponents, category)) is relation:
+                claim = Claim(self.policy, opponents, category, relation)
                 found.append(Statement(
-                    f'{f"{category}: " if category else ""}{self.policy} {_WORDS[relation]} '
-                    f'{self._whom(opponents)}.',
-                    Claim(self.policy, opponents, category, relation),
-                    self._examples(opponents, category, won), category))
+                    claim_words(claim), claim, self._examples(opponents, category, won),
+                    category, topic=_TOPIC[won]))
         found += self._far(relation)
         return tuple(found) or (Statement(
             f'In no category and against no opponent do these sessions show that {self.policy} '
-            f'is {relation.value}.', citations=self._examples(self.opponents, '', won)),)
+            f'is {relation.value}.', short=f'{relation.value} nowhere by these sessions',
+            citations=self._examples(self.opponents, '', won),
+            topic=_TOPIC[won]),)
 
     def _far(self, relation: Relation) -> list[Statement]:
         """Return the categories where the progress differs clearly from that of the others."""
@@ -109,21 +110,28 @@ class PerformanceSections:
                 found.append(Statement(
                     f'{category}: progress differs from that of the other policy in the same '
                     f'session by {gap.words(signed=True)} points of 100.', category=category,
+                    short=f'progress in {category} {100 * gap.mean:+.0f}',
+                    topic=_TOPIC[float(gap.mean > 0)],
                     citations=self._examples(self.opponents, category, float(gap.mean > 0))))
         return found
 
     def _examples(self, opponents: Sequence[str], category: str, won: float,
                   ) -> tuple[Citation, ...]:
-        """Return sessions that were won or lost, those with words and the clearest first."""
+        """
+        Return sessions that were won or lost, the clearest first.
+
+        Those come first whose words say of the policy that it did well, or badly; others are cited
+        without a quote.
+        """
+        topic = _TOPIC[won]
         fitting = [s for s in self.sessions if s.won(self.policy) == won
                    and s.opponent(self.policy) in opponents and category in ('', s.category)]
-        fitting.sort(key=lambda s: (not about(s, s.slot(self.policy)), -_apart(s, self.policy),
+        quotes = {s.session_id: support(s, s.slot(self.policy), topic) for s in fitting}
+        fitting.sort(key=lambda s: (not quotes[s.session_id], -_apart(s, self.policy),
                                     s.session_id))
-        return tuple(Citation(s.session_id, next(
-            (shortened(one) for one in about(s, s.slot(self.policy))), ''))
-            for s in fitting[:CITED])
+        return tuple(Citation(s.session_id, quotes[s.session_id]) for s in fitting[:CITED])
 
-    def _standing(self) -> list[str]:
+    def _standing(self) -> list[Statement]:
         every, names = self._material.sessions, self._material.policies()
         place = {name: k for k, name in enumerate(names)}
         votes = Comparisons.build(
@@ -139,19 +147,21 @@ class PerformanceSections:
         k = found.items.index(self.policy)
         few = found.too_few is not None and bool(found.too_few[k])
         interval = interval_words(float(found.low[k]), float(found.high[k]), few)
-        return [f'In the standings of all {len(votes)} sessions ({RECOMMENDED}): rank '
-                f'{place_words(found, k)} of {len(found.items)}, score {found.scores[k]:.2f} '
-                f'({interval}).']
+        rank = f'{place_words(found, k)} of {len(found.items)}'
+        return [Statement(f'In the standings of all {len(votes)} sessions ({RECOMMENDED}): rank '
+                          f'{rank}, score {found.scores[k]:.2f} ({interval}).',
+                          short=f'rank {rank}')]
 
-    def _progress(self) -> list[str]:
+    def _progress(self) -> list[Statement]:
         pairs = [pair for s in self.sessions for pair in compared(s, self.policy)]
         if not pairs:
             return []
         mine, gap = SampleMean.of([a for a, _ in pairs]), SampleMean.of([a - b for a, b in pairs])
         done = sum(a == 1.0 for a, _ in pairs)
-        return [f'Mean progress: {mine.words()}, of 100; to the other policy of the same session '
-                f'{gap.words(signed=True)}. It finished the task in {done} of {len(pairs)} '
-                'rollouts.']
+        return [Statement(
+            f'Mean progress: {mine.words()}, of 100; to the other policy of the same session '
+            f'{gap.words(signed=True)}. It finished the task in {done} of {len(pairs)} rollouts.',
+            short=f'mean progress {100 * mine.mean:.0f} of 100')]
 
     def _times(self) -> list[str]:
         slots = [(s, s.slot(self.policy)) for s in self.sessions]
@@ -176,6 +186,16 @@ class PerformanceSections:
         if audits:
             lines.append(f'Directness by the audit (PPL): {SampleMean.of(audits).words()}.')
         return lines
+
+
+def claim_words(claim: Claim, more: str = '') -> str:
+    """Return the sentence of a claim."""
+    where = f'{claim.category}: ' if claim.category else ''
+    return (f'{where}{claim.policy} {_WORDS[claim.relation]} {_whom(claim.opponents)}{more}.')
+
+
+def _whom(opponents: Sequence[str]) -> str:
+    return opponents[0] if len(opponents) == 1 else f'the {len(opponents)} others'
 
 
 def _apart(session: ReportSession, policy: str) -> float:

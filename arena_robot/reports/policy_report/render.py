@@ -19,7 +19,8 @@ HOW = ('A claim is supported where the 95 % interval of the share won, ties half
 def as_markdown(report: PolicyReport, site: str = '') -> str:
     """Return a report as Markdown; sessions link to ``site`` where it is given."""
     lines = [f'# {_plain(report.policy)}', '', _plain(head_words(report)), '',
-             _plain(report.counts.words()), '']
+             _plain(report.counts.words()), '',
+             *(f'- **{title}**: {_plain(words)}' for title, words in report.summary()), '']
     for number, section in enumerate(report.sections, 1):
         lines += [f'## {number}. {section.title}', '']
         lines += [f'- {_statement(one, site)}' for one in section.statements] + ['']
