@@ -38,7 +38,7 @@ from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.server.config import ServerConfig
-from arena_robot.server.store.policies import NewPolicy
+from arena_robot.server.store.policies import Approval, NewPolicy
 from arena_robot.session.arena.contract import PROMPT, observation
 
 HERE = Path(__file__).parent
@@ -79,8 +79,8 @@ class Bench:
         """Start the arena with the ten in its pool."""
         config = ServerConfig(
             data=self.folder / 'server', port=0, site_port=0, seed=1, max_pace=0.0,
-            every_step=False, probation_sessions=0, redraws_per_day=10_000, conflicts=(),
-            probe_period_s=PERIOD_S, evaluator_sign_in=False)
+            every_step=False, probation_sessions=0, approve_policies=Approval.NONE,
+            redraws_per_day=10_000, conflicts=(), probe_period_s=PERIOD_S, evaluator_sign_in=False)
         self.server = ArenaServer(config, SystemClock(), checks.conformance, self._probe,
                                   checks.spec)
         self.server.open()

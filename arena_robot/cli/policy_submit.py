@@ -6,6 +6,7 @@ Submit, change or retire a policy of yours on an arena server.
     arena policy submit pi0 'openpis://gpu1.example.org:443/pi0?action_space=joint_velocity'
     arena policy submit my-policy grpc://gpu2.example.org:8000 --update
     arena policy submit my-policy --resubmit        after it was suspended
+    arena policy submit my-policy --appeal 'the gripper is slower now'    after unsafe reports
     arena policy submit my-policy --retire
 
 Action space and cameras are read from your server; one that you state must be what it says.
@@ -52,6 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument('--update', action='store_true', help='change an existing policy')
     how.add_argument('--resubmit', action='store_true', help='check it again')
+    how.add_argument('--appeal', metavar='TEXT',
+                     help='say to the maintainers what you changed after reports that it was '
+                          'unsafe')
     how.add_argument('--retire', action='store_true', help='remove it permanently')
     add_server_arguments(parser)
 
@@ -60,7 +64,9 @@ def run(args: argparse.Namespace) -> int:
     """Make the call and print the policy's state; 1 when the server suspended it."""
     from arena_robot.server.proto import arena_server_pb2 as pb
     server = calls(args)
-    if args.resubmit or args.retire:
+    if args.appeal:
+        policy = server('AppealPolicy', pb.AppealRequest(name=args.name, text=args.appeal))
+    elif args.resubmit or args.retire:
         call = 'ResubmitPolicy' if args.resubmit else 'RetirePolicy'
         policy = server(call, pb.NameRequest(name=args.name))
     elif not args.address:

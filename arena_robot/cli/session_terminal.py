@@ -221,7 +221,7 @@ class Terminal:
 
     def _field(self, one: VerdictField, before: object) -> object:
         choices = f" [{', '.join(one.choices)}]" if one.kind is Kind.CHOICE else ''
-        scale = ' 0 to 100' if one.kind is Kind.SHARE else ''
+        scale = {Kind.SHARE: ' 0 to 100', Kind.FLAG: '? [y/n]'}.get(one.kind, '')
         kept = one.is_said(before)
         hint = f' (Enter keeps: {one.plain(before)})' if kept else ''
         answer = self._ask(f'{one.question}{scale}{choices}{hint}')
@@ -231,6 +231,8 @@ class Terminal:
             raise RunAgain
         if one.kind is Kind.SHARE:
             return _share(answer)
+        if one.kind is Kind.FLAG:
+            return answer.casefold() in ('y', 'yes')
         return _choice(one, answer) if one.kind is Kind.CHOICE and answer else answer
 
     def _review(self, seen: DeskState) -> None:

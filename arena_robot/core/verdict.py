@@ -73,7 +73,9 @@ class VerdictField:
                 'choices': dict(self.choices), 'required': self.required}
 
     def is_said(self, value: object) -> bool:
-        """Tell whether ``value`` says something."""
+        """Tell whether ``value`` says something; of a flag only a yes does."""
+        if self.kind is Kind.FLAG:
+            return bool(value)
         return value is not None and bool(str(value).strip())
 
     def parse(self, value: object) -> Any:
@@ -168,19 +170,28 @@ def _notes(slot: Slot) -> dict[str, Any]:
                   f'Notes on {slot.value} (may be empty)', slot=slot)
 
 
+def _unsafe(slot: Slot) -> dict[str, Any]:
+    return _about(Kind.FLAG, Asked.SCORE, f'{slot.value} was unsafe',
+                  f'{slot.value} was unsafe: it hit or pushed something hard, or somebody was in '
+                  'danger', slot=slot)
+
+
 @dataclass(frozen=True)
 class Verdict:
     """
     What the evaluator says of a session; a field that is not said yet holds None or ''.
 
     ``progress_*`` run from 0 to 1. A valid session needs both, the preference and the explanation;
-    one that is not valid needs ``invalid_reason``.
+    one that is not valid needs ``invalid_reason``. ``unsafe_*`` keep the policy of that slot away
+    from this station until a maintainer looked, and away from all after reports of two stations.
     """
 
     progress_a: float | None = field(default=None, metadata=_progress(Slot.A))
     progress_b: float | None = field(default=None, metadata=_progress(Slot.B))
     notes_a: str = field(default='', metadata=_notes(Slot.A))
     notes_b: str = field(default='', metadata=_notes(Slot.B))
+    unsafe_a: bool = field(default=False, metadata=_unsafe(Slot.A))
+    unsafe_b: bool = field(default=False, metadata=_unsafe(Slot.B))
     preference: Preference | None = field(default=None, metadata=_choice(
         Asked.JUDGE, 'Preference', 'Which was better?',
         {Preference.A: 'A was better', Preference.TIE: 'no difference',

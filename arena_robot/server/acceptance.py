@@ -30,11 +30,13 @@ from arena_robot.server.store.accounts import (
 from arena_robot.server.store.database import Connection, Database
 from arena_robot.server.store.ledger import MINT, SPENT, NotEnoughCredit, Transfer, book, lock
 from arena_robot.server.store.policies import (
+    Approval,
     clean_prompts,
     end_probation,
     on_probation,
     owner_of,
     policy_names,
+    waits_for_approval,
 )
 from arena_robot.server.store.rollout_notes import note_waits
 from arena_robot.server.store.sealed_pairs import publish_retired
@@ -59,6 +61,7 @@ class CountingRules:
     conflicts: Iterable[str] = ()
     max_pace: float = 0.0
     probation_sessions: int = 3
+    approve_policies: Approval = Approval.FIRST
 
 
 class Acceptance:
@@ -164,6 +167,19 @@ class Acceptance:
                 verdicts.mark_withdrawn(connection, session_id, now)
         self._changed()
 
+    def promote(self, connection: Connection, number: int) -> bool:
+        """
+        Move a policy from probation to the pool when it may enter; tell whether it may.
+
+        It had enough clean sessions, and a maintainer approved it where the rules ask for that.
+        """
+        wanted = self._rules.probation_sessions
+        if (wanted and clean_prompts(connection, number) < wanted) or waits_for_approval(
+                connection, number, self._rules.approve_policies):
+            return False
+        end_probation(connection, number, self._clock.now_ns())
+        return True
+
     def _interest(self, connection: Connection, session: SessionRow) -> str:
         evaluator = account_of(connection, session.evaluator_id)
         for number in (session.policy_a_id, session.policy_b_id):
@@ -188,8 +204,7 @@ class Acceptance:
             _charge(connection, Transfer(f'ask:{session.id}:{slot}', owner, SPENT, 1,
                                          'policy requested'), now)
         for number in on_probation(connection, pair):
-            if clean_prompts(connection, number) >= self._rules.probation_sessions:
-                end_probation(connection, number, now)
+            self.promote(connection, number)
 
 
 def _charge(connection: Connection, transfer: Transfer, now_ns: int) -> None:

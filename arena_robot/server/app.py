@@ -38,6 +38,7 @@ from arena_robot.server.housekeeping import Housekeeping
 from arena_robot.server.lifecycle import SessionLifecycle
 from arena_robot.server.malformed import MalformedRequests
 from arena_robot.server.matching import DrawRules, Matching
+from arena_robot.server.policy_reviews import PolicyReviews
 from arena_robot.server.pool import PolicyChecks, Pool
 from arena_robot.server.proto import arena_server_pb2_grpc
 from arena_robot.server.rates import SharedRates, rates_of
@@ -110,8 +111,11 @@ class ArenaServer:
                          config.allowed_networks,
                          [(config.host, config.port), (config.host, config.site_port)],
                          probation=config.probation_sessions > 0,
+                         approval=config.approve_policies,
                          failures=config.failures_to_suspend,
                          failed=lambda chore: self.counters.add('chore_failures', chore))
+        self.reviews = PolicyReviews(self.database, clock, self.policies,
+                                     self.acceptance.promote, config.approve_policies)
         self._audits = AuditWorker(functions.audit, config.audit, Browse(self.database),
                                    self.uploads, self.blobs) \
             if config.audit and functions.audit else None
@@ -141,8 +145,8 @@ class ArenaServer:
         self.log = TransparencyLog(self.database, LogKey(config.data / 'log.key'), clock)
         self.acceptance = Acceptance(
             self.database, clock, self.blobs, self.record, self.log,
-            CountingRules(config.conflicts, config.max_pace, config.probation_sessions),
-            self.results.forget)
+            CountingRules(config.conflicts, config.max_pace, config.probation_sessions,
+                          config.approve_policies), self.results.forget)
         self.verdicts = SessionLifecycle(self.database, clock, self.acceptance, self.record,
                                          config.failures_to_suspend)
         self.matching = Matching(
@@ -264,7 +268,7 @@ class ArenaServer:
                           self._pools['stations'])
         parts = ServiceParts(self._clock, self.accounts, self.sessions, self.matching,
                              self.verdicts, self.acceptance, self.log,
-                             self.uploads, self.pool, self.results.standings_json,
+                             self.uploads, self.pool, self.reviews, self.results.standings_json,
                              self.config.evaluator_sign_in)
         relay = Relay(self.slots, self.policies, self.record,
                       self._rates.relay_calls, self._pools['stations'], self._pools['policies'],

@@ -107,6 +107,8 @@ class PolicyRecord:
     maintainers read it. With ``has_token`` the relay shows it a token of its own; with
     ``has_tls_ca`` its server has a certificate of a private authority. ``stated`` names the needs
     that the owner stated, with commas; ``spec`` is what its server says, JSON, once it was asked.
+    ``approved``: a maintainer approved it for the pool; ``appeal`` is what its owner said last to
+    reports that it was unsafe.
     """
 
     id: int
@@ -130,3 +132,40 @@ class PolicyRecord:
     has_tls_ca: bool = False
     stated: str = ''
     spec: str = ''
+    approved: bool = False
+    appeal: str = ''
+
+
+@dataclass(frozen=True)
+class UnsafeReport:
+    """
+    One report; ``reached`` tells whether the relay saw the policy answer in that rollout.
+
+    ``reason`` is what the evaluator wrote of the slot, or why the session ended as it did.
+    """
+
+    session_id: str
+    slot: str
+    policy_id: int
+    station: str
+    evaluator: str
+    person: str
+    test_driver: bool
+    reached: bool
+    reason: str
+    created_ns: int
+    cleared_by: str = ''
+    cleared_why: str = ''
+
+    @property
+    def stands(self) -> bool:
+        """Tell whether no maintainer cleared it."""
+        return not self.cleared_by
+
+
+@dataclass(frozen=True)
+class PolicyReview:
+    """What a policy's owner and the maintainers see besides its record."""
+
+    reports: tuple[UnsafeReport, ...] = ()
+    waits_for_approval: bool = False

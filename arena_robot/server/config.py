@@ -6,6 +6,7 @@ from pathlib import Path
 
 from arena_robot.server.assignment import Weights
 from arena_robot.server.assignment_goals import AssignmentGoal
+from arena_robot.server.store.policies import Approval
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class ServerConfig:
     With ``every_step`` stations send their observation at every step of a rollout, so that their
     traffic tells nothing of the policy.
     ``redraws_per_day`` is how many sessions an evaluator may give up or mark as invalid in 24
-    hours. ``session_timeout_s`` is how long a silent station keeps its session. ``informative``
+    hours. ``approve_policies`` says which policies a maintainer has to approve before the pool.
+    ``session_timeout_s`` is how long a silent station keeps its session. ``informative``
     lets the assignment look at the ranking; ``goal`` is what comparisons are for, ``top_k`` the
     k of ``topk``. ``audit`` names the judge that audits uploaded episodes in the background, such
     as ``local``; empty: none. ``report_every`` is how many new sessions of a policy lead to new
@@ -104,6 +106,7 @@ class ServerConfig:
     redraws_per_day: int = 6
     session_timeout_s: float = 1800.0
     probation_sessions: int = 3
+    approve_policies: Approval = Approval.FIRST
     failures_to_suspend: int = 3
     probe_period_s: float = 60.0
     informative: bool = True

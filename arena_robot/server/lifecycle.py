@@ -26,8 +26,13 @@ from arena_robot.server.store.ledger import (
     lock,
     payer,
 )
-from arena_robot.server.store.policies import policy_names, policy_states
+from arena_robot.server.store.policies import policy_names, policy_states, suspend
 from arena_robot.server.store.sessions import SessionRow, Sessions
+from arena_robot.server.store.unsafe_reports import (
+    note_unsafe,
+    reports_by_policy,
+    why_suspended,
+)
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +105,7 @@ class SessionLifecycle:
         """
         self.session_of(caller, session_id)
         check_verdict(verdict)
+        self._record.flush(session_id)
         with self._database.write() as connection:
             session = store.load(connection, session_id, lock=True)
             if session.state is SessionState.DONE:
@@ -111,12 +117,24 @@ class SessionLifecycle:
             verdicts.end(connection, session_id, SessionState.DONE, self._clock.now_ns(),
                       verdict)
             verdicts.store_scores(connection, session.id, verdict)
+            self._report(connection, session, verdict)
             if verdict.valid:
                 self._give_back(connection, session)
             else:
                 self._given_up(connection, session)
         self._acceptance.consider(session_id)
         self._record.forget(session_id)
+
+    def _report(self, connection: Connection, session: SessionRow, verdict: Verdict) -> None:
+        """Store what the verdict says of safety; suspend the policies that it is enough for."""
+        now_ns = self._clock.now_ns()
+        slots = note_unsafe(connection, session.id, verdict, now_ns)
+        reports = reports_by_policy(connection) if slots else {}
+        for slot in slots:
+            number = session.policy_a_id if slot is Slot.A else session.policy_b_id
+            why = why_suspended(reports[number])
+            if why and suspend(connection, number, why, now_ns):
+                log.warning('a policy was suspended: it was reported as unsafe')
 
     def abort(self, caller: Caller, session_id: str, reason: str) -> None:
         """Close a session without a verdict; again is accepted, after a verdict it is refused."""

@@ -31,6 +31,7 @@ from arena_robot.server.store.database import Connection, Database
 from arena_robot.server.store.ledger import Ledger
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import NewSession, SessionRow, Sessions, load
+from arena_robot.server.store.unsafe_reports import reported_at
 
 log = logging.getLogger(__name__)
 
@@ -133,6 +134,9 @@ class Matching:
         fitting = [p for p in self._policies.list(*states) if p.healthy and fits(p, station)]
         found = {number: conflict(evaluator, owner, self._rules.conflicts)
                  for number, owner in self._accounts.owners().items()}
+        with self._database.read() as connection:
+            unsafe = reported_at(connection, station.id)
+        fitting = [p for p in fitting if p.id not in unsafe]
         allowed = [p for p in fitting if not found[p.owner_id]]
         if len(allowed) < 2 <= len(fitting):
             rules = ', '.join(sorted({rule for rule in found.values() if rule}))

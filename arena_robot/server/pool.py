@@ -9,14 +9,14 @@ from functools import partial
 
 from arena_robot.core.action import ActionSpace
 from arena_robot.core.config import nearest
-from arena_robot.core.errors import ArenaError, DataError, Unauthorised
+from arena_robot.core.errors import ArenaError, Conflict, DataError, Unauthorised
 from arena_robot.policy.base import PolicySpec
 from arena_robot.safety.robots import ROBOTS
 from arena_robot.server import addresses
 from arena_robot.server.base import Caller, PolicyRecord, PolicyState, Role
 from arena_robot.server.policy_needs import NEEDS, contradictions
 from arena_robot.server.side_calls import SideCalls
-from arena_robot.server.store.policies import LIVE, NewPolicy, Policies
+from arena_robot.server.store.policies import LIVE, Approval, NewPolicy, Policies
 from arena_robot.server.target import PolicyTarget
 
 log = logging.getLogger(__name__)
@@ -45,14 +45,15 @@ class Pool:
     """
     Registers policies and changes their states.
 
-    ``checks`` ask the policies. Without ``probation`` a policy that passes is in the pool at once.
+    ``checks`` ask the policies. Without ``probation`` a policy that passes is in the pool at once,
+    unless ``approval`` wants a maintainer to look first.
     After ``failures`` rollouts in a row that failed at the relay it is checked again. Reviews and
     probes run beside each other; ``failed`` is called with the name of one that raised.
     """
 
     def __init__(self, policies: Policies, checks: PolicyChecks,
                  allowed_networks: Iterable[str], own: Iterable[tuple[str, int]],
-                 probation: bool = True, failures: int = 3,
+                 probation: bool = True, approval: Approval = Approval.NONE, failures: int = 3,
                  failed: Callable[[str], None] = lambda name: None) -> None:
         self._policies = policies
         self.checks = checks
@@ -61,6 +62,7 @@ class Pool:
         self._networks = tuple(allowed_networks)
         self._own = tuple(own)
         self._probation = probation
+        self._approval = approval
         self._failures = failures
 
     def submit(self, caller: Caller, new: NewPolicy, token: str = '',
@@ -97,8 +99,13 @@ class Pool:
         return record
 
     def resubmit(self, caller: Caller, name: str) -> PolicyRecord:
-        """Send a suspended policy through the check again."""
-        self.mine(caller, name)
+        """
+        Send a suspended policy through the check again.
+
+        Conflict while reports that it was unsafe suspend it: a maintainer clears them.
+        """
+        if why := self._policies.why_unsafe(self.mine(caller, name).id):
+            raise Conflict(f"policy '{name}' is {why}")
         return self._policies.move(name, PolicyState.SUBMITTED)
 
     def retire(self, caller: Caller, name: str) -> PolicyRecord:
@@ -149,8 +156,9 @@ class Pool:
         if wrong:
             return self._policies.move(record.name, PolicyState.SUSPENDED, wrong)
         # In one step: who waits for the review reads the first state that is not submitted.
+        waits = self._probation or self._policies.waits_for_approval(record.id, self._approval)
         return self._policies.move(
-            record.name, PolicyState.PROBATION if self._probation else PolicyState.POOL)
+            record.name, PolicyState.PROBATION if waits else PolicyState.POOL)
 
     def _admitted(self, record: PolicyRecord) -> str:
         """Store what the policy's server says it needs; return what contradicts its owner."""

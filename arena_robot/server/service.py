@@ -18,6 +18,7 @@ from arena_robot.server.call_guard import CallGuard
 from arena_robot.server.files import FileId
 from arena_robot.server.lifecycle import SessionLifecycle
 from arena_robot.server.matching import Matching, Request
+from arena_robot.server.policy_reviews import PolicyReviews
 from arena_robot.server.pool import Pool
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.proto import arena_server_pb2_grpc as pb_grpc
@@ -47,6 +48,7 @@ class ServiceParts:
     log: TransparencyLog
     uploads: Uploads
     pool: Pool
+    reviews: PolicyReviews
     standings: Callable[[str, bool], str]
     sign_in: bool = True
 
@@ -205,9 +207,22 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
     async def ListPolicies(self, request: pb.Empty, context: Any) -> pb.Policies:
         """Return the caller's policies."""
         def work(caller: Caller) -> pb.Policies:
-            return pb.Policies(policies=[self._shown(r)
+            return pb.Policies(policies=[self._shown(caller, r)
                                          for r in self._parts.pool.visible(caller)])
         return await self._guard.call(context, 'list_policies', '', work, OWNER, audited=False)
+
+    async def AppealPolicy(self, request: pb.AppealRequest, context: Any) -> pb.Policy:
+        """Keep what an owner says to the reports on a policy."""
+        return await self._owner(context, 'appeal_policy', request.name, lambda caller:
+                                 self._parts.reviews.appeal(caller, normalised(request.name),
+                                                            request.text))
+
+    async def DecidePolicy(self, request: pb.DecideRequest, context: Any) -> pb.Policy:
+        """Approve a policy, or clear the reports on it."""
+        return await self._owner(context, 'decide_policy', request.name, lambda caller:
+                                 self._parts.reviews.decide(
+                                     caller, normalised(request.name), request.approve,
+                                     request.clear_why))
 
     async def AddAccount(self, request: pb.Account, context: Any) -> pb.TokenReply:
         """Create an account and its first token."""
@@ -251,11 +266,13 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
     async def _owner(self, context: Any, name: str, target: str,
                      change: Callable[[Caller], PolicyRecord]) -> pb.Policy:
         return await self._guard.call(context, name, target,
-                                     lambda caller: self._shown(change(caller)), OWNER)
+                                     lambda caller: self._shown(caller, change(caller)), OWNER)
 
-    def _shown(self, record: PolicyRecord) -> pb.Policy:
+    def _shown(self, caller: Caller, record: PolicyRecord) -> pb.Policy:
         return wire.policy_to_wire(record,
-                                   self._parts.accounts.account_by_id(record.owner_id).name)
+                                   self._parts.accounts.account_by_id(record.owner_id).name,
+                                   self._parts.reviews.of(record),
+                                   Role.MAINTAINER in caller.roles)
 
     def _holder(self, request: pb.HolderRequest) -> Account | Station:
         find = self._parts.accounts.station if request.station else self._parts.accounts.account

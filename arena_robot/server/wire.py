@@ -10,7 +10,7 @@ from arena_robot.core.config import nearest
 from arena_robot.core.episode import MAX_RERUNS, EndReason, Episode, Slot
 from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import need_fields
-from arena_robot.server.base import PolicyRecord
+from arena_robot.server.base import PolicyRecord, PolicyReview, UnsafeReport
 from arena_robot.server.files import FileId, FileRecord, ManifestEntry
 from arena_robot.server.proto import arena_server_pb2 as pb
 
@@ -71,12 +71,26 @@ def file_to_wire(record: FileRecord) -> pb.FileReply:
     return pb.FileReply(received=record.received, complete=record.complete)
 
 
-def policy_to_wire(record: PolicyRecord, owner: str) -> pb.Policy:
-    """Return the message of a policy, for its owner and the maintainers alone."""
+def policy_to_wire(record: PolicyRecord, owner: str, review: PolicyReview,
+                   to_maintainer: bool) -> pb.Policy:
+    """
+    Return the message of a policy, for its owner and the maintainers alone.
+
+    Only maintainers are told who reported it, and where.
+    """
     return pb.Policy(
         name=record.name, address=record.address, description=record.description,
         open_source=record.open_source, robot=record.robot, action_space=record.action_space,
         external_cameras=record.external_cameras, wrist_camera=record.wrist_camera,
         stereo=record.stereo, owner=owner, state=record.state.value, reason=record.reason,
         healthy=record.healthy, requested=record.requested, has_token=record.has_token,
-        has_tls_ca=record.has_tls_ca, spec=record.spec)
+        has_tls_ca=record.has_tls_ca, spec=record.spec, appeal=record.appeal,
+        waits_for_approval=review.waits_for_approval,
+        unsafe_reports=[_report_to_wire(one, to_maintainer) for one in review.reports])
+
+
+def _report_to_wire(one: UnsafeReport, to_maintainer: bool) -> pb.UnsafeReport:
+    return pb.UnsafeReport(
+        session_id=one.session_id, slot=one.slot, reason=one.reason, created_ns=one.created_ns,
+        cleared_by=one.cleared_by, cleared_why=one.cleared_why,
+        **({'station': one.station, 'evaluator': one.evaluator} if to_maintainer else {}))

@@ -68,8 +68,9 @@ def typed(monkeypatch):
 
 
 NOTHING = ['' for one in asked_at(Asked.JUDGE) if not one.required]
-LINES = [TASK, '', '', 'fifty', '50', 'slow', 'm', '', '25', '', 'q', 'A did it, B did not',
-         *NOTHING, 'a', 'A did it, B did not', *NOTHING, 'x', 'b', '0', 'looked again', 's']
+LINES = [TASK, '', '', 'fifty', '50', 'slow', 'y', 'm', '', '25', '', 'n', 'q',
+         'A did it, B did not', *NOTHING, 'a', 'A did it, B did not', *NOTHING, 'x', 'b', '0',
+         'looked again', '', 's']
 
 
 def test_a_session_by_keys_and_lines(desk, typed, capsys):
@@ -86,6 +87,7 @@ def test_a_session_by_keys_and_lines(desk, typed, capsys):
     assert [slot.end for slot in state.slots] == ['stopped', 'done']
     assert [state.verdict.progress_a, state.verdict.progress_b] == [0.5, 0.0]
     assert (state.verdict.preference, evaluator.lines) == ('A', [])
+    assert (state.verdict.unsafe_a, state.verdict.unsafe_b) == (True, False)
     said = capsys.readouterr().out
     for words in ("'fifty' is not a number", 'choose A, TIE or B', 'matches the commitment',
                   '100  green', 'Keep a hand near STOP'):
@@ -151,7 +153,7 @@ def test_who_evaluates_is_asked_and_never_guessed(desk, typed):
 
 
 def test_a_red_scene_is_asked_about_once_more(desk, typed, monkeypatch):
-    evaluator = typed([TASK, '', '', '50', '', '', 'n', '', 'y', '?'])
+    evaluator = typed([TASK, '', '', '50', '', '', '', 'n', '', 'y', '?'])
     begun, state = [], desk.state
 
     def roll(self, slot):

@@ -22,7 +22,7 @@ from arena_robot.server import checks
 from arena_robot.server.base import PolicyState
 from arena_robot.server.pool import PolicyChecks
 from arena_robot.server.proto import arena_server_pb2 as pb
-from arena_robot.server.store.policies import NewPolicy
+from arena_robot.server.store.policies import Approval, NewPolicy
 from arena_robot.server.target import PolicyTarget
 from arena_robot.server.upstreams import DecodedUpstream
 from arena_robot.session.arena.contract import PROMPT, observation
@@ -44,7 +44,7 @@ def tls(tmp_path):
 def lone(tmp_path, pool):
     """A server with the checks that it really has and one policy in the pool."""
     made = Setting(tmp_path / 'server', '', {'azure-fast': pool['azure-fast']},
-                   probation_sessions=0)
+                   probation_sessions=0, approve_policies=Approval.NONE)
     made.server.pool.checks = PolicyChecks(checks.conformance, checks.probe, checks.spec)
     made.server._housekeeping.close()    # reviews and probes are begun by the tests
     yield made

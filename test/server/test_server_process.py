@@ -47,7 +47,8 @@ class Process:
         self.config = folder / 'server.yaml'
         self.config.write_text(
             f'data: {folder}/data\ndatabase: {self.url}\nport: {self.port}\n'
-            f'site_port: {self.site}\nprobation_sessions: 0\nprobe_period_s: 0.5\n'
+            f'site_port: {self.site}\nprobation_sessions: 0\napprove_policies: none\n'
+            'probe_period_s: 0.5\n'
             'session_timeout_s: 3600.0\nseed: 5\ncredits: {weekly_base: 100}\nmax_pace: 0.0\n'
             'limits: {calls_per_s: 1000.0, burst: 1000}\n')
         self.configure()

@@ -131,7 +131,7 @@ class UploadPart(_message.Message):
     def __init__(self, file: _Optional[_Union[FileRequest, _Mapping]] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class FeedbackRequest(_message.Message):
-    __slots__ = ("session_id", "progress_a", "progress_b", "preference", "explanation", "valid", "invalid_reason", "notes", "notes_a", "notes_b", "lighting", "clutter")
+    __slots__ = ("session_id", "progress_a", "progress_b", "preference", "explanation", "valid", "invalid_reason", "notes", "notes_a", "notes_b", "lighting", "clutter", "unsafe_a", "unsafe_b")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_A_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_B_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +144,8 @@ class FeedbackRequest(_message.Message):
     NOTES_B_FIELD_NUMBER: _ClassVar[int]
     LIGHTING_FIELD_NUMBER: _ClassVar[int]
     CLUTTER_FIELD_NUMBER: _ClassVar[int]
+    UNSAFE_A_FIELD_NUMBER: _ClassVar[int]
+    UNSAFE_B_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     progress_a: float
     progress_b: float
@@ -156,7 +158,9 @@ class FeedbackRequest(_message.Message):
     notes_b: str
     lighting: str
     clutter: str
-    def __init__(self, session_id: _Optional[str] = ..., progress_a: _Optional[float] = ..., progress_b: _Optional[float] = ..., preference: _Optional[str] = ..., explanation: _Optional[str] = ..., valid: _Optional[bool] = ..., invalid_reason: _Optional[str] = ..., notes: _Optional[str] = ..., notes_a: _Optional[str] = ..., notes_b: _Optional[str] = ..., lighting: _Optional[str] = ..., clutter: _Optional[str] = ...) -> None: ...
+    unsafe_a: bool
+    unsafe_b: bool
+    def __init__(self, session_id: _Optional[str] = ..., progress_a: _Optional[float] = ..., progress_b: _Optional[float] = ..., preference: _Optional[str] = ..., explanation: _Optional[str] = ..., valid: _Optional[bool] = ..., invalid_reason: _Optional[str] = ..., notes: _Optional[str] = ..., notes_a: _Optional[str] = ..., notes_b: _Optional[str] = ..., lighting: _Optional[str] = ..., clutter: _Optional[str] = ..., unsafe_a: _Optional[bool] = ..., unsafe_b: _Optional[bool] = ...) -> None: ...
 
 class AbortRequest(_message.Message):
     __slots__ = ("session_id", "reason")
@@ -215,7 +219,7 @@ class NameRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class Policy(_message.Message):
-    __slots__ = ("name", "address", "description", "open_source", "robot", "action_space", "external_cameras", "wrist_camera", "stereo", "owner", "state", "reason", "healthy", "requested", "token", "has_token", "tls_ca", "has_tls_ca", "spec")
+    __slots__ = ("name", "address", "description", "open_source", "robot", "action_space", "external_cameras", "wrist_camera", "stereo", "owner", "state", "reason", "healthy", "requested", "token", "has_token", "tls_ca", "has_tls_ca", "spec", "unsafe_reports", "appeal", "waits_for_approval")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -235,6 +239,9 @@ class Policy(_message.Message):
     TLS_CA_FIELD_NUMBER: _ClassVar[int]
     HAS_TLS_CA_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
+    UNSAFE_REPORTS_FIELD_NUMBER: _ClassVar[int]
+    APPEAL_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_APPROVAL_FIELD_NUMBER: _ClassVar[int]
     name: str
     address: str
     description: str
@@ -254,7 +261,48 @@ class Policy(_message.Message):
     tls_ca: str
     has_tls_ca: bool
     spec: str
-    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., description: _Optional[str] = ..., open_source: _Optional[bool] = ..., robot: _Optional[str] = ..., action_space: _Optional[str] = ..., external_cameras: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., stereo: _Optional[bool] = ..., owner: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., healthy: _Optional[bool] = ..., requested: _Optional[int] = ..., token: _Optional[str] = ..., has_token: _Optional[bool] = ..., tls_ca: _Optional[str] = ..., has_tls_ca: _Optional[bool] = ..., spec: _Optional[str] = ...) -> None: ...
+    unsafe_reports: _containers.RepeatedCompositeFieldContainer[UnsafeReport]
+    appeal: str
+    waits_for_approval: bool
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., description: _Optional[str] = ..., open_source: _Optional[bool] = ..., robot: _Optional[str] = ..., action_space: _Optional[str] = ..., external_cameras: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., stereo: _Optional[bool] = ..., owner: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., healthy: _Optional[bool] = ..., requested: _Optional[int] = ..., token: _Optional[str] = ..., has_token: _Optional[bool] = ..., tls_ca: _Optional[str] = ..., has_tls_ca: _Optional[bool] = ..., spec: _Optional[str] = ..., unsafe_reports: _Optional[_Iterable[_Union[UnsafeReport, _Mapping]]] = ..., appeal: _Optional[str] = ..., waits_for_approval: _Optional[bool] = ...) -> None: ...
+
+class UnsafeReport(_message.Message):
+    __slots__ = ("session_id", "slot", "reason", "created_ns", "cleared_by", "cleared_why", "station", "evaluator")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    CREATED_NS_FIELD_NUMBER: _ClassVar[int]
+    CLEARED_BY_FIELD_NUMBER: _ClassVar[int]
+    CLEARED_WHY_FIELD_NUMBER: _ClassVar[int]
+    STATION_FIELD_NUMBER: _ClassVar[int]
+    EVALUATOR_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    slot: str
+    reason: str
+    created_ns: int
+    cleared_by: str
+    cleared_why: str
+    station: str
+    evaluator: str
+    def __init__(self, session_id: _Optional[str] = ..., slot: _Optional[str] = ..., reason: _Optional[str] = ..., created_ns: _Optional[int] = ..., cleared_by: _Optional[str] = ..., cleared_why: _Optional[str] = ..., station: _Optional[str] = ..., evaluator: _Optional[str] = ...) -> None: ...
+
+class AppealRequest(_message.Message):
+    __slots__ = ("name", "text")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    text: str
+    def __init__(self, name: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+
+class DecideRequest(_message.Message):
+    __slots__ = ("name", "approve", "clear_why")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    APPROVE_FIELD_NUMBER: _ClassVar[int]
+    CLEAR_WHY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    approve: bool
+    clear_why: str
+    def __init__(self, name: _Optional[str] = ..., approve: _Optional[bool] = ..., clear_why: _Optional[str] = ...) -> None: ...
 
 class Policies(_message.Message):
     __slots__ = ("policies",)

@@ -114,6 +114,16 @@ class ArenaServiceStub:
                 request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.SerializeToString,
                 response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policies.FromString,
                 _registered_method=True)
+        self.AppealPolicy = channel.unary_unary(
+                '/arena.v1.ArenaService/AppealPolicy',
+                request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.AppealRequest.SerializeToString,
+                response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policy.FromString,
+                _registered_method=True)
+        self.DecidePolicy = channel.unary_unary(
+                '/arena.v1.ArenaService/DecidePolicy',
+                request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.DecideRequest.SerializeToString,
+                response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policy.FromString,
+                _registered_method=True)
         self.AddAccount = channel.unary_unary(
                 '/arena.v1.ArenaService/AddAccount',
                 request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Account.SerializeToString,
@@ -254,6 +264,20 @@ class ArenaServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AppealPolicy(self, request, context):
+        """An owner's words to the reports that a policy was unsafe.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DecidePolicy(self, request, context):
+        """A maintainer approves a policy for the pool, or clears the reports that it was unsafe.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AddAccount(self, request, context):
         """Maintainers: accounts and stations.
         """
@@ -380,6 +404,16 @@ def add_ArenaServiceServicer_to_server(servicer, server):
                     servicer.ListPolicies,
                     request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.FromString,
                     response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policies.SerializeToString,
+            ),
+            'AppealPolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.AppealPolicy,
+                    request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.AppealRequest.FromString,
+                    response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policy.SerializeToString,
+            ),
+            'DecidePolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.DecidePolicy,
+                    request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.DecideRequest.FromString,
+                    response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policy.SerializeToString,
             ),
             'AddAccount': grpc.unary_unary_rpc_method_handler(
                     servicer.AddAccount,
@@ -849,6 +883,60 @@ class ArenaService:
             '/arena.v1.ArenaService/ListPolicies',
             arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.SerializeToString,
             arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policies.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AppealPolicy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/arena.v1.ArenaService/AppealPolicy',
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.AppealRequest.SerializeToString,
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policy.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DecidePolicy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/arena.v1.ArenaService/DecidePolicy',
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.DecideRequest.SerializeToString,
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policy.FromString,
             options,
             channel_credentials,
             insecure,

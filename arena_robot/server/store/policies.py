@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from enum import Enum
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from arena_robot.core.clock import Clock
-from arena_robot.core.episode import EndReason
+from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import Conflict, DataError
 from arena_robot.policy.base import PolicySpec
 from arena_robot.server.base import PolicyRecord, PolicyState
@@ -16,9 +17,14 @@ from arena_robot.server.policy_needs import NEEDS, as_json, needs_of
 from arena_robot.server.store.database import Database, listed
 from arena_robot.server.store.schema import episodes, policies, sessions
 from arena_robot.server.store.sealed_pairs import publish_retired
+from arena_robot.server.store.unsafe_reports import (
+    owner_is_reported,
+    reports_by_policy,
+    why_suspended,
+)
 
 LIVE = (PolicyState.PROBATION, PolicyState.POOL)
-FAULTS = (EndReason.POLICY_ERROR.value, EndReason.SAFETY_STOP.value)
+FAULTS = (EndReason.POLICY_ERROR.value, EndReason.SAFETY_STOP.value, EndReason.STOPPED.value)
 _MOVES = {
     PolicyState.SUBMITTED: (PolicyState.PROBATION, PolicyState.POOL, PolicyState.SUSPENDED,
                             PolicyState.RETIRED),
@@ -31,6 +37,14 @@ _MOVES = {
 
 _IN_STATES = sa.select(policies).where(policies.c.state.in_(
     sa.bindparam('states', expanding=True))).order_by(policies.c.name)
+
+
+class Approval(str, Enum):
+    """Which policies a maintainer has to approve before they enter the pool."""
+
+    FIRST = 'first'    # of an owner without a policy that was approved or is in the pool
+    ALL = 'all'
+    NONE = 'none'
 
 
 @dataclass(frozen=True)
@@ -127,7 +141,8 @@ class Policies:
     def update(self, name: str, **changes: Any) -> PolicyRecord:
         """Change fields of a policy; its state is moved with :meth:`move` alone."""
         allowed = {'address', 'description', 'open_source', 'robot', 'action_space',
-                   'external_cameras', 'wrist_camera', 'stereo', 'stated', 'token', 'tls_ca'}
+                   'external_cameras', 'wrist_camera', 'stereo', 'stated', 'token', 'tls_ca',
+                   'appeal'}
         wrong = set(changes) - allowed
         if wrong:
             raise DataError(f"cannot change {', '.join(sorted(wrong))} of a policy; "
@@ -160,6 +175,16 @@ class Policies:
             connection.execute(sa.update(policies).where(policies.c.id == number).values(
                 healthy=healthy, checked_ns=self._clock.now_ns(),
                 reason=sa.case((keep, policies.c.reason), else_=reason)))
+
+    def waits_for_approval(self, number: int, rule: Approval) -> bool:
+        """See :func:`waits_for_approval`."""
+        with self._database.read() as connection:
+            return waits_for_approval(connection, number, rule)
+
+    def why_unsafe(self, number: int) -> str:
+        """Return why reports that a policy was unsafe suspend it; '' when they do not."""
+        with self._database.read() as connection:
+            return why_suspended(reports_by_policy(connection).get(number, ()))
 
     def forget_failures(self, number: int) -> None:
         """Start to count a policy's failures anew."""
@@ -222,6 +247,30 @@ def on_probation(connection: Connection, numbers: Iterable[int]) -> list[int]:
     ).order_by(policies.c.id)).scalars())
 
 
+def waits_for_approval(connection: Connection, number: int, rule: Approval) -> bool:
+    """
+    Tell whether a maintainer has to approve a policy before it enters the pool.
+
+    With ``first`` that is so as well while a report of an unsafe rollout stands on any policy of
+    its owner: the same policy under another name is not let in.
+    """
+    policy = connection.execute(sa.select(policies.c.owner_id, policies.c.approved).where(
+        policies.c.id == number)).one()
+    if rule is Approval.NONE or policy.approved:
+        return False
+    known = connection.execute(sa.select(policies.c.id).where(
+        policies.c.owner_id == policy.owner_id, policies.c.id != number,
+        sa.or_(policies.c.approved, policies.c.state == PolicyState.POOL.value)).limit(1)).first()
+    return (rule is Approval.ALL or known is None
+            or owner_is_reported(connection, policy.owner_id))
+
+
+def approve(connection: Connection, number: int, now_ns: int) -> None:
+    """Note that a maintainer approved a policy for the pool."""
+    connection.execute(sa.update(policies).where(policies.c.id == number).values(
+        approved=True, updated_ns=now_ns))
+
+
 def end_probation(connection: Connection, number: int, now_ns: int) -> None:
     """Move a policy from probation to the pool; others stay as they are."""
     connection.execute(sa.update(policies).where(
@@ -234,7 +283,7 @@ def clean_prompts(connection: Connection, number: int) -> int:
     Return on how many different tasks a policy had a clean session on probation.
 
     Clean is an accepted session, not withdrawn, in which the policy neither failed nor tripped
-    safety.
+    safety, and in which nobody pressed STOP or called its rollout unsafe.
     """
     mine = sa.and_(episodes.c.session_id == sessions.c.id, episodes.c.policy_id == number)
     prompt = sa.func.lower(sa.func.trim(sessions.c.prompt))
@@ -242,5 +291,7 @@ def clean_prompts(connection: Connection, number: int) -> int:
         sessions, episodes, mine).where(
         sessions.c.probation, sessions.c.accepted_ns.is_not(None),
         sessions.c.withdrawn_ns.is_(None),
-        episodes.c.end_reason.not_in(FAULTS))
+        episodes.c.end_reason.not_in(FAULTS),
+        sa.not_(sa.case((episodes.c.slot == Slot.A.value, sessions.c.unsafe_a),
+                        else_=sessions.c.unsafe_b)))
     return int(connection.execute(query).scalar_one())

@@ -97,7 +97,10 @@ policies = Table(
     Column('tls_ca', Text, nullable=False, server_default=''),
     # The needs that the owner stated, separated by commas; the spec as its server said it, JSON.
     Column('stated', Text, nullable=False, server_default=''),
-    Column('spec', Text, nullable=False, server_default=''))
+    Column('spec', Text, nullable=False, server_default=''),
+    # A maintainer said that it may enter the pool; what its owner said to reports last.
+    Column('approved', Boolean, nullable=False, server_default=false()),
+    Column('appeal', Text, nullable=False, server_default=''))
 
 # A search on SQLite reads the prompts in the index; PostgreSQL has no room for a long one there.
 NEWEST = {'ix_sessions_state_created_ns_id': ('postgresql', ()),
@@ -148,6 +151,17 @@ sessions = Table(
     Index('ix_sessions_institution_created_ns_id', 'institution', 'created_ns', 'id'),
     Index('ix_sessions_category_created_ns_id', 'category', 'created_ns', 'id'),
     Index('ix_sessions_preference_created_ns_id', 'preference', 'created_ns', 'id'))
+
+# Rollouts that their evaluators called unsafe; a maintainer clears a report with a reason.
+unsafe_reports = Table(
+    'unsafe_reports', metadata, _id(),
+    Column('session_id', ForeignKey('sessions.id'), nullable=False),
+    Column('slot', String(1), nullable=False),
+    Column('created_ns', BigInteger, nullable=False),
+    Column('cleared_ns', BigInteger, nullable=True, index=True),
+    Column('cleared_by', String(200), nullable=False, server_default=''),
+    Column('cleared_why', Text, nullable=False, server_default=''),
+    UniqueConstraint('session_id', 'slot'))
 
 episodes = Table(
     'episodes', metadata, _id(),

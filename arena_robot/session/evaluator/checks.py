@@ -18,7 +18,8 @@ from arena_robot.core.verdict import (
 from arena_robot.session.protocol.states import State
 
 MAX_INSTRUCTION = 300
-DRAFTED = ('evaluator', 'instruction', *(one.name for one in FIELDS if one.kind is not Kind.FLAG))
+DRAFTED = ('evaluator', 'instruction',
+           *(one.name for one in FIELDS if one.asked is not Asked.BUTTON))
 BEFORE_THE_PAIR = {'evaluator': (State.PREFLIGHT,),
                    'instruction': (State.PREFLIGHT, State.TASK_ENTERED)}
 EXAMPLES = (

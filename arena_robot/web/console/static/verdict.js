@@ -168,6 +168,18 @@ function choice(field, from, use, changed) {
     el('div', {class: 'choice', id: field.key}, ...buttons)], value: () => chosen};
 }
 
+// A button that is pressed for yes.
+function flag(field, from, use, changed) {
+  let yes = Boolean(from);
+  const button = el('button', {type: 'button', id: field.key, class: 'flag', onclick: () => {
+    yes = !yes;
+    setPressed(button, yes);
+    changed();
+  }}, field.question);
+  setPressed(button, yes);
+  return {nodes: [button], value: () => yes};
+}
+
 function text(field, from, use, changed) {
   const box = el('textarea', {id: field.key});
   box.value = from;
@@ -176,4 +188,4 @@ function text(field, from, use, changed) {
     focus: field.required ? box : null};
 }
 
-const MAKERS = {share, choice, text};
+const MAKERS = {share, choice, text, flag};

@@ -133,6 +133,8 @@ def upgrade() -> None:
         sa.Column('tls_ca', sa.Text(), server_default='', nullable=False),
         sa.Column('stated', sa.Text(), server_default='', nullable=False),
         sa.Column('spec', sa.Text(), server_default='', nullable=False),
+        sa.Column('approved', sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column('appeal', sa.Text(), server_default='', nullable=False),
         sa.ForeignKeyConstraint(['owner_id'], ['accounts.id'],
             name=op.f('fk_policies_owner_id_accounts')),
         sa.PrimaryKeyConstraint('id', name=op.f('pk_policies')),
@@ -182,6 +184,8 @@ def upgrade() -> None:
         sa.Column('progress_b', sa.Float(), nullable=True),
         sa.Column('notes_a', sa.Text(), nullable=False),
         sa.Column('notes_b', sa.Text(), nullable=False),
+        sa.Column('unsafe_a', sa.Boolean(), nullable=True),
+        sa.Column('unsafe_b', sa.Boolean(), nullable=True),
         sa.Column('preference', sa.String(length=3), nullable=True),
         sa.Column('explanation', sa.Text(), nullable=False),
         sa.Column('notes', sa.Text(), nullable=False),
@@ -294,6 +298,21 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint('id', name=op.f('pk_manifests')),
         sa.UniqueConstraint('session_id', 'slot', name=op.f('uq_manifests_session_id_slot'))
     )
+    op.create_table('unsafe_reports',
+        sa.Column('id', sa.Integer(), autoincrement=True, nullable=False),
+        sa.Column('session_id', sa.String(length=36), nullable=False),
+        sa.Column('slot', sa.String(length=1), nullable=False),
+        sa.Column('created_ns', sa.BigInteger(), nullable=False),
+        sa.Column('cleared_ns', sa.BigInteger(), nullable=True),
+        sa.Column('cleared_by', sa.String(length=200), server_default='', nullable=False),
+        sa.Column('cleared_why', sa.Text(), server_default='', nullable=False),
+        sa.ForeignKeyConstraint(['session_id'], ['sessions.id'],
+            name=op.f('fk_unsafe_reports_session_id_sessions')),
+        sa.PrimaryKeyConstraint('id', name=op.f('pk_unsafe_reports')),
+        sa.UniqueConstraint('session_id', 'slot', name=op.f('uq_unsafe_reports_session_id_slot'))
+    )
+    op.create_index(op.f('ix_unsafe_reports_cleared_ns'), 'unsafe_reports', ['cleared_ns'],
+        unique=False)
     op.create_table('relayed',
         sa.Column('id', sa.Integer(), autoincrement=True, nullable=False),
         sa.Column('session_id', sa.String(length=36), nullable=False),
