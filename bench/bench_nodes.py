@@ -32,12 +32,12 @@ from sensor_msgs.msg import Image, JointState  # noqa: E402
 from arena_msgs.msg import ArmState, GripperState  # noqa: E402
 from arena_robot.core.action import Action, ActionSpace, ArmCommand  # noqa: E402
 from arena_robot.core.observation import EYES, ROLES  # noqa: E402
+from arena_robot.drivers.guarded import guarded  # noqa: E402
 from arena_robot.drivers.sim.station import SimStation  # noqa: E402
 from arena_robot.nodes import convert  # noqa: E402
 from arena_robot.nodes.remote.robot import RemoteArm  # noqa: E402
 from arena_robot.nodes.spin import Spin  # noqa: E402
 from arena_robot.nodes.supervisor import overrides_file  # noqa: E402
-from arena_robot.safety.filter import Safety  # noqa: E402
 from arena_robot.safety.robots import PANDA  # noqa: E402
 
 DEEP = QoSProfile(depth=100)
@@ -93,14 +93,12 @@ def topic_of(role, eye):
 def headless_speed(seconds):
     """Return simulated per real second without ROS: control, states and three images a step."""
     with SimStation.make(eyes=('left',), size=(320, 180)) as station:
-        safety = Safety(PANDA.limits, station.clock)
+        guard = guarded(station.arm, PANDA, station.clock)
         rng = np.random.default_rng(0)
         begin_s, steps = time.perf_counter(), 0
         while time.perf_counter() - begin_s < seconds:
-            arm, grip = station.arm.state(), station.gripper.state()
             values = np.append(rng.uniform(-0.3, 0.3, 7), 0.0)
-            safe = safety.check(Action(values, ActionSpace.JOINT_VELOCITY), arm, grip)
-            station.arm.command(ArmCommand(safe.q, station.clock.now_ns()))
+            guard.act(Action(values, ActionSpace.JOINT_VELOCITY), station.clock.now_ns())
             for camera in station.cameras.values():
                 camera.frame()
             station.step(1 / 15)

@@ -144,13 +144,13 @@ class ClampReason(str, Enum):
     """Why the command differs from the request."""
 
     ACTION_RANGE = 'action_range'
-    GRIPPER_RANGE = 'gripper_range'
     STEP_LIMIT = 'step_limit'
     JOINT_LIMIT = 'joint_limit'
     VELOCITY_LIMIT = 'velocity_limit'
     TORQUE_LIMIT = 'torque_limit'
     WORKSPACE = 'workspace'
     SINGULARITY = 'singularity'
+    NOT_TAKEN = 'not_taken'
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,7 @@ class Clamp:
 
 @dataclass(frozen=True)
 class SafeCommand:
-    """An allowed command: joint target (7,) rad, gripper 0..1, and every clamp made."""
+    """An allowed joint target (7,) rad, and every clamp that made it so."""
 
     q: Floats
-    gripper: float
     clamps: tuple[Clamp, ...] = ()

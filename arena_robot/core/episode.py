@@ -44,7 +44,7 @@ class Step:
     """
     One control tick.
 
-    ``requested`` (8,) or (7,) as requested by the policy, ``q_sent`` (7,) rad as the driver
+    ``requested`` (8,) or (7,) as requested by the policy, ``q_sent`` (7,) rad as the arm's driver
     accepted it, ``gripper_sent`` 0..1. ``image_stamps_ns`` are the stamps of the images this tick
     used, by view; ``chunk_index`` and ``chunk_step`` say which action of which inference it was.
     """

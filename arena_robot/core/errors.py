@@ -13,6 +13,7 @@ A message says what was requested, what was found and what to do; the cause is k
     │   ├── UnknownMethod            'unknown_method'
     │   └── NotConverged             'not_converged'
     ├── SafetyError                  'safety'             a command or state is not acceptable
+    │   └── LateCommand              'late_command'       the command before it stays in force
     ├── DriverError                  'driver'             a robot part failed
     │   ├── NotConnected             'not_connected'
     │   ├── StaleData                'stale'              newest reading is too old
@@ -84,6 +85,12 @@ class SafetyError(ArenaError):
     """A command or a state is not acceptable."""
 
     code = 'safety'
+
+
+class LateCommand(SafetyError):
+    """A command came too late, or not at all, to be carried out; the one before stays in force."""
+
+    code = 'late_command'
 
 
 class DriverError(ArenaError):

@@ -8,13 +8,14 @@ repeatedly. Methods may be called from any thread.
 """
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, runtime_checkable
 
 from typing_extensions import Self
 
-from arena_robot.core.action import ArmCommand, GripperCommand
+from arena_robot.core.action import Action, ArmCommand, GripperCommand, SafeCommand
 from arena_robot.core.camera import CameraInfo
 from arena_robot.core.observation import ArmState, Floats, GripperState, Image
 from arena_robot.safety.collision import CollisionThresholds
@@ -66,6 +67,19 @@ class Arm(Part, Protocol):
 
     def recover(self) -> None:
         """Clear a reflex or user stop, then hold at the measured pose. DriverError if it fails."""
+
+
+class ActingArm(Arm, Protocol):
+    """An arm behind the safety layer, which alone decides what its driver gets."""
+
+    def act(self, action: Action, stamp_ns: int) -> 'Future[SafeCommand]':
+        """
+        Carry out a policy's action that was decided at ``stamp_ns``.
+
+        Never blocks. The future has the target that the driver accepted, and every change that was
+        made to the action; or LateCommand while the command before it stays in force, SafetyError
+        for an action that may not be carried out, DriverError when the driver did not take it.
+        """
 
 
 @runtime_checkable

@@ -1,38 +1,45 @@
 """An arm with the safety layer in front of its driver; stations command only this."""
 
+import math
 import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 
 import numpy as np
 from typing_extensions import Self
 
-from arena_robot.core.action import ArmCommand, Clamp
-from arena_robot.core.errors import DriverError, SafetyError
+from arena_robot.core.action import Action, ArmCommand, SafeCommand
+from arena_robot.core.clock import Clock
+from arena_robot.core.errors import ArenaError, DriverError, SafetyError
 from arena_robot.core.observation import ArmState, Floats
 from arena_robot.drivers.base import Arm, StopsInCollision
 from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.filter import Safety
-from arena_robot.safety.robots import move_duration_s
+from arena_robot.safety.limits import ArmLimits
+from arena_robot.safety.robots import Robot, motion_s
 from arena_robot.safety.watchdog import CommandWatchdog
 
-PEAK = 1.875
-LOCK_S = 0.02
+PEAK = 1.875    # of the speed of a min-jerk motion, over its mean
 
 
 class GuardedArm:
     """
-    The :class:`Arm` interface over another arm; no command reaches that arm unchecked.
+    An :class:`ActingArm` over another arm; no command reaches that arm unchecked.
 
-    ``watchdog`` latches stops and refuses stale commands, ``safety`` limits targets.
-    ``last_clamps`` has the changes to the newest command; ``clamp_count`` counts since the start.
+    ``watchdog`` latches stops and refuses stale commands, ``safety`` limits targets; ``robot`` is
+    the arm's row. ``clamp_count`` counts the commands that were changed.
     """
 
-    def __init__(self, arm: Arm, safety: Safety, watchdog: CommandWatchdog) -> None:
+    def __init__(self, arm: Arm, safety: Safety, watchdog: CommandWatchdog, robot: Robot) -> None:
         self.arm = arm
         self.safety = safety
         self.watchdog = watchdog
-        self.last_clamps: tuple[Clamp, ...] = ()
+        self.robot = robot
         self.clamp_count = 0
+        self._stops = 0
         self._lock = threading.Lock()
 
     def open(self) -> None:
@@ -59,19 +66,34 @@ class GuardedArm:
         """Return the next new state; ReadTimeout when none comes within ``timeout_s``."""
         return self.arm.wait_state(timeout_s)
 
-    def command(self, command: ArmCommand, of_path: bool = False) -> ArmCommand:
-        """
-        Track the nearest allowed target; return it. A refused command leaves the arm as it is.
+    def command(self, command: ArmCommand) -> ArmCommand:
+        """Track the nearest allowed target; return it. Raises as :meth:`decide` does."""
+        return ArmCommand(self.decide(command.q, command.stamp_ns).q, command.stamp_ns)
 
-        ``of_path``: see :meth:`CommandWatchdog.accept`.
+    def act(self, action: Action, stamp_ns: int) -> 'Future[SafeCommand]':
+        """Carry out an action; the future is done."""
+        made: Future[SafeCommand] = Future()
+        try:
+            made.set_result(self.decide(action, stamp_ns))
+        except ArenaError as error:
+            made.set_exception(error)
+        return made
+
+    def decide(self, wanted: Action | Floats, stamp_ns: int, of_path: bool = False) -> SafeCommand:
+        """
+        Track what is nearest to an action or a joint target (7,) rad, and allowed; return it.
+
+        ``of_path``: see :meth:`CommandWatchdog.accept`. A refused command leaves the arm as it is.
         Raises SafetyError when halted, or for a stale, invalid or unsafe command.
         """
         with self._lock:
-            self.watchdog.accept(command.stamp_ns, of_path)
-            safe = self.safety.guard_target(command.q, self.arm.state())
-            self.last_clamps = safe.clamps
-            self.clamp_count += bool(safe.clamps)
-            return self.arm.command(ArmCommand(safe.q, command.stamp_ns))
+            state = self.arm.state()
+            safe = (self.safety.check(wanted, state) if isinstance(wanted, Action)
+                    else self.safety.guard_target(wanted, state))
+            with self._unless_stopped():
+                self.watchdog.accept(stamp_ns, of_path)
+                self.clamp_count += bool(safe.clamps)
+                return replace(safe, q=self.arm.command(ArmCommand(safe.q, stamp_ns)).q)
 
     def move_to(self, q: Floats, duration_s: float | None = None) -> float:
         """
@@ -79,26 +101,24 @@ class GuardedArm:
 
         Raises SafetyError when halted, or when goal or path are outside the limits.
         """
-        with self._lock:
+        with self._lock, self._unless_stopped():
             self.watchdog.open_or_raise()
             state = self.arm.state()
             goal = self.safety.check_goal(q, state)
             shortest_s = float(np.max(PEAK * np.abs(goal - state.q) / self.safety.limits.dq_max))
-            wanted_s = move_duration_s(state.q, goal) if duration_s is None else duration_s
-            if not np.isfinite(wanted_s):
-                raise SafetyError(f'the duration of a motion must be finite, found {wanted_s}')
+            wanted_s = motion_s(state.q, goal, duration_s, self.robot)
             self.watchdog.drop()
             return self.arm.move_to(goal, max(wanted_s, shortest_s))
 
     def stop(self) -> None:
         """Come to rest and hold; commands made before now are refused. Works in every state."""
         self.watchdog.drop()
-        self._stop_after_commands()
+        self._stop()
 
     def halt(self, reason: str) -> None:
         """Stop, and refuse every command until :meth:`resume`."""
         self.watchdog.halt(reason)
-        self._stop_after_commands()
+        self._stop()
 
     def resume(self) -> None:
         """Accept commands again after a halt; nothing moves by itself."""
@@ -125,14 +145,32 @@ class GuardedArm:
         """Stop the arm when its command stream has ended; return whether it did so just now."""
         if not self.watchdog.ceased():
             return False
-        self._stop_after_commands()
+        self._stop()
         return True
 
-    def _stop_after_commands(self) -> None:
-        """Stop after a command that was already accepted has been sent; it would undo the stop."""
-        waited = self._lock.acquire(timeout=LOCK_S)
+    def _stop(self) -> None:
+        """Stop the driver at once, also while it is busy with a command or a motion."""
+        self._stops += 1
+        self.arm.stop()
+
+    @contextmanager
+    def _unless_stopped(self) -> Iterator[None]:
+        """
+        Stop the driver again when a stop came inside the block; it may have undone the first.
+
+        Raises SafetyError then.
+        """
+        stops = self._stops
         try:
-            self.arm.stop()
+            yield
         finally:
-            if waited:
-                self._lock.release()
+            if self._stops != stops:
+                self.arm.stop()
+        if self._stops != stops:
+            raise SafetyError('a stop came while the driver took the command: the arm holds')
+
+
+def guarded(arm: Arm, robot: Robot, clock: Clock, limits: ArmLimits | None = None) -> GuardedArm:
+    """Return ``arm`` behind the safety layer, in one process with its commander."""
+    return GuardedArm(arm, Safety(limits or robot.limits, clock),
+                      CommandWatchdog(clock, math.inf), robot)

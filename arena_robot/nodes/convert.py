@@ -16,10 +16,10 @@ from sensor_msgs import msg as sensor
 from std_msgs.msg import Header
 
 from arena_msgs import msg as arena
-from arena_robot.core.action import Action, ActionSpace
+from arena_robot.core.action import Action, ActionSpace, Clamp, ClampReason, SafeCommand
 from arena_robot.core.camera import CameraInfo
 from arena_robot.core.config import nearest
-from arena_robot.core.errors import SafetyError
+from arena_robot.core.errors import ArenaError, DriverError, LateCommand, SafetyError
 from arena_robot.core.observation import (
     ArmState,
     Floats,
@@ -28,6 +28,7 @@ from arena_robot.core.observation import (
     RobotMode,
 )
 from arena_robot.safety.kinematics import rpy_of
+from arena_robot.safety.limits import ArmLimits
 
 _SECOND_NS = 1_000_000_000
 
@@ -186,6 +187,48 @@ def action_message(action: Action, stamp_ns: int, frame_id: str,
     """Return the message for a policy action."""
     return arena.PolicyAction(header=header(stamp_ns, frame_id), command_id=command_id,
                               action_space=action.space.value, values=doubles(action.values))
+
+
+def decision_message(decided: SafeCommand | ArenaError, stamp: Time,
+                     frame_id: str) -> arena.ArmDecision:
+    """Return what became of the command stamped ``stamp``: the accepted target, or the error."""
+    out = arena.ArmDecision(header=Header(stamp=stamp, frame_id=frame_id))
+    if isinstance(decided, SafeCommand):
+        out.outcome, out.q = out.TAKEN, doubles(decided.q)
+        out.clamps = [clamp_message(clamp) for clamp in decided.clamps]
+        return out
+    out.outcome = (out.LATE if isinstance(decided, LateCommand) else
+                   out.REFUSED if isinstance(decided, SafetyError) else out.FAILED)
+    out.why = str(decided)
+    return out
+
+
+def decision(message: arena.ArmDecision) -> SafeCommand | ArenaError:
+    """Return the accepted target in an ArmDecision message, or the error."""
+    if message.outcome == message.TAKEN:
+        return SafeCommand(np.array(message.q, dtype=np.float64), tuple(
+            Clamp(ClampReason(c.reason), tuple(c.asked), tuple(c.sent), c.detail)
+            for c in message.clamps))
+    kind = {message.LATE: LateCommand, message.REFUSED: SafetyError}
+    return kind.get(message.outcome, DriverError)(message.why)
+
+
+def clamp_message(clamp: Clamp) -> arena.Clamp:
+    """Return one intervention of the safety layer."""
+    return arena.Clamp(reason=clamp.reason.value, asked=doubles(clamp.asked),
+                       sent=doubles(clamp.sent), detail=clamp.detail)
+
+
+def limits_message(limits: ArmLimits, robot_type: str, names: Sequence[str], stamp_ns: int,
+                   frame_id: str) -> arena.ArmLimits:
+    """Return the limits of an arm with the joints ``names``."""
+    arrays = {name: doubles(getattr(limits, name))
+              for name in ('velocity', 'torque', 'workspace_lower', 'workspace_upper',
+                           'elbow_lower', 'elbow_upper')}
+    return arena.ArmLimits(
+        header=header(stamp_ns, frame_id), robot_type=robot_type, joint_names=list(names),
+        joint_lower=doubles(limits.q_min), joint_upper=doubles(limits.q_max),
+        max_joint_delta=limits.max_joint_delta, max_lead=limits.max_lead, **arrays)
 
 
 def camera_info_message(info: CameraInfo, stamp_ns: int, frame_id: str) -> sensor.CameraInfo:

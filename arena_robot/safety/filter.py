@@ -12,18 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from arena_robot.core.action import (
-    Action,
-    ActionSpace,
-    ArmCommand,
-    Clamp,
-    ClampReason,
-    SafeCommand,
-)
+from arena_robot.core.action import Action, ActionSpace, Clamp, ClampReason, SafeCommand
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import SafetyError, StaleData
-from arena_robot.core.observation import DOF, ArmState, Floats, GripperState
-from arena_robot.safety.action_spaces import binarised, target_function
+from arena_robot.core.observation import DOF, ArmState, Floats
+from arena_robot.safety.action_spaces import target_function
 from arena_robot.safety.bounds import Bounded, bound_target
 from arena_robot.safety.limits import ArmLimits
 from arena_robot.safety.workspace import outside
@@ -42,23 +35,19 @@ class Safety:
     """
     Converts requests to targets within ``limits``; has no state of its own.
 
-    ``clock`` must use the same time as the stamps of the states. ``binarise_gripper`` makes an
-    action's gripper number 0 or 1, as RoboArena's client does.
+    ``clock`` must use the same time as the stamps of the states.
     """
 
-    def __init__(self, limits: ArmLimits, clock: Clock, binarise_gripper: bool = True,
-                 max_state_age_s: float = 0.2) -> None:
+    def __init__(self, limits: ArmLimits, clock: Clock, max_state_age_s: float = 0.2) -> None:
         self.limits = limits
         self._clock = clock
-        self._binarise = binarise_gripper
         self._max_age_s = max_state_age_s
 
-    def check(self, action: Action, arm: ArmState,
-              gripper: GripperState | None = None) -> SafeCommand:
+    def check(self, action: Action, arm: ArmState) -> SafeCommand:
         """
         Return the allowed command for ``action`` in the given state, with every clamp.
 
-        Without ``gripper`` only the arm's reading is required to be fresh.
+        The action's last number is the gripper's: it must be finite, and is otherwise not used.
 
         Raises SafetyError when the action or the state is not acceptable, StaleData when the
         state is too old.
@@ -66,27 +55,24 @@ class Safety:
         to_target = target_function(action.space)
         values = finite(action.values, action.space.size, f'{action.space.value} action')
         self._check_state(arm)
-        if gripper is not None:
-            self._check_age('gripper', gripper.stamp_ns)
         clamps: list[Clamp] = []
-        wanted, grip = _in_range(values, action.space, clamps)
+        wanted = _in_range(values[:-1], action.space, clamps)
         q, asked, found = to_target(wanted, arm.q, self.limits)
         if asked.size:
             _report_ik(asked, found, clamps)
         bounded = self._bound(q, arm, self.limits.max_joint_delta)
-        return SafeCommand(bounded.q, binarised(grip) if self._binarise else grip,
-                           (*clamps, *bounded.clamps))
+        return SafeCommand(bounded.q, (*clamps, *bounded.clamps))
 
     def guard_target(self, q: Floats, arm: ArmState) -> SafeCommand:
         """
-        Return the joint target nearest to ``q`` (7,) rad that may be sent; gripper is NaN.
+        Return the joint target nearest to ``q`` (7,) rad that may be sent.
 
         Raises SafetyError and StaleData as :meth:`check` does.
         """
         wanted = finite(q, DOF, 'joint target')
         self._check_state(arm)
         bounded = self._bound(wanted, arm, self.limits.max_lead)
-        return SafeCommand(bounded.q, float('nan'), bounded.clamps)
+        return SafeCommand(bounded.q, bounded.clamps)
 
     def check_goal(self, q: Floats, arm: ArmState) -> Floats:
         """
@@ -151,23 +137,14 @@ class Safety:
         metres = outside(q, self.limits)
         return f'the path leaves the workspace by {metres:.3f} m' if metres > 0.0 else ''
 
-    def fresh(self, command: ArmCommand, max_age_s: float) -> None:
-        """Raise SafetyError when a command is older than ``max_age_s``."""
-        age_s = (self._clock.now_ns() - command.stamp_ns) * 1e-9
-        if age_s > max_age_s:
-            raise SafetyError(f'command is {age_s:.3f} s old, allowed are {max_age_s:g} s')
-
     def _check_state(self, arm: ArmState) -> None:
         for name in ('q', 'dq'):
             finite(getattr(arm, name), DOF, f'measured {name}')
         if arm.recovery_required:
             raise SafetyError(needs_recovery(arm))
-        self._check_age('arm', arm.stamp_ns)
-
-    def _check_age(self, part: str, stamp_ns: int) -> None:
-        age_s = (self._clock.now_ns() - stamp_ns) * 1e-9
+        age_s = (self._clock.now_ns() - arm.stamp_ns) * 1e-9
         if age_s > self._max_age_s:
-            raise StaleData(f'the {part} state is {age_s:.3f} s old, allowed are '
+            raise StaleData(f'the arm state is {age_s:.3f} s old, allowed are '
                             f'{self._max_age_s:g} s: is its driver still running?')
 
     def _bound(self, q: Floats, arm: ArmState, max_delta: float) -> Bounded:
@@ -187,21 +164,15 @@ def finite(values: Floats | Sequence[float], size: int, what: str) -> Floats:
     return out
 
 
-def _in_range(values: Floats, space: ActionSpace,
-              clamps: list[Clamp]) -> tuple[Floats, float]:
-    """Return the arm's numbers and the gripper's within the ranges of ``space``."""
-    arm, grip = values[:-1], float(values[-1])
+def _in_range(arm: Floats, space: ActionSpace, clamps: list[Clamp]) -> Floats:
+    """Return the arm's numbers within the ranges of ``space``."""
     largest = _LARGEST[space]
-    kept = np.clip(arm, -largest, largest)
+    kept: Floats = np.clip(arm, -largest, largest)
     if not np.array_equal(kept, arm):
         i = int(np.argmax(np.abs(arm) - largest))
         clamps.append(clamp(ClampReason.ACTION_RANGE, arm, kept,
                             f'{space.value}[{i}] is {arm[i]:.4g}, allowed is ±{largest[i]:.4g}'))
-    held = min(max(grip, 0.0), 1.0)
-    if held != grip:
-        clamps.append(clamp(ClampReason.GRIPPER_RANGE, [grip], [held],
-                            f'gripper is {grip:.4g}, allowed is 0 to 1'))
-    return kept, held
+    return kept
 
 
 def _report_ik(asked: Floats, found: Floats, clamps: list[Clamp]) -> None:

@@ -99,9 +99,6 @@ FR3 = Robot(
     joint_torque=(87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0))
 ROBOTS = {robot.name: robot for robot in (PANDA, FR3)}
 
-# DROID times a motion by a Panda's joint velocities, whichever the arm.
-_MOVE_VELOCITY = np.array(PANDA.joint_velocity)
-
 
 def robot_of(robot_type: str) -> Robot:
     """Return the row of ``robot_type``; ConfigError names the nearest known one."""
@@ -129,15 +126,20 @@ def limits_for(robot_type: str, changes: Mapping[str, Any] | None = None) -> Arm
     return limits
 
 
-def move_duration_s(q_from: Floats, q_to: Floats) -> float:
-    """Return DROID's time for a min-jerk motion: clamp(max(1, max(8 |dq| / v)), 0, 4) s."""
-    longest = float(np.max(np.abs(q_to - q_from) * 8.0 / _MOVE_VELOCITY))
+def move_duration_s(q_from: Floats, q_to: Floats, robot: Robot) -> float:
+    """
+    Return DROID's time for a min-jerk motion: clamp(max(1, max(8 |dq| / v)), 0, 4) s.
+
+    v are the joint velocities of ``robot``; DROID takes a Panda's for every arm.
+    """
+    velocity = np.array(robot.joint_velocity)
+    longest = float(np.max(np.abs(q_to - q_from) * 8.0 / velocity))
     return min(max(1.0, longest), 4.0)
 
 
-def motion_s(q_from: Floats, q_to: Floats, duration_s: float | None) -> float:
+def motion_s(q_from: Floats, q_to: Floats, duration_s: float | None, robot: Robot) -> float:
     """Return ``duration_s`` checked, or DROID's time where it is None. Raises SafetyError."""
-    time_s = move_duration_s(q_from, q_to) if duration_s is None else float(duration_s)
-    if not time_s > 0.0:
-        raise SafetyError(f'a motion must take some time, got {duration_s} s')
+    time_s = move_duration_s(q_from, q_to, robot) if duration_s is None else float(duration_s)
+    if not 0.0 < time_s < math.inf:
+        raise SafetyError(f'a motion must take some finite time, got {duration_s} s')
     return time_s

@@ -9,7 +9,7 @@ resume is always refused.
 import threading
 
 from arena_robot.core.clock import Clock, JumpDetector
-from arena_robot.core.errors import SafetyError
+from arena_robot.core.errors import LateCommand, SafetyError
 
 FUTURE_S = 0.05
 
@@ -58,8 +58,9 @@ class CommandWatchdog:
         ``of_path`` is for the points of a path, stamped here while it is followed: a command that
         was on its way meanwhile is newer than the path and must be able to take over from it.
 
-        Raises SafetyError while halted, and for a command that is too old, from the future, older
-        than one already accepted, or older than the last halt, drop or resume.
+        Raises SafetyError while halted, and for a command from the future or from before the last
+        halt, drop or resume; LateCommand for one that is too old, or older than one already
+        accepted.
         """
         with self._lock:
             self.open_or_raise()
@@ -67,13 +68,13 @@ class CommandWatchdog:
             now_ns = self._clock.now_ns()
             age_s = (now_ns - stamp_ns) * 1e-9
             if age_s > self._max_age_s:
-                raise SafetyError(f'command is {age_s:.3f} s old, allowed are '
+                raise LateCommand(f'command is {age_s:.3f} s old, allowed are '
                                   f'{self._max_age_s:g} s: refused')
             if age_s < -FUTURE_S:
                 raise SafetyError(f'command is stamped {-age_s:.3f} s in the future: compare the '
                                   'clocks of sender and robot')
             if not of_path and self._newest_ns is not None and stamp_ns < self._newest_ns:
-                raise SafetyError('command is older than one already accepted: refused')
+                raise LateCommand('command is older than one already accepted: refused')
             if self._not_before_ns is not None and stamp_ns < self._not_before_ns:
                 raise SafetyError('command was made before the last stop: refused')
             self._accepted_ns = self._clock.steady_ns()

@@ -12,13 +12,12 @@ from typing import Any
 from arena_robot.core.action import Chunk
 from arena_robot.core.episode import MAX_STEPS, EndReason, Slot, Step
 from arena_robot.core.observation import EYES, Image, Observation
+from arena_robot.drivers.guarded import guarded
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.policy.base import Closable, Policy, PolicySpec
 from arena_robot.policy.connect import connect
 from arena_robot.policy.loading import load_policy
 from arena_robot.policy.resizing import Resizing
-from arena_robot.safety.filter import Safety
-from arena_robot.safety.robots import limits_for
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequest
 
@@ -124,13 +123,12 @@ class Course:
             return self._rollout(trial, station, policy)
 
     def _rollout(self, trial: Trial, station: SimStation, policy: _Glance) -> TrialOutcome:
-        parts = _Glancing(station.arm, station.gripper, station.cameras, policy=policy)
+        arm = guarded(station.arm, station.robot, station.clock)
+        parts = _Glancing(arm, station.gripper, station.cameras, policy=policy)
         oracle = _Oracle(station, lambda: rollout.stop(EndReason.DONE))
         rollout = Rollout(
             RolloutRequest(f'{trial.task}-{trial.seed}', Slot.A, station.instruction), parts,
-            policy,
-            Safety(limits_for(self._robot), station.clock), station.clock, oracle,
-            RolloutConfig(max_steps=trial.max_steps))
+            policy, station.clock, oracle, RolloutConfig(max_steps=trial.max_steps))
         episode = rollout.run()
         station.step(JUDGED_AFTER_S)
         return TrialOutcome(trial, bool(station.succeeded()), float(station.progress()),

@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from fake_station import FakeArm, FakeCamera, FakeGripper, FakeSafety
+from fake_station import FakeArm, FakeCamera, FakeGripper
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference, Slot
@@ -176,7 +176,7 @@ class BusyStation:
         parts = Parts(Arm(clock), Gripper(clock),
                       {role: FakeCamera(clock) for role in ('left', 'right', 'wrist')})
         self.conductor = Conductor(
-            RobotMotions(parts, FakeSafety(), clock, config), arena,
+            RobotMotions(parts, clock, config), arena,
             SessionStore(folder / 'sessions', clock), FileRecorder(folder / 'sessions'),
             ScenePerson(), Audience(), clock, config)
         self._told, self._rng, self._number = told, Random(seed), 0

@@ -62,8 +62,7 @@ def test_sessions_in_a_faster_simulation_get_its_clock_and_longer_limits(started
                                       'clock_rate': 84.0, 'task': 'lift_cube'}
     assert sim['/**/arm_node']['max_command_age'] == 0.4
     assert recorder['/**/recorder_node']['use_sim_time'] is True
-    assert session['/**/session_node'] == {'use_sim_time': True, 'max_state_age': 1.0,
-                                           'max_image_age': 0.4}
+    assert session['/**/session_node'] == {'use_sim_time': True, 'max_image_age': 0.4}
 
 
 def last_file(process):

@@ -1,4 +1,5 @@
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -17,11 +18,11 @@ Q = np.array(RESET_JOINTS)
 
 
 class PlainArm:
-    """Does at once what it is told; ``busy`` delays a command, as a slow driver would."""
+    """Does what it is told, which takes it ``busy_s``, as a driver that waits for a server."""
 
     def __init__(self, clock):
         self.clock, self.q, self.calls = clock, Q.copy(), []
-        self.busy = None
+        self.busy_s, self.begun = 0.0, threading.Event()
 
     def open(self):
         self.calls.append('open')
@@ -34,13 +35,15 @@ class PlainArm:
         return ArmState(self.clock.now_ns(), self.q, zeros, zeros, zeros, np.zeros(6), self.q)
 
     def command(self, command):
-        if self.busy:
-            self.busy.wait(2.0)
+        self.begun.set()
+        time.sleep(self.busy_s)
         self.calls.append('command')
         self.q = command.q
         return command
 
     def move_to(self, q, duration_s=None):
+        self.begun.set()
+        time.sleep(self.busy_s)
         self.calls.append(f'move {duration_s:.2f}')
         return duration_s
 
@@ -59,15 +62,15 @@ def clock():
 @pytest.fixture
 def guarded(clock):
     watchdog = CommandWatchdog(clock, 0.5, 0.1)
-    with GuardedArm(PlainArm(clock), Safety(PANDA.limits, clock), watchdog) as arm:
+    with GuardedArm(PlainArm(clock), Safety(PANDA.limits, clock), watchdog, PANDA) as arm:
         yield arm
 
 
 def test_what_reaches_the_arm_is_bounded_and_told(guarded, clock):
-    sent = guarded.command(ArmCommand(Q + 1.0, clock.now_ns()))
+    sent = guarded.decide(Q + 1.0, clock.now_ns())
     assert 0.0 < np.max(np.abs(sent.q - Q)) <= PANDA.limits.max_lead * (1 + 1e-9)
     assert guarded.clamp_count == 1
-    assert guarded.last_clamps[0].reason == 'step_limit'
+    assert sent.clamps[0].reason == 'step_limit'
 
 
 @pytest.mark.parametrize('q', [np.full(7, np.nan), np.zeros(6), [None] * 7])
@@ -91,18 +94,25 @@ def test_a_halt_shuts_every_path(guarded, clock):
     assert guarded.arm.calls == ['open', 'stop', 'recover', 'command']
 
 
-def test_a_command_in_flight_cannot_undo_a_stop(guarded, clock):
-    guarded.arm.busy = threading.Event()
-    sender = threading.Thread(
-        target=lambda: guarded.command(ArmCommand(Q + 0.1, clock.now_ns())))
+@pytest.mark.parametrize('stop', [lambda arm: arm.halt('test'), lambda arm: arm.stop()])
+@pytest.mark.parametrize('ask', [
+    lambda arm, clock: arm.command(ArmCommand(Q + 0.1, clock.now_ns())),
+    lambda arm, clock: arm.move_to(Q + 0.1)])
+def test_a_driver_that_takes_60_ms_for_a_command_cannot_undo_a_stop(guarded, clock, ask, stop):
+    guarded.arm.busy_s, refused = 0.06, []
+
+    def send():
+        with pytest.raises(SafetyError, match='a stop came while'):
+            ask(guarded, clock)
+        refused.append(True)
+    sender = threading.Thread(target=send)
     sender.start()
-    stopper = threading.Thread(target=lambda: guarded.halt('test'))
-    timer = threading.Timer(0.005, guarded.arm.busy.set)
-    stopper.start()
-    timer.start()
-    for thread in (sender, stopper, timer):
-        thread.join()
-    assert guarded.arm.calls[-1] == 'stop'
+    assert guarded.arm.begun.wait(2.0)
+    stop(guarded)
+    assert guarded.arm.calls == ['open', 'stop'], 'the stop does not wait for the driver'
+    sender.join()
+    assert refused
+    assert guarded.arm.calls[-1] == 'stop', 'nothing that was asked before it follows a stop'
 
 
 def test_silence_stops_the_arm_once(guarded, clock):

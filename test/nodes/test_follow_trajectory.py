@@ -55,13 +55,17 @@ def turned(joint_number, angle):
     return Q + angle * np.eye(7)[joint_number - 1]
 
 
+def no_publisher(node, kind, topic):
+    return SimpleNamespace(publish=lambda message: None)
+
+
 class Rig:
     """The arm of a simulated station behind the real guard and command layer, stepped by hand."""
 
     def __init__(self, station):
         self.station = station
         self.guard = GuardedArm(station.arm, Safety(PANDA.limits, station.clock),
-                                CommandWatchdog(station.clock, 0.5, 0.2))
+                                CommandWatchdog(station.clock, 0.5, 0.2), PANDA)
         logger = SimpleNamespace(warning=lambda *_, **__: None)
         line = SimpleNamespace(part=station.clock, to_part=lambda ns: ns, to_ros=lambda ns: ns)
         self.node = SimpleNamespace(
@@ -98,6 +102,7 @@ class Rig:
 @pytest.fixture
 def rig(monkeypatch):
     monkeypatch.setattr(arm_commands.qos, 'subscription', lambda *_: None)
+    monkeypatch.setattr(arm_commands.qos, 'publisher', no_publisher)
     with SimStation.make('do_not_move', 0, cameras=()) as station:
         yield Rig(station)
 

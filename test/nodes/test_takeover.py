@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_follow_trajectory import LINE, NAMES, Q, Rig, turned
+from test_follow_trajectory import LINE, NAMES, Q, Rig, no_publisher, turned
 
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.nodes import convert
@@ -15,6 +15,7 @@ def rig(monkeypatch):
     topics = {}
     monkeypatch.setattr(arm_commands.qos, 'subscription',
                         lambda node, kind, topic, handle, profile: topics.update({topic: handle}))
+    monkeypatch.setattr(arm_commands.qos, 'publisher', no_publisher)
     with SimStation.make('do_not_move', 0, cameras=()) as station:
         rig = Rig(station)
         rig.topics = topics

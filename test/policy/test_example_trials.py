@@ -51,11 +51,11 @@ def test_a_trial_repeats_exactly(trials, course):
 
 def driven(station, before=lambda step, action: None, steps=400):
     """Let the vision policy move a station's arm until its task is done; return the steps."""
-    from arena_robot.core.action import Action, ArmCommand, GripperCommand
+    from arena_robot.core.action import Action, GripperCommand
     from arena_robot.core.observation import Observation
-    from arena_robot.safety.filter import Safety
+    from arena_robot.drivers.guarded import guarded
 
-    policy, safety = vision.Vision(), Safety(PANDA.limits, station.clock)
+    policy, guard = vision.Vision(), guarded(station.arm, PANDA, station.clock)
     for step in range(steps):
         arm, gripper = station.arm.state(), station.gripper.state()
         if step % vision.LENGTH == 0:
@@ -64,9 +64,8 @@ def driven(station, before=lambda step, action: None, steps=400):
                                              station.instruction, step, images))
         action = chunk.actions[step % vision.LENGTH].astype(float)
         before(step, action)
-        safe = safety.check(Action(action, chunk.space), arm, gripper)
-        station.arm.command(ArmCommand(safe.q, station.clock.now_ns()))
-        station.gripper.command(GripperCommand(safe.gripper, station.clock.now_ns()))
+        guard.act(Action(action, chunk.space), station.clock.now_ns()).result()
+        station.gripper.command(GripperCommand(float(action[7] > 0.5), station.clock.now_ns()))
         station.step(1 / 15)
         if station.succeeded():
             return step

@@ -10,7 +10,7 @@ from arena_robot.drivers.guarded import GuardedArm
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.filter import Safety
-from arena_robot.safety.robots import limits_for
+from arena_robot.safety.robots import PANDA, limits_for
 from arena_robot.safety.watchdog import CommandWatchdog
 
 SEVEN, SIX = (10.0,) * 7, (10.0,) * 6
@@ -35,7 +35,7 @@ def test_the_simulated_arm_stops_above_its_thresholds():
     with SimStation.make(cameras=()) as station:
         clock = station.clock
         guard = GuardedArm(station.arm, Safety(limits_for('panda'), clock),
-                           CommandWatchdog(clock, 0.5, 0.2))
+                           CommandWatchdog(clock, 0.5, 0.2), PANDA)
         pressed = station.arm.state().q + 0.0
         with pytest.raises(DriverError, match='torques of joints only'):
             guard.set_collision_behavior(CollisionThresholds((), (), SIX, SIX))
@@ -57,6 +57,6 @@ def test_the_simulated_arm_stops_above_its_thresholds():
 def test_an_arm_without_thresholds_says_so():
     class Plain:
         pass
-    guard = GuardedArm(Plain(), None, None)
+    guard = GuardedArm(Plain(), None, None, PANDA)
     with pytest.raises(DriverError, match='Plain has no thresholds'):
         guard.set_collision_behavior(CollisionThresholds(SEVEN, SEVEN))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from arena_robot.core.action import Action, ActionSpace, ClampReason
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import ConfigError, SafetyError, StaleData
-from arena_robot.core.observation import ArmState, GripperState, RobotMode
+from arena_robot.core.observation import ArmState, RobotMode
 from arena_robot.safety import bounds, kinematics
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.robots import FR3, PANDA, RESET_JOINTS, limits_for
@@ -33,17 +33,13 @@ def turn(joint, angle):
     return angle * np.eye(7)[joint - 1]
 
 
-def gripper_state(stamp_ns=NOW_NS):
-    return GripperState(stamp_ns, 0.0, 0.085, 0.0)
-
-
 def safety(limits=PANDA.limits, **options):
     return Safety(limits, ManualClock(NOW_NS), **options)
 
 
 def check(space, values, q=Q, limits=PANDA.limits, dq=None):
     action = Action(np.asarray(values), ActionSpace(space))
-    return safety(limits).check(action, arm_state(q, dq), gripper_state())
+    return safety(limits).check(action, arm_state(q, dq))
 
 
 def assert_within(target, q, dq, limits, max_delta):
@@ -78,7 +74,6 @@ def test_no_action_yields_a_target_outside_the_limits(space, values, q, dq, name
     except SafetyError:
         return
     assert_within(safe.q, np.array(q), np.array(dq), limits, limits.max_joint_delta)
-    assert safe.gripper in (0.0, 1.0)
 
 
 @settings(max_examples=400)
@@ -109,20 +104,12 @@ def test_no_raw_target_passes_outside_the_limits(target, q, dq, held, name):
 def test_an_allowed_action_passes_unchanged():
     safe = check('joint_position', [*(Q + 0.1), 0.7])
     assert np.array_equal(safe.q, Q + 0.1)
-    assert safe.gripper == 1.0
     assert safe.clamps == ()
-
-
-def test_a_gripper_is_binarised_only_where_asked():
-    action = Action(np.array([*Q, 0.3]), ActionSpace.JOINT_POSITION)
-    free = safety(binarise_gripper=False)
-    assert free.check(action, arm_state(), gripper_state()).gripper == 0.3
 
 
 @pytest.mark.parametrize(('space', 'values', 'reason'), [
     ('joint_position', [*(Q + turn(1, 0.5)), 0.0], ClampReason.STEP_LIMIT),
     ('joint_velocity', [1.5, 0, 0, 0, 0, 0, 0, 0.0], ClampReason.ACTION_RANGE),
-    ('joint_velocity', [0, 0, 0, 0, 0, 0, 0, 1.5], ClampReason.GRIPPER_RANGE),
     ('cartesian_velocity', [0, 0, 2, 0, 0, 0, 0.0], ClampReason.ACTION_RANGE),
 ])
 def test_a_clamp_says_what_was_asked_what_was_sent_and_why(space, values, reason):
@@ -190,7 +177,7 @@ def test_an_arm_far_outside_its_joint_limits_needs_a_hand():
 def test_values_without_meaning_are_refused(values):
     action = Action(values, ActionSpace.JOINT_VELOCITY)
     with pytest.raises(SafetyError, match='joint_velocity action'):
-        safety().check(action, arm_state(), gripper_state())
+        safety().check(action, arm_state())
 
 
 @pytest.mark.parametrize(('changes', 'message'), [
@@ -209,9 +196,6 @@ def test_an_old_state_is_the_fault_of_its_driver():
     state = dataclasses.replace(arm_state(), stamp_ns=NOW_NS - 500_000_000)
     with pytest.raises(StaleData, match=r'arm state is 0\.500 s old'):
         safety().guard_target(Q, state)
-    action = Action(np.zeros(8), ActionSpace.JOINT_VELOCITY)
-    with pytest.raises(StaleData, match='gripper state'):
-        safety().check(action, arm_state(), gripper_state(NOW_NS - 1_000_000_000))
 
 
 def test_a_goal_is_taken_or_refused_but_never_altered():

@@ -11,6 +11,7 @@ from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.errors import ConfigError
 from arena_robot.safety.describe import TABLES, updated
 from arena_robot.safety.robots import (
+    FR3,
     PANDA,
     RESET_JOINTS,
     ROBOTS,
@@ -108,10 +109,11 @@ def test_the_reset_pose_is_droids():
 
 def test_a_motion_takes_droids_time():
     start = np.array(RESET_JOINTS)
-    assert move_duration_s(start, start) == 1.0
-    assert move_duration_s(start, start + 0.5 * np.eye(7)[0]) == pytest.approx(0.5 * 8 / 2.175)
-    assert move_duration_s(start, start + 0.5 * np.eye(7)[6]) == pytest.approx(0.5 * 8 / 2.61)
-    assert move_duration_s(start, start + 3.0) == 4.0
+    assert move_duration_s(start, start, PANDA) == 1.0
+    for robot, joint, speed in ((PANDA, 0, 2.175), (PANDA, 6, 2.61), (FR3, 0, 2.62)):
+        takes_s = move_duration_s(start, start + 0.5 * np.eye(7)[joint], robot)
+        assert takes_s == pytest.approx(max(1.0, 0.5 * 8 / speed))
+    assert move_duration_s(start, start + 3.0, PANDA) == 4.0
 
 
 @pytest.mark.parametrize(('row', 'module', 'says'), [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_filter import arm_state, gripper_state, safety
+from test_filter import arm_state, safety
 
 from arena_robot.core.action import SPACES, Action, ActionSpace, handled
 from arena_robot.core.errors import SafetyError
@@ -92,16 +92,16 @@ q = np.array(RESET_JOINTS)
 arm = ArmState(10**10, q, np.zeros(7), np.zeros(7), np.zeros(7), np.zeros(6), q)
 action = Action(np.array([0.05, -0.5, 0, 0, 0, 0, 0, 1.0]), ActionSpace('joint_nudge'))
 safe = Safety(PANDA.limits, ManualClock(10**10)).check(action, arm)
-print(np.round(safe.q - q, 6).tolist(), safe.gripper, safe.clamps[0].detail)
+print(np.round(safe.q - q, 6).tolist(), safe.clamps[0].detail)
 """)
     assert status == 0, text
-    assert text == ('[0.05, -0.1, 0.0, 0.0, 0.0, 0.0, 0.0] 1.0 '
+    assert text == ('[0.05, -0.1, 0.0, 0.0, 0.0, 0.0, 0.0] '
                     'joint_nudge[1] is -0.5, allowed is ±0.1')
 
 
 def test_an_action_of_a_space_that_safety_does_not_know_is_refused():
     with pytest.raises(SafetyError, match="'joint_torque' is known to safety, only joint_posit"):
-        safety().check(Action(np.zeros(7), Foreign.TORQUE), arm_state(), gripper_state())
+        safety().check(Action(np.zeros(7), Foreign.TORQUE), arm_state())
 
 
 @pytest.mark.parametrize('space', ActionSpace)
@@ -110,7 +110,7 @@ def test_a_space_that_is_taken_out_of_safetys_table_is_refused(space, monkeypatc
               if one is not space}
     monkeypatch.setattr(action_spaces, 'TARGETS', others)
     with pytest.raises(SafetyError, match=f"'{space.value}' is known to safety"):
-        safety().check(Action(np.zeros(space.size), space), arm_state(), gripper_state())
+        safety().check(Action(np.zeros(space.size), space), arm_state())
 
 
 def test_a_table_with_a_gap_names_it():

@@ -14,10 +14,9 @@ from pathlib import Path
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.verdict import Verdict, scored
+from arena_robot.drivers.guarded import guarded
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.records.episode_file import EpisodeFile, write_episode
-from arena_robot.safety.filter import Safety
-from arena_robot.safety.robots import limits_for
 from arena_robot.server.client import RemoteArena, ServerAddress
 from arena_robot.session.arena.sealed_tokens import SealedTokens
 from arena_robot.session.base import StationInfo
@@ -62,8 +61,8 @@ def main(target, token, evaluator, folder, sessions):
         sim.step(0.3)
         config = SessionConfig(StationInfo('sim', 'panda'), RolloutConfig(max_steps=30),
                                min_free_gb=0.0)
-        stage = RobotMotions(Parts(sim.arm, sim.gripper, sim.cameras),
-                      Safety(limits_for('panda'), sim.clock), sim.clock, config)
+        stage = RobotMotions(Parts(guarded(sim.arm, sim.robot, sim.clock), sim.gripper,
+                                   sim.cameras), sim.clock, config)
         arena = RemoteArena(ServerAddress(target, token), SystemClock(),
                             tokens=SealedTokens(folder / 'arena'))
         arena.sign_in(evaluator)

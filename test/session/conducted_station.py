@@ -2,7 +2,7 @@
 
 from random import Random
 
-from fake_station import FakeArm, FakeCamera, FakeGripper, FakePolicy, FakeSafety, LoopClock, Sink
+from fake_station import FakeArm, FakeCamera, FakeGripper, FakePolicy, LoopClock, Sink
 
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.errors import (
@@ -96,7 +96,7 @@ class Station:
         self.arena = FlakyArena(local)
         self.recorder, self.hall = Recorder(folder / 'sessions'), Hall()
         self.store = SessionStore(folder / 'sessions', self.clock)
-        stage = RobotMotions(parts, FakeSafety(), self.clock, config)
+        stage = RobotMotions(parts, self.clock, config)
         self.conductor = Conductor(stage, self.arena, self.store, self.recorder, ScenePerson(),
                                    self.hall, self.clock, config)
         self.hall.conductor = self.conductor

@@ -1,8 +1,10 @@
 """Made-up parts on a clock that only the sleeper moves."""
 
+from concurrent.futures import Future
+
 import numpy as np
 
-from arena_robot.core.action import ActionSpace, Chunk, SafeCommand
+from arena_robot.core.action import ActionSpace, ArmCommand, Chunk, SafeCommand
 from arena_robot.core.errors import PolicyUnavailable, SafetyError
 from arena_robot.core.observation import ArmState, GripperState, Image
 from arena_robot.drivers.base import StereoFrame
@@ -29,8 +31,11 @@ class LoopClock:
 
 
 class FakeArm:
+    """Is at once where an action sends it; refuses the action number ``refuses``, from 1."""
+
     def __init__(self, clock):
         self.clock, self.log, self.q, self.fail = clock, [], np.zeros(7), None
+        self.acted, self.refuses = 0, None
 
     def state(self, max_age_s=0.1):
         if self.fail:
@@ -45,6 +50,18 @@ class FakeArm:
         self.log.append(('q', command.q))
         self.q = command.q
         return command
+
+    def act(self, action, stamp_ns):
+        self.acted += 1
+        made = Future()
+        if self.acted == self.refuses:
+            made.set_exception(SafetyError('too near the table'))
+        else:
+            made.set_result(SafeCommand(self.command(ArmCommand(self.target(action), stamp_ns)).q))
+        return made
+
+    def target(self, action):
+        return action.values[:7]
 
     def move_to(self, q, duration_s=None):
         self.log.append(('move', q))
@@ -88,17 +105,6 @@ class FakeCamera:
 
     def arrivals(self):
         return []
-
-
-class FakeSafety:
-    fail_at = None
-    seen = 0
-
-    def check(self, action, arm, gripper):
-        self.seen += 1
-        if self.seen == self.fail_at:
-            raise SafetyError('too near the table')
-        return SafeCommand(action.values[:7], float(action.values[7] > 0.5))
 
 
 class FakePolicy:

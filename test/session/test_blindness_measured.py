@@ -22,7 +22,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from fake_station import FakeArm, FakeCamera, FakeGripper, FakeSafety
+from fake_station import FakeArm, FakeCamera, FakeGripper
 from jumping_loop import JumpingLoop
 from rclpy.serialization import serialize_message
 from scipy.stats import beta
@@ -180,7 +180,7 @@ def rolled(name, seed, blind, loop, log):
     parts = Parts(FakeArm(clock), FakeGripper(clock), {'left': FakeCamera(clock)})
     job = RolloutRequest('s1', Slot.A, 'put the cube in the bowl')
     began = clock.now
-    episode = Rollout(job, parts, policy, FakeSafety(), clock, spy,
+    episode = Rollout(job, parts, policy, clock, spy,
                       RolloutConfig(max_steps=STEPS, cadenced=blind)).run()
     spec = canonical(policy.spec) if blind else policy.spec
     seen = np.concatenate([told(spy), [

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from fake_station import FakeArm, FakeCamera, FakeGripper, LoopClock, Sink
 
-from arena_robot.core.action import ActionSpace, Chunk, SafeCommand
+from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import CONTROL_RATE_HZ, EndReason, Slot
 from arena_robot.core.errors import PolicyUnavailable
 from arena_robot.core.inferences import Inference, waited_steps
@@ -36,10 +36,11 @@ class Later(futures.Future):
         self._clock.now = now
 
 
-class AnySafety:
-    def check(self, action, arm, gripper):
-        q = action.values[:7] if action.space is ActionSpace.JOINT_POSITION else np.zeros(7)
-        return SafeCommand(q, float(action.values[-1] > 0.5))
+class StillArm(FakeArm):
+    """Stays where it is for an action that is no joint position."""
+
+    def target(self, action):
+        return action.values[:7] if action.space is ActionSpace.JOINT_POSITION else np.zeros(7)
 
 
 class Thinker:
@@ -84,11 +85,11 @@ def rolled(monkeypatch):
                 pass
 
         monkeypatch.setattr(chunks, 'CallThread', Worker)
-        arm = FakeArm(clock)
+        arm = StillArm(clock)
         parts = Parts(arm, FakeGripper(clock), {'left': FakeCamera(clock)})
         config = RolloutConfig(max_steps=steps, inference_timeout_s=1.0, cadenced=True)
         job = RolloutRequest('s1', Slot.A, 'put the cube in the bowl')
-        episode = Rollout(job, parts, policy, AnySafety(), clock, sink, config).run()
+        episode = Rollout(job, parts, policy, clock, sink, config).run()
         return episode, policy, sink, arm
     return roll
 

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from fake_station import FakeArm, FakeCamera, FakeGripper, FakePolicy, FakeSafety, LoopClock, Sink
+from fake_station import FakeArm, FakeCamera, FakeGripper, FakePolicy, LoopClock, Sink
 
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import EndReason, Slot
@@ -34,7 +34,7 @@ def motions(speeds):
     clock = LoopClock()
     arm = BrakingArm(clock, speeds)
     config = SessionConfig(StationInfo('bench', 'panda'))
-    return RobotMotions(Parts(arm, None, {}), None, clock, config), arm
+    return RobotMotions(Parts(arm, None, {}), clock, config), arm
 
 
 @pytest.mark.parametrize('raised', [PolicyUnavailable('azure-fast at 10.0.0.7'),
@@ -42,7 +42,7 @@ def motions(speeds):
 def test_nothing_that_a_policy_raises_is_shown_or_logged(raised, caplog):
     clock = LoopClock()
     parts = Parts(FakeArm(clock), FakeGripper(clock), {'left': FakeCamera(clock)})
-    stage = RobotMotions(parts, FakeSafety(), clock, SessionConfig(StationInfo('bench', 'panda')))
+    stage = RobotMotions(parts, clock, SessionConfig(StationInfo('bench', 'panda')))
     policy = FakePolicy(clock)
 
     def fail(*args):
@@ -59,7 +59,7 @@ def test_nothing_that_a_policy_raises_is_shown_or_logged(raised, caplog):
 def test_a_chunk_that_cannot_be_executed_does_not_tell_its_shape():
     clock = LoopClock()
     parts = Parts(FakeArm(clock), FakeGripper(clock), {'left': FakeCamera(clock)})
-    stage = RobotMotions(parts, FakeSafety(), clock, SessionConfig(StationInfo('bench', 'panda')))
+    stage = RobotMotions(parts, clock, SessionConfig(StationInfo('bench', 'panda')))
     policy = FakePolicy(clock)
     policy.infer = lambda *args: Chunk(np.zeros((2, 3), np.float32), ActionSpace.JOINT_POSITION)
     episode = stage.run(RolloutRequest('s1', Slot.A, 'close it'), policy, Sink())
@@ -142,7 +142,7 @@ def test_a_robot_that_is_driven_in_another_way_now_makes_no_second_rollout():
     parts = Parts(FakeArm(clock), FakeGripper(clock), {'left': FakeCamera(clock)})
     said = ['']
     config = SessionConfig(StationInfo('bench', 'panda'))
-    stage = RobotMotions(parts, FakeSafety(), clock, config, refusal=lambda: said[0])
+    stage = RobotMotions(parts, clock, config, refusal=lambda: said[0])
     job, policy = RolloutRequest('s1', Slot.A, 'close it'), FakePolicy(clock)
     with stage.rollout(job, policy, Sink()):
         pass

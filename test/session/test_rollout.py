@@ -2,20 +2,21 @@
 
 import re
 import threading
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
-from fake_station import FakeArm, FakeCamera, FakeGripper, FakePolicy, FakeSafety, LoopClock, Sink
+from fake_station import FakeArm, FakeCamera, FakeGripper, FakePolicy, LoopClock, Sink
 
-from arena_robot.core.action import ActionSpace, Chunk
+from arena_robot.core.action import ActionSpace, Chunk, Clamp, ClampReason, SafeCommand
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Slot
-from arena_robot.core.errors import DriverError, StaleData
+from arena_robot.core.errors import DriverError, LateCommand, StaleData
 from arena_robot.core.observation import Image
 from arena_robot.drivers.base import StereoFrame
+from arena_robot.drivers.guarded import guarded
 from arena_robot.policy.base import PolicySpec
 from arena_robot.safety import action_spaces
-from arena_robot.safety.filter import Safety
 from arena_robot.safety.robots import PANDA
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.rollout import Rollout, RolloutConfig, RolloutRequest
@@ -25,11 +26,11 @@ class Bench:
     def __init__(self, steps=12, **policy):
         self.clock = LoopClock()
         self.arm, self.gripper = FakeArm(self.clock), FakeGripper(self.clock)
-        self.camera, self.safety = FakeCamera(self.clock), FakeSafety()
+        self.camera = FakeCamera(self.clock)
         self.policy, self.sink = FakePolicy(self.clock, **policy), Sink()
         self.parts = Parts(self.arm, self.gripper, {'left': self.camera})
         job = RolloutRequest('s1', Slot.A, 'put the cube in the bowl')
-        self.rollout = Rollout(job, self.parts, self.policy, self.safety, self.clock, self.sink,
+        self.rollout = Rollout(job, self.parts, self.policy, self.clock, self.sink,
                                RolloutConfig(max_steps=steps, inference_timeout_s=1.0))
 
 
@@ -85,12 +86,74 @@ def test_an_action_that_safety_has_no_function_for_moves_nothing(monkeypatch):
               if space is not ActionSpace.JOINT_POSITION}
     monkeypatch.setattr(action_spaces, 'TARGETS', others)
     bench = Bench(steps=12)
-    bench.safety.check = Safety(PANDA.limits, bench.clock).check
+    bench.arm.act = guarded(bench.arm, PANDA, bench.clock).act
     episode = bench.rollout.run()
     assert episode.end is EndReason.SAFETY_STOP
     assert "'joint_position' is known to safety" in episode.detail
     assert {kind for kind, _ in bench.arm.log} == {'stop'}
     assert bench.gripper.log == []
+
+
+class DistantArm(FakeArm):
+    """Answers an action when the next one comes, as from behind a slow network; 0.1 rad short."""
+
+    def __init__(self, clock):
+        super().__init__(clock)
+        self.open = []
+
+    def act(self, action, stamp_ns):
+        self.answer()
+        self.log.append(('q', action.values[:7]))
+        self.open.append((Future(), action.values[:7] - 0.1))
+        return self.open[-1][0]
+
+    def answer(self):
+        for future, q in self.open:
+            future.set_result(SafeCommand(q, (Clamp(ClampReason.WORKSPACE, (), (), 'the wall'),)))
+        self.open.clear()
+
+
+def test_a_step_is_recorded_with_what_the_arm_accepted_and_the_loop_does_not_wait_for_it():
+    bench = Bench(steps=6)
+    bench.parts = Parts(arm := DistantArm(bench.clock), bench.gripper, {'left': bench.camera})
+    recorded = []
+    bench.sink.at = {n: lambda n=n: recorded.append((n, arm.acted_so_far())) for n in range(6)}
+    arm.acted_so_far = lambda: sum(kind == 'q' for kind, _ in arm.log)
+    stop, bench.rollout._parts = arm.stop, bench.parts
+
+    def stopped():    # the last answer comes after the last step
+        arm.answer()
+        stop()
+    arm.stop = stopped
+    episode = bench.rollout.run()
+    assert (episode.end, episode.steps) == (EndReason.TIMEOUT, 6)
+    assert recorded == [(n, min(n + 2, 6)) for n in range(6)], 'each once the next was sent'
+    assert [s.loop_s for s in bench.sink.steps[2:]] == pytest.approx([1 / 15] * 4)
+    for step in bench.sink.steps:
+        np.testing.assert_allclose(step.q_sent, step.requested[:7] - 0.1)
+        assert [clamp.detail for clamp in step.clamps] == ['the wall']
+
+
+def test_a_command_that_was_not_taken_left_the_one_before_in_force():
+    bench = Bench(steps=4)
+    act, late = bench.arm.act, Future()
+    late.set_exception(LateCommand('command is 0.3 s old'))
+    bench.arm.act = lambda action, stamp_ns: late if len(bench.sink.steps) == 2 else act(
+        action, stamp_ns)
+    episode = bench.rollout.run()
+    assert (episode.end, episode.steps) == (EndReason.TIMEOUT, 4)
+    before, not_taken = bench.sink.steps[1], bench.sink.steps[2]
+    np.testing.assert_array_equal(not_taken.q_sent, before.q_sent)
+    assert [(c.reason, c.detail) for c in not_taken.clamps] == [
+        (ClampReason.NOT_TAKEN, 'command is 0.3 s old')]
+
+
+def test_an_arm_that_never_answers_ends_it():
+    bench = Bench(steps=100)
+    bench.arm.act = lambda action, stamp_ns: Future()
+    episode = bench.rollout.run()
+    assert (episode.end, episode.steps) == (EndReason.DRIVER_ERROR, 0)
+    assert 'what became of the command of step 0' in episode.detail
 
 
 @pytest.mark.parametrize('reason', [EndReason.STOPPED, EndReason.DONE])
@@ -139,7 +202,7 @@ def _arm_dies(bench):
 
 
 def _unsafe(bench):
-    bench.safety.fail_at = 5
+    bench.arm.refuses = 5
 
 
 def _bad_shape(bench):

@@ -15,8 +15,7 @@ from arena_robot.policy.examples.frozen import Frozen
 from arena_robot.policy.examples.random_walk import RandomWalk
 from arena_robot.policy.loading import load_policy
 from arena_robot.policy.recorded_skill import read_recording
-from arena_robot.safety.filter import Safety
-from arena_robot.safety.robots import RESET_JOINTS, limits_for
+from arena_robot.safety.robots import RESET_JOINTS
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
 from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import Parts
@@ -30,6 +29,7 @@ from arena_robot.session.protocol.store import SessionStore
 if importlib.util.find_spec('mujoco') is None:
     pytest.skip('mujoco is not installed', allow_module_level=True)
 
+from arena_robot.drivers.guarded import guarded
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.trials.skills.station_tasks import address
 
@@ -67,8 +67,8 @@ def sim():
 def lead(sim, folder, steps=STEPS, policies=POLICIES):
     config = SessionConfig(StationInfo('sim', 'panda'), RolloutConfig(max_steps=steps),
                            min_free_gb=0.0)
-    motions = RobotMotions(Parts(sim.arm, sim.gripper, sim.cameras),
-                  Safety(limits_for('panda'), sim.clock), sim.clock, config)
+    motions = RobotMotions(Parts(guarded(sim.arm, sim.robot, sim.clock), sim.gripper,
+                                 sim.cameras), sim.clock, config)
     pool = LocalArenaConfig(tuple(PolicyEntry(name, name) for name in policies))
     arena = LocalArena(pool, lambda e: policies[e.name](), folder / 'arena', sim.clock, Random(2))
     hall, scene = Hall(), SimScene(sim)

@@ -13,7 +13,7 @@ from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import DOF, ArmState, Floats, GripperState, RobotMode
 from arena_robot.drivers.conformance.rig import AnyRig, ArmRig, GripperRig
 from arena_robot.drivers.conformance.suite import AnyCheck, run_check
-from arena_robot.safety.robots import motion_s
+from arena_robot.safety.robots import PANDA, motion_s
 
 STROKE_S = 1.5
 
@@ -68,7 +68,7 @@ class DryArm(Noting):
         """Note a motion."""
         start = self._state.q
         self._go('move_to', q, RobotMode.IDLE)
-        return motion_s(start, np.asarray(q), duration_s)
+        return motion_s(start, np.asarray(q), duration_s, PANDA)
 
     def stop(self) -> None:
         """Note it."""

@@ -46,7 +46,8 @@ class DroidNucArm(Polled[ArmState]):
                  relaunch: bool = False, command_timeout: float = 0.5,
                  clock: Clock | None = None) -> None:
         super().__init__('arm', clock or SystemClock())
-        limits = robot_of(robot_type).limits
+        self._robot = robot_of(robot_type)
+        limits = self._robot.limits
         self._lower, self._upper = np.array(limits.hardware_lower), np.array(limits.hardware_upper)
         self._relaunch = relaunch
         self._server = ServerThread('droid_nuc arm', (robot_ip, port), self._clock, RATE_HZ,
@@ -95,7 +96,7 @@ class DroidNucArm(Polled[ArmState]):
         goal = self._checked(q)
         with self._new:
             start = self._require_running()
-            time_s = motion_s(start, goal, duration_s)
+            time_s = motion_s(start, goal, duration_s, self._robot)
             self._targets.move(start, goal, time_s, self._clock.steady_ns())
         self._server.wake()
         return time_s

@@ -21,7 +21,7 @@ from arena_robot.drivers.franka.process import ControlProcess
 from arena_robot.drivers.polled import Polled, fixed
 from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.kinematics import flange_pose
-from arena_robot.safety.robots import motion_s
+from arena_robot.safety.robots import motion_s, robot_of
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class FrankaArm(Polled[ArmState]):
         goal = self._checked(q)
         with self._new:
             start = self._require_running()
-            time_s = motion_s(start, goal, duration_s)
+            time_s = motion_s(start, goal, duration_s, robot_of(self._config.robot_type))
             self._post(FrankaOrder.MOVE, goal, time_s)
         return time_s
 

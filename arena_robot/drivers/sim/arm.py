@@ -70,7 +70,7 @@ class SimArm(Opened):
         goal = self._checked(q)
         with self.world.ticked:
             now = self.world.data.qpos[self.world.arm.impedance.qpos]
-            time_s = motion_s(now, goal, duration_s)
+            time_s = motion_s(now, goal, duration_s, self.world.arm.robot)
             self.world.arm.move(self.world.data, goal, time_s, self.world.elapsed_ns)
         return time_s
 

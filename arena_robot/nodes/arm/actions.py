@@ -75,7 +75,7 @@ class ArmActions:
             state = self._guard.state(0.5)
             elapsed_s = (clock.steady_ns() - begin_ns) * 1e-9
             handle.publish_feedback(MoveToJoints.Feedback(
-                q=state.q, fraction=min(elapsed_s / duration_s, 1.0)))
+                q=state.q, fraction=min(elapsed_s / duration_s, 1.0), duration_s=duration_s))
             said = self._interrupted(handle, state, mine)
             if said:
                 return said

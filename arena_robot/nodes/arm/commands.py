@@ -10,10 +10,10 @@ from geometry_msgs.msg import PoseStamped
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from arena_msgs.msg import PolicyAction
-from arena_robot.core.action import Action, ActionSpace, ArmCommand, Clamp
+from arena_msgs.msg import ArmDecision, PolicyAction
+from arena_robot.core.action import Action, ActionSpace, Clamp, SafeCommand
 from arena_robot.core.errors import DriverError, SafetyError
-from arena_robot.core.observation import DOF
+from arena_robot.core.observation import DOF, Floats
 from arena_robot.drivers.guarded import GuardedArm
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.arm.params import ArmParams
@@ -25,10 +25,11 @@ from arena_robot.safety.filter import finite
 
 class ArmCommands:
     """
-    Subscribes to the command topics and counts accepted commands.
+    Subscribes to the command topics, counts accepted commands, and publishes what became of each.
 
-    After an invalid command (wrong length, NaN, unknown joint) the arm stops and holds; a command
-    that is too old, or sent while halted, is only refused.
+    ``~/decision`` tells what became of a command, under the command's own stamp. After an invalid
+    command (wrong length, NaN, unknown joint) the arm stops and holds; a command that is too old,
+    or sent while halted, is only refused.
     """
 
     def __init__(self, node: PartNode[ArmParams], guard: GuardedArm, names: list[str],
@@ -44,8 +45,10 @@ class ArmCommands:
         self._stamps = CommandStamps(node)
         self._playing: tuple[Trajectory, int, float] | None = None
         self._lock = threading.Lock()
+        self._decision = node.keep(qos.publisher(node, ArmDecision, '~/decision'))
         for kind, topic, handle in (
                 (PolicyAction, '~/policy_action', self._on_action),
+                (PolicyAction, '~/arm_action', self._on_action),
                 (JointState, '~/target_joint', self._on_joints),
                 (PoseStamped, '~/target_pose', self._on_pose),
                 (JointTrajectory, '~/joint_trajectory', self._on_trajectory)):
@@ -108,56 +111,57 @@ class ArmCommands:
 
     # -- topics ------------------------------------------------------------------------------
 
-    def _handler(self, topic: str, handle: Callable[[Any], None]) -> Callable[[Any], None]:
+    def _handler(self, topic: str,
+                 handle: Callable[[Any], SafeCommand | None]) -> Callable[[Any], None]:
         def receive(message: Any) -> None:
             if not self.node.active:
                 return
+            stamp, base = message.header.stamp, self._base_frame
             try:
-                handle(message)
-            except _MeaninglessError as error:
-                self.drop()
-                self.guard.stop()
-                self._refuse(topic, error)
+                if (taken := handle(message)) is not None:
+                    self._decision.publish(convert.decision_message(taken, stamp, base))
             except (SafetyError, DriverError) as error:
+                if isinstance(error, _MeaninglessError):
+                    self.drop()
+                    self.guard.stop()
                 self._refuse(topic, error)
+                self._decision.publish(convert.decision_message(error, stamp, base))
         return receive
 
-    def _on_action(self, message: PolicyAction) -> None:
+    def _on_action(self, message: PolicyAction) -> SafeCommand:
         with _meaning():
             action = convert.action(message)
             finite(action.values, action.space.size, f'{message.action_space} action')
-        self._take_action(action, message.header.stamp)
+        taken = self._take(action, message.header.stamp)
         self.command_id = message.command_id
+        return taken
 
-    def _on_pose(self, message: PoseStamped) -> None:
+    def _on_pose(self, message: PoseStamped) -> SafeCommand:
         frame, base = message.header.frame_id, self._base_frame
         with _meaning():
             if frame not in ('', base):
                 raise SafetyError(f"target_pose is in frame '{frame}', wanted is '{base}'")
             pose = finite(convert.pose_values(message.pose), 6, 'target pose')
         action = Action(np.append(pose, 0.0), ActionSpace.CARTESIAN_POSITION)
-        self._take_action(action, message.header.stamp)
+        return self._take(action, message.header.stamp)
 
-    def _take_action(self, action: Action, stamp: Time) -> None:
-        stamp_ns = self.part_stamp(stamp)
-        safe = self.guard.safety.check(action, self.guard.state())
-        with self._lock:
-            self._send(safe.q, stamp_ns, safe.clamps)
-            self._take_over()
-
-    def _on_joints(self, message: JointState) -> None:
+    def _on_joints(self, message: JointState) -> SafeCommand:
         with _meaning():
             q = finite(convert.joint_target(message, self.names), DOF, 'target_joint')
-        stamp_ns = self.part_stamp(message.header.stamp)
-        with self._lock:
-            self._send(q, stamp_ns)
-            self._take_over()
+        return self._take(q, message.header.stamp)
 
-    def _on_trajectory(self, message: JointTrajectory) -> None:
+    def _take(self, wanted: Action | Floats, stamp: Time) -> SafeCommand:
+        stamp_ns = self.part_stamp(stamp)
+        with self._lock:
+            taken = self._send(wanted, stamp_ns)
+            self._take_over()
+        return taken
+
+    def _on_trajectory(self, message: JointTrajectory) -> SafeCommand | None:
         if not message.points:
             self.drop()
             self.guard.stop()
-            return
+            return None
         state = self.guard.state()
         with _meaning():
             path = trajectory(message, self.names, state.q_desired)
@@ -167,10 +171,11 @@ class ArmCommands:
             raise SafetyError(f'trajectory should have begun {age_s:.3f} s ago: refused')
         if path.duration_s > 0.0:
             self.run(path, begin_ns)
-            return
+            return None
         with self._lock:
-            self._send(path.points[0], begin_ns)
+            taken = self._send(path.points[0], begin_ns)
             self._take_over()
+        return taken
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -182,13 +187,11 @@ class ArmCommands:
         self._playing = None
         self.takeovers += 1
 
-    def _send(self, q: Any, stamp_ns: int, clamps: tuple[Clamp, ...] = (),
-              of_path: bool = False) -> None:
-        self.guard.command(ArmCommand(q, stamp_ns), of_path)
-        self.clamps = clamps or self.guard.last_clamps
-        if clamps and not self.guard.last_clamps:
-            self.guard.clamp_count += 1
+    def _send(self, wanted: Action | Floats, stamp_ns: int, of_path: bool = False) -> SafeCommand:
+        taken = self.guard.decide(wanted, stamp_ns, of_path)
+        self.clamps = taken.clamps
         self.accepted_ns = self.node.timeline.part.steady_ns()
+        return taken
 
     def _refuse(self, topic: str, error: Exception) -> None:
         self.refused += 1

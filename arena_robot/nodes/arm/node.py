@@ -11,6 +11,7 @@ from geometry_msgs.msg import PoseStamped, WrenchStamped
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import JointState
 
+from arena_msgs.msg import ArmLimits as ArmLimitsMessage
 from arena_msgs.msg import ArmState as ArmStateMessage
 from arena_msgs.srv import SetCollisionBehavior
 from arena_robot.core.errors import ArenaError, DriverError, NotConnected
@@ -46,7 +47,7 @@ class ArmNode(PartNode[ArmParams]):
     def extra_params(self) -> None:
         """Declare the limits, whose defaults depend on the robot, and the backend's own."""
         v = self.params
-        robot = robot_of(v.robot_type)
+        self.robot = robot = robot_of(v.robot_type)
         self.limits = declare(self, LimitParams.of(robot.limits), 'limits.').limits(robot.name)
         reset_joints_within(v.reset_joints, self.limits)
         self.joint_names = robot.joint_names(v.arm_prefix)
@@ -68,7 +69,7 @@ class ArmNode(PartNode[ArmParams]):
         self.guard = GuardedArm(
             cast(Arm, self.part),
             Safety(self.limits, clock, max_state_age_s=v.max_state_age),
-            CommandWatchdog(clock, v.command_timeout, v.max_command_age))
+            CommandWatchdog(clock, v.command_timeout, v.max_command_age), self.robot)
         self.rate = diagnostics.Rate(v.joint_state_rate)
         # Where other nodes drive the arm, they publish its joints and its description too.
         others = backends.of_other_nodes('arm', self.backend)
@@ -81,6 +82,9 @@ class ArmNode(PartNode[ArmParams]):
         self._wrench = self._publisher(WrenchStamped, '~/external_wrench_in_base_frame')
         self._state = self._publisher(ArmStateMessage, '~/arm_state', qos.STATE)
         self._transforms = None if others else ArmTransforms(self)
+        self._publisher(ArmLimitsMessage, '~/limits', qos.LATCHED).publish(
+            convert.limits_message(self.limits, self.robot.name, self.joint_names,
+                                   self.timeline.to_ros(clock.now_ns()), self.base_frame))
         self.commands = ArmCommands(self, self.guard, self.joint_names, self.base_frame)
         self.actions = ArmActions(self, self.commands)
         self.trigger('stop', self._stop)

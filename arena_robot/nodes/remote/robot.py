@@ -7,53 +7,59 @@ error and not an old reading. Methods can be called from any thread except the e
 
 import logging
 import threading
+from concurrent import futures
+from typing import Any
 
 import numpy as np
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
 from arena_msgs.action import MoveToJoints
+from arena_msgs.msg import ArmDecision, GripperTarget, PolicyAction
 from arena_msgs.msg import ArmState as ArmStateMessage
 from arena_msgs.msg import GripperState as GripperStateMessage
-from arena_msgs.msg import GripperTarget
-from arena_robot.core.action import ArmCommand, GripperCommand
-from arena_robot.core.errors import DriverError, ReadTimeout, StaleData
+from arena_robot.core.action import Action, ArmCommand, GripperCommand, SafeCommand
+from arena_robot.core.errors import ArenaError, DriverError, LateCommand, ReadTimeout, StaleData
 from arena_robot.core.observation import DOF, ArmState, Floats, GripperState, RobotMode
-from arena_robot.drivers.guarded import PEAK
-from arena_robot.nodes import convert
+from arena_robot.nodes import convert, qos
 from arena_robot.nodes.action_client import ThreadedActionClient
 from arena_robot.nodes.calls import send_goal
 from arena_robot.nodes.remote.camera import RemoteCamera
 from arena_robot.nodes.remote.part import Newest, RemotePart
 from arena_robot.safety.filter import finite
-from arena_robot.safety.robots import PANDA, move_duration_s
 
 log = logging.getLogger(__name__)
 CLOSE_S = 0.5
+ANSWER_S = 0.5    # of the node to a single target; it takes a few milliseconds
 __all__ = ['RemoteArm', 'RemoteCamera', 'RemoteGripper']
 
 
 class RemoteArm(RemotePart):
-    """Client of an arm_node; see :class:`arena_robot.drivers.base.Arm`."""
+    """Client of an arm_node; see :class:`arena_robot.drivers.base.ActingArm`."""
 
     def __init__(self, node: Node, name: str = 'arm_node', timeout_s: float = 5.0) -> None:
         super().__init__(node, name, timeout_s)
         self._newest: Newest[ArmStateMessage] = Newest(
             f'state of {name}', self._clock, lambda m: convert.stamp_of(m.header.stamp))
         self._failure = ''
-        self._stamp_ns = 0
+        self._stamp_ns = self._actions = 0
+        self._asked: dict[int, futures.Future[SafeCommand]] = {}    # by stamp, oldest first
+        self._asking = threading.Lock()
         self.frame = ''     # of the poses, as the node's messages say; '' before the first
 
     def open(self) -> None:
         """Connect to the node and wait for the first state."""
         self._subscribe(ArmStateMessage, 'arm_state', self._on_state)
+        self._subscribe(ArmDecision, 'decision', self._on_decision, qos.STREAM)
         self._target = self._publisher(JointState, 'target_joint')
+        self._action = self._publisher(PolicyAction, 'arm_action')
         self._offers('hold', 'stop', 'resume', 'error_recovery')
         self._home = ThreadedActionClient(self._node, MoveToJoints, f'{self._name}/go_home',
                                           callback_group=self._group)
         self._made.append(self._home.destroy)
         self._first(self._newest)
         self._matched(self._target)
+        self._matched(self._action)
         super().open()
 
     def close(self) -> None:
@@ -85,32 +91,49 @@ class RemoteArm(RemotePart):
         return f'{self._failure} ({error})' if self._failure else str(error)
 
     def command(self, command: ArmCommand) -> ArmCommand:
-        """Send a target; the node limits it again, and publishes the result in arm_state."""
+        """Send a target; return what the node's driver accepted, after some milliseconds."""
         self._require_open(self._name)
         q = finite(command.q, DOF, 'arm target')
         self._ready()
+        answer = self._expect(command.stamp_ns)
         self._target.publish(convert.joint_state(command.stamp_ns, '', (), q))
-        return ArmCommand(q, command.stamp_ns)
+        try:
+            return ArmCommand(answer.result(ANSWER_S).q, command.stamp_ns)
+        except futures.TimeoutError as error:
+            raise DriverError(f'{self._name} has not said within {ANSWER_S:g} s what became of a '
+                              'target; is it active?') from error
+
+    def act(self, action: Action, stamp_ns: int) -> 'futures.Future[SafeCommand]':
+        """Send an action; the future has what the node's driver accepted."""
+        self._require_open(self._name)
+        self._ready()
+        answer = self._expect(stamp_ns)
+        self._actions += 1
+        self._action.publish(convert.action_message(action, stamp_ns, self.frame, self._actions))
+        return answer
 
     def move_to(self, q: Floats, duration_s: float | None = None) -> float:
         """Start a motion as soon as the node has accepted it."""
         self._require_open(self._name)
         goal_q = finite(q, DOF, 'goal')
-        state = self._ready()
-        shortest_s = float(np.max(PEAK * np.abs(goal_q - state.q) / PANDA.limits.dq_max))
-        wanted_s = move_duration_s(state.q, goal_q) if duration_s is None else duration_s
+        self._ready()
         goal = MoveToJoints.Goal(q=convert.doubles(goal_q), duration_s=float(duration_s or 0.0))
         what = f'{self._name}/go_home'
         known = threading.Event()  # by its first feedback or its early end
-        handle = send_goal(self._home, goal, self._timeout_s, what,
-                           feedback=lambda _: known.set(), find_s=self._timeout_s)
+        takes_s = [0.0]
+
+        def hear(message: Any) -> None:
+            takes_s[0] = message.feedback.duration_s
+            known.set()
+        handle = send_goal(self._home, goal, self._timeout_s, what, feedback=hear,
+                           find_s=self._timeout_s)
         end = handle.get_result_async()
         end.add_done_callback(lambda _: known.set())
         if not known.wait(self._timeout_s):
             raise DriverError(f'{what} does not report that the arm moves')
         if end.done() and not end.result().result.success:
             raise DriverError(f'{what}: {end.result().result.message}')
-        return max(wanted_s, shortest_s)
+        return takes_s[0]
 
     def stop(self) -> None:
         """Come to rest and hold; newer commands are accepted. Nothing while not open."""
@@ -140,6 +163,32 @@ class RemoteArm(RemotePart):
         self._stamp_ns, self._failure = stamp_ns, ''
         self.frame = message.header.frame_id
         self._newest.put(message)
+
+    def _expect(self, stamp_ns: int) -> 'futures.Future[SafeCommand]':
+        """Return a future for what becomes of the command stamped ``stamp_ns``."""
+        answer: futures.Future[SafeCommand] = futures.Future()
+        with self._asking:
+            self._asked[stamp_ns] = answer
+        return answer
+
+    def _on_decision(self, message: ArmDecision) -> None:
+        """Answer a command; one that was sent before it and has no answer did not arrive."""
+        stamp_ns = convert.stamp_of(message.header.stamp)
+        answers: list[tuple[futures.Future[SafeCommand], SafeCommand | ArenaError]] = []
+        with self._asking:
+            if stamp_ns not in self._asked:
+                return    # somebody else's
+            for stamp in list(self._asked):
+                answer = self._asked.pop(stamp)
+                if stamp == stamp_ns:
+                    answers.append((answer, convert.decision(message)))
+                    break
+                answers.append((answer, LateCommand(f'{self._name} did not get this command')))
+        for answer, decided in answers:
+            if isinstance(decided, SafeCommand):
+                answer.set_result(decided)
+            else:
+                answer.set_exception(decided)
 
     def _ready(self) -> ArmState:
         """Return the state; DriverError while the arm must be recovered or is not followed."""

@@ -4,11 +4,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from rclpy.node import Node
-from sensor_msgs.msg import CameraInfo, JointState
+from sensor_msgs.msg import CameraInfo
 from std_srvs.srv import Trigger
 
 from arena_msgs.action import MoveToJoints
-from arena_msgs.msg import ArmState, CameraView, GripperState, GripperTarget
+from arena_msgs.msg import (
+    ArmDecision,
+    ArmState,
+    CameraView,
+    GripperState,
+    GripperTarget,
+    PolicyAction,
+)
 from arena_robot.core.errors import DriverError
 from arena_robot.core.observation import view
 from arena_robot.drivers.base import Camera
@@ -34,7 +41,8 @@ def arm_endpoints(arm: str) -> list[NodeEndpoint]:
     """Return what a session needs of an arm node."""
     return [
         NodeEndpoint(Way.PUBLISHES, f'{arm}/arm_state', type_name(ArmState), profile=qos.SENSOR),
-        NodeEndpoint(Way.SUBSCRIBES, f'{arm}/target_joint', type_name(JointState),
+        NodeEndpoint(Way.PUBLISHES, f'{arm}/decision', type_name(ArmDecision), profile=qos.STREAM),
+        NodeEndpoint(Way.SUBSCRIBES, f'{arm}/arm_action', type_name(PolicyAction),
                  profile=qos.COMMAND_SENT),
         NodeEndpoint(Way.ACTS, f'{arm}/go_home', type_name(MoveToJoints)),
         *(NodeEndpoint(Way.SERVES, f'{arm}/{name}', type_name(Trigger))

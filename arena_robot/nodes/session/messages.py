@@ -10,7 +10,7 @@ from std_msgs.msg import Header
 
 from arena_msgs import msg as arena
 from arena_msgs.srv import SubmitFeedback
-from arena_robot.core.action import Chunk, Clamp
+from arena_robot.core.action import Chunk
 from arena_robot.core.episode import Episode, Slot, Step
 from arena_robot.core.observation import Observation
 from arena_robot.core.verdict import (
@@ -22,7 +22,7 @@ from arena_robot.core.verdict import (
     need_fields,
     to_plain,
 )
-from arena_robot.nodes.convert import doubles, header, stamp_of, time_of
+from arena_robot.nodes.convert import clamp_message, doubles, header, stamp_of, time_of
 from arena_robot.session.arena.blind import coarse
 from arena_robot.session.evaluator.desk import DeskState, SlotView
 from arena_robot.session.loop.rollout import RolloutRequest
@@ -97,12 +97,6 @@ def step_message(step: Step, seen: Observation, slot: Slot, space: str,
     out.loop_s, out.late_s = step.loop_s, step.late_s
     out.inference_s = coarse(step.inference_s)
     return out
-
-
-def clamp_message(clamp: Clamp) -> arena.Clamp:
-    """Return one intervention of the safety layer."""
-    return arena.Clamp(reason=clamp.reason.value, asked=doubles(clamp.asked),
-                       sent=doubles(clamp.sent), detail=clamp.detail)
 
 
 def chunk_message(index: int, step: int, chunk: Chunk, slot: Slot, stamp_ns: int,

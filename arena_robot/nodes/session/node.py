@@ -27,8 +27,7 @@ from arena_robot.nodes.session.standstill import Standstill
 from arena_robot.nodes.session.twins import Twins
 from arena_robot.nodes.spin import Spin, run_with
 from arena_robot.nodes.timeline import RosClock
-from arena_robot.safety.filter import Safety
-from arena_robot.safety.robots import limits_for, robot_of
+from arena_robot.safety.robots import robot_of
 from arena_robot.server.client import RemoteArena
 from arena_robot.session.evaluator.access import EvaluatorAccess
 from arena_robot.session.loop.camera_positions import positions_check
@@ -73,9 +72,7 @@ class SessionNode(Listening):
         self._recorder = RemoteRecorder(
             self, v.recorder, self.connections.streams()) if v.recorder else None
         self.arena = make_arena(v, clock)
-        motions = RobotMotions(self.parts, Safety(
-            limits_for(robot), clock, max_state_age_s=v.max_state_age), clock, config,
-            refusal=self.connections.other_backend)
+        motions = RobotMotions(self.parts, clock, config, refusal=self.connections.other_backend)
         self._store = store = SessionStore(Path(v.data_dir).expanduser() / 'sessions', clock)
         self.conductor = Conductor(
             motions, self.arena, store, self._recorder or NoRecorder(store.root),

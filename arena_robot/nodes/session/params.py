@@ -78,9 +78,6 @@ class SessionParams(Parameters):
         False, 'both policies of a pair take as long as the slower one, to compare skill alone')
     max_image_age: float = param(
         0.2, 'age above which a step waits for the next image', 0.02, 2.0, unit='s')
-    max_state_age: float = param(
-        0.2, 'age of a reading of arm or gripper above which a policy is stopped', 0.01, 5.0,
-        unit='s')
     min_free_gb: float = param(
         5.0, 'free disk space below which no session begins', 0.0, 1000.0, unit='GB')
     reset_joints: tuple[float, ...] = param(

@@ -3,9 +3,8 @@
 import logging
 
 from rclpy.node import Node
-from sensor_msgs.msg import JointState
 
-from arena_msgs.msg import StepRecord
+from arena_msgs.msg import PolicyAction, StepRecord
 from arena_robot.drivers.sim.world import SimWorld
 from arena_robot.nodes import qos
 from arena_robot.nodes.convert import stamp_of
@@ -34,10 +33,10 @@ class Governor:
         self._world = world
         self._asked = asked
         self._slowest = asked
-        qos.subscription(node, JointState, 'arm_node/target_joint', self._on_command, qos.COMMAND)
+        qos.subscription(node, PolicyAction, 'arm_node/arm_action', self._on_command, qos.COMMAND)
         qos.subscription(node, StepRecord, 'session_node/step', self._on_step, qos.SENSOR)
 
-    def _on_command(self, message: JointState) -> None:
+    def _on_command(self, message: PolicyAction) -> None:
         age_s = (self._world.now_ns() - stamp_of(message.header.stamp)) * 1e-9
         self.heard(age_s, LATE_S, 'a command')
 

@@ -40,5 +40,4 @@ class SessionPace:
     def session(self) -> dict[str, object]:
         """Return the parameters of the session node."""
         slack = max(self.speed, 1.0)
-        return {'max_state_age': min(STALE_S * slack, 5.0),
-                'max_image_age': min(0.2 * slack, 2.0)}
+        return {'max_image_age': min(0.2 * slack, 2.0)}

@@ -112,7 +112,7 @@ class RosControlArm(Opened):
         self._require_open('the arm')
         goal = self._ready(q, 'a goal')
         start = self._readings.get(FRESH_S).q
-        time_s = motion_s(start, goal, duration_s)
+        time_s = motion_s(start, goal, duration_s, self._robot)
         with self._lock:
             self._end_motion()
             self._stream = None

@@ -21,7 +21,7 @@ from arena_robot.core.observation import (
     Observation,
     view,
 )
-from arena_robot.drivers.base import Arm, Camera, Gripper, StereoFrame
+from arena_robot.drivers.base import ActingArm, Camera, Gripper, StereoFrame
 from arena_robot.safety.robots import RESET_JOINTS
 
 T = TypeVar('T')
@@ -78,7 +78,7 @@ class Silence:
 class Parts:
     """An arm, a gripper, and cameras by role (``left``, ``right``, ``wrist``)."""
 
-    arm: Arm
+    arm: ActingArm
     gripper: Gripper
     cameras: Mapping[str, Camera]
     ages: Ages = dataclasses.field(default_factory=Ages)

@@ -20,7 +20,7 @@ from arena_robot.session.arena.blind import blinded
 from arena_robot.session.loop.match import Mask, ViewMatch, compare_views
 from arena_robot.session.loop.parts import Parts, move_to_reset
 from arena_robot.session.loop.photos import keep_photos, read_photos
-from arena_robot.session.loop.rollout import CommandFilter, Rollout, RolloutRequest, StepSink
+from arena_robot.session.loop.rollout import Rollout, RolloutRequest, StepSink
 from arena_robot.session.ports import SessionConfig
 
 STILL_RAD_S = 0.02
@@ -38,12 +38,11 @@ class RobotMotions:
     says why no rollout can be made now, '' when one can.
     """
 
-    def __init__(self, parts: Parts, safety: CommandFilter, clock: Clock, config: SessionConfig,
+    def __init__(self, parts: Parts, clock: Clock, config: SessionConfig,
                  leave_out: dict[str, Mask] | None = None,
                  refusal: Callable[[], str] = str) -> None:
         self.parts = parts
         self._refusal = refusal
-        self._safety = safety
         self._clock = clock
         self._config = config
         self._leave_out = leave_out or {}
@@ -160,7 +159,7 @@ class RobotMotions:
         if why := self._refusal():
             raise SessionError(why)
         with self._alone(f'{job.slot.value} is running'):
-            rollout = Rollout(job, self.parts, policy, self._safety, self._clock, sink, config,
+            rollout = Rollout(job, self.parts, policy, self._clock, sink, config,
                               shown_error=lambda error: blinded(error, job.slot))
             self._rollout = rollout    # from here on a stop ends the rollout itself
             try:

@@ -9,15 +9,18 @@ safety layer. In every case the arm is stopped and the steps so far are kept.
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent import futures
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from arena_robot.core.action import Action, ArmCommand, Chunk, GripperCommand, SafeCommand
+from arena_robot.core.action import Chunk, Clamp, ClampReason, GripperCommand, SafeCommand
 from arena_robot.core.clock import Clock, JumpDetector
 from arena_robot.core.episode import CONTROL_RATE_HZ, MAX_STEPS, EndReason, Episode, Slot, Step
-from arena_robot.core.errors import ArenaError, DriverError, PolicyError, SafetyError
-from arena_robot.core.observation import ArmState, GripperState, Observation
+from arena_robot.core.errors import ArenaError, DriverError, LateCommand, PolicyError, SafetyError
+from arena_robot.core.observation import Floats, Observation
 from arena_robot.policy.base import Policy
 from arena_robot.policy.chunks import ChunkExecutor, ChunkStep
 from arena_robot.session.arena.blind import coarse
@@ -33,14 +36,8 @@ STEP_ENDS_S = 0.2
 FAILURES = (EndReason.DRIVER_ERROR, EndReason.SAFETY_STOP, EndReason.INTERRUPTED)
 LOOKS = 5
 RESET_TIMEOUT_S = 2.0
+LAST_ANSWER_S = 0.3     # for what became of the last command; the arm says it in milliseconds
 STEER_EVERY = 15
-
-
-class CommandFilter(Protocol):
-    """Interface of the safety layer; see :class:`arena_robot.safety.filter.Safety`."""
-
-    def check(self, action: Action, arm: ArmState, gripper: GripperState) -> SafeCommand:
-        """Return the allowed command; SafetyError when there is none."""
 
 
 class StepSink(Protocol):
@@ -85,6 +82,16 @@ class _Stopped(Exception):
     """Ends the loop; used only in this file."""
 
 
+@dataclass(frozen=True)
+class _SentStep:
+    """A step whose command is on its way; its record waits for what the arm ``accepted``."""
+
+    step: Step
+    seen: Observation
+    accepted: 'futures.Future[SafeCommand]'
+    sent_ns: int    # steady
+
+
 class Rollout:
     """
     One episode; :meth:`run` it once, :meth:`stop` it from any thread.
@@ -93,12 +100,10 @@ class Rollout:
     """
 
     def __init__(self, job: RolloutRequest, parts: Parts, policy: Policy,
-                 safety: CommandFilter, clock: Clock,
-                 sink: StepSink, config: RolloutConfig = RolloutConfig(),
+                 clock: Clock, sink: StepSink, config: RolloutConfig = RolloutConfig(),
                  shown_error: Callable[[Exception], Exception] | None = None) -> None:
         self.job = job
         self._parts = parts
-        self._safety = safety
         self._clock = clock
         self._sink = sink
         self._config = config
@@ -116,13 +121,15 @@ class Rollout:
         self._gate = threading.Lock()
         self._chunks = 0
         self._steps = 0
+        self._sent: deque[_SentStep] = deque()
+        self._tracked: Floats | None = None
         self._ticks: list[Tick] = []
         self._jumps = JumpDetector(clock)
         self._jumped: list[str] = []
 
     @property
     def steps(self) -> int:
-        """Return how many steps were made so far."""
+        """Return how many steps were made and recorded so far."""
         return self._steps
 
     @property
@@ -167,6 +174,8 @@ class Rollout:
             self._failure = detail if end in FAILURES else ''
         finally:
             held = self._hold()
+            with suppress(ArenaError):    # refused because of the stop: not carried out
+                self._record(LAST_ANSWER_S)
             detail = '; '.join(part for part in (detail, *self._jumped, held) if part)
             self._reset_policy()
         episode = Episode(self.job.session_id, self.job.slot, self.job.prompt, self._steps, end,
@@ -202,6 +211,7 @@ class Rollout:
             self._ticks.append(tick)
             if jump_s := self._jumps.jump_s():
                 self._jumped.append(f'the clock was set by {jump_s:+.1f} s at step {index}')
+            self._record()
             self._go_on()
             self._step(index, tick)
             late = tick.late_s * self._config.control_rate_hz > SLACK
@@ -210,6 +220,7 @@ class Rollout:
                 pacer.steer(best_shift_ns(pacer.due_stamp_ns(), pacer.period_ns,
                                           self._parts.arrivals()))
         pacer.wait()
+        self._record(LAST_ANSWER_S)
         self._go_on()
 
     def _begin_ns(self, period_ns: int) -> int:
@@ -227,24 +238,59 @@ class Rollout:
         start_ns = stamp_class(tick.start_ns) if blind else tick.start_ns
         seen = self._parts.observe(start_ns, self.job.prompt, index)
         taken = self._next_action(seen, begun_ns)
-        # The inference may have taken long: check the action against the current arm state.
-        gripper, arm = self._parts.gripper_state(), self._parts.arm_state()
-        safe = self._safety.check(taken.action, arm, gripper)
+        self._parts.gripper_state(), self._parts.arm_state()    # the inference may have taken long
         with self._gate:
             self._go_on()
-            now_ns = self._clock.now_ns()
-            q_sent = self._parts.arm.command(ArmCommand(safe.q, now_ns)).q
-            grip = self._parts.gripper.command(GripperCommand(safe.gripper, now_ns)).position
-        self._steps = index + 1
-        if self._cadence:
-            self._cadence.sent(q_sent, grip)
+            now_ns, sent_ns = self._clock.now_ns(), self._clock.steady_ns()
+            accepted = self._parts.arm.act(taken.action, now_ns)
+            if accepted.done() and not isinstance(accepted.exception(), LateCommand):
+                accepted.result()
+            grip = self._parts.gripper.command(
+                GripperCommand(float(taken.action.values[-1]), now_ns)).position
         stamps = {name: image.stamp_ns for name, image in seen.images.items()}
         loop_s, late_s = ((time_class(tick.loop_s), time_class(tick.late_s)) if blind
                           else (tick.loop_s, tick.late_s))
-        self._sink.step(Step(
+        self._sent.append(_SentStep(Step(
             index, start_ns, seen.arm.stamp_ns, seen.gripper.stamp_ns, stamps,
-            taken.requested, q_sent, grip, taken.chunk_index, taken.chunk_step, safe.clamps,
-            loop_s, late_s, coarse(taken.inference_s)), seen)
+            taken.requested, seen.arm.q_desired, grip, taken.chunk_index, taken.chunk_step, (),
+            loop_s, late_s, coarse(taken.inference_s)), seen, accepted, sent_ns))
+        self._record()
+
+    def _record(self, wait_s: float = 0.0) -> None:
+        """
+        Hand on the steps whose commands the arm has answered, with the target that it accepted.
+
+        Raises what the arm refused a command for, and DriverError without an answer for as long
+        as a part may be silent. A command that came too late left the target before it in force.
+        """
+        while self._sent:
+            sent = self._sent[0]
+            try:
+                accepted = sent.accepted.result(wait_s)
+            except futures.TimeoutError:
+                silent_s = (self._clock.steady_ns() - sent.sent_ns) * 1e-9
+                if silent_s > self._parts.ages.patience_s:
+                    raise DriverError(f'the arm has not said for {silent_s:.1f} s what became of '
+                                      f'the command of step {sent.step.index}') from None
+                return
+            except LateCommand as error:
+                accepted = self._not_taken(sent, error)
+            except ArenaError:
+                self._sent.popleft()
+                raise
+            self._sent.popleft()
+            self._tracked = accepted.q
+            if self._cadence:
+                self._cadence.sent(accepted.q, sent.step.gripper_sent)
+            self._steps = sent.step.index + 1
+            self._sink.step(replace(sent.step, q_sent=accepted.q, clamps=accepted.clamps),
+                            sent.seen)
+
+    def _not_taken(self, sent: _SentStep, error: LateCommand) -> SafeCommand:
+        kept = sent.seen.arm.q_desired if self._tracked is None else self._tracked
+        asked = tuple(float(v) for v in sent.step.requested)
+        return SafeCommand(kept, (Clamp(ClampReason.NOT_TAKEN, asked, tuple(map(float, kept)),
+                                        str(error)),))
 
     def _next_action(self, seen: Observation, begun_ns: int) -> ChunkStep:
         problem: Exception | None = None

@@ -8,12 +8,12 @@ import numpy as np
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.errors import OutOfSteps
 from arena_robot.core.observation import Floats, ObjectStatus
+from arena_robot.drivers.guarded import guarded
 from arena_robot.drivers.sim.expert import PERIOD_S
 from arena_robot.drivers.sim.gripper_model import STROKE_M
 from arena_robot.drivers.sim.kinematics import PadKinematics, downward
 from arena_robot.drivers.sim.scene_links import SceneLinks
 from arena_robot.drivers.sim.station import SimStation
-from arena_robot.safety.filter import Safety
 
 SPEED_M_S = 0.28
 TURN_RAD_S = 1.6
@@ -48,7 +48,7 @@ class SkillMotions:
         self.links = SceneLinks(station.world)
         self.kinematics = PadKinematics(station.world)
         self.steps = 0
-        self._safety = Safety(station.robot.limits, station.clock)
+        self._arm = guarded(station.arm, station.robot, station.clock)
         self._watch = watch
         self._left = 0
         self.begin(0)
@@ -138,12 +138,11 @@ class SkillMotions:
             raise OutOfSteps('the simulated steps of this subtask are used up')
         self._left -= 1
         self.steps += 1
-        arm, stamp_ns = self.station.arm, self.station.clock.now_ns()
-        safe = self._safety.guard_target(self._q, arm.state())
-        arm.command(ArmCommand(safe.q, stamp_ns))
+        stamp_ns = self.station.clock.now_ns()
+        sent = self._arm.command(ArmCommand(self._q, stamp_ns))
         self.station.gripper.command(GripperCommand(self._width, stamp_ns, force=0.0))
         self.station.step(PERIOD_S)
-        self.sent = np.append(safe.q, self._width)
+        self.sent = np.append(sent.q, self._width)
         self._watch()
         yield
 

@@ -1,0 +1,213 @@
+"""arm_node alone decides what the arm gets: a lab's limits hold, and bags tell of them."""
+
+import sys
+import time
+import uuid
+
+import numpy as np
+import pytest
+from session_rig import Rig, until
+
+from arena_msgs.msg import ArmLimits
+from arena_robot.core.action import Action, ActionSpace, ArmCommand, SafeCommand
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import DriverError, LateCommand, SafetyError
+from arena_robot.core.tuning import switch_threads_soon
+from arena_robot.nodes import qos
+from arena_robot.nodes.listener import Listening
+from arena_robot.nodes.remote.robot import RemoteArm
+from arena_robot.nodes.simulation.node import compose
+from arena_robot.nodes.spin import Spin
+from arena_robot.nodes.supervisor import overrides_file
+from arena_robot.recording.bag.codec import codec_of
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.safety.kinematics import FLANGE, frames
+from arena_robot.safety.robots import PANDA, RESET_JOINTS, limits_for
+from arena_robot.safety.workspace import outside
+
+COMMANDS = 2_000
+FLANGE_AT = frames(np.array(RESET_JOINTS))[FLANGE, :3, 3]
+# A lab that allows the flange 2 cm around its reset pose, and small steps.
+BOX = {'workspace_lower': (FLANGE_AT - 0.02).tolist(),
+       'workspace_upper': (FLANGE_AT + 0.02).tolist(),
+       'max_joint_delta': 0.08, 'joint_lower': [-0.1, *PANDA.limits.joint_lower[1:]]}
+LAB = {f'limits.{name}': value for name, value in BOX.items()}
+LIMITS = limits_for('panda', BOX)
+
+
+class SpiedDriver:
+    """The driver behind arm_node; ``accepted`` are the targets that it was sent."""
+
+    def __init__(self, arm):
+        self._arm, self.accepted = arm, []
+
+    def __getattr__(self, name):
+        return getattr(self._arm, name)
+
+    def command(self, command):
+        sent = self._arm.command(command)
+        self.accepted.append(sent.q)
+        return sent
+
+
+@pytest.fixture(scope='module')
+def station():
+    """Return (client node, the arm's driver, its node) of a station with the lab's limits."""
+    path = overrides_file({
+        'sim_station': {'task': 'do_not_move', 'image_width': 64, 'image_height': 36},
+        'arm_node': {**LAB, 'max_command_age': 5.0}})
+    args = ['test', '--ros-args', '--params-file', str(path), '-r',
+            f'__ns:=/lab_{uuid.uuid4().hex[:6]}', '--log-level', 'fatal']
+    before_s = sys.getswitchinterval()
+    switch_threads_soon()
+    with Spin(args) as spin:
+        owner = compose(spin)
+        node = Listening('client', context=spin.context)
+        spin.add(node, threads=3)
+        arm_node = owner.parts[0]
+        arm_node.guard.arm = SpiedDriver(arm_node.guard.arm)
+        yield node, arm_node.guard.arm, arm_node
+    sys.setswitchinterval(before_s)
+    path.unlink()
+
+
+@pytest.fixture
+def arm(station):
+    with RemoteArm(station[0], timeout_s=20.0) as part:
+        part.resume()
+        time.sleep(0.05)    # what is made before it is refused
+        yield part
+
+
+def random_action(rng):
+    """Return an action of any space: most far outside of what is allowed, some not finite."""
+    space = list(ActionSpace)[rng.integers(len(ActionSpace))]
+    values = rng.normal(0.0, rng.choice([0.3, 3.0, 1e6]), space.size)
+    if rng.random() < 0.02:
+        values[rng.integers(space.size)] = rng.choice([np.nan, np.inf])
+    return Action(values, space)
+
+
+def test_no_random_command_leaves_a_labs_limits_and_each_is_told_as_accepted(station, arm):
+    """2000 here; the function that decides has its own tests with any limits and states."""
+    driver, rng, taken, reasons = station[1], np.random.default_rng(5), 0, set()
+    for number in range(COMMANDS):
+        time.sleep(0.004)    # a tick of the simulation, in whose time stamps are compared
+        stamp_ns, before = time.time_ns(), len(driver.accepted)
+        try:
+            if number % 4:
+                told = arm.act(random_action(rng), stamp_ns).result(10.0)
+            else:
+                q = arm.state(5.0).q + rng.normal(0.0, 1.0, 7)
+                told = SafeCommand(arm.command(ArmCommand(q, stamp_ns)).q)
+        except SafetyError as error:
+            assert len(driver.accepted) == before, 'what is refused is not sent'
+            if 'finite' in str(error):
+                reasons.add(str(error).rpartition(' must be')[2].partition(', found')[0])
+                time.sleep(0.02)    # it stopped the arm: what was made before that is refused
+            continue
+        taken += 1
+        accepted = driver.accepted[-1]
+        np.testing.assert_array_equal(told.q, accepted)
+        assert np.all(accepted >= LIMITS.q_min), accepted
+        assert np.all(accepted <= LIMITS.q_max), accepted
+        assert outside(accepted, LIMITS) < 1e-9, 'outside the box of the lab'
+    assert taken == len(driver.accepted)
+    assert taken > 0.9 * COMMANDS
+    assert reasons == {' 8 finite numbers', ' 7 finite numbers'}
+
+
+def test_an_action_is_limited_by_the_labs_step_not_the_robots(arm):
+    turned = Action(np.array([1.0, *np.zeros(7)]), ActionSpace.JOINT_VELOCITY)
+    arm.move_to(np.array(RESET_JOINTS), 0.5)
+    time.sleep(0.7)
+    told = arm.act(turned, time.time_ns()).result(5.0)
+    assert told.clamps[0].reason.value == 'step_limit'
+    assert told.clamps[0].detail.endswith('allowed are 0.08')
+
+
+def test_a_command_that_comes_too_late_or_while_halted_is_told_as_such(arm):
+    still = Action(np.zeros(8), ActionSpace.JOINT_VELOCITY)
+    with pytest.raises(LateCommand, match='old'):
+        arm.act(still, time.time_ns() - 6_000_000_000).result(5.0)
+    arm.halt()
+    with pytest.raises(SafetyError, match='halted'):
+        arm.act(still, time.time_ns()).result(5.0)
+    arm.resume()
+    time.sleep(0.05)
+    arm.act(still, time.time_ns()).result(5.0)
+
+
+def test_a_driver_that_fails_is_told_as_a_driver(station, arm, monkeypatch):
+    def fail(command):
+        raise DriverError('no route to the robot')
+    monkeypatch.setattr(station[1], 'command', fail)
+    with pytest.raises(DriverError, match='no route to the robot'):
+        arm.act(Action(np.zeros(8), ActionSpace.JOINT_VELOCITY), time.time_ns()).result(5.0)
+
+
+def test_a_lost_action_is_known_from_the_answer_to_the_next(arm, monkeypatch):
+    still, now_ns = Action(np.zeros(8), ActionSpace.JOINT_VELOCITY), time.time_ns()
+    publish = arm._action.publish
+    monkeypatch.setattr(arm._action, 'publish', lambda message: None)
+    lost = arm.act(still, now_ns)
+    monkeypatch.setattr(arm._action, 'publish', publish)
+    arm.act(still, now_ns + 1000).result(5.0)
+    with pytest.raises(LateCommand, match='did not get'):
+        lost.result(5.0)
+
+
+def test_the_limits_are_published_for_who_comes_later(station):
+    node, _, arm_node = station
+    heard = []
+    subscription = qos.subscription(node, ArmLimits, 'arm_node/limits', heard.append, qos.LATCHED)
+    end_s = time.monotonic() + 20.0
+    while not heard and time.monotonic() < end_s:
+        time.sleep(0.02)
+    node.destroy_subscription(subscription)
+    assert heard[0].robot_type == 'panda'
+    assert list(heard[0].joint_names) == PANDA.joint_names()
+    assert heard[0].max_joint_delta == 0.08
+    np.testing.assert_allclose(heard[0].workspace_upper, BOX['workspace_upper'])
+    np.testing.assert_allclose(heard[0].joint_lower, arm_node.limits.q_min)
+
+
+def test_what_a_bag_says_was_sent_is_what_the_driver_accepted(processes, tmp_path):
+    with Rig(processes, tmp_path, {'one': 'example:random_walk', 'two': 'example:random_walk'},
+             parts={'arm_node': LAB}, max_steps=45) as rig, rig.desk() as desk:
+        desk.take('page')
+        until(desk, lambda s: s.ready or (desk.press('check') and desk.state().ready),
+              'the station is not ready', 60.0)
+        desk.open_session('ada', 'put the yellow cube in the bowl')
+        desk.press('photograph')
+        desk.start(Slot.A)
+        until(desk, lambda s: not s.state.running and s.slots, 'it does not end', 60.0)
+        episode = next((rig.data / 'sessions').glob('*/A'))
+        until(desk, lambda s: (episode / 'metadata.yaml').exists(), 'no bag', 60.0)
+        ended = desk.state().slots[0]
+    steps, decisions, states, limits = recorded(episode)
+    assert len(steps) >= 40, ended
+    clamped = [step for step in steps if any(c.reason == 'workspace' for c in step.clamps)]
+    assert len(clamped) > 5, 'the box of the lab was never met'
+    taken = [step for step in steps if all(c.reason != 'not_taken' for c in step.clamps)]
+    targets = [np.array(one.q) for one in decisions if one.outcome == one.TAKEN]
+    for step, target in zip(taken, targets, strict=True):
+        np.testing.assert_array_equal(step.q_sent, target)
+        assert outside(np.array(step.q_sent), LIMITS) < 1e-9
+    # The driver's own report at 50 Hz: a target is in force for three or four of them, and for
+    # none where a step came late and the next one in time.
+    reported = [any(np.array_equal(step.q_sent, state.q_desired) for state in states)
+                for step in taken]
+    assert sum(reported) > 0.9 * len(taken)
+    np.testing.assert_allclose(limits[0].workspace_lower, BOX['workspace_lower'])
+
+
+def recorded(episode):
+    """Return the steps, decisions, states and limits in a bag."""
+    found = {'step': [], 'decision': [], 'arm_state': [], 'limits': []}
+    with BagReader(episode) as bag:
+        names = {topic: topic.rpartition('/')[2] for topic in bag.topics
+                 if topic.endswith(('session_node/step', *(f'arm_node/{name}' for name in found)))}
+        for message, content in bag.decoded(codec_of(bag.topics.values()), names):
+            found[names[message.topic]].append(content)
+    return found.values()
