@@ -7,11 +7,11 @@ import uuid
 
 import pytest
 from rclpy.node import Node
-from sensor_msgs.msg import CameraInfo, Image, JointState
+from sensor_msgs.msg import CameraInfo, Image
 from station_programs import ROOT
 from std_msgs.msg import String
 
-from arena_msgs.msg import ArmState, GripperTarget
+from arena_msgs.msg import ArmState, GripperTarget, PolicyAction
 from arena_robot.core.errors import NotConnected
 from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.endpoints import problems
@@ -64,7 +64,7 @@ def test_readme_names_all_that_a_session_needs_of_arm_and_gripper():
 
 def test_a_recorder_that_listens_is_no_arm(lab):
     session, recorder = lab('session'), lab('recorder')
-    qos.subscription(recorder, JointState, 'arm_node/target_joint', lambda _: None)
+    qos.subscription(recorder, PolicyAction, 'arm_node/arm_action', lambda _: None)
     said = problems(session, 'arm_node', arm_endpoints('arm_node'))
     assert len(said) == 1
     assert 'there is no node' in said[0]
@@ -72,8 +72,8 @@ def test_a_recorder_that_listens_is_no_arm(lab):
     lab('arm_node')
     said = eventually(lambda: [w for w in problems(session, 'arm_node', arm_endpoints('arm_node'))
                                if 'no node' not in w], 'the node')
-    assert len(said) == 7
-    assert any('does not subscribe to arm_node/target_joint (sensor_msgs/msg/JointState)' in w
+    assert len(said) == 8
+    assert any('does not subscribe to arm_node/arm_action (arena_msgs/msg/PolicyAction)' in w
                for w in said)
     assert any('offer the action arm_node/go_home' in w for w in said)
     for name in ('hold', 'stop', 'resume', 'error_recovery'):
