@@ -26,10 +26,12 @@ class Assignment:
     A blind pair: ``commitment`` is the hex SHA-256 over the nonce and the ordered pair.
 
     The policies are called through the arena's ``policy``; nothing here identifies them.
+    ``promise`` is what a server signed of it, with the time; '' without one.
     """
 
     session_id: str
     commitment: str
+    promise: str = field(default='', compare=False)
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,10 @@ class Reveal:
     """
     The values behind the commitment: ``nonce`` hex, names and versions in slot order.
 
-    ``receipt`` is a server's signed proof, JSON, that the session is in its log; '' without one.
-    ``relayed`` are the exact inferences of both slots, JSON; see core/inferences.py.
+    ``probation`` tells that a policy of the pair was on probation when the pair was drawn.
+    ``receipt`` is a server's signed proof, JSON, that the session is in its log; '' without one,
+    and ``objection`` says what is wrong with it. ``relayed`` are the exact inferences of both
+    slots, JSON; see core/inferences.py.
     """
 
     nonce: str
@@ -46,9 +50,20 @@ class Reveal:
     policy_b: str
     receipt: str = field(default='', compare=False)
     relayed: str = field(default='', compare=False)
+    probation: bool = False
+    objection: str = field(default='', compare=False)
+
+    def fits(self, promised: str) -> bool:
+        """Tell whether this is what a commitment stands for."""
+        return commitment(self.nonce, self.policy_a, self.policy_b, self.probation) == promised
 
 
-def commitment(nonce: str, policy_a: str, policy_b: str) -> str:
-    """Return the hex SHA-256 of ``nonce``, ``policy_a``, ``policy_b`` joined by newlines."""
-    text = '\n'.join([nonce, policy_a, policy_b])
+def commitment(nonce: str, policy_a: str, policy_b: str, probation: bool = False) -> str:
+    """
+    Return the hex SHA-256 of ``nonce``, ``policy_a``, ``policy_b`` joined by newlines.
+
+    A pair with a policy on probation has one more line, so that nobody decides afterwards which
+    results are left out.
+    """
+    text = '\n'.join([nonce, policy_a, policy_b, *(['on probation'] if probation else [])])
     return hashlib.sha256(text.encode('utf-8')).hexdigest()

@@ -23,7 +23,7 @@ from arena_robot.core.episode import Comparison, EndReason, Slot
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import write_json
 from arena_robot.core.iso_time import from_iso, to_iso
-from arena_robot.core.pair import Reveal, commitment
+from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import FIELDS, Verdict, from_plain, to_plain
 from arena_robot.records.roboarena import RoboArenaRollout
 
@@ -96,7 +96,7 @@ class SessionFile:
     has, ``draft`` the verdict's fields that were typed and are not final. ``clock_jumps_s`` are
     the amounts by which the station's clock was set; ``origin`` is where an import came from.
     ``reruns`` are the rollouts that were repeated, oldest first. With ``equal_latency`` the
-    policies took equally long.
+    policies took equally long. ``promises`` are what the server signed at draw and submission.
     """
 
     session_id: str
@@ -126,6 +126,7 @@ class SessionFile:
     other_rollouts: tuple[RoboArenaRollout, ...] = ()
     reruns: tuple[Rerun, ...] = ()
     equal_latency: bool = False
+    promises: tuple[str, ...] = ()
 
     def policy(self, slot: str) -> str:
         """Return the policy in a slot, or the slot's own name while it is secret."""
@@ -142,8 +143,7 @@ class SessionFile:
         """Return whether the reveal fits the commitment; None when one of them is missing."""
         if self.reveal is None or not self.commitment:
             return None
-        found = commitment(self.reveal.nonce, self.reveal.policy_a, self.reveal.policy_b)
-        return found == self.commitment
+        return self.reveal.fits(self.commitment)
 
     def comparison(self) -> Comparison | None:
         """

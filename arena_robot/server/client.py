@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import json
 import logging
 import time
 import uuid
@@ -26,6 +27,8 @@ from arena_robot.core.errors import (
     ServerUnavailable,
     Unauthorised,
 )
+from arena_robot.core.files import write_json
+from arena_robot.core.log_entry import said, verdict_sha256
 from arena_robot.core.pair import Assignment, Reveal, StationInfo
 from arena_robot.core.verdict import Verdict, present
 from arena_robot.policy.base import OpenPolicy, Policy
@@ -41,6 +44,8 @@ from arena_robot.server.grpc_errors import error_of
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.proto import arena_server_pb2_grpc as pb_grpc
 from arena_robot.server.slot_tokens import SlotTokens, TokensInMemory
+from arena_robot.server.transparency.keys import DRAW, VERDICT, read_promise
+from arena_robot.server.transparency.receipts import read_receipt
 
 log = logging.getLogger(__name__)
 
@@ -109,10 +114,15 @@ class Calls:
 
 
 class RemoteArena:
-    """An arena on another machine; ``tokens`` keeps the slot tokens (None: in memory)."""
+    """
+    An arena on another machine; ``tokens`` keeps the slot tokens (None: in memory).
+
+    The file ``keys`` keeps the key with which a server signed its first promise to this station;
+    without it nothing is compared with before.
+    """
 
     def __init__(self, address: ServerAddress, clock: Clock, max_skew_s: float = 300.0,
-                 tokens: SlotTokens | None = None) -> None:
+                 tokens: SlotTokens | None = None, keys: Path | None = None) -> None:
         self._address = address
         self._clock = clock
         self._max_skew_s = max_skew_s
@@ -120,6 +130,7 @@ class RemoteArena:
         self._tokens = TokensInMemory() if tokens is None else tokens
         self._policies: dict[tuple[str, Slot], OpenPolicy] = {}
         self._people: dict[str, str] = {}
+        self._keys = keys
 
     def close(self) -> None:
         """Close every connection."""
@@ -170,9 +181,26 @@ class RemoteArena:
             reply = self._calls('Assign', request)
         except ServerUnavailable:
             reply = self._calls('Assign', request)
+        promise = read_promise(reply.promise, DRAW, reply.session_id)
+        if promise.get('commitment') != reply.commitment:
+            raise ServerError('the server promised another commitment than it gave')
+        self._pin(promise['key'])
         self._tokens.keep(reply.session_id, {Slot.A.value: reply.token_a,
                                              Slot.B.value: reply.token_b})
-        return Assignment(reply.session_id, reply.commitment)
+        return Assignment(reply.session_id, reply.commitment, reply.promise)
+
+    def _pin(self, key: str) -> None:
+        """Keep the server's key of the log; ServerError when it is not the one from before."""
+        if self._keys is None:
+            return
+        kept = json.loads(self._keys.read_text(encoding='utf-8')) if self._keys.exists() else {}
+        if kept.setdefault(self._address.target, key) != key:
+            raise ServerError(
+                f'the server {self._address.target} signs its log with the key {key}, and signed '
+                f'it with {kept[self._address.target]} before; ask its maintainer, and delete '
+                f'{self._keys} if the change is meant')
+        self._keys.parent.mkdir(parents=True, exist_ok=True)
+        write_json(self._keys, kept)
 
     def policy(self, session_id: str, slot: Slot) -> Policy:
         """Return the policy behind a slot, through the relay; it takes whole camera frames."""
@@ -217,10 +245,20 @@ class RemoteArena:
             self._calls('Upload', parts, self._address.timeout_s + request.size / MIB)
         self._calls('FinishUpload', request, self._address.timeout_s + request.size / (50 * MIB))
 
-    def feedback(self, session_id: str, verdict: Verdict) -> None:
-        """Store the verdict."""
-        self._calls('StoreFeedback', pb.FeedbackRequest(session_id=session_id,
-                                                        **present(verdict)))
+    def feedback(self, session_id: str, verdict: Verdict) -> str:
+        """Store the verdict; return the server's promise, '' when it is none of this verdict."""
+        reply = self._calls('StoreFeedback', pb.FeedbackRequest(session_id=session_id,
+                                                                **present(verdict)))
+        try:
+            promise = read_promise(reply.promise, VERDICT, session_id)
+            self._pin(promise['key'])
+            if promise.get('sha256') != verdict_sha256(said(verdict)):
+                raise DataError('it is of another verdict than this station sent')
+        except (DataError, ServerError) as error:
+            log.error('the server took the verdict of session %s, and its promise is worth '
+                      'nothing: %s', session_id, error)
+            return ''
+        return str(reply.promise)
 
     def abort(self, session_id: str, reason: str) -> None:
         """Close a session without a verdict."""
@@ -240,7 +278,17 @@ class RemoteArena:
             self._forget(session_id)
             raise
         self._forget(session_id)
-        return Reveal(reply.nonce, reply.policy_a, reply.policy_b, reply.receipt, reply.relayed)
+        return Reveal(reply.nonce, reply.policy_a, reply.policy_b, reply.receipt, reply.relayed,
+                      reply.probation, self._objection(reply.receipt))
+
+    def _objection(self, receipt: str) -> str:
+        """Return what is wrong with the proofs of a receipt, '' when nothing is."""
+        try:
+            if receipt:
+                self._pin(read_receipt(json.loads(receipt)).head.key)
+        except (DataError, ServerError, ValueError) as error:
+            return str(error)
+        return ''
 
     def _forget(self, session_id: str) -> None:
         """Close the connections of a session that is over, and forget its tokens."""

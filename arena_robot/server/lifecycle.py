@@ -222,9 +222,9 @@ class SessionLifecycle:
         with self._database.read() as connection:
             seen = relayed.of_session(connection, session_id)
         return Reveal(session.nonce, names[session.policy_a_id], names[session.policy_b_id],
-                      relayed=inferences_to_json({slot: one.inferences()
-                                                  for slot, one in seen.items()},
-                                                 session.equal_latency_s))
+                      probation=session.probation, relayed=inferences_to_json(
+                          {slot: one.inferences() for slot, one in seen.items()},
+                          session.equal_latency_s))
 
 
 def _refuse_closed(session: SessionRow) -> None:

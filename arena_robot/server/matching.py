@@ -176,14 +176,15 @@ class Matching:
     def _new(self, asked: Request, station: Station, evaluator: Account, prompt: str,
              a: PolicyRecord, b: PolicyRecord, repeats: str) -> NewSession:
         nonce, request = secrets.token_hex(32), asked.request
+        probation = PolicyState.PROBATION in (a.state, b.state)
         return NewSession(
             equal_latency_s=0.0 if asked.equal_latency else None,
             request=request, station_id=station.id, evaluator_id=evaluator.id,
             institution=evaluator.institution, prompt=prompt, policy_a_id=a.id, policy_b_id=b.id,
-            nonce=nonce, commitment=commitment(nonce, a.name, b.name),
+            nonce=nonce, commitment=commitment(nonce, a.name, b.name, probation),
             category=categorise(prompt), token_a=self._token(request, 'A'),
             token_b=self._token(request, 'B'), repeats=repeats or None,
-            probation=PolicyState.PROBATION in (a.state, b.state))
+            probation=probation)
 
     def tokens(self, session: SessionRow) -> tuple[str, str]:
         """

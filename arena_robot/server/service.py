@@ -74,7 +74,8 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
                                 request.equal_latency))
             token_a, token_b = self._parts.matching.tokens(session)
             return pb.AssignReply(session_id=session.id, commitment=session.commitment,
-                                  token_a=token_a, token_b=token_b)
+                                  token_a=token_a, token_b=token_b,
+                                  promise=self._parts.log.promise_draw(session))
         return await self._guard.call(context, 'assign', request.request, work, STATION)
 
     async def Heartbeat(self, request: pb.HeartbeatRequest, context: Any) -> pb.Empty:
@@ -131,12 +132,13 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
             return wire.file_to_wire(record)
         return await self._guard.call(context, 'finish_upload', request.session_id, work, STATION)
 
-    async def StoreFeedback(self, request: pb.FeedbackRequest, context: Any) -> pb.Empty:
+    async def StoreFeedback(self, request: pb.FeedbackRequest, context: Any) -> pb.FeedbackReply:
         """Keep a verdict."""
-        def work(caller: Caller) -> pb.Empty:
+        def work(caller: Caller) -> pb.FeedbackReply:
             self._parts.verdicts.feedback(caller, request.session_id,
                                           from_plain(wire.set_fields(request)))
-            return pb.Empty()
+            session = self._parts.sessions.get(request.session_id)
+            return pb.FeedbackReply(promise=self._parts.log.promise_verdict(session))
         return await self._guard.call(context, 'feedback', request.session_id, work, STATION)
 
     async def Abort(self, request: pb.AbortRequest, context: Any) -> pb.Empty:
@@ -154,7 +156,7 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
             return pb.RevealReply(nonce=reveal.nonce, policy_a=reveal.policy_a,
                                   policy_b=reveal.policy_b,
                                   receipt=json.dumps(receipt) if receipt else '',
-                                  relayed=reveal.relayed)
+                                  relayed=reveal.relayed, probation=reveal.probation)
         return await self._guard.call(context, 'reveal', request.session_id, work, STATION)
 
     async def Acceptance(self, request: pb.SessionRequest, context: Any) -> pb.AcceptanceReply:

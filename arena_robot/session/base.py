@@ -29,8 +29,12 @@ class Arena(Protocol):
     def upload(self, session_id: str, episode: Episode, folder: Path) -> None:
         """Upload the episode's folder; resumable and idempotent."""
 
-    def feedback(self, session_id: str, verdict: Verdict) -> None:
-        """Store the verdict once; the same again is accepted, a different one is a Conflict."""
+    def feedback(self, session_id: str, verdict: Verdict) -> str:
+        """
+        Store the verdict once; the same again is accepted, a different one is a Conflict.
+
+        Returns what the arena signed of it, '' without.
+        """
 
     def abort(self, session_id: str, reason: str) -> None:
         """Close a session without a verdict."""

@@ -1,22 +1,30 @@
 """The log of what counts: RFC 6962's hashes, proofs, and an offline check that sees any change."""
 
+import contextlib
 import copy
+import dataclasses
 import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
-from arena_setting import Setting, run
+from arena_setting import STATION, Setting, run
 
 from arena_robot.cli.main import main
-from arena_robot.core.errors import DataError, Unauthorised
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.errors import DataError, ServerError, Unauthorised
+from arena_robot.core.log_entry import canonical
+from arena_robot.core.pair import commitment
 from arena_robot.ranking.as_json import as_json
-from arena_robot.server.client import Calls
+from arena_robot.records.session_file import SessionFile
+from arena_robot.server.client import Calls, RemoteArena, ServerAddress
 from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.transparency.entries import correction_entry
 from arena_robot.server.transparency.keys import LogKey
 from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash
 from arena_robot.server.transparency.verify import check_bundle
-from arena_robot.web.site.log import LogBundle
+from arena_robot.session.arena.contract import PROMPT
+from arena_robot.web.site.log import LogBundle, standings_of
 
 
 def bundle(setting):
@@ -31,6 +39,7 @@ def made(tmp_path_factory, pool):
     folder = tmp_path_factory.mktemp('log')
     setting = Setting(folder / 'server', '', pool)
     arena = setting.arena()
+    setting.records = records_of(arena)
     sessions = [run(arena, folder) for _ in range(2)]
     setting.old_head = setting.server.log.head().plain()
     sessions += [run(arena, folder) for _ in range(2)]
@@ -50,6 +59,143 @@ def test_a_leaderboard_is_checked_from_log_commitments_and_reveals(made):
     assert oct((made.config.data / 'log.key').stat().st_mode & 0o777) == '0o600'
 
 
+def records_of(arena):
+    """Return a list to which each session is added as its station's session.json has it."""
+    kept, assign, feedback = [], arena.assign, arena.feedback
+
+    def assigned(station, evaluator, prompt):
+        pair = assign(station, evaluator, prompt)
+        kept.append(SessionFile(pair.session_id, commitment=pair.commitment, prompt=prompt,
+                                promises=(pair.promise,)))
+        return pair
+
+    def judged(session_id, verdict):
+        promise = feedback(session_id, verdict)
+        kept[-1] = dataclasses.replace(kept[-1], verdict=verdict,
+                                       promises=(*kept[-1].promises, promise))
+        return promise
+    arena.assign, arena.feedback = assigned, judged
+    return kept
+
+
+def entries(values, change):
+    """Change every entry, and sign the log anew as a maintainer can."""
+    found = [json.loads(one) for one in values['entries']]
+    for one in found:
+        change(one)
+    values['entries'] = [canonical(one) for one in found]
+
+
+def recounted(values, setting):
+    """Sign the log anew, with the standings that follow from it."""
+    resigned(values, setting)
+    values['standings'] = standings_of(values)
+
+
+def flipped(values, setting):
+    other = {'A': 'B', 'B': 'A', 'TIE': 'TIE'}
+    entries(values, lambda one: one['verdict'].update(
+        preference=other[one['verdict']['preference']]))
+    recounted(values, setting)
+
+
+def on_probation(values, setting):
+    entries(values, lambda one: one.update(probation=True))
+    resigned(values, setting)
+
+
+def another_prompt(values, setting):
+    entries(values, lambda one: one.update(prompt='another task'))
+    recounted(values, setting)
+
+
+def left_out(values, setting):
+    del values['entries'][1]
+    recounted(values, setting)
+
+
+def name_twice(values, setting):
+    values['entries'][0] = values['entries'][0].replace(
+        '{', '{"probation":true,', 1)
+    resigned(values, setting)
+
+
+def withdrawn_before(values, setting):
+    name = json.loads(values['entries'][1])['session']
+    values['entries'].insert(1, correction_entry(name, 'maya', 'x', True, 1))
+    resigned(values, setting)
+
+
+@pytest.mark.parametrize(('change', 'words'), [
+    (on_probation, 'does not fit its commitment'), (name_twice, 'not canonical'),
+    (withdrawn_before, 'was not entered before')])
+def test_a_log_that_its_maintainer_wrote_anew_is_refused_by_itself(made, change, words):
+    values = copy.deepcopy(bundle(made))
+    change(values, made)
+    with pytest.raises(DataError, match=words):
+        check_bundle(values)
+
+
+@pytest.mark.parametrize(('change', 'words'), [
+    (flipped, r'signed at .* \(verdict\) another'), (another_prompt, 'has another prompt')])
+def test_a_station_shows_that_its_sessions_were_changed(made, change, words):
+    """The maintainer has the key and signs all anew; what the station kept does not fit."""
+    values = copy.deepcopy(bundle(made))
+    assert check_bundle(values, sessions=made.records).omitted == ()
+    change(values, made)
+    assert check_bundle(values).method == 'bt'
+    with pytest.raises(DataError, match=words):
+        check_bundle(values, sessions=made.records)
+    unsigned = [dataclasses.replace(one, promises=()) for one in made.records]
+    with pytest.raises(DataError, match='than the station sent'):
+        check_bundle(values, sessions=unsigned)
+
+
+def test_a_verdict_that_the_server_took_and_left_out_is_shown(made):
+    values = copy.deepcopy(bundle(made))
+    left_out(values, made)
+    [(session, time_ns)] = check_bundle(values, sessions=made.records).omitted
+    assert (session, time_ns) == (made.sessions[1],
+                                  made.server.sessions.get(made.sessions[1]).ended_ns)
+    forged = dataclasses.replace(made.records[1], promises=(
+        made.records[1].promises[1].replace('"time_ns":1', '"time_ns":2'),))
+    with pytest.raises(DataError, match='signature is wrong'):
+        check_bundle(values, sessions=[forged])
+
+
+def test_losses_of_policies_that_had_counted_are_shown_when_they_are_left_out(made):
+    """A probation that the draw did not promise is refused; one that it did is shown."""
+    values = copy.deepcopy(bundle(made))
+    found = [json.loads(one) for one in values['entries']]
+    last = max(found, key=lambda one: one['created_ns'])
+    shown = values['reveals'][last['session']]
+    shown['probation'] = last['probation'] = True
+    last['commitment'] = commitment(shown['nonce'], shown['policy_a'], shown['policy_b'], True)
+    values['entries'] = [canonical(one) for one in found]
+    recounted(values, made)
+    assert check_bundle(values).late_probation == (last['session'],)
+    with pytest.raises(DataError, match=r'\(draw\) another'):
+        check_bundle(values, sessions=made.records)
+
+
+def test_a_station_stays_with_the_key_of_its_server(made, tmp_path):
+    address = ServerAddress(made.target, made.tokens['station'])
+    keys = tmp_path / 'arena' / 'keys.json'
+    with contextlib.closing(RemoteArena(address, SystemClock(), keys=keys)) as arena:
+        arena.sign_in(made.tokens['ada'])
+        session = arena.assign(STATION, 'ada', PROMPT).session_id
+        arena.abort(session, 'only the key was asked for')
+        public = LogKey(made.config.data / 'log.key').public
+        assert json.loads(keys.read_text()) == {made.target: public}
+        assert arena._objection(json.dumps(made.receipts[0])) == ''
+        assert 'does not fit its own head' in arena._objection(json.dumps(
+            {**made.receipts[0], 'entry': '{}'}))
+        keys.write_text(json.dumps({made.target: '0' * 64}))
+        assert 'signs its log with the key' in arena._objection(json.dumps(made.receipts[0]))
+        with pytest.raises(ServerError, match='signs its log with the key'):
+            arena.assign(STATION, 'ada', PROMPT)
+
+
 def deleted(values, setting):
     """The maintainer takes a session out and signs the rest anew."""
     del values['entries'][1]
@@ -60,7 +206,7 @@ def deleted(values, setting):
 def rewritten(values, setting):
     entry = json.loads(values['entries'][0])
     entry['verdict']['preference'] = 'TIE'
-    values['entries'][0] = json.dumps(entry)
+    values['entries'][0] = canonical(entry)
     values['standings'] = {}
     resigned(values, setting)
 

@@ -1,10 +1,14 @@
 """Delivery: the verdict first, then files; every ending has a way forward."""
 
+import dataclasses
+import json
+
 import pytest
 from conducted_station import Station, go
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import Conflict, DataError, NotRevealed, ServerUnavailable
+from arena_robot.core.log_entry import canonical, said
 from arena_robot.records.episode_files import episode_files
 from arena_robot.records.journal_file import read_journal
 from arena_robot.records.scene_match import SCENE_MATCH_FILE, SceneMatch, parse_scene_match
@@ -217,3 +221,25 @@ def test_a_session_that_will_not_be_revealed_is_not_sent_again(tmp_path):
     assert conductor.record.state is State.DONE
     assert 'does not count' in conductor.record.notice
     assert [station.arena.calls.count(name) for name in ('feedback', 'upload')] == [1, 2]
+
+
+def test_a_receipt_of_another_verdict_is_shown_to_the_evaluator(tmp_path):
+    """The station compares the entry in the receipt with what it sent itself."""
+    for preference, words in (('A', ''), ('B', 'another verdict than the station sent')):
+        station = Station(tmp_path / preference)
+        conductor = go(station.conductor, State.SUBMITTING)
+        record, reveal = conductor.record, station.arena.arena.reveal
+        entry = canonical({
+            'session': record.session_id, 'commitment': record.commitment,
+            'prompt': record.prompt,
+            'verdict': {**said(record.final_verdict()), 'preference': preference}})
+
+        def receipted(session_id, reveal=reveal, entry=entry):
+            return dataclasses.replace(reveal(session_id), receipt=json.dumps({'entry': entry}))
+        station.arena.arena.reveal = receipted
+        conductor.deliver()
+        assert conductor.record.state is State.DONE
+        assert words in conductor.record.notice
+        assert bool(words) is bool(conductor.record.notice)
+        folder = tmp_path / preference / 'sessions' / record.session_id
+        assert json.loads((folder / 'receipt.json').read_text())['entry'] == entry

@@ -124,7 +124,8 @@ def make_arena(v: SessionParams, clock: Clock) -> LocalArena | RemoteArena:
     ca = Path(v.server_ca).expanduser() if v.server_ca else None
     address = ServerAddress(v.arena, token, v.server_tls, ca)
     # The server's clock is compared with this machine's clock, not with simulated time.
-    return RemoteArena(address, SystemClock(), tokens=SealedTokens(folder))
+    return RemoteArena(address, SystemClock(), tokens=SealedTokens(folder),
+                       keys=folder / 'server_keys.json')
 
 
 def reach(entry: PolicyEntry) -> Policy:

@@ -39,16 +39,18 @@ class AssignRequest(_message.Message):
     def __init__(self, request: _Optional[str] = ..., evaluator: _Optional[str] = ..., prompt: _Optional[str] = ..., evaluator_token: _Optional[str] = ..., equal_latency: _Optional[bool] = ...) -> None: ...
 
 class AssignReply(_message.Message):
-    __slots__ = ("session_id", "commitment", "token_a", "token_b")
+    __slots__ = ("session_id", "commitment", "token_a", "token_b", "promise")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     COMMITMENT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_A_FIELD_NUMBER: _ClassVar[int]
     TOKEN_B_FIELD_NUMBER: _ClassVar[int]
+    PROMISE_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     commitment: str
     token_a: str
     token_b: str
-    def __init__(self, session_id: _Optional[str] = ..., commitment: _Optional[str] = ..., token_a: _Optional[str] = ..., token_b: _Optional[str] = ...) -> None: ...
+    promise: str
+    def __init__(self, session_id: _Optional[str] = ..., commitment: _Optional[str] = ..., token_a: _Optional[str] = ..., token_b: _Optional[str] = ..., promise: _Optional[str] = ...) -> None: ...
 
 class SessionRequest(_message.Message):
     __slots__ = ("session_id",)
@@ -162,6 +164,12 @@ class FeedbackRequest(_message.Message):
     unsafe_b: bool
     def __init__(self, session_id: _Optional[str] = ..., progress_a: _Optional[float] = ..., progress_b: _Optional[float] = ..., preference: _Optional[str] = ..., explanation: _Optional[str] = ..., valid: _Optional[bool] = ..., invalid_reason: _Optional[str] = ..., notes: _Optional[str] = ..., notes_a: _Optional[str] = ..., notes_b: _Optional[str] = ..., lighting: _Optional[str] = ..., clutter: _Optional[str] = ..., unsafe_a: _Optional[bool] = ..., unsafe_b: _Optional[bool] = ...) -> None: ...
 
+class FeedbackReply(_message.Message):
+    __slots__ = ("promise",)
+    PROMISE_FIELD_NUMBER: _ClassVar[int]
+    promise: str
+    def __init__(self, promise: _Optional[str] = ...) -> None: ...
+
 class AbortRequest(_message.Message):
     __slots__ = ("session_id", "reason")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -171,18 +179,20 @@ class AbortRequest(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class RevealReply(_message.Message):
-    __slots__ = ("nonce", "policy_a", "policy_b", "receipt", "relayed")
+    __slots__ = ("nonce", "policy_a", "policy_b", "receipt", "relayed", "probation")
     NONCE_FIELD_NUMBER: _ClassVar[int]
     POLICY_A_FIELD_NUMBER: _ClassVar[int]
     POLICY_B_FIELD_NUMBER: _ClassVar[int]
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
     RELAYED_FIELD_NUMBER: _ClassVar[int]
+    PROBATION_FIELD_NUMBER: _ClassVar[int]
     nonce: str
     policy_a: str
     policy_b: str
     receipt: str
     relayed: str
-    def __init__(self, nonce: _Optional[str] = ..., policy_a: _Optional[str] = ..., policy_b: _Optional[str] = ..., receipt: _Optional[str] = ..., relayed: _Optional[str] = ...) -> None: ...
+    probation: bool
+    def __init__(self, nonce: _Optional[str] = ..., policy_a: _Optional[str] = ..., policy_b: _Optional[str] = ..., receipt: _Optional[str] = ..., relayed: _Optional[str] = ..., probation: _Optional[bool] = ...) -> None: ...
 
 class AcceptanceReply(_message.Message):
     __slots__ = ("counts", "why_not")

@@ -72,7 +72,7 @@ class ArenaServiceStub:
         self.StoreFeedback = channel.unary_unary(
                 '/arena.v1.ArenaService/StoreFeedback',
                 request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.FeedbackRequest.SerializeToString,
-                response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.FromString,
+                response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.FeedbackReply.FromString,
                 _registered_method=True)
         self.Abort = channel.unary_unary(
                 '/arena.v1.ArenaService/Abort',
@@ -363,7 +363,7 @@ def add_ArenaServiceServicer_to_server(servicer, server):
             'StoreFeedback': grpc.unary_unary_rpc_method_handler(
                     servicer.StoreFeedback,
                     request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.FeedbackRequest.FromString,
-                    response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.SerializeToString,
+                    response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.FeedbackReply.SerializeToString,
             ),
             'Abort': grpc.unary_unary_rpc_method_handler(
                     servicer.Abort,
@@ -666,7 +666,7 @@ class ArenaService:
             target,
             '/arena.v1.ArenaService/StoreFeedback',
             arena__robot_dot_server_dot_proto_dot_arena__server__pb2.FeedbackRequest.SerializeToString,
-            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.FromString,
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.FeedbackReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -86,11 +86,12 @@ def accepted_reveals(connection: Connection) -> dict[str, Reveal]:
     """Return nonce and names of every accepted session with a commitment, by session."""
     a, b = policies.alias('a'), policies.alias('b')
     rows = connection.execute(sa.select(
-        sessions.c.id, sessions.c.nonce, a.c.name.label('a'), b.c.name.label('b')).select_from(
+        sessions.c.id, sessions.c.nonce, sessions.c.probation, a.c.name.label('a'),
+        b.c.name.label('b')).select_from(
         sessions.join(a, sessions.c.policy_a_id == a.c.id)
         .join(b, sessions.c.policy_b_id == b.c.id)).where(
         sessions.c.accepted_ns.is_not(None), sessions.c.commitment != ''))
-    return {row.id: Reveal(row.nonce, row.a, row.b) for row in rows}
+    return {row.id: Reveal(row.nonce, row.a, row.b, probation=row.probation) for row in rows}
 
 
 def counted_verdicts(connection: Connection, open_source: bool = False) -> list[Comparison]:

@@ -1,21 +1,14 @@
 """What the log says of a session, as canonical JSON: the same facts give the same bytes."""
 
 import hashlib
-import json
 from typing import Any
 
-from arena_robot.core.verdict import Verdict, to_plain
+from arena_robot.core.log_entry import canonical, said
 from arena_robot.server.evidence import SessionEvidence
 from arena_robot.server.store.sessions import SessionRow
 
 SESSION, CORRECTION = 'session', 'correction'
 RELAYED, IMPORTED, EARLIER = 'relayed', 'imported', 'before the log'
-
-
-def canonical(values: dict[str, Any]) -> str:
-    """Return JSON whose bytes depend on nothing but the values."""
-    return json.dumps(values, sort_keys=True, separators=(',', ':'), ensure_ascii=False,
-                      allow_nan=False)
 
 
 def pseudonym(name: str) -> str:
@@ -36,7 +29,7 @@ def session_entry(session: SessionRow, evaluator: str, station: str,
         'evaluator': pseudonym(evaluator), 'institution': session.institution,
         'station': station, 'prompt': session.prompt, 'created_ns': session.created_ns,
         'accepted_ns': accepted_ns, 'probation': session.probation,
-        'verdict': _verdict(session.verdict)}
+        'verdict': said(session.verdict)}
     if session.imported:
         values['origin'] = IMPORTED
     elif evidence is None:
@@ -53,10 +46,6 @@ def correction_entry(session_id: str, author: str, text: str, withdraw: bool,
     """Return the entry of a correction, or of a withdrawal."""
     return canonical({'kind': CORRECTION, 'session': session_id, 'author': pseudonym(author),
                       'text': text, 'withdraw': withdraw, 'created_ns': now_ns})
-
-
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return {name: value for name, value in to_plain(verdict).items() if value not in (None, '')}
 
 
 def _seen(evidence: SessionEvidence) -> dict[str, Any]:

@@ -1,6 +1,12 @@
-"""The key that signs the heads of the log, and heads: how many entries, and their root."""
+"""
+The key that signs heads of the log and promises.
+
+A head says how many entries there are, and their root. A promise says at which time the server
+gave a pair (``draw``) or took a verdict (``verdict``), before anybody knows whether it counts.
+"""
 
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +20,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 
 from arena_robot.core.config import build
 from arena_robot.core.errors import ConfigError, DataError
+from arena_robot.core.log_entry import canonical, read_canonical
 from arena_robot.server.sealing import secret_file
 
 _CONTEXT = b'arena log head 1\n'
+_PROMISE = b'arena promise 1\n'
+DRAW, VERDICT = 'draw', 'verdict'
 
 
 @dataclass(frozen=True)
@@ -47,13 +56,33 @@ def read_head(values: Mapping[str, Any], where: str) -> SignedHead:
     """Return the head in JSON values, its signature checked; DataError otherwise."""
     try:
         head = build(SignedHead, values, where)
-        public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(head.key))
-        public.verify(bytes.fromhex(head.signature), head.signed_bytes())
+        _verify(head.key, head.signature, head.signed_bytes())
     except (ConfigError, ValueError, TypeError) as error:
         raise DataError(f'{where} is not a signed head of a log: {error}') from error
     except InvalidSignature as error:
         raise DataError(f'{where}: the signature of the head is wrong') from error
     return head
+
+
+def read_promise(text: str, kind: str, session_id: str) -> dict[str, Any]:
+    """Return what a promise says of a session, its signature checked; DataError otherwise."""
+    where = f'the promise ({kind}) of session {session_id:.40}'
+    values = read_canonical(text, where)
+    try:
+        signed = {name: value for name, value in values.items() if name != 'signature'}
+        _verify(values['key'], values['signature'], _PROMISE + canonical(signed).encode())
+        if (values['kind'], values['session']) != (kind, session_id):
+            raise ValueError('it is another promise')
+        int(values['time_ns'])
+    except (KeyError, ValueError, TypeError) as error:
+        raise DataError(f'{where} cannot be read: {error}') from error
+    except InvalidSignature as error:
+        raise DataError(f'{where}: its signature is wrong') from error
+    return values
+
+
+def _verify(key: str, signature: str, data: bytes) -> None:
+    Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(bytes.fromhex(signature), data)
 
 
 class LogKey:
@@ -62,6 +91,7 @@ class LogKey:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._key: Ed25519PrivateKey | None = None
+        self._reading = threading.Lock()
 
     @property
     def public(self) -> str:
@@ -74,10 +104,18 @@ class LogKey:
         return SignedHead(size, root.hex(), time_ns, self.public,
                           self._private().sign(data).hex())
 
+    def promise(self, kind: str, session_id: str, time_ns: int, **said: str) -> str:
+        """Return a signed promise, canonical JSON; see :func:`read_promise`."""
+        values = {'kind': kind, 'session': session_id, 'time_ns': time_ns, 'key': self.public,
+                  **said}
+        signature = self._private().sign(_PROMISE + canonical(values).encode()).hex()
+        return canonical({**values, 'signature': signature})
+
     def _private(self) -> Ed25519PrivateKey:
-        if self._key is None:
-            self._key = Ed25519PrivateKey.from_private_bytes(self._read())
-        return self._key
+        with self._reading:
+            if self._key is None:
+                self._key = Ed25519PrivateKey.from_private_bytes(self._read())
+            return self._key
 
     def _read(self) -> bytes:
         try:

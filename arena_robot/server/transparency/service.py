@@ -6,10 +6,12 @@ from typing import Any
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DataError
+from arena_robot.core.log_entry import said, verdict_sha256
 from arena_robot.server.store import log as stored
 from arena_robot.server.store.database import Connection, Database
+from arena_robot.server.store.sessions import SessionRow
 from arena_robot.server.store.verdicts import accepted_reveals
-from arena_robot.server.transparency.keys import LogKey, SignedHead
+from arena_robot.server.transparency.keys import DRAW, VERDICT, LogKey, SignedHead
 from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash
 
 PAGE = 1000
@@ -76,6 +78,16 @@ class TransparencyLog:
         return {'session': session_id, 'number': found[0].number, 'entry': found[0].body,
                 'path': self.inclusion(found[0].number, head.size), 'head': head.plain()}
 
+    def promise_draw(self, session: SessionRow) -> str:
+        """Return the signed time at which a pair was given, and its commitment."""
+        return self._key.promise(DRAW, session.id, session.created_ns,
+                                 commitment=session.commitment)
+
+    def promise_verdict(self, session: SessionRow) -> str:
+        """Return the signed time at which a verdict was taken, and its hash."""
+        return self._key.promise(VERDICT, session.id, session.ended_ns or 0,
+                                 sha256=verdict_sha256(said(session.verdict)))
+
     def bundle(self) -> dict[str, Any]:
         """Return everything that an offline check needs, but standings."""
         head = self.head()
@@ -86,7 +98,8 @@ class TransparencyLog:
             reveals = accepted_reveals(connection)
         return {'version': 1, 'head': head.plain(), 'entries': bodies[:head.size],
                 'reveals': {key: {'nonce': one.nonce, 'policy_a': one.policy_a,
-                                  'policy_b': one.policy_b} for key, one in reveals.items()}}
+                                  'policy_b': one.policy_b, 'probation': one.probation}
+                            for key, one in reveals.items()}}
 
     def _follow(self) -> None:
         with self._database.read() as connection:

@@ -4,7 +4,6 @@ Check a published leaderboard offline: from the log, the commitments, the reveal
 Nothing is taken on trust: hashes, signatures, commitments and standings are computed anew.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,14 +12,23 @@ from typing import Any
 from arena_robot.core.episode import Comparison
 from arena_robot.core.errors import DataError, RankingError
 from arena_robot.core.iso_time import to_iso
-from arena_robot.core.pair import Reveal, commitment
+from arena_robot.core.log_entry import objection, read_canonical, verdict_sha256
+from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import from_plain
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
+from arena_robot.records.session_file import SessionFile, Source
 from arena_robot.server.transparency.entries import CORRECTION, SESSION
-from arena_robot.server.transparency.keys import SignedHead, read_head
-from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash, root_of_inclusion
+from arena_robot.server.transparency.keys import (
+    DRAW,
+    VERDICT,
+    SignedHead,
+    read_head,
+    read_promise,
+)
+from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash
+from arena_robot.server.transparency.receipts import read_receipt
 
 SAME = 1e-6
 
@@ -31,7 +39,9 @@ class Checked:
     What a bundle proves: the comparisons that count, and how many entries of each origin.
 
     ``method`` is that of the standings that were computed anew; '' when no two policies can be
-    compared, and the bundle has none.
+    compared, and the bundle has none. ``omitted`` are (session, time of the promise) of valid
+    verdicts that the server signed to have taken and that are not in the log. ``late_probation``
+    are sessions left out for a probation of policies that had both counted before.
     """
 
     head: SignedHead
@@ -41,16 +51,19 @@ class Checked:
     heads: int
     receipts: int
     method: str
+    omitted: tuple[tuple[str, int], ...] = ()
+    late_probation: tuple[str, ...] = ()
 
 
 def check_bundle(bundle: Mapping[str, Any], key: str = '',
                  heads: Iterable[Mapping[str, Any]] = (),
-                 receipts: Iterable[Mapping[str, Any]] = ()) -> Checked:
+                 receipts: Iterable[Mapping[str, Any]] = (),
+                 sessions: Iterable[SessionFile] = ()) -> Checked:
     """
     Return what a bundle proves; DataError says what is wrong with it.
 
     ``key`` is the server's public key, known from elsewhere; ``heads`` were saved before;
-    ``receipts`` are those that stations got with their reveals.
+    ``receipts`` are those that stations got with their reveals, ``sessions`` their own records.
     """
     bodies, reveals = _contents(bundle)
     head = read_head(bundle.get('head', {}), 'the head of the bundle')
@@ -62,14 +75,20 @@ def check_bundle(bundle: Mapping[str, Any], key: str = '',
                         f'{head.root}, found {len(bodies)} with {tree.root().hex()}')
     saved = [_extends(one, head, tree) for one in heads]
     shown = [_has_receipt(one, head, bodies, tree) for one in receipts]
-    counted, origins, withdrawn = _comparisons(bodies, reveals)
+    entries = _entries(bodies)
+    counted, origins, withdrawn = _comparisons(entries, reveals)
     method = _check_standings(bundle.get('standings') or {}, counted)
-    return Checked(head, tuple(counted), origins, withdrawn, len(saved), len(shown), method)
+    by_id = {one['session']: one for one in entries if one['kind'] == SESSION}
+    omitted = tuple(one for session in sessions
+                    if (one := _agrees(session, by_id.get(session.session_id), head)))
+    return Checked(head, tuple(counted), origins, withdrawn, len(saved), len(shown), method,
+                   omitted, _late_probation(entries, reveals))
 
 
 def counted_comparisons(bundle: Mapping[str, Any]) -> list[Comparison]:
     """Return the comparisons that count by the entries of a bundle, or raise DataError."""
-    return _comparisons(*_contents(bundle))[0]
+    bodies, reveals = _contents(bundle)
+    return _comparisons(_entries(bodies), reveals)[0]
 
 
 def _contents(bundle: Mapping[str, Any]) -> tuple[list[str], dict[str, Reveal]]:
@@ -92,24 +111,82 @@ def _extends(values: Mapping[str, Any], head: SignedHead, tree: MerkleTree) -> S
 
 def _has_receipt(values: Mapping[str, Any], head: SignedHead, bodies: list[str],
                  tree: MerkleTree) -> int:
-    try:
-        number, body, session = int(values['number']), str(values['entry']), values['session']
-        path = [bytes.fromhex(one) for one in values['path']]
-        old = _extends(values['head'], head, tree)
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f'this is not a receipt: {error!r}') from error
-    root = root_of_inclusion(leaf_hash(body.encode()), number, old.size, path)
-    if root.hex() != old.root:
-        raise DataError(f'the receipt of session {session} does not fit its own head')
-    if bodies[number] != body:
-        raise DataError(f'session {session} has a receipt for entry {number}, and the log has '
-                        'another entry there')
-    return number
+    receipt = read_receipt(values)
+    _extends(receipt.head.plain(), head, tree)
+    if bodies[receipt.number] != receipt.body:
+        raise DataError(f'session {receipt.session_id} has a receipt for entry {receipt.number}, '
+                        'and the log has another entry there')
+    return receipt.number
 
 
-def _comparisons(bodies: list[str], reveals: Mapping[str, Reveal],
+def _agrees(session: SessionFile, entry: Mapping[str, Any] | None,
+            head: SignedHead) -> tuple[str, int] | None:
+    """
+    Compare a station's record with the entry of its session; DataError when they differ.
+
+    Returns session and time of a valid verdict that the server promised to keep, and that has no
+    entry.
+    """
+    name, taken_ns = session.session_id, None
+    for text in session.promises:
+        kind = DRAW if f'"kind":"{DRAW}"' in text else VERDICT
+        promise = read_promise(text, kind, name)
+        if promise['key'] != head.key:
+            raise DataError(f'the promise ({kind}) of session {name} is signed with another key: '
+                            f"{promise['key']}")
+        if kind == VERDICT:
+            taken_ns = int(promise['time_ns'])
+        if entry is not None and not _is_kept(promise, entry):
+            raise DataError(f"the server signed at {to_iso(promise['time_ns'])} ({kind}) another "
+                            f'thing of session {name} than its log says')
+    if entry is None:
+        is_left_out = taken_ns is not None and session.verdict.valid
+        return (name, taken_ns or 0) if is_left_out else None
+    if session.source is Source.STATION and (wrong := objection(
+            entry, name, session.commitment, session.prompt, session.verdict)):
+        raise DataError(f'session {name}: {wrong}')
+    return None
+
+
+def _is_kept(promise: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
+    if promise['kind'] == DRAW:
+        return bool(promise.get('commitment') == entry['commitment'])
+    return promise.get('sha256') == verdict_sha256(entry['verdict'])
+
+
+def _late_probation(entries: list[dict[str, Any]], reveals: Mapping[str, Reveal],
+                    ) -> tuple[str, ...]:
+    """Return the sessions on probation between policies that both counted before their draw."""
+    since: dict[str, int] = {}
+    drawn = sorted((one for one in entries if one['kind'] == SESSION),
+                   key=lambda one: int(one['created_ns']))
+    late = []
+    for one in drawn:
+        names = _names(one, reveals)
+        if not one['probation']:
+            for name in names:
+                since.setdefault(name, int(one['created_ns']))
+        elif all(name in since for name in names):
+            late.append(str(one['session']))
+    return tuple(late)
+
+
+def _entries(bodies: list[str]) -> list[dict[str, Any]]:
+    """Return the entries; a correction of a session that was not entered before is an error."""
+    entries, entered = [], set()
+    for number, body in enumerate(bodies):
+        one = _entry(number, body)
+        if one['kind'] == SESSION:
+            entered.add(one['session'])
+        elif one['session'] not in entered:
+            raise DataError(f"entry {number} of the log corrects session {one['session']}, which "
+                            'was not entered before')
+        entries.append(one)
+    return entries
+
+
+def _comparisons(entries: list[dict[str, Any]], reveals: Mapping[str, Reveal],
                  ) -> tuple[list[Comparison], dict[str, int], int]:
-    entries = [_entry(number, body) for number, body in enumerate(bodies)]
     taken_back = {one['session'] for one in entries
                   if one['kind'] == CORRECTION and one['withdraw']}
     origins: dict[str, int] = {}
@@ -133,8 +210,8 @@ def _comparisons(bodies: list[str], reveals: Mapping[str, Reveal],
 
 
 def _entry(number: int, body: str) -> dict[str, Any]:
+    values = read_canonical(body, f'entry {number} of the log')
     try:
-        values = json.loads(body)
         if values['kind'] not in (SESSION, CORRECTION):
             raise ValueError(f"its kind is {values['kind']!r:.40}")
         needed = (('session', 'withdraw') if values['kind'] == CORRECTION else
@@ -145,18 +222,20 @@ def _entry(number: int, body: str) -> dict[str, Any]:
             raise ValueError('its session is no text')
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(f'entry {number} of the log cannot be read: {error!r}') from error
-    return dict(values)
+    return values
 
 
 def _names(entry: Mapping[str, Any], reveals: Mapping[str, Reveal]) -> tuple[str, str]:
     session, promise = entry['session'], entry['commitment']
     if not promise:
+        if entry['probation']:
+            raise DataError(f'session {session} is on probation without a commitment to that')
         first, second = entry['policies']
         return str(first), str(second)
     reveal = reveals.get(session)
     if reveal is None:
         raise DataError(f'session {session} counts and its policies are not revealed')
-    if commitment(reveal.nonce, reveal.policy_a, reveal.policy_b) != promise:
+    if not reveal.fits(promise) or reveal.probation is not entry['probation']:
         raise DataError(f'the reveal of session {session} does not fit its commitment')
     return reveal.policy_a, reveal.policy_b
 

@@ -143,7 +143,7 @@ class LocalArena:
             episodes = {**record['episodes'], episode.slot.value: item}
             self._write({**record, 'episodes': episodes})
 
-    def feedback(self, session_id: str, verdict: Verdict) -> None:
+    def feedback(self, session_id: str, verdict: Verdict) -> str:
         """Store the verdict, once; the same again is accepted, another is a Conflict."""
         with self._lock:
             record = self._read(session_id)
@@ -152,6 +152,7 @@ class LocalArena:
             if 'feedback' in record and not is_same(_stored(record['feedback']), verdict):
                 raise Conflict(f'session {session_id} already has another verdict')
             self._write({**record, 'status': 'judged', 'feedback': to_plain(verdict)})
+        return ''
 
     def abort(self, session_id: str, reason: str) -> None:
         """Close a session without a verdict; again is fine, after the verdict a Conflict."""

@@ -81,7 +81,8 @@ class Session:
     def assigned(self, assignment: Assignment, equal_latency: bool = False) -> SessionRecord:
         """Store the arena's blind pair, and whether both are to take equally long."""
         return self._keep(Move.ASSIGNED, session_id=assignment.session_id,
-                          commitment=assignment.commitment, equal_latency=equal_latency)
+                          commitment=assignment.commitment, equal_latency=equal_latency,
+                          promise=assignment.promise)
 
     def photographed(self, views: Iterable[str]) -> SessionRecord:
         """Store that the start scene was photographed from ``views``."""
@@ -175,15 +176,18 @@ class Session:
             self._record.final_verdict()
             return self._keep(Move.SUBMITTED)
 
-    def delivered(self, part: str, notice: str = '') -> SessionRecord:
+    def delivered(self, part: str, notice: str = '', promise: str = '') -> SessionRecord:
         """Store that the arena has ``'A'``, ``'B'`` or ``'feedback'``, or why not all of it."""
-        return self._keep(Move.DELIVERED, part=part, **({'notice': notice} if notice else {}))
+        return self._keep(Move.DELIVERED, part=part, promise=promise,
+                          **({'notice': notice} if notice else {}))
 
     def revealed(self, reveal: Reveal) -> SessionRecord:
         """Store the names; ``record.verified`` is whether they match the commitment."""
         steps = {slot.value: one.steps for slot, one in self._record.slots.items()}
         return self._keep(Move.REVEALED, nonce=reveal.nonce, policy_a=reveal.policy_a,
-                          policy_b=reveal.policy_b, waited=waited_shares(reveal.relayed, steps))
+                          policy_b=reveal.policy_b, probation=reveal.probation,
+                          objection=reveal.objection,
+                          waited=waited_shares(reveal.relayed, steps))
 
     def unrevealed(self, reason: str) -> SessionRecord:
         """Store that the arena has everything and does not name the pair."""

@@ -24,7 +24,7 @@ from arena_robot.core.verdict import (
 )
 from arena_robot.records.journal_file import Entry
 from arena_robot.records.session_file import Rerun, RerunCause, SessionSlot
-from arena_robot.session.base import Reveal, commitment
+from arena_robot.session.base import Reveal
 from arena_robot.session.protocol.reruns import told
 from arena_robot.session.protocol.states import TRANSITIONS, Move, State, possible
 
@@ -39,6 +39,7 @@ class SessionRecord:
     and are not yet final, also those that were cleared; ``draft_instruction`` is None before.
     ``verified`` is whether the reveal matches the commitment; None before, and without one.
     ``clock_jumps_s`` are by how much the station's clock was set. ``reruns`` were repeated.
+    ``promises`` were signed by the server.
     """
 
     state: State = State.IDLE
@@ -66,6 +67,7 @@ class SessionRecord:
     clock_jumps_s: tuple[float, ...] = ()
     reruns: tuple[Rerun, ...] = ()
     equal_latency: bool = False
+    promises: tuple[str, ...] = ()
 
     @property
     def next_slot(self) -> Slot:
@@ -231,18 +233,25 @@ def _revalidated(record: SessionRecord, entry: Entry) -> dict[str, Any]:
 
 def _revealed(record: SessionRecord, entry: Entry) -> dict[str, Any]:
     data = entry.data
-    reveal = Reveal(str(data['nonce']), str(data['policy_a']), str(data['policy_b']))
+    reveal = Reveal(str(data['nonce']), str(data['policy_a']), str(data['policy_b']),
+                    probation=bool(data.get('probation')))
     slots = {slot: dataclasses.replace(one, waited=data.get('waited', {}).get(slot.value))
              for slot, one in record.slots.items()}
     if not record.commitment:
         lost = 'The reveal cannot be checked: the commitment is lost with a damaged line.'
         return {'reveal': reveal, 'verified': None, 'slots': slots,
                 'notice': _added(record.notice, lost)}
-    verified = record.commitment == commitment(reveal.nonce, reveal.policy_a, reveal.policy_b)
-    notice = record.notice if verified else (
+    verified = reveal.fits(record.commitment)
+    doubt = str(data.get('objection', ''))
+    notice = _added(record.notice, doubt) if verified else (
         'the reveal does not match the commitment shown at the assignment: the pair was changed '
         "afterwards; tell the arena's maintainer, and do not count this session")
     return {'reveal': reveal, 'verified': verified, 'slots': slots, 'notice': notice}
+
+
+def _promises(record: SessionRecord, entry: Entry) -> tuple[str, ...]:
+    found = str(entry.data.get('promise') or '')
+    return (*record.promises, found) if found else record.promises
 
 
 def _added(notice: str, more: str) -> str:
@@ -265,7 +274,8 @@ _CHANGES: Mapping[Move, Any] = {
                              'notice': ''},
     Move.ASSIGNED: lambda r, e: {'session_id': str(e.data['session_id']),
                                  'commitment': str(e.data['commitment']),
-                                 'equal_latency': bool(e.data.get('equal_latency', False))},
+                                 'equal_latency': bool(e.data.get('equal_latency', False)),
+                                 'promises': _promises(r, e)},
     Move.PHOTOGRAPHED: lambda r, e: {'views': tuple(e.data['views']), 'notice': ''},
     Move.STARTED_A: _started(Slot.A),
     Move.STARTED_B: _started(Slot.B),
@@ -283,6 +293,7 @@ _CHANGES: Mapping[Move, Any] = {
     Move.REVALIDATED: _revalidated,
     Move.SUBMITTED: lambda r, e: {'notice': ''},
     Move.DELIVERED: lambda r, e: {'delivered': (*r.delivered, str(e.data['part'])),
+                                  'promises': _promises(r, e),
                                   'notice': str(e.data.get('notice', r.notice))},
     Move.REVEALED: _revealed,
     Move.UNREVEALED: lambda r, e: {'notice': str(e.data['reason'])},

@@ -1,5 +1,7 @@
 """Delivery of finished sessions to the arena: verdicts first, then files, repeated until done."""
 
+import dataclasses
+import json
 import logging
 import threading
 from collections.abc import Callable
@@ -9,6 +11,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import ArenaError, Conflict, DataError, NotRevealed, SessionError
 from arena_robot.core.files import write_text
+from arena_robot.core.log_entry import objection, read_canonical
 from arena_robot.records.episode_file import note_waited
 from arena_robot.records.scene_match import SceneMatch, write_scene_match
 from arena_robot.records.session_file import INFERENCES_FILE, RECEIPT_FILE
@@ -24,6 +27,8 @@ PATIENCE_S = 900.0    # well above what making the videos takes
 AGAIN_S, LONGEST_S = 30.0, 1800.0
 TRIES = 3
 REFUSED = (Conflict, DataError)
+OBJECTION = ("The server's log does not hold what this station sent: {}. Keep this session's "
+             'folder, and show it to the other stations: `arena verify` reads it.')
 
 
 class NotReady(SessionError):
@@ -103,8 +108,8 @@ class Submissions:
     def _tell(self, session: KeptSession) -> None:
         record = session.record
         if record.state is State.SUBMITTING and FEEDBACK not in record.delivered:
-            self._arena.feedback(record.session_id, record.final_verdict())
-            session.delivered(FEEDBACK)
+            promise = self._arena.feedback(record.session_id, record.final_verdict())
+            session.delivered(FEEDBACK, promise=promise)
 
     def _send(self, session: KeptSession) -> None:
         record = session.record
@@ -125,8 +130,11 @@ class Submissions:
             return
         if reveal.receipt:
             write_text(session.folder / RECEIPT_FILE, reveal.receipt + '\n')
+            reveal = _compared(reveal, session.record)
         if reveal.relayed:
             write_text(session.folder / INFERENCES_FILE, reveal.relayed + '\n')
+        if reveal.objection:
+            log.error('session %s: %s', session.record.session_id, reveal.objection)
         for slot, one in session.revealed(reveal).slots.items():
             if one.waited is not None:
                 note_waited(session.folder / slot.value, one.waited)
@@ -183,6 +191,20 @@ class Submissions:
                               f'{episode.slot.value}, which stay in {folder}: {error}')
             return
         session.delivered(episode.slot.value)
+
+
+def _compared(reveal: Reveal, record: SessionRecord) -> Reveal:
+    """Return the reveal with what differs between its receipt and the station's own record."""
+    try:
+        entry = read_canonical(str(json.loads(reveal.receipt)['entry']), "the receipt's entry")
+        found = objection(entry, record.session_id, record.commitment, record.prompt,
+                          record.final_verdict())
+    except (DataError, ValueError, TypeError, KeyError) as error:
+        found = f'the receipt cannot be read: {error!s:.300}'
+    if not found and not reveal.objection:
+        return reveal
+    return dataclasses.replace(reveal, objection=OBJECTION.format(
+        '; '.join(filter(None, (reveal.objection, found)))))
 
 
 def _keep_match(record: SessionRecord, folder: Path) -> None:
