@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import ArenaError, Conflict, DataError, Unauthorised
-from arena_robot.core.verdict import MAX_TEXT_CHARS
 from arena_robot.server.base import Caller, Role, SessionState
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.conflicts import conflict
+from arena_robot.server.credits import charge_given_up, give_back
 from arena_robot.server.evidence import Missing, SessionEvidence, collect, missing, waits
 from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.store import sessions, verdicts
@@ -29,6 +29,7 @@ from arena_robot.server.store.accounts import (
 )
 from arena_robot.server.store.database import Connection, Database
 from arena_robot.server.store.ledger import MINT, SPENT, NotEnoughCredit, Transfer, book, lock
+from arena_robot.server.store.log import of_session as log_of_session
 from arena_robot.server.store.policies import (
     Approval,
     clean_prompts,
@@ -50,6 +51,8 @@ log = logging.getLogger(__name__)
 # killed server left, or that another server process holds, is finished by then.
 LOOKED_AT_NS = 3600 * 10**9
 LOOK_BACK_NS = 30 * 24 * 3600 * 10**9
+# Corrections of one session, and the characters of each: the log keeps them for ever.
+CORRECTIONS, CORRECTION_CHARS = 5, 500
 # How often one call checks a session whose station goes on changing it.
 CHECKS = 5
 
@@ -128,8 +131,10 @@ class Acceptance:
     def _settle(self, session_id: str) -> None:
         with self._database.write() as connection:
             session = sessions.load(connection, session_id, lock=True)
-            if _open(session) and (session.ended_ns or 0) < self._clock.now_ns() - LOOKED_AT_NS:
+            now, newest = self._clock.now_ns(), max(session.ended_ns or 0, session.seen_ns)
+            if _open(session) and newest < now - LOOKED_AT_NS:
                 verdicts.mark_final(connection, session_id)
+                charge_given_up(connection, session, now)
 
     def told(self, session_id: str) -> tuple[bool, str]:
         """Return whether a session counts, and why not."""
@@ -147,8 +152,9 @@ class Acceptance:
         may choose what counts. Raises Unauthorised, Conflict, DataError.
         """
         text = text.strip()
-        if not text or len(text) > MAX_TEXT_CHARS:
-            raise DataError(f'a correction has 1 to {MAX_TEXT_CHARS} characters')
+        if not text or len(text) > CORRECTION_CHARS:
+            raise DataError(f'a correction has 1 to {CORRECTION_CHARS} characters, found '
+                            f'{len(text)}')
         with self._database.write() as connection:
             session = sessions.load(connection, session_id, lock=True)
             if Role.MAINTAINER not in caller.roles and (
@@ -160,6 +166,8 @@ class Acceptance:
                 raise Unauthorised(f'session {session_id} counts, and its policies are named on '
                                    'the site; only a maintainer withdraws it: append a correction '
                                    'that says why, and ask the maintainer')
+            if session.withdrawn_ns is not None or not withdraw:
+                self._refuse_many(connection, session_id)
             now = self._clock.now_ns()
             self._log.append(connection, [(session_id, correction_entry(
                 session_id, caller.name, text, withdraw, now))])
@@ -180,6 +188,13 @@ class Acceptance:
         end_probation(connection, number, self._clock.now_ns())
         return True
 
+    @staticmethod
+    def _refuse_many(connection: Connection, session_id: str) -> None:
+        count = len(log_of_session(connection, session_id)) - 1
+        if count >= CORRECTIONS:
+            raise Conflict(f'session {session_id} has {count} corrections, and takes no more; ask '
+                           'a maintainer to withdraw it if it is wrong')
+
     def _interest(self, connection: Connection, session: SessionRow) -> str:
         evaluator = account_of(connection, session.evaluator_id)
         for number in (session.policy_a_id, session.policy_b_id):
@@ -194,6 +209,7 @@ class Acceptance:
         verdicts.mark_accepted(connection, session.id, now)
         note_waits(connection, session.id, waits(evidence))
         _enter(self._log, connection, session, evidence, now)
+        give_back(connection, session, now)
         name = account_name(connection, session.evaluator_id)
         owners = {slot: f'account:{account_of(connection, owner_of(connection, number)).name}'
                   for slot, number in zip('AB', pair, strict=True)}

@@ -11,21 +11,13 @@ from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import MAX_TEXT_CHARS, Verdict, check_verdict, is_same
 from arena_robot.server.acceptance import Acceptance
 from arena_robot.server.base import Caller, PolicyState, Role, SessionState
+from arena_robot.server.credits import charge_given_up, give_back
 from arena_robot.server.faults import Fault, fault_of, judge_policy
 from arena_robot.server.files import ManifestEntry, checked_manifest
 from arena_robot.server.relay_record import RelayRecord
-from arena_robot.server.store import manifests, redraws, relayed, verdicts
+from arena_robot.server.store import manifests, relayed, verdicts
 from arena_robot.server.store import sessions as store
-from arena_robot.server.store.accounts import account_name
 from arena_robot.server.store.database import Connection, Database
-from arena_robot.server.store.ledger import (
-    SPENT,
-    NotEnoughCredit,
-    Transfer,
-    book,
-    lock,
-    payer,
-)
 from arena_robot.server.store.policies import policy_names, policy_states, suspend
 from arena_robot.server.store.sessions import SessionRow, Sessions
 from arena_robot.server.store.unsafe_reports import (
@@ -118,10 +110,10 @@ class SessionLifecycle:
                       verdict)
             verdicts.store_scores(connection, session.id, verdict)
             self._report(connection, session, verdict)
-            if verdict.valid:
-                self._give_back(connection, session)
+            if verdict.valid and session.rollouts >= len(Slot):
+                give_back(connection, session, self._clock.now_ns())
             else:
-                self._given_up(connection, session)
+                charge_given_up(connection, session, self._clock.now_ns())
         self._acceptance.consider(session_id)
         self._record.forget(session_id)
 
@@ -161,37 +153,7 @@ class SessionLifecycle:
             session = store.running(connection, session_id)
             verdicts.end(connection, session_id, state, self._clock.now_ns(),
                       Verdict(valid=False, invalid_reason=reason[:MAX_TEXT_CHARS]))
-            self._given_up(connection, session)
-
-    def _given_up(self, connection: Connection, session: SessionRow) -> None:
-        """Pay the owners back when nothing ran; take a credit unless the policy failed."""
-        if session.rollouts == 0:
-            self._refund(connection, session)
-        if redraws.policy_failed(connection, session.id):
-            return
-        name = account_name(connection, session.evaluator_id)
-        try:
-            with connection.begin_nested():
-                book(connection, Transfer(f'redraw:{session.id}', f'account:{name}', SPENT, 1,
-                                          'session given up'), self._clock.now_ns())
-        except NotEnoughCredit:
-            log.info('session %s is given up free of charge: no credit', session.id)
-
-    def _give_back(self, connection: Connection, session: SessionRow) -> None:
-        """Return the credit of a session that was cancelled and was judged after all."""
-        if holder := payer(connection, f'redraw:{session.id}'):
-            book(connection, Transfer(f'unredraw:{session.id}', SPENT, holder, 1,
-                                      'session judged after all'), self._clock.now_ns())
-
-    def _refund(self, connection: Connection, session: SessionRow) -> None:
-        owners = {slot: payer(connection, f'ask:{session.id}:{slot.value}') for slot in Slot}
-        evaluator = f'account:{account_name(connection, session.evaluator_id)}'
-        lock(connection, [SPENT, evaluator,
-                          *(owner for owner in owners.values() if owner is not None)])
-        for slot, owner in owners.items():
-            if owner is not None:
-                book(connection, Transfer(f'refund:{session.id}:{slot.value}', SPENT, owner, 1,
-                                          'session without a rollout'), self._clock.now_ns())
+            charge_given_up(connection, session, self._clock.now_ns())
 
     def reveal(self, caller: Caller, session_id: str) -> Reveal:
         """

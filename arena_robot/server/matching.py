@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 PROMPT_CHARS = 500
 # One is being run; the verdicts of the others may still wait in the station's outbox.
 OPEN_SESSIONS = 8
+# Judged sessions of an evaluator whose files the station has still to send.
+WAITING_SESSIONS = 30
 DAY_NS = 24 * 3600 * 10**9
 PosteriorOf = Callable[[Sequence[PolicyRecord]], Posterior | None]
 
@@ -156,9 +158,14 @@ class Matching:
     def _refuse_redraws(self, connection: Connection, evaluator: Account) -> None:
         given_up = redraws.count_since(connection, evaluator.id, self._clock.now_ns() - DAY_NS)
         if given_up >= self._rules.redraws_per_day:
-            raise Conflict(f'{given_up} sessions of {evaluator.name} were aborted or invalid '
-                           f'within 24 hours; up to {self._rules.redraws_per_day} are accepted: '
-                           'continue tomorrow, or ask the maintainer')
+            raise Conflict(f'{given_up} sessions of {evaluator.name} were aborted, invalid, or '
+                           'judged without two rollouts and their files within 24 hours; up to '
+                           f'{self._rules.redraws_per_day} are accepted: send the files that are '
+                           'missing, continue tomorrow, or ask the maintainer')
+        waiting = redraws.count_waiting(connection, evaluator.id)
+        if waiting >= WAITING_SESSIONS:
+            raise Conflict(f'{waiting} judged sessions of {evaluator.name} wait for their files; '
+                           'leave the station on until it has sent them, then start the next one')
 
     def _pair(self, fitting: Sequence[PolicyRecord]) -> tuple[PolicyRecord, PolicyRecord]:
         balances, owners = self._ledger.balances(), self._accounts.owners()

@@ -2,17 +2,22 @@
 
 from types import SimpleNamespace
 
+import pytest
 import sqlalchemy as sa
-from alembic import command
-from arena_setting import STATION
+from arena_setting import STATION, Setting, episode, query, recorded, run
 
+from arena_robot.core.clock import ManualClock, SystemClock
+from arena_robot.core.episode import Slot
+from arena_robot.core.errors import Conflict, DataError
+from arena_robot.server.acceptance import CORRECTIONS
 from arena_robot.server.base import PolicyState
+from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.store import redraws
-from arena_robot.server.store.database import alembic_config
+from arena_robot.server.store.ledger import MINT, Transfer
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.schema import sessions as table
 from arena_robot.server.store.sealed_pairs import pair_of, pair_text
-from arena_robot.session.arena.contract import PROMPT
+from arena_robot.session.arena.contract import PROMPT, VERDICT
 
 
 def test_pairs_of_retired_policies_do_not_crowd_out_others(setting):
@@ -34,18 +39,75 @@ def test_pairs_of_retired_policies_do_not_crowd_out_others(setting):
             == [first]
 
 
-def test_an_aborted_session_of_the_first_schema_comes_again(setting):
-    """It was stored without saying whether it is valid."""
-    arena, database = setting.arena(), setting.server.database
+def test_a_verdict_without_rollouts_is_a_draw_given_up(tmp_path, pool):
+    """Draws until a pair suits: six a day, each for a credit, and always the same pair."""
+    setting = Setting(tmp_path, '', pool, redraws_per_day=6)
+    try:
+        arena, server = setting.arena(), setting.server
+        server.ledger.transfer(Transfer('gift', MINT, 'account:ada', 10, 'for this test'))
+        pairs = []
+        for _ in range(6):
+            session_id = arena.assign(STATION, 'ada', PROMPT).session_id
+            session = server.sessions.get(session_id)
+            pairs.append((session.policy_a_id, session.policy_b_id))
+            arena.feedback(session_id, VERDICT)
+        with pytest.raises(Conflict, match='6 sessions of ada were aborted, invalid, or judged'):
+            arena.assign(STATION, 'ada', PROMPT)
+        assert len(set(pairs)) == 1
+        assert server.ledger.balance('account:ada') == 4
+        server.ledger.check()
+    finally:
+        setting.close()
+
+
+def test_files_that_do_not_arrive_in_time_are_a_draw_given_up_until_they_do(
+        setting, folder, monkeypatch):
+    arena, server = setting.arena(), setting.server
+    server.ledger.transfer(Transfer('gift', MINT, 'account:ada', 10, 'for this test'))
     session_id = arena.assign(STATION, 'ada', PROMPT).session_id
-    arena.abort(session_id, 'not this one')
-    config = alembic_config()
-    with database.write() as connection:
-        config.attributes['connection'] = connection
-        command.downgrade(config, '0017')
-        connection.execute(sa.update(table).values(valid=None))
-        command.upgrade(config, 'head')
-    with database.write() as connection:
-        evaluator = connection.execute(sa.select(table.c.evaluator_id)).scalar_one()
-        assert [one[0] for one in redraws.pairs_to_repeat(connection, evaluator)] == [session_id]
-        assert redraws.count_since(connection, evaluator, 0) == 1
+    for slot in Slot:
+        query(arena, session_id, slot)
+    arena.feedback(session_id, VERDICT)
+    evaluator = server.sessions.get(session_id).evaluator_id
+
+    def given_up():
+        with server.database.write() as connection:
+            return (redraws.count_since(connection, evaluator, 0),
+                    [one[0] for one in redraws.pairs_to_repeat(connection, evaluator)],
+                    redraws.count_waiting(connection, evaluator),
+                    server.ledger.balance('account:ada'))
+    assert given_up() == (0, [], 1, 10), 'the station may be sending them'
+    monkeypatch.setattr('arena_robot.server.matching.WAITING_SESSIONS', 1)
+    with pytest.raises(Conflict, match='1 judged sessions of ada wait for their files'):
+        arena.assign(STATION, 'ada', PROMPT)
+    later = ManualClock(SystemClock().now_ns() + 2 * 3600 * 10**9)
+    monkeypatch.setattr(server.acceptance, '_clock', later)
+    server.acceptance.consider_all()
+    server.acceptance.consider_all()
+    assert given_up() == (1, [session_id], 0, 9)
+    for slot in Slot:
+        arena.upload(session_id, episode(session_id, slot), recorded(
+            folder / slot.value, session_id, slot))
+    assert arena.standing(session_id) == (True, '')
+    assert given_up() == (0, [], 0, 11), 'the credit came back, and the session earned one'
+    server.ledger.check()
+
+
+def test_corrections_are_few_and_short(setting, folder):
+    arena = setting.arena()
+    session_id = run(arena, folder)
+    setting.arenas.append(calls := setting.calls('ada'))
+
+    def correct(text, who=calls, withdraw=False):
+        who('Correct', pb.CorrectionRequest(session_id=session_id, text=text, withdraw=withdraw))
+    with pytest.raises(DataError, match='1 to 500 characters'):
+        correct('x' * 501)
+    for _ in range(CORRECTIONS):
+        correct('x' * 500)
+    with pytest.raises(Conflict, match='takes no more'):
+        correct('one more')
+    maintainer = setting.calls('maintainer')
+    correct('wrong robot', maintainer, withdraw=True)
+    with pytest.raises(Conflict, match='takes no more'):
+        correct('wrong robot', maintainer, withdraw=True)
+    assert setting.server.log.size() == 1 + CORRECTIONS + 1

@@ -263,7 +263,7 @@ def test_giving_up_is_limited(tmp_path, pool):
         arena = setting.arena()
         for _ in range(3):
             arena.abort(assigned(arena), 'no')
-        with pytest.raises(Conflict, match='3 sessions of ada were aborted or invalid'):
+        with pytest.raises(Conflict, match='3 sessions of ada were aborted, invalid'):
             assigned(arena)
     finally:
         setting.close()

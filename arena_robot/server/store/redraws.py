@@ -13,9 +13,13 @@ from arena_robot.server.store.sealed_pairs import columns, pair_of
 OUTCOMES = ('sessions', 'counted', 'imported', 'incomplete', 'conflicts_of_interest',
             'withdrawn', 'invalid', 'aborted')
 GIVEN_UP = (SessionState.ABORTED.value, SessionState.CANCELLED.value)
-# Every one that ended without a valid verdict is stored as not valid; an index has that.
+# An index has the sessions of an evaluator that are not accepted.
+_NOT_ACCEPTED = sa.and_(sessions.c.accepted_ns.is_(None), sa.not_(sessions.c.imported))
+# A valid verdict without two rollouts, or whose files did not arrive, is a draw given up too.
+_UNPROVEN = sa.and_(sessions.c.valid, sessions.c.conflict == '',
+                    sa.or_(sessions.c.rollouts < 2, sessions.c.final))
 _WAS_GIVEN_UP = sa.and_(
-    sa.not_(sessions.c.valid), sa.not_(sessions.c.imported),
+    _NOT_ACCEPTED, sa.or_(sa.not_(sessions.c.valid), _UNPROVEN),
     ~sa.exists().where(relayed.c.session_id == sessions.c.id, relayed.c.failure != ''),
     sessions.c.state.in_((*GIVEN_UP, SessionState.DONE.value)))
 _FAILED = sa.select(relayed.c.id).where(
@@ -25,6 +29,9 @@ _LATER = sessions.alias('later')
 # Each assignment runs these; to build them anew took longer than the database.
 _COUNT = sa.select(sa.func.count()).where(
     _OF_EVALUATOR, sessions.c.created_ns >= sa.bindparam('since_ns'), _WAS_GIVEN_UP)
+_COUNT_WAITING = sa.select(sa.func.count()).where(
+    _OF_EVALUATOR, _NOT_ACCEPTED, sessions.c.valid, sessions.c.conflict == '',
+    sessions.c.rollouts >= 2, sa.not_(sessions.c.final))
 _LOCK = sa.select(accounts.c.id).where(
     accounts.c.id == sa.bindparam('evaluator')).with_for_update()
 _TO_REPEAT = sa.select(sessions.c.id, *columns()).where(
@@ -38,9 +45,14 @@ def policy_failed(connection: Connection, session_id: str) -> bool:
 
 
 def count_since(connection: Connection, evaluator_id: int, since_ns: int) -> int:
-    """Return how many sessions an evaluator gave up, or marked as invalid, since then."""
+    """Return how many sessions an evaluator gave up, did not prove, or marked as invalid."""
     return int(connection.execute(
         _COUNT, {'evaluator': evaluator_id, 'since_ns': since_ns}).scalar_one())
+
+
+def count_waiting(connection: Connection, evaluator_id: int) -> int:
+    """Return how many judged sessions of an evaluator wait for their files."""
+    return int(connection.execute(_COUNT_WAITING, {'evaluator': evaluator_id}).scalar_one())
 
 
 def pairs_to_repeat(connection: Connection, evaluator_id: int) -> list[tuple[str, int, int]]:

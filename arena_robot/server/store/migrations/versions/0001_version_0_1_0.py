@@ -218,8 +218,8 @@ def upgrade() -> None:
     )
     op.create_index('ix_sessions_category_created_ns_id', 'sessions', ['category', 'created_ns',
         'id'], unique=False)
-    op.create_index('ix_sessions_evaluator_id_valid_created_ns', 'sessions', ['evaluator_id',
-        'valid', 'created_ns'], unique=False)
+    op.create_index('ix_sessions_evaluator_id_accepted_ns_created_ns', 'sessions', ['evaluator_id',
+        'accepted_ns', 'created_ns'], unique=False)
     op.create_index('ix_sessions_institution_created_ns_id', 'sessions', ['institution',
         'created_ns', 'id'], unique=False)
     op.create_index('ix_sessions_policy_a_id_created_ns_id', 'sessions', ['policy_a_id',
