@@ -4,7 +4,7 @@ import dataclasses
 import ipaddress
 import re
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from arena_robot.core.errors import ConfigError, DataError
@@ -12,9 +12,13 @@ from arena_robot.policy.address import CONNECT_TO, PolicyAddress, parse_address
 
 _HOST = re.compile(r'[A-Za-z0-9.\-]{1,253}|[0-9A-Fa-f:.]{2,45}')
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-# IPv4-compatible, mapped, and NAT64 (well-known and local): the IPv4 address is at their end.
-_CARRIES_IPV4 = tuple(map(ipaddress.IPv6Network, (
-    '::/96', '::ffff:0:0/96', '64:ff9b::/96', '64:ff9b:1::/48')))
+# IPv6 has global unicast addresses here only, and at well-known NAT64, whose end is an IPv4 one.
+_UNICAST, _NAT64 = ipaddress.IPv6Network('2000::/3'), ipaddress.IPv6Network('64:ff9b::/96')
+# Global by their registries, and not the address of one host: protocol assignments with Teredo,
+# documentation, 6to4's relays, AS112, AMT.
+_SPECIAL = tuple(map(ipaddress.ip_network, (
+    '2001::/23', '2001:db8::/32', '3fff::/20', '2620:4f:8000::/48', '192.0.0.0/24',
+    '192.88.99.0/24', '192.31.196.0/24', '192.52.193.0/24', '192.175.48.0/24')))
 MAX_CHARS = 500
 
 
@@ -77,24 +81,18 @@ def check(address: str, allowed_networks: Iterable[str],
 
 def is_public(ip: Address) -> bool:
     """
-    Tell whether an address, and every address that is written inside it, is a public one.
+    Tell whether an address is that of one public host.
 
-    IPv6 addresses that lead to an IPv4 one (mapped, compatible, 6to4, NAT64, Teredo) are as public
-    as that. Multicast is not.
+    IPv6 addresses that are IPv4 ones (mapped, well-known NAT64, 6to4) are as public as these.
+    Other forms with an address inside are not: compatible, translated, Teredo, local NAT64.
     """
-    return all(one.is_global and not one.is_multicast for one in (ip, *_inside(ip)))
-
-
-def _inside(ip: Address) -> Iterator[ipaddress.IPv4Address]:
-    if ip.version == 4:
-        return
-    low = ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
-    if any(ip in network for network in _CARRIES_IPV4):
-        yield low
-    if ip.sixtofour is not None:
-        yield ip.sixtofour
-    if ip.teredo is not None:
-        yield from ip.teredo
+    if isinstance(ip, ipaddress.IPv6Address):
+        low = ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF) if ip in _NAT64 else None
+        if (inner := ip.ipv4_mapped or ip.sixtofour or low) is not None:
+            return is_public(inner)
+        if ip not in _UNICAST:
+            return False
+    return ip.is_global and not ip.is_multicast and not any(ip in one for one in _SPECIAL)
 
 
 def resolve(host: str, port: int) -> list[Address]:

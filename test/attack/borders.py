@@ -39,7 +39,7 @@ INSIDE = [ipaddress.ip_network(text) for text in (
     '192.168.0.0/16', '224.0.0.0/4', '240.0.0.0/4')]
 # Files are written by the thousand: in memory, where there is such a folder.
 MEMORY = '/dev/shm' if Path('/dev/shm').is_dir() else None
-PREFIXES = ('::', '::ffff:', '64:ff9b::')
+PREFIXES = ('::', '::ffff:', '::ffff:0:', '64:ff9b::')
 
 
 def all_borders(count: int, seed: int = 1) -> list[Tally]:
