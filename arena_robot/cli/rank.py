@@ -231,13 +231,13 @@ def table(result: Any) -> str:
     """Return the standings as text."""
     import numpy as np
 
-    from arena_robot.ranking.wording import interval_words, is_few, rank_words
+    from arena_robot.ranking.wording import few_words, interval_words, is_few, rank_words
     width = max([len('policy'), *(len(name) for name in result.items)])
     wide = result.rank_low is not None
     lines = [f"rank  {'policy':{width}}  {'score':>9}  {'interval':>18}  {'solve':>6}"
              f"  {'n':>5}" + ('  ranks' if wide else '')]
     for k in result.order:
-        words = interval_words(float(result.low[k]), float(result.high[k]), is_few(result, k),
+        words = interval_words(float(result.low[k]), float(result.high[k]), few_words(result, k),
                                '.3f')
         tied = '=' if (result.ranks == result.ranks[k]).sum() > 1 else ' '
         rank = '  – ' if is_few(result, k) else f'{result.ranks[k]:>3}{tied}'

@@ -1,8 +1,8 @@
 """
 Compute the tables of published papers again, as far as public data allow.
 
-Every line says what was published, what is found here, and whether it is reproduced, differs and
-why, or cannot be checked. The data are not part of this software:
+Every line says what was published, what is found here, and whether it is reproduced, within the
+noise, differs and why, or cannot be checked. The data are not part of this software:
 
   --roboarena  a folder with sessions.csv, episodes.csv and, if there, task_categories.csv
   --atari      the folder open_spiel/python/voting/examples of the repository open_spiel

@@ -12,7 +12,13 @@ from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.interval_kind import difference
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.wording import interval_words, is_few, place_words, stated_order
+from arena_robot.ranking.wording import (
+    few_words,
+    interval_words,
+    is_few,
+    place_words,
+    stated_order,
+)
 from arena_robot.reports.tournament import Gap, TournamentReport, mean_progress, write_report
 from arena_robot.reports.tournament_records import Record, read_record
 
@@ -97,7 +103,7 @@ def tell(display: Display, outcome: DemoOutcome) -> None:
     display.line(f'\n  {show(BOLD, title)}')
     for k, rank in ranks.items():
         name = found.items[k]
-        interval = interval_words(float(found.low[k]), float(found.high[k]), is_few(found, k),
+        interval = interval_words(float(found.low[k]), float(found.high[k]), few_words(found, k),
                                   '+.2f', ' … ')
         display.line(f'  {rank:>{room}}  {name:<{width}}  {found.scores[k]:+6.2f}  '
                      f'{interval:<15}  {100 * means.get(name, float("nan")):>7.0f}  '
@@ -108,6 +114,6 @@ def tell(display: Display, outcome: DemoOutcome) -> None:
         g = outcome.gap
         word = show(GREEN, 'clear') if g.clear else show(RED, 'not clear yet')
         display.line(f'\n  {g.better} against {g.worse}: {g.score:+.2f}, 95 % interval '
-                     f'{interval_words(g.low, g.high, False, "+.2f", " … ")}: {word}')
+                     f'{interval_words(g.low, g.high, "", "+.2f", " … ")}: {word}')
     for problem in outcome.problems:
         display.line(f"  {show(RED, '✗')} {problem}")

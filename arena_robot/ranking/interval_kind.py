@@ -24,7 +24,7 @@ from arena_robot.ranking.davidson import Davidson
 from arena_robot.ranking.held import established, one_sided
 from arena_robot.ranking.hierarchical import Hierarchical
 from arena_robot.ranking.spread import ScoreSpread, likelihood_spread
-from arena_robot.ranking.stated import posterior_better, too_few, with_spread
+from arena_robot.ranking.stated import LEAST_CLUSTERS, posterior_better, too_few, with_spread
 from arena_robot.ranking.uncertainty import (
     Draws,
     bootstrap,
@@ -35,6 +35,7 @@ from arena_robot.ranking.uncertainty import (
 
 MANY_CLUSTERS = 1000
 LEAST_EVALUATORS = 10
+FAILED = 'not known: too many replicates failed'
 CHOICES = ('auto', *CLUSTERS)
 
 
@@ -81,7 +82,9 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
     counts, open_ends = count_pairs(comparisons), (np.zeros(result.scores.shape, bool),) * 2
     if fit.ridge is not None and fit.ridge.any():
         open_ends = one_sided(counts)
-    few = too_few(result.counts, count, by == 'session', open_ends)
+    few, none = too_few(result.counts, count, by == 'session', open_ends), ''
+    if by != 'session' and count < LEAST_CLUSTERS:
+        none = f'too few {by}s to tell'
     spread, draws, level, way = None, None, plan.level, 'sandwich'
     if isinstance(method, Hierarchical) and fit.covariance is not None:
         spread, way = ScoreSpread.of(fit.covariance, max(count - 1.0, 1.0)), 'posterior'
@@ -91,14 +94,16 @@ def with_intervals(result: Standings, comparisons: Comparisons, method: Method, 
     if spread is None:
         draws = _draws(comparisons, method, cluster, by, plan)
         spread = draws_spread(draws, count)
-        level, few = _level(draws, plan, few)
+        enough, (level, few) = not few.all(), _level(draws, plan, few)
+        if enough and few.all():
+            none = FAILED
         way = 'bootstrap percentiles' if count >= MANY_CLUSTERS else 'bootstrap, t'
     result = with_spread(result, spread, few, open_ends, level, plan.unit)
     if way == 'posterior':
         result = dataclasses.replace(result, p_better=posterior_better(result.scores, spread))
     if draws is not None and count >= MANY_CLUSTERS:
         result = with_quantiles(result, draws, plan.level)
-    told = {'by': by, 'clusters': count, 'way': way, 'level': plan.level}
+    told = {'by': by, 'clusters': count, 'way': way, 'level': plan.level, 'none': none}
     return _told(result, comparisons, told, draws)
 
 
@@ -180,8 +185,10 @@ def _told(result: Standings, comparisons: Comparisons, intervals: dict[str, obje
     told, few = result.diagnostics, result.too_few
     warnings = told.warnings
     if draws is not None:
-        warnings += draws_told(draws)
-    if few is not None and few.any():
+        warnings += draws_told(draws, intervals['none'] == FAILED)
+    if intervals['none']:
+        warnings += (f'no interval and no rank is stated: {intervals["none"]}',)
+    elif few is not None and few.any():
         names = [result.items[k] for k in np.flatnonzero(few)]
         warnings += ((', '.join(names) if len(names) < len(few) else 'all policies')
                      + ': too few comparisons to tell a rank',)

@@ -162,12 +162,18 @@ def with_quantiles(standings: Standings, draws: Draws, level: float = 0.95) -> S
         rank_high=np.where(few, n, worst).astype(np.int64))
 
 
-def draws_told(draws: Draws) -> tuple[str, ...]:
-    """Return what readers must know about replicates that could not be fitted as they are."""
+def draws_told(draws: Draws, no_interval: bool = False) -> tuple[str, ...]:
+    """
+    Return what readers must know about replicates that could not be fitted as they are.
+
+    ``no_interval``: so many that no interval is stated.
+    """
     said: tuple[str, ...] = ()
     if draws.failed:
-        said += (f'{draws.failed} bootstrap replicates could not be ranked; they widen the '
-                 'intervals',)
+        all_of = draws.failed + len(draws.scores)
+        said += (f'{draws.failed} of {all_of} bootstrap replicates could not be ranked; '
+                 + ('with so many no interval is stated' if no_interval else
+                    'they widen the intervals'),)
     if draws.rescued:
         said += (f'{draws.rescued} bootstrap replicates have no finite maximum: intervals '
                  'reach further than shown',)

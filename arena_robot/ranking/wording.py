@@ -29,11 +29,11 @@ class Shown:
     right: float | None
 
 
-def interval_words(low: float, high: float, few: bool = False, form: str = '.2f',
+def interval_words(low: float, high: float, few: str = '', form: str = '.2f',
                    between: str = ' to ') -> str:
-    """Return an interval in words; one end may be infinite, and there may be none."""
+    """Return an interval in words; one end may be infinite; there is none where ``few`` is why."""
     if few:
-        return TOO_FEW
+        return few
     if math.isnan(low) or math.isnan(high):
         return '–'
     if math.isinf(low) and math.isinf(high):
@@ -46,8 +46,15 @@ def interval_words(low: float, high: float, few: bool = False, form: str = '.2f'
 
 
 def is_few(found: Ranked, k: int) -> bool:
-    """Tell whether the data are too few to tell anything about policy ``k``."""
+    """Tell whether nothing is stated about policy ``k``."""
     return found.too_few is not None and bool(found.too_few[k])
+
+
+def few_words(found: Ranked, k: int) -> str:
+    """Return why nothing is stated about policy ``k``, '' where something is."""
+    if not is_few(found, k):
+        return ''
+    return (found.diagnostics.details.get('intervals') or {}).get('none') or TOO_FEW
 
 
 def stated_order(found: Ranked) -> list[int]:
@@ -65,8 +72,8 @@ def rank_words(found: Ranked, k: int, between: str = '–') -> str:
 
 def place_words(found: Ranked, k: int) -> str:
     """Return the rank of policy ``k`` as it may be stated: '3', '1–5 tied', 'too few to tell'."""
-    if is_few(found, k):
-        return TOO_FEW
+    if few := few_words(found, k):
+        return few
     if words := rank_words(found, k):
         return words if words.isdecimal() else f'{words} tied'
     same = int((found.ranks == found.ranks[k]).sum())
@@ -109,7 +116,7 @@ def shown(found: Ranked, form: str = '.2f') -> list[Shown]:
     rows = []
     for k in range(len(found.items)):
         low, high = float(found.low[k]), float(found.high[k])
-        rows.append(Shown(interval_words(low, high, is_few(found, k), form),
+        rows.append(Shown(interval_words(low, high, few_words(found, k), form),
                           rank_words(found, k), place_words(found, k), place(low),
                           100.0 * (float(found.scores[k]) - first) / span, place(high)))
     return rows

@@ -10,6 +10,7 @@ from arena_robot.ranking.base import Comparisons, Standings
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.wording import (
     basis_words,
+    few_words,
     interval_words,
     is_few,
     place_words,
@@ -58,7 +59,7 @@ def standings_figure(standings: Standings, unit: str = 'score') -> 'Figure':
     axes.plot(scores[few], rows[few], 'o', color=LINE, markerfacecolor='none', zorder=2)
     for row, k in enumerate(order):
         words = interval_words(float(standings.low[k]), float(standings.high[k]),
-                               is_few(standings, k))
+                               few_words(standings, k))
         axes.annotate(words, (1, row), (4, 0), xycoords=('axes fraction', 'data'),
                       textcoords='offset points', va='center', fontsize=7, color=INK)
     axes.set_yticks(rows, [f'{plain_text(standings.items[k])}   {_place(standings, k)}'

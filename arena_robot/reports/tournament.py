@@ -41,7 +41,7 @@ class Gap:
     @property
     def words(self) -> str:
         """The interval in words; one end may be infinite."""
-        return interval_words(self.low, self.high, False, '+.2f', ' … ')
+        return interval_words(self.low, self.high, '', '+.2f', ' … ')
 
     @property
     def clear(self) -> bool:

@@ -1,6 +1,7 @@
 """`arena reproduce` says of every published line whether it is found again."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ def test_without_data_only_what_is_printed_whole_is_checked(capsys):
         'differs', '-2496/964', '-2497/964')
     assert found['figure 2, four models share the first place']['agreement'] == 'cannot be checked'
     assert main(['reproduce']) == 0
-    assert '4 reproduced, 1 differs, 4 cannot be checked' in capsys.readouterr().out
+    assert '4 reproduced, 1 differs, 0 within the noise, 4 cannot' in capsys.readouterr().out
 
 
 def test_roboarenas_tables_are_compared_line_by_line(capsys):
@@ -32,6 +33,11 @@ def test_roboarenas_tables_are_compared_line_by_line(capsys):
     assert found['rollouts behind the oracle']['found'] == '464'
     assert found['rollouts behind the oracle']['agreement'] == 'differs'
     assert 'snapshot' in found['rollouts behind the oracle']['why']
+    task = found['figure 6, TASK agrees better with the oracle than Elo and Bradley–Terry']
+    assert task['agreement'] == 'within the noise'
+    assert re.search(r'smallest margin [-+]0\.\d{4} \[-0\.\d{4}, \+0\.\d{4}\]', task['found'])
+    flow = found['figure 5, FAST is better than flow (pi0)']
+    assert (flow['agreement'], '[+0.' in flow['found']) == ('reproduced', True)
     assert '%' in found['preference does not agree with progress']['found']
     assert '%' in found['figure 8, accuracy of task categories']['found']
 

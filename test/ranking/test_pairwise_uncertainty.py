@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from arena_robot.ranking.counts import PairCounts, count_pairs
 from arena_robot.ranking.davidson import Davidson
 from arena_robot.ranking.davidson import fit_counts as davidson_counts
 from arena_robot.ranking.elo import Elo
+from arena_robot.ranking.interval_kind import FAILED, IntervalPlan, with_intervals
 from arena_robot.ranking.methods import rank
 from arena_robot.ranking.progress import ProgressGls
 from arena_robot.ranking.uncertainty import (
@@ -18,6 +21,7 @@ from arena_robot.ranking.uncertainty import (
     resampled_counts,
     session_weights,
 )
+from arena_robot.ranking.wording import few_words, place_words
 
 
 def drawn(seed=0, n=5, m=300, ties=0.2, per_session=1, theta=None):
@@ -111,6 +115,38 @@ def with_scores(votes):
     return Comparisons.build(votes.first, votes.second, votes.outcome, items=votes.items,
                              score_first=rng.random(len(votes)),
                              score_second=rng.random(len(votes)))
+
+
+class OftenFails:
+    """A method that cannot rank one in four resamples."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, comparisons):
+        self.calls += 1
+        if self.calls > 1 and self.calls % 4 == 0:
+            raise RankingError('not this one')
+        return Elo(orders=1)(comparisons)
+
+
+def test_many_comparisons_are_not_called_too_few():
+    """Why there is no interval is told: replicates that failed, or few clusters, not few votes."""
+    votes = drawn(n=3, m=453)
+    method = OftenFails()
+    fit = method(votes)
+    result = with_intervals(standings('x', votes, fit), votes, method, fit, IntervalPlan(40))
+    assert min(result.counts) >= 151
+    assert {few_words(result, k) for k in range(3)} == {FAILED}
+    assert place_words(result, 0) == FAILED
+    told = ' '.join(result.diagnostics.warnings)
+    assert 'of 40 bootstrap replicates could not be ranked; with so many no interval' in told
+    assert 'widen' not in told
+    assert 'too few comparisons' not in told
+    three = dataclasses.replace(votes, institution=np.arange(453) % 3,
+                                institutions=('x', 'y', 'z'))
+    result = rank(three, 'bt', intervals=20, cluster='institution')
+    assert place_words(result, 1) == 'too few institutions to tell'
 
 
 def test_unrankable_replicates_widen_the_intervals_and_are_told():

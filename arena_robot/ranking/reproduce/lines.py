@@ -1,5 +1,6 @@
 """One published statement beside what the same data give here."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -9,6 +10,7 @@ class Reproduction(Enum):
 
     REPRODUCED = 'reproduced'
     DIFFERS = 'differs'
+    NOISE = 'within the noise'
     UNCHECKED = 'cannot be checked'
 
 
@@ -17,7 +19,7 @@ class PublishedLine:
     """
     A statement of a paper: what was published, what is found here, and whether that agrees.
 
-    ``why`` says why it differs or cannot be checked.
+    ``why`` says why it differs, cannot be checked, or why these data do not decide it.
     """
 
     paper: str
@@ -40,6 +42,24 @@ def line(paper: str, what: str, published: str, found: str, agrees: bool, why: s
     return PublishedLine(paper, what, published, found,
                          Reproduction.REPRODUCED if agrees else Reproduction.DIFFERS,
                          '' if agrees else why)
+
+
+def ordered(paper: str, what: str, published: str, found: str,
+            margins: Sequence[tuple[float, float, float]], why: str) -> PublishedLine:
+    """
+    Return a line that states an order: reproduced where every margin is above zero.
+
+    ``margins`` are (mean, low, high) at 95 %. A margin whose interval holds zero decides nothing;
+    one below zero differs because of ``why``.
+    """
+    mean, low, high = min(margins, key=lambda margin: margin[1])
+    told = f'{found}; smallest margin {mean:+.4f} [{low:+.4f}, {high:+.4f}]'
+    if low > 0.0:
+        return line(paper, what, published, told, True)
+    if any(top < 0.0 for _, _, top in margins):
+        return line(paper, what, published, told, False, why)
+    return PublishedLine(paper, what, published, told, Reproduction.NOISE,
+                         'the interval of the margin holds zero')
 
 
 def unchecked(paper: str, what: str, published: str, why: str) -> PublishedLine:

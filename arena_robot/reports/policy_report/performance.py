@@ -8,7 +8,7 @@ from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.wording import interval_words, place_words
+from arena_robot.ranking.wording import few_words, interval_words, place_words
 from arena_robot.reports.policy_report.attribution import support
 from arena_robot.reports.policy_report.checking import ReportChecker, relation_of
 from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession, compared
@@ -145,8 +145,7 @@ class PerformanceSections:
         if self.policy not in found.items:
             return []
         k = found.items.index(self.policy)
-        few = found.too_few is not None and bool(found.too_few[k])
-        interval = interval_words(float(found.low[k]), float(found.high[k]), few)
+        interval = interval_words(float(found.low[k]), float(found.high[k]), few_words(found, k))
         rank = f'{place_words(found, k)} of {len(found.items)}'
         return [Statement(f'In the standings of all {len(votes)} sessions ({RECOMMENDED}): rank '
                           f'{rank}, score {found.scores[k]:.2f} ({interval}).',

@@ -13,6 +13,7 @@ from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.wording import (
     basis_words,
+    few_words,
     interval_words,
     is_few,
     place_words,
@@ -86,7 +87,7 @@ def policy_card(found: Standings | None, policy: str) -> bytes:
                             'png')
     k = found.items.index(policy)
     few = is_few(found, k)
-    interval = interval_words(float(found.low[k]), float(found.high[k]), few)
+    interval = interval_words(float(found.low[k]), float(found.high[k]), few_words(found, k))
     lines = [CardLine('Rank', badge_of(found, policy).right.removeprefix('rank ')),
              CardLine('Comparisons', str(found.counts[k]))]
     if not few:
