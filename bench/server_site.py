@@ -144,6 +144,19 @@ def pages(address, rounds, pid):
     return spent, busy
 
 
+def slow_method(address, method='hierarchical', longest_s=900.0):
+    """Seconds until who asks first for a slow method has an answer, and until it is there."""
+    with httpx.Client(base_url=address, timeout=120.0) as client:
+        started = time.perf_counter()
+        code = client.get(f'/?method={method}').status_code
+        answered = time.perf_counter() - started
+        while code == 503 and time.perf_counter() - started < longest_s:
+            time.sleep(1.0)
+            code = client.get(f'/?method={method}').status_code
+    assert code == 200, f'{method} was answered with {code}'
+    return answered, time.perf_counter() - started
+
+
 def add_verdict(folder, number):
     """Add one more finished session, as a server's own verdict would be."""
     with Database(f'sqlite:///{folder}/arena.db') as database, database.write() as connection:
@@ -190,6 +203,9 @@ def site(args, folder, address, pid):
               f'processor  {path}')
     told(spent, 'site p95')
     line('processor, slowest page', 1e3 * max(busy.values()), 'ms')
+    answered, there = slow_method(address)
+    line('first to ask for a slow method', answered, 's')
+    line('the slow method is there after', there, 's')
     spent, shown = after_verdict(address, folder, args.sessions)
     line('a verdict is on the page after', shown, 's')
     for path, its in spent.items():

@@ -35,6 +35,7 @@ A message says what was requested, what was found and what to do; the cause is k
         ├── Unauthorised             'unauthorised'
         ├── Conflict                 'conflict'
         │   └── NotRevealed          'not_revealed'       the session does not count
+        ├── NotComputed              'not_computed'       a result that is being computed
         └── ServerUnavailable        'server_unavailable'
 """
 
@@ -217,6 +218,12 @@ class NotRevealed(Conflict):
     """The session is over, does not count, and its policies stay secret."""
 
     code = 'not_revealed'
+
+
+class NotComputed(ServerError):
+    """A result that takes long was not computed before; it is being computed now."""
+
+    code = 'not_computed'
 
 
 class ServerUnavailable(ServerError):

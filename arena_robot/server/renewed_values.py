@@ -9,13 +9,14 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, TypeVar
 
-from arena_robot.core.errors import ArenaError
+from arena_robot.core.errors import ArenaError, NotComputed
 
 log = logging.getLogger(__name__)
 
 LOOK_S, REST = 1.0, 4.0
 MOST = 500
 CLOSE_S = 10.0
+FIRST_S = 1.0    # what takes no longer is still given to who asks for it first
 _T = TypeVar('_T')
 
 
@@ -26,8 +27,8 @@ class RenewedValues:
     After ``open`` a thread looks at the version every ``LOOK_S`` seconds and after ``look``. When
     it changed, the thread makes again what the calls of ``always`` get, and what was asked for
     since it was made, one after another; after each it rests ``REST`` times as long as the
-    processor worked for it. So only who is the first to ask for a value waits for it, and pages
-    and stations have the processor in between. Without ``open``, ``get`` makes a value
+    processor worked for it. So only who is the first to ask for a value waits for it, one that is
+    ``slow`` for ``FIRST_S`` at most, and pages and stations have the processor in between. Without ``open``, ``get`` makes a value
     again when the version changed.
     """
 
@@ -77,12 +78,14 @@ class RenewedValues:
             time.sleep(0.01)
         return True
 
-    def get(self, key: Hashable, make: Callable[[], _T], longest_s: float = math.inf) -> _T:
+    def get(self, key: Hashable, make: Callable[[], _T], longest_s: float = math.inf, *,
+            slow: bool = False) -> _T:
         """
         Return the value of a key, or raise the ArenaError that making it raised.
 
         ``make`` reads the data itself, or values that it gets here: the one of the first call is
         kept. After ``longest_s`` it makes the value again although the version is the same.
+        A ``slow`` value is made by the thread alone; NotComputed until then.
         """
         with self._lock:
             if key not in self._values:
@@ -96,6 +99,11 @@ class RenewedValues:
             value.renew(self._version())
         elif renewing:
             value.renew(self._seen)
+        elif slow and not value.made:
+            self._wake.set()
+            if not value.first.wait(FIRST_S):
+                raise NotComputed('this is being computed, which may take some minutes; ask for '
+                                  'it again')
         elif not value.made:
             # Others that it is made of may be of before: the thread makes it again.
             value.make_first(self._done)
@@ -157,6 +165,7 @@ class _Value:
         self._found: Any = None
         self._error: ArenaError | None = None
         self.made = self.asked = False
+        self.first = threading.Event()
         self.asked_s = 0.0
 
     def is_old(self, version: Hashable) -> bool:
@@ -175,6 +184,7 @@ class _Value:
             except ArenaError as error:
                 self._error = error
             self._version, self.made = version, True
+            self.first.set()
 
     def make_first(self, version: Hashable) -> None:
         """Make the value if there is none."""

@@ -129,3 +129,28 @@ def test_the_first_screen_says_what_is_driven_and_what_is_not():
     assert '| this version drives | this version does not drive |' in screen
     for backend in DRIVERS['arm'].names():
         assert f'`backend: {backend}`' in screen
+
+
+def numbers():
+    """Return the rows of the README's table of measurements: what was measured, and the command."""
+    table = (ROOT / 'README.md').read_text(encoding='utf-8').partition('## Numbers')[2]
+    rows = [[cell.strip() for cell in row.strip('|').split(' | ')]
+            for row in table.splitlines() if row.startswith('| ')]
+    assert rows[0][-1] == 'command'
+    return [(row[0], row[-1].strip('`| '), ' '.join(row[:-1])) for row in rows[1:]]
+
+
+@pytest.mark.parametrize(('what', 'command', 'row'), numbers(), ids=lambda one: one[:40])
+def test_every_number_of_the_readme_is_printed_by_the_command_beside_it(what, command, row):
+    """The benches are those that `make bench` runs, and options that are quoted exist."""
+    make = (ROOT / 'Makefile').read_text(encoding='utf-8')
+    first, *options = command.split()
+    if first == 'make':
+        assert re.search(rf'^{options[0]}:', make, re.MULTILINE), what
+        return
+    assert 'for file in bench/bench_*.py' in make
+    bench = (ROOT / 'bench' / f'{first}.py').read_text(encoding='utf-8')
+    quoted = {word for code in re.findall(r'`([^`]+)`', row) for word in re.findall(
+        r'--[a-z-]+', code)}
+    for option in {*quoted, *(word for word in options if word.startswith('--'))}:
+        assert f"add_argument('{option}'" in bench, (what, option)

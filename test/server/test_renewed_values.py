@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from arena_robot.core.errors import RankingError
+from arena_robot.core.errors import NotComputed, RankingError
 from arena_robot.server import renewed_values
 from arena_robot.server.renewed_values import LOOK_S, RenewedValues
 
@@ -172,3 +172,16 @@ def test_the_oldest_is_dropped(data, values, monkeypatch):
     for name in 'abcad':
         values.get(name, data.value)
     assert set(values._values) == {'a', 'c', 'd'}
+
+
+def test_who_asks_first_for_a_slow_value_is_told_to_ask_again(data, values, monkeypatch):
+    monkeypatch.setattr(renewed_values, 'FIRST_S', 0.05)
+    values.open()
+    data.go_on.clear()
+    for _ in range(2):
+        with pytest.raises(NotComputed, match='ask for it again'):
+            values.get('x', data.value, slow=True)
+    assert values.get('y', lambda: 'at once') == 'at once'
+    data.go_on.set()
+    eventually(lambda: data.made)
+    eventually(lambda: values.get('x', data.value, slow=True) == 'of 0')

@@ -11,6 +11,7 @@ from test_site import Place, finished
 
 from arena_robot.core.episode import Preference
 from arena_robot.core.verdict import Verdict
+from arena_robot.server import renewed_values
 from arena_robot.server.base import PolicyState
 from arena_robot.server.results import Results
 from arena_robot.server.store.policies import NewPolicy
@@ -112,3 +113,28 @@ def test_two_policies_that_nobody_compared_have_a_page(place):
                      PolicyState.POOL)
     page = place.get('/versus?a=new-1&b=new-2').text
     assert 'too few to tell' in page
+
+
+def test_no_page_waits_for_a_slow_method(place, monkeypatch):
+    """Who asks for a method that takes minutes is answered at once, and told to ask again."""
+    may_go_on, compute = threading.Event(), Results._compute
+
+    def held_up(self, method, *more):
+        assert method in ('bt', 'davidson') or may_go_on.wait(60.0)
+        return compute(self, method, *more)
+
+    monkeypatch.setattr(Results, '_compute', held_up)
+    monkeypatch.setattr(renewed_values, 'FIRST_S', 0.05)
+    try:
+        for path in ('/?method=hierarchical', '/api/standings?method=elo',
+                     '/plots/standings.svg?method=hierarchical'):
+            started = time.monotonic()
+            answer = place.get(path, 503)
+            assert time.monotonic() - started < SOON_S
+            assert answer.headers['retry-after'] == '5'
+        assert 'http-equiv="refresh"' in place.get('/?method=hierarchical', 503).text
+        place.get('/?method=davidson')
+    finally:
+        may_go_on.set()
+    assert place.server.results.settle()
+    assert 'This is hierarchical' in place.get('/?method=hierarchical').text

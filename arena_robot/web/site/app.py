@@ -16,7 +16,13 @@ from fastapi.templating import Jinja2Templates
 from starlette.exceptions import HTTPException
 
 import arena_robot
-from arena_robot.core.errors import ArenaError, DataError, RankingError, Unauthorised
+from arena_robot.core.errors import (
+    ArenaError,
+    DataError,
+    NotComputed,
+    RankingError,
+    Unauthorised,
+)
 from arena_robot.core.verdict import FIELDS
 from arena_robot.ranking.as_json import as_json, plain
 from arena_robot.ranking.methods import METHODS
@@ -59,7 +65,8 @@ HEADERS = {
                                "frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     'X-Content-Type-Options': 'nosniff', 'Referrer-Policy': 'no-referrer',
     'X-Frame-Options': 'DENY'}
-STATUS = {UnknownSession: 404, Unauthorised: 403, DataError: 400, RankingError: 409}
+STATUS = {UnknownSession: 404, NotComputed: 503, Unauthorised: 403, DataError: 400, RankingError: 409}
+AGAIN_S = 5    # when who asked for what is being computed should ask again
 
 Wanted = Annotated[Filter, Depends()]
 
@@ -132,9 +139,10 @@ def _protect(app: FastAPI, pages: Jinja2Templates) -> None:
     @app.exception_handler(ArenaError)
     async def refused(request: Request, error: ArenaError) -> Response:
         status = next((s for kind, s in STATUS.items() if isinstance(error, kind)), 500)
+        again = {'Retry-After': str(AGAIN_S)} if isinstance(error, NotComputed) else None
         if request.url.path.startswith('/api'):
-            return JSONResponse({'code': error.code, 'message': str(error)}, status)
-        return pages.TemplateResponse(request, 'error.html', {'error': error}, status)
+            return JSONResponse({'code': error.code, 'message': str(error)}, status, again)
+        return pages.TemplateResponse(request, 'error.html', {'error': error}, status, again)
 
     @app.exception_handler(HTTPException)
     async def not_there(request: Request, error: HTTPException) -> Response:
