@@ -81,6 +81,9 @@ class WiredDesk(InProcessDesk):
     def views(self):
         return ()
 
+    def consent(self):
+        return ''
+
 
 class ServedArena:
     """The server as the station's arena, with made-up policies."""

@@ -41,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
                          [read_session(path.parent) for path in session_paths(args.receipts)]
                          if args.receipts else [])
     print(f'{found.head.size} entries, {len(found.comparisons)} comparisons count, '
-          f'{found.withdrawn} withdrawn')
+          f'{found.withdrawn} withdrawn'
+          + (f', files of {found.erased} deleted' if found.erased else ''))
     for origin, number in sorted(found.origins.items()):
         print(f'  {number} {origin}')
     print(f'root {found.head.root}\nkey  {found.head.key}'

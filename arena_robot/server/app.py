@@ -34,6 +34,7 @@ from arena_robot.server.config import ServerConfig
 from arena_robot.server.conflicts import RULES
 from arena_robot.server.counters import Counters
 from arena_robot.server.credits import grant_weekly
+from arena_robot.server.erasing import FileEraser
 from arena_robot.server.housekeeping import Housekeeping
 from arena_robot.server.lifecycle import SessionLifecycle
 from arena_robot.server.malformed import MalformedRequests
@@ -75,6 +76,7 @@ POOLS = {'people': 6, 'stations': 12, 'policies': 64, 'strangers': 4}
 GRACE_S = 2.0
 RECORD_S = 5.0
 ACCEPT_S = 60.0
+ERASE_S = 3600.0
 CREDITS_S = 600.0
 AUDIT_S = 5.0
 WORK_S = 60.0
@@ -143,6 +145,9 @@ class ArenaServer:
         self.record = RelayRecord(self.database, clock,
                                   config.data / f'relayed-{config.port}.jsonl')
         self.log = TransparencyLog(self.database, LogKey(config.data / 'log.key'), clock)
+        self.eraser = FileEraser(
+            self.database, self.blobs, self.uploads, self.log, clock,
+            {'': config.keep_files_days, **config.keep_files_days_of})
         self.acceptance = Acceptance(
             self.database, clock, self.blobs, self.record, self.log,
             CountingRules(config.conflicts, config.max_pace, config.probation_sessions,
@@ -247,6 +252,7 @@ class ArenaServer:
                        alone(lambda: self.verdicts.cancel_overdue(config.session_timeout_s))),
             'record': (RECORD_S, self.record.flush),
             'rates': (PERIOD_S, alone(self._shared_rates.clean)),
+            'erase': (ERASE_S, alone(self.eraser.step)),
             'accept': (ACCEPT_S, alone(self.acceptance.consider_all)),
             'credits': (CREDITS_S, alone(lambda: grant_weekly(self.database, self._clock,
                                                               config.credits))),

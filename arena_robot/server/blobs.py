@@ -1,5 +1,6 @@
 """The store of uploaded files: a folder, or anything else that fsspec names by URL (S3…)."""
 
+import contextlib
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,11 @@ class Blobs:
             replace(Path(staged), Path(self._path(key)))
         else:
             self._fs.mv(staged, self._path(key))
+
+    def remove(self, key: str) -> None:
+        """Delete the file under ``key``, if there is one."""
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(self._path(key))
 
     def drop(self, staged: str) -> None:
         """Remove a staged file that gets no key."""

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from arena_robot.core.errors import ConfigError
 from arena_robot.server.assignment import Weights
 from arena_robot.server.assignment_goals import AssignmentGoal
 from arena_robot.server.store.policies import Approval
@@ -85,7 +86,9 @@ class ServerConfig:
     as ``local``; empty: none. ``report_every`` is how many new sessions of a policy lead to new
     reports, 0: none are made in the background. ``categorise_per_day`` is how many sessions a day
     the vision model of ARENA_MODEL_URL is shown, with their first pictures, to say their category;
-    0: none leave the server. ``seed`` makes it reproducible, for tests.
+    0: none leave the server. ``keep_files_days`` is after how many days the uploaded files of a
+    session are deleted, 0: never; ``keep_files_days_of`` says otherwise for a station by its name.
+    ``seed`` makes it reproducible, for tests.
     """
 
     data: Path = Path('arena-data')
@@ -118,7 +121,15 @@ class ServerConfig:
     audit: str = ''
     report_every: int = 20
     categorise_per_day: int = 0
+    keep_files_days: int = 0
+    keep_files_days_of: dict[str, int] = field(default_factory=dict)
     seed: int | None = None
+
+    def __post_init__(self) -> None:
+        wrong = [days for days in (self.keep_files_days, *self.keep_files_days_of.values())
+                 if days < 0]
+        if wrong:
+            raise ConfigError(f'files are kept for 0 (for ever) or more days, found {wrong[0]}')
 
     def database_url(self) -> str:
         """Return the database's SQLAlchemy URL."""

@@ -28,8 +28,8 @@ class RenewedValues:
     it changed, the thread makes again what the calls of ``always`` get, and what was asked for
     since it was made, one after another; after each it rests ``REST`` times as long as the
     processor worked for it. So only who is the first to ask for a value waits for it, one that is
-    ``slow`` for ``FIRST_S`` at most, and pages and stations have the processor in between. Without ``open``, ``get`` makes a value
-    again when the version changed.
+    ``slow`` for ``FIRST_S`` at most, and pages and stations have the processor in between.
+    Without ``open``, ``get`` makes a value again when the version changed.
     """
 
     def __init__(self, version: Callable[[], Hashable]) -> None:

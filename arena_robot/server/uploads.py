@@ -10,6 +10,7 @@ import dataclasses
 import fcntl
 import hashlib
 import os
+import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,10 @@ from arena_robot.server.store import files as store
 from arena_robot.server.store.database import Connection, Database
 
 SLOTS = ('A', 'B', '-')
+FILM = ('.mp4', '.m4v', '.mov')
+OTHER_FILM = ('.mkv', '.webm', '.avi', '.ts', '.m4a', '.aac', '.mp3', '.wav', '.ogg', '.opus',
+              '.flac')
+MOST_BOXES = 10_000
 
 
 class Uploads:
@@ -46,6 +51,8 @@ class Uploads:
         if file.slot not in SLOTS:
             raise DataError(f"a slot is A, B or '-', found {file.slot!r:.20}")
         key, sha256 = file.key, sha256.lower()
+        if file.path.lower().endswith(OTHER_FILM):
+            raise DataError(f'{key}: videos are MP4 without sound, no other film and no sound')
         if len(sha256) != 64 or set(sha256) - set('0123456789abcdef'):
             raise DataError(f'{key}: the SHA-256 has 64 hex digits, found {sha256!r:.80}')
         if not 0 <= size <= self._max_bytes:
@@ -53,7 +60,7 @@ class Uploads:
         with self._database.write() as connection:
             store.lock_session(connection, file.session_id)
             row, wanted = store.find(connection, file), (size, sha256)
-            if row is None or (not row.complete and (row.size, row.sha256) != wanted):
+            if row is None or (not _is_done(row) and (row.size, row.sha256) != wanted):
                 self._check_room(connection, file, size)
                 store.announce(connection, store.FileRow(file, size, sha256, False),
                                self._clock.now_ns())
@@ -66,7 +73,7 @@ class Uploads:
         """Tell whether a file of just this content is here already."""
         with self._database.read() as connection:
             row = store.find(connection, file)
-        return row is not None and row.complete and (row.size, row.sha256) == (
+        return row is not None and _is_done(row) and (row.size, row.sha256) == (
             size, sha256.lower())
 
     def append(self, file: FileId, offset: int, data: bytes) -> int:
@@ -101,6 +108,10 @@ class Uploads:
                 part.unlink(missing_ok=True)
                 raise DataError(f'{file.key} arrived with another SHA-256 than announced; '
                                 'it was dropped, send it again from 0')
+            if file.path.lower().endswith(FILM) and has_sound(part):
+                part.unlink(missing_ok=True)
+                raise DataError(f'{file.key} has a sound track, and voices are not taken; send '
+                                'the video without it (ffmpeg -i IN -an -c copy OUT)')
             if not self._keep(record, stream):
                 raise Conflict(f'{file.key} was announced with another content while this one '
                                'was checked; begin its upload again')
@@ -161,13 +172,17 @@ class Uploads:
         return self._record(row)
 
     def list(self, session_id: str) -> list[FileRecord]:
-        """Return a session's files."""
+        """Return a session's files, without those whose content was deleted."""
         with self._database.read() as connection:
             rows = store.of_session(connection, session_id)
-        return [self._record(row) for row in rows]
+        return [self._record(row) for row in rows if not row.erased]
+
+    def forget_part(self, file: FileId) -> None:
+        """Delete what arrived of a file that is not complete."""
+        self._part(file).unlink(missing_ok=True)
 
     def _record(self, row: store.FileRow) -> FileRecord:
-        file, complete = row.file, row.complete
+        file, complete = row.file, _is_done(row)
         received = None if complete else _size(self._part(file))
         if not complete and received is None and self._blobs.exists(file.key) \
                 and self._blobs.size(file.key) == row.size > 0 \
@@ -193,6 +208,36 @@ class Uploads:
             found = _sha256(iter(lambda: stream.read(1 << 20), b''))
             os.fsync(stream.fileno())
         return found
+
+
+def _is_done(row: store.FileRow) -> bool:
+    """Tell whether nothing more of a file is taken: it is here, or was deleted on purpose."""
+    return row.complete or row.erased
+
+
+def has_sound(path: Path) -> bool:
+    """Tell whether an MP4 file has a sound track; only its boxes (ISO 14496-12) are read."""
+    left, size = MOST_BOXES, path.stat().st_size
+    with path.open('rb') as stream:
+        todo = [(0, size)]
+        while todo and left:
+            at, end = todo.pop()
+            while at + 8 <= end and left:
+                left -= 1
+                stream.seek(at)
+                length, kind = struct.unpack('>I4s', stream.read(8))
+                head = 8
+                if length == 1:
+                    length, head = struct.unpack('>Q', stream.read(8).ljust(8, b'\0'))[0], 16
+                stop = min(at + length, end) if length else end
+                if kind in (b'moov', b'trak', b'mdia'):
+                    todo.append((at + head, stop))
+                elif kind == b'hdlr':
+                    stream.seek(at + head + 8)
+                    if stream.read(4) == b'soun':
+                        return True
+                at = max(stop, at + head)
+    return not left    # so many boxes hold no video of ours
 
 
 def _sha256(blocks: Iterable[bytes]) -> str:

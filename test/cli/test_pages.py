@@ -132,7 +132,7 @@ def test_the_first_screen_says_what_is_driven_and_what_is_not():
 
 
 def numbers():
-    """Return the rows of the README's table of measurements: what was measured, and the command."""
+    """Return the rows of the README's measurements: what was measured, the command, all of it."""
     table = (ROOT / 'README.md').read_text(encoding='utf-8').partition('## Numbers')[2]
     rows = [[cell.strip() for cell in row.strip('|').split(' | ')]
             for row in table.splitlines() if row.startswith('| ')]

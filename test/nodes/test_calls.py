@@ -174,7 +174,7 @@ def test_a_lost_first_answer_of_a_session_node_is_asked_for_again(pair, monkeypa
     name, asks = pair
     made = [Parameter(one, value=value) for one, value in (
         ('roles', ['left']), ('cameras', ['left_camera']), ('eyes', ['left']),
-        ('topic_style', 'zed5'))]
+        ('topic_style', 'zed5'), ('consent', 'ask Ada'))]
     with Spin() as spin:
         session = Node(f'{name}_session', context=spin.context, parameter_overrides=made,
                        automatically_declare_parameters_from_overrides=True)
@@ -182,7 +182,8 @@ def test_a_lost_first_answer_of_a_session_node_is_asked_for_again(pair, monkeypa
         found = ServiceClients(asks, session.get_name(), {'get_parameters': GetParameters})
         assert found.present(10.0)
         monkeypatch.setattr(ServiceClients, 'call', losing)
-        assert list(session_views(asks, session.get_name(), 20.0)) == ['left_left']
+        views, consent = session_views(asks, session.get_name(), 20.0)
+        assert (list(views), consent) == (['left_left'], 'ask Ada')
         lost += [True] * 3
         with pytest.raises(SessionError, match='did not answer'):
             session_views(asks, session.get_name(), 5.0)

@@ -37,6 +37,9 @@ class FakeDesk:
     def views(self):
         return ('left_left', 'wrist_left')
 
+    def consent(self):
+        return 'Cameras record you; ask Ada for deletion.'
+
     def frame(self, view):
         return b'jpeg' if view == 'left_left' else None
 

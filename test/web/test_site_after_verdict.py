@@ -138,3 +138,15 @@ def test_no_page_waits_for_a_slow_method(place, monkeypatch):
         may_go_on.set()
     assert place.server.results.settle()
     assert 'This is hierarchical' in place.get('/?method=hierarchical').text
+
+
+def test_the_page_of_a_session_says_what_was_deleted(place):
+    session = place.sessions[0]
+    place.get(f'/files/{session}/A/left.mp4')
+    place.server.eraser.erase(session, 'A', 'a person in the pictures asked', 'maya')
+    page = place.get(f'/evaluations/{session}').text
+    assert '3 files of this session were deleted' in page
+    assert 'a person in the pictures asked' in page
+    assert f'/files/{session}/A/' not in page
+    assert f'/files/{session}/B/' in page
+    place.get(f'/files/{session}/A/left.mp4', 404)

@@ -61,6 +61,7 @@ class RemoteDesk:
         self._session = session
         self._namespace = namespace
         self._views: dict[str, str] = {}
+        self._consent = ''
         self._patience_s = patience_s
         self._spin = Spin()
         self._token = ''
@@ -139,7 +140,7 @@ class RemoteDesk:
 
     def watch_views(self) -> None:
         """Receive live images and start photographs of the session's cameras from now on."""
-        self._views = session_views(self._node, self._session, self._patience_s)
+        self._views, self._consent = session_views(self._node, self._session, self._patience_s)
         for name, topic in self._views.items():
             live, start = self._pictures.live(name), self._pictures.start(name)
             self.hear(CompressedImage, f'{topic}/compressed', live, qos.SENSOR)
@@ -165,6 +166,10 @@ class RemoteDesk:
     def views(self) -> tuple[str, ...]:
         """Return the views that can be shown."""
         return tuple(self._views)
+
+    def consent(self) -> str:
+        """Return what the station tells people in the pictures, after ``watch_views``."""
+        return self._consent
 
     def frame(self, view: str) -> bytes | None:
         """Return the newest image of a view as a JPEG; None before the first."""

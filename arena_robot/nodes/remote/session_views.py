@@ -1,4 +1,4 @@
-"""Which views a session node works with, from its parameters."""
+"""Which views a session node works with, and what it tells people, from its parameters."""
 
 from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import GetParameters
@@ -9,13 +9,15 @@ from arena_robot.core.observation import EYES, view
 from arena_robot.nodes.calls import ServiceClients
 from arena_robot.nodes.camera.params import STYLES
 
-NAMES = ('roles', 'cameras', 'eyes', 'topic_style')
+NAMES = ('roles', 'cameras', 'eyes', 'topic_style', 'consent')
 ATTEMPTS = 3
 
 
-def session_views(node: Node, session: str, timeout_s: float) -> dict[str, str]:
+def session_views(node: Node, session: str, timeout_s: float) -> tuple[dict[str, str], str]:
     """
-    Return the raw image topic of one view of each camera, the left eye's where that is used.
+    Return the raw image topic of one view of each camera, and the text on consent.
+
+    The view is the left eye's where that is used.
 
     Blocks the calling thread. Raises SessionError when the session node does not answer; one that
     has just started can lose a first answer, so it is asked ``ATTEMPTS`` times.
@@ -29,7 +31,7 @@ def session_views(node: Node, session: str, timeout_s: float) -> dict[str, str]:
     eye = next((one for one in EYES if one in eyes), EYES[0])
     topic = STYLES[values[3].string_value][0].format(eye=eye, name='').removeprefix('~/')
     return {view(role, eye): f'{camera}/{topic}'
-            for role, camera in zip(roles, cameras, strict=False)}
+            for role, camera in zip(roles, cameras, strict=False)}, values[4].string_value
 
 
 def _values(client: ServiceClients, timeout_s: float) -> list[ParameterValue]:

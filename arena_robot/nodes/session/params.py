@@ -71,6 +71,9 @@ class SessionParams(Parameters):
     stagnation_end: float = param(
         0.0, 'end a rollout early when audit_node, with live, sees no progress for this long; '
         '0: never', 0.0, 3600.0, unit='s')
+    consent: str = param(
+        '', 'what people in the pictures are told before a session: what is recorded, who sees '
+        'it, for how long, and whom to ask for deletion; the page shows it')
     audit: str = param('audit_node', 'name of the audit node, for stagnation_end')
     inference_timeout: float = param(
         10.0, 'timeout of an inference', 0.1, 120.0, unit='s')

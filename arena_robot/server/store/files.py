@@ -1,5 +1,6 @@
 """What is known of uploaded files: announced size and SHA-256, and whether they are complete."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,17 +8,18 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from arena_robot.server.files import FileId
-from arena_robot.server.store.schema import files, sessions
+from arena_robot.server.store.schema import files, sessions, stations
 
 
 @dataclass(frozen=True)
 class FileRow:
-    """One announced file."""
+    """One announced file; of an ``erased`` one only size and SHA-256 are left."""
 
     file: FileId
     size: int
     sha256: str
     complete: bool
+    erased: bool = False
 
 
 def lock_session(connection: Connection, session_id: str) -> None:
@@ -63,6 +65,29 @@ def mark_complete(connection: Connection, row: FileRow, now_ns: int) -> bool:
         complete=True, received=row.size, updated_ns=now_ns)).rowcount == 1
 
 
+def mark_erased(connection: Connection, which: Sequence[FileId], now_ns: int) -> None:
+    """Note that the content of files is deleted; for everybody they are not there any more."""
+    for file in which:
+        connection.execute(sa.update(files).where(_is(file)).values(
+            complete=False, erased_ns=now_ns, updated_ns=now_ns))
+
+
+def erased_since(connection: Connection, since_ns: int) -> list[FileId]:
+    """Return the files that were marked as erased since then."""
+    return [FileId(*row) for row in connection.execute(sa.select(
+        files.c.session_id, files.c.slot, files.c.path).where(files.c.erased_ns >= since_ns))]
+
+
+def sessions_with_files(connection: Connection, before_ns: int, limit: int, station: str,
+                        named: Sequence[str]) -> list[str]:
+    """Return sessions with files that ended before; '' is every station that is not named."""
+    query = sa.select(sessions.c.id).join(stations).where(
+        sessions.c.ended_ns < before_ns, sessions.c.id.in_(
+            sa.select(files.c.session_id).where(files.c.erased_ns.is_(None))),
+        stations.c.name == station if station else stations.c.name.not_in(named))
+    return list(connection.execute(query.order_by(sessions.c.ended_ns).limit(limit)).scalars())
+
+
 def _is(file: FileId) -> sa.ColumnElement[bool]:
     return sa.and_(files.c.session_id == file.session_id, files.c.slot == file.slot,
                    files.c.path == file.path)
@@ -70,4 +95,4 @@ def _is(file: FileId) -> sa.ColumnElement[bool]:
 
 def _row(session_id: str, row: Any) -> FileRow:
     return FileRow(FileId(session_id, row['slot'], row['path']), row['size'], row['sha256'],
-                   bool(row['complete']))
+                   bool(row['complete']), row['erased_ns'] is not None)

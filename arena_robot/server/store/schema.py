@@ -231,6 +231,7 @@ files = Table(
     Column('received', BigInteger, nullable=False),
     Column('complete', Boolean, nullable=False),
     Column('updated_ns', BigInteger, nullable=False),
+    Column('erased_ns', BigInteger, nullable=True),
     UniqueConstraint('session_id', 'slot', 'path'))
 
 balances = Table(

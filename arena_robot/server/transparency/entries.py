@@ -1,13 +1,14 @@
 """What the log says of a session, as canonical JSON: the same facts give the same bytes."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 from arena_robot.core.log_entry import canonical, said
 from arena_robot.server.evidence import SessionEvidence
 from arena_robot.server.store.sessions import SessionRow
 
-SESSION, CORRECTION = 'session', 'correction'
+SESSION, CORRECTION, ERASURE = 'session', 'correction', 'erasure'
 RELAYED, IMPORTED, EARLIER = 'relayed', 'imported', 'before the log'
 
 
@@ -46,6 +47,13 @@ def correction_entry(session_id: str, author: str, text: str, withdraw: bool,
     """Return the entry of a correction, or of a withdrawal."""
     return canonical({'kind': CORRECTION, 'session': session_id, 'author': pseudonym(author),
                       'text': text, 'withdraw': withdraw, 'created_ns': now_ns})
+
+
+def erasure_entry(session_id: str, author: str, reason: str, files: Mapping[str, str],
+                  now_ns: int) -> str:
+    """Return the tombstone of deleted files: their SHA-256 by key, and why they are gone."""
+    return canonical({'kind': ERASURE, 'session': session_id, 'author': pseudonym(author),
+                      'reason': reason, 'files': dict(files), 'created_ns': now_ns})
 
 
 def _seen(evidence: SessionEvidence) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The log as the server publishes it: signed heads, entries, proofs, reveals, receipts."""
 
+import json
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from arena_robot.server.store import log as stored
 from arena_robot.server.store.database import Connection, Database
 from arena_robot.server.store.sessions import SessionRow
 from arena_robot.server.store.verdicts import accepted_reveals
+from arena_robot.server.transparency.entries import ERASURE
 from arena_robot.server.transparency.keys import DRAW, VERDICT, LogKey, SignedHead
 from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash
 
@@ -87,6 +89,13 @@ class TransparencyLog:
         """Return the signed time at which a verdict was taken, and its hash."""
         return self._key.promise(VERDICT, session.id, session.ended_ns or 0,
                                  sha256=verdict_sha256(said(session.verdict)))
+
+    def erasures(self, session_id: str) -> list[tuple[int, str, int]]:
+        """Return when (ns) files of a session were deleted, why, and how many."""
+        with self._database.read() as connection:
+            told = [json.loads(one.body) for one in stored.of_session(connection, session_id)]
+        return [(int(one['created_ns']), str(one['reason']), len(one['files']))
+                for one in told if one['kind'] == ERASURE]
 
     def bundle(self) -> dict[str, Any]:
         """Return everything that an offline check needs, but standings."""

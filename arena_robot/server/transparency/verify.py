@@ -19,7 +19,7 @@ from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.records.session_file import SessionFile, Source
-from arena_robot.server.transparency.entries import CORRECTION, SESSION
+from arena_robot.server.transparency.entries import CORRECTION, ERASURE, SESSION
 from arena_robot.server.transparency.keys import (
     DRAW,
     VERDICT,
@@ -31,6 +31,8 @@ from arena_robot.server.transparency.merkle import MerkleTree, leaf_hash
 from arena_robot.server.transparency.receipts import read_receipt
 
 SAME = 1e-6
+NEEDED = {SESSION: ('session', 'origin', 'commitment', 'probation', 'verdict', 'created_ns'),
+          CORRECTION: ('session', 'withdraw'), ERASURE: ('session', 'files', 'reason')}
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class Checked:
     ``method`` is that of the standings that were computed anew; '' when no two policies can be
     compared, and the bundle has none. ``omitted`` are (session, time of the promise) of valid
     verdicts that the server signed to have taken and that are not in the log. ``late_probation``
-    are sessions left out for a probation of policies that had both counted before.
+    are sessions left out for a probation of policies that had both counted before. Of
+    ``erased`` sessions files were deleted; what the log says of them stays.
     """
 
     head: SignedHead
@@ -53,6 +56,7 @@ class Checked:
     method: str
     omitted: tuple[tuple[str, int], ...] = ()
     late_probation: tuple[str, ...] = ()
+    erased: int = 0
 
 
 def check_bundle(bundle: Mapping[str, Any], key: str = '',
@@ -82,7 +86,8 @@ def check_bundle(bundle: Mapping[str, Any], key: str = '',
     omitted = tuple(one for session in sessions
                     if (one := _agrees(session, by_id.get(session.session_id), head)))
     return Checked(head, tuple(counted), origins, withdrawn, len(saved), len(shown), method,
-                   omitted, _late_probation(entries, reveals))
+                   omitted, _late_probation(entries, reveals),
+                   len({one['session'] for one in entries if one['kind'] == ERASURE}))
 
 
 def counted_comparisons(bundle: Mapping[str, Any]) -> list[Comparison]:
@@ -172,15 +177,15 @@ def _late_probation(entries: list[dict[str, Any]], reveals: Mapping[str, Reveal]
 
 
 def _entries(bodies: list[str]) -> list[dict[str, Any]]:
-    """Return the entries; a correction of a session that was not entered before is an error."""
+    """Return the entries; one about a session that was not entered before is an error."""
     entries, entered = [], set()
     for number, body in enumerate(bodies):
         one = _entry(number, body)
         if one['kind'] == SESSION:
             entered.add(one['session'])
         elif one['session'] not in entered:
-            raise DataError(f"entry {number} of the log corrects session {one['session']}, which "
-                            'was not entered before')
+            raise DataError(f"entry {number} of the log ({one['kind']}) is about session "
+                            f"{one['session']}, which was not entered before")
         entries.append(one)
     return entries
 
@@ -212,11 +217,9 @@ def _comparisons(entries: list[dict[str, Any]], reveals: Mapping[str, Reveal],
 def _entry(number: int, body: str) -> dict[str, Any]:
     values = read_canonical(body, f'entry {number} of the log')
     try:
-        if values['kind'] not in (SESSION, CORRECTION):
+        if values['kind'] not in NEEDED:
             raise ValueError(f"its kind is {values['kind']!r:.40}")
-        needed = (('session', 'withdraw') if values['kind'] == CORRECTION else
-                  ('session', 'origin', 'commitment', 'probation', 'verdict', 'created_ns'))
-        for name in needed:
+        for name in NEEDED[values['kind']]:
             values[name]
         if not isinstance(values['session'], str):
             raise ValueError('its session is no text')

@@ -191,6 +191,9 @@ class Desk(Protocol):
     def views(self) -> tuple[str, ...]:
         """Return the views that can be shown, such as ``left_left``."""
 
+    def consent(self) -> str:
+        """Return what people in the pictures are told before a session, '' for nothing."""
+
     def frame(self, view: str) -> bytes | None:
         """Return the newest image of a view as a JPEG, None when there is none."""
 

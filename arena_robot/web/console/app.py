@@ -129,7 +129,7 @@ def _watching(app: FastAPI, console: Console) -> None:
     @app.get('/api/options')
     def options() -> dict[str, Any]:
         return {'views': desk.views(), 'fields': [plain(one.shown()) for one in FIELDS],
-                'examples': EXAMPLES, 'rubric': RUBRIC,
+                'examples': EXAMPLES, 'rubric': RUBRIC, 'consent': desk.consent(),
                 'states': [state.value for state in State],
                 'lights': {'green': GREEN_FROM, 'amber': AMBER_FROM}}
 

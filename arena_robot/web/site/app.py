@@ -65,7 +65,8 @@ HEADERS = {
                                "frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     'X-Content-Type-Options': 'nosniff', 'Referrer-Policy': 'no-referrer',
     'X-Frame-Options': 'DENY'}
-STATUS = {UnknownSession: 404, NotComputed: 503, Unauthorised: 403, DataError: 400, RankingError: 409}
+STATUS = {UnknownSession: 404, NotComputed: 503, Unauthorised: 403, DataError: 400,
+          RankingError: 409}
 AGAIN_S = 5    # when who asked for what is being computed should ask again
 
 Wanted = Annotated[Filter, Depends()]
@@ -112,7 +113,7 @@ def site(parts: SiteParts) -> FastAPI:
     add_result_pages(app, pages, parts.results, parts.browse)
     history = History(parts.results)
     audits = AuditCurves(parts.blobs, parts.browse)
-    add_session_page(app, pages, parts.browse, parts.blobs, audits)
+    add_session_page(app, pages, parts.browse, parts.blobs, audits, parts.log)
     index = AuditIndex(parts.browse, audits, parts.results.kept)
     pages.env.globals['audit_profile'] = index.profile
     add_audit_pages(app, pages, index)

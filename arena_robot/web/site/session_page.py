@@ -14,6 +14,7 @@ from arena_robot.ranking.as_json import plain
 from arena_robot.server.base import UnknownSession
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.store.browse import Browse
+from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.web.site.audit_curves import AuditCurves
 from arena_robot.web.site.files import file_response
 from arena_robot.web.site.recorded import Curve, RecordedFiles, RecordedSession
@@ -128,7 +129,7 @@ def _points(curve: Curve, seconds: float, most: float) -> str:
 
 
 def add_session_page(app: FastAPI, pages: Jinja2Templates, browse: Browse, blobs: Blobs,
-                     audits: AuditCurves) -> None:
+                     audits: AuditCurves, log: TransparencyLog) -> None:
     """Add the page, its curves as a picture and as JSON, and its videos."""
     files = RecordedFiles(blobs, audits)
     pages.env.globals['panel'] = {'width': WIDTH, 'height': HEIGHT, 'left': LEFT, 'top': TOP,
@@ -139,7 +140,8 @@ def add_session_page(app: FastAPI, pages: Jinja2Templates, browse: Browse, blobs
 
     @app.get('/evaluations/{session_id}', response_class=HTMLResponse, include_in_schema=False)
     def evaluation(request: Request, session_id: str) -> Response:
-        return pages.TemplateResponse(request, 'evaluation.html', shown(session_id))
+        return pages.TemplateResponse(request, 'evaluation.html', {
+            **shown(session_id), 'erasures': log.erasures(session_id)})
 
     @app.get('/plots/evaluations/{session_id}.svg')
     def picture(request: Request, session_id: str) -> Response:

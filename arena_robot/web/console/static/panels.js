@@ -47,6 +47,12 @@ function checks(state) {
     one.ok ? `${one.name}: ${one.detail}` : one.detail)));
 }
 
+// What the station's file says to people whom the cameras see.
+function consent(use) {
+  return use.options.consent ? [el('div', {id: 'consent', role: 'note'},
+    el('b', {}, 'Whoever is in the pictures'), el('p', {}, use.options.consent))] : [];
+}
+
 function task(state, use) {
   if (!state.ready) {
     return {nodes: [checks(state), primary('Check again', use, () => press('check'))]};
@@ -98,7 +104,7 @@ function task(state, use) {
     nodes: [el('label', {for: 'evaluator'}, 'Evaluator'), who,
       el('label', {for: 'token'}, 'Personal token'), token,
       el('label', {for: 'instruction'}, 'What should the robot do?'), what, hint,
-      el('div', {class: 'examples'}, ...examples), go, checks(state)],
+      el('div', {class: 'examples'}, ...examples), ...consent(use), go, checks(state)],
     focus: who.value ? what : who,
   };
 }

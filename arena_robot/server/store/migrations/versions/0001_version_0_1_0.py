@@ -280,6 +280,7 @@ def upgrade() -> None:
         sa.Column('received', sa.BigInteger(), nullable=False),
         sa.Column('complete', sa.Boolean(), nullable=False),
         sa.Column('updated_ns', sa.BigInteger(), nullable=False),
+        sa.Column('erased_ns', sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(['session_id'], ['sessions.id'],
             name=op.f('fk_files_session_id_sessions')),
         sa.PrimaryKeyConstraint('id', name=op.f('pk_files')),
