@@ -208,19 +208,20 @@ class Acceptance:
         now, pair = self._clock.now_ns(), (session.policy_a_id, session.policy_b_id)
         verdicts.mark_accepted(connection, session.id, now)
         note_waits(connection, session.id, waits(evidence))
-        _enter(self._log, connection, session, evidence, now)
+        for number in on_probation(connection, pair):
+            self.promote(connection, number)
         give_back(connection, session, now)
         name = account_name(connection, session.evaluator_id)
         owners = {slot: f'account:{account_of(connection, owner_of(connection, number)).name}'
                   for slot, number in zip('AB', pair, strict=True)}
-        lock(connection, [MINT, SPENT, f'account:{name}', *owners.values()])
+        lock(connection, [f'account:{name}', *owners.values()])
         book(connection, Transfer(f'earn:{session.id}', MINT, f'account:{name}', 1,
                                   'session that counts'), now)
         for slot, owner in owners.items():
             _charge(connection, Transfer(f'ask:{session.id}:{slot}', owner, SPENT, 1,
                                          'policy requested'), now)
-        for number in on_probation(connection, pair):
-            self.promote(connection, number)
+        # Last: until the transaction ends, no other session of any server is entered.
+        _enter(self._log, connection, session, evidence, now)
 
 
 def _charge(connection: Connection, transfer: Transfer, now_ns: int) -> None:

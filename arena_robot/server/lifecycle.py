@@ -168,7 +168,7 @@ class SessionLifecycle:
                            'revealed after the verdict is stored')
         lacks = self._acceptance.consider(session_id)
         session = self._sessions.get(session_id)
-        if lacks.waits:
+        if lacks.waits or (lacks.why and self._others_may_know(session)):
             raise Conflict(f'session {session_id} is incomplete: {lacks.why}; the policies are '
                            'revealed when everything has arrived')
         with self._database.read() as connection:
@@ -187,6 +187,13 @@ class SessionLifecycle:
                       probation=session.probation, relayed=inferences_to_json(
                           {slot: one.inferences() for slot, one in seen.items()},
                           session.equal_latency_s))
+
+    def _others_may_know(self, session: SessionRow) -> bool:
+        """Tell whether another server's relay may still have to store what it saw of rollouts."""
+        if self._database.is_sqlite or session.final:
+            return False
+        with self._database.read() as connection:
+            return bool(store.episodes_of(connection, session.id))
 
 
 def _refuse_closed(session: SessionRow) -> None:

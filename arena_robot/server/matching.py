@@ -168,7 +168,7 @@ class Matching:
                            'leave the station on until it has sent them, then start the next one')
 
     def _pair(self, fitting: Sequence[PolicyRecord]) -> tuple[PolicyRecord, PolicyRecord]:
-        balances, owners = self._ledger.balances(), self._accounts.owners()
+        balances, owners = self._ledger.of_accounts(), self._accounts.owners()
         with self._database.read() as connection:
             open_requests = sealed_pairs.requested(connection)
         candidates = [Candidate(p.id, p.owner_id, p.requested + open_requests[p.id],

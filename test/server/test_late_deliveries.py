@@ -7,8 +7,9 @@ import time
 import pytest
 from arena_setting import STATION, episode, query, recorded
 
+from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.episode import Slot
-from arena_robot.core.errors import Conflict, DataError
+from arena_robot.core.errors import Conflict, DataError, NotRevealed
 from arena_robot.server.base import SessionState
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
@@ -182,3 +183,22 @@ def run_at_once(works):
     for thread in threads:
         thread.join(60.0)
     assert not any(thread.is_alive() for thread in threads)
+
+
+def test_names_are_refused_finally_only_when_no_other_server_may_know_more(
+        setting, folder, monkeypatch):
+    """On PostgreSQL the relay of another server may still have to store what it saw."""
+    arena, server = setting.arena(), setting.server
+    session_id = arena.assign(STATION, 'ada', PROMPT).session_id
+    for slot in Slot:
+        arena.upload(session_id, episode(session_id, slot), recorded(
+            folder / slot.value, session_id, slot))
+    arena.feedback(session_id, VERDICT)
+    if not server.database.is_sqlite:
+        with pytest.raises(Conflict, match='is incomplete: A: the policy was not called'):
+            arena.reveal(session_id)
+        later = ManualClock(SystemClock().now_ns() + 2 * 3600 * 10**9)
+        monkeypatch.setattr(server.acceptance, '_clock', later)
+        server.acceptance.consider_all()
+    with pytest.raises(NotRevealed, match='does not count'):
+        arena.reveal(session_id)

@@ -1,10 +1,20 @@
 import threading
+import time
 
 import pytest
 import sqlalchemy as sa
 
-from arena_robot.core.errors import DataError
-from arena_robot.server.store.ledger import MINT, SPENT, Ledger, NotEnoughCredit, Transfer
+from arena_robot.core.errors import DataError, ServerUnavailable
+from arena_robot.server.store import log
+from arena_robot.server.store.database import Database
+from arena_robot.server.store.ledger import (
+    MINT,
+    SPENT,
+    Ledger,
+    NotEnoughCredit,
+    Transfer,
+    book,
+)
 from arena_robot.server.store.schema import entries
 
 
@@ -89,3 +99,55 @@ def test_fifty_concurrent_writers_neither_lose_nor_double_a_credit(ledger):
     assert len(set(refused)) == 200
     assert sum(balances.values()) == 0
     ledger.check()
+
+
+def test_a_server_that_stands_still_in_a_transaction_is_not_waited_for(
+        postgres_url, clock, monkeypatch):
+    """A paused machine has booked a credit and has the lock of the log; another server goes on."""
+    monkeypatch.setattr('arena_robot.server.store.database.IDLE_S', 1.0)
+    at_rest, goes_on, said = threading.Event(), threading.Event(), []
+
+    def pause(database):
+        try:
+            with database.write() as connection:
+                book(connection, Transfer('earn:1', MINT, 'account:ada', 1, 'counts'), 1)
+                log.append(connection, [('s1', '{}')], 1)
+                at_rest.set()
+                goes_on.wait(60.0)
+                connection.execute(sa.text('SELECT 1'))
+        except ServerUnavailable as error:
+            said.append(str(error))
+
+    with Database(postgres_url) as paused, Database(postgres_url) as other:
+        ledger = Ledger(other, clock)
+        give(ledger, 'ada', 5)
+        thread = threading.Thread(target=pause, args=(paused,))
+        thread.start()
+        assert at_rest.wait(30.0)
+        begun_s = time.monotonic()
+        assert give(ledger, 'bob', 1, 'earn:2')
+        assert give(ledger, 'ada', 1, 'earn:3')    # the row of the same account is waited for
+        with other.write() as connection:
+            log.append(connection, [('s2', '{}')], 1)
+        took_s = time.monotonic() - begun_s
+        goes_on.set()
+        thread.join(60.0)
+        assert took_s < 10.0, 'as long as the paused server may stand still, and no longer'
+        assert 'ask again' in said[0], 'the call of the server that goes on can be repeated'
+        assert ledger.balance('account:ada') == 6
+        with other.read() as connection:
+            assert [one.session_id for one in log.entries(connection, 0, 9)] == ['s2']
+        ledger.check()
+
+
+def test_transfers_of_different_accounts_do_not_wait_for_each_other(postgres_url, clock):
+    with Database(postgres_url) as first, Database(postgres_url) as second:
+        ledger = Ledger(second, clock)
+        give(ledger, 'ada', 5)
+        with first.write() as connection:
+            book(connection, Transfer('earn:1', MINT, 'account:ada', 1, 'counts'), 1)
+            done = threading.Thread(target=give, args=(ledger, 'bob', 1, 'earn:2'))
+            done.start()
+            done.join(20.0)
+            assert not done.is_alive()
+        ledger.check()

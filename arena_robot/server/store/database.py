@@ -16,7 +16,7 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy.engine import Connection, Engine, make_url
 
-from arena_robot.core.errors import ConfigError, ServerError
+from arena_robot.core.errors import ConfigError, ServerError, ServerUnavailable
 from arena_robot.server.sealing import Seal
 from arena_robot.server.store.sealed_text import use_seal
 
@@ -27,6 +27,9 @@ T = TypeVar('T')
 
 MIGRATIONS = Path(__file__).parent / 'migrations'
 BUSY_TIMEOUT_S = 30.0
+# How long a server that stands still in a transaction (a paused machine, a lost network) keeps
+# others waiting for its locks on PostgreSQL; and how long one waits for a lock at most.
+IDLE_S, LOCK_S = 10.0, 20.0
 # A lock is of one schema: several arenas may be in one database.
 LOCK_KEY = "hashtextextended(current_schema() || ':' || :name, 0)"
 
@@ -97,10 +100,13 @@ class Database:
                 connection.exec_driver_sql('BEGIN IMMEDIATE')
             try:
                 yield connection
-            except BaseException:
+                connection.commit()
+            except BaseException as error:
                 connection.rollback()
+                if not self.is_sqlite and _is_passing(error):
+                    raise ServerUnavailable('the database ended the work of this call, which '
+                                            'changed nothing; ask again') from error
                 raise
-            connection.commit()
 
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:
@@ -145,6 +151,12 @@ class Database:
         return self._engine
 
 
+def _is_passing(error: BaseException) -> bool:
+    """Tell whether a lock or a connection was lost: the same again may succeed."""
+    return isinstance(error, sa.exc.OperationalError) or (
+        isinstance(error, sa.exc.DBAPIError) and error.connection_invalidated)
+
+
 def wait_for_turn(connection: Connection, name: str) -> None:
     """Hold a lock until the caller's transaction ends; other servers that take it wait."""
     if connection.dialect.name == 'postgresql':
@@ -173,8 +185,10 @@ def alembic_config() -> Config:
 
 def _engine(url: str) -> Engine:
     if make_url(url).get_backend_name() != 'sqlite':
-        return sa.create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=20,
-                                hide_parameters=True)
+        engine = sa.create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=20,
+                                  hide_parameters=True)
+        sa.event.listen(engine, 'connect', _configure_postgresql)
+        return engine
     path = make_url(url).database
     if path and path != ':memory:':
         Path(path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -185,6 +199,13 @@ def _engine(url: str) -> Engine:
                                                  'check_same_thread': False})
     sa.event.listen(engine, 'connect', _configure_sqlite)
     return engine
+
+
+def _configure_postgresql(connection: Any, _record: object) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f'SET idle_in_transaction_session_timeout = {int(IDLE_S * 1e3)}')
+        cursor.execute(f'SET lock_timeout = {int(LOCK_S * 1e3)}')
+    connection.commit()
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:

@@ -23,7 +23,13 @@ class FileRow:
 
 
 def lock_session(connection: Connection, session_id: str) -> None:
-    """Let the announcements of one session's files wait for each other."""
+    """
+    Let the announcements of one session's files wait for each other.
+
+    Nobody else waits for them, so moving a file within the store may take its time.
+    """
+    if connection.dialect.name == 'postgresql':
+        connection.execute(sa.text('SET LOCAL idle_in_transaction_session_timeout = 0'))
     connection.execute(sa.select(sessions.c.id).where(
         sessions.c.id == session_id).with_for_update()).all()
 

@@ -2,8 +2,9 @@
 Credits as a double-entry ledger: every transfer is two entries that sum to zero.
 
 Holders are ``account:<name>`` (never negative) and the system's own ``mint`` and ``spent``
-(the counterparts, which may be). A transfer has a name and happens at most once, so that any
-call can be repeated.
+(the counterparts, which may be). What the system holds is summed up when somebody asks: a balance
+that every transfer changes would be a row for which all servers wait. A transfer has a name and
+happens at most once, so that any call can be repeated.
 """
 
 from collections.abc import Iterable
@@ -68,6 +69,8 @@ class Ledger:
 
     def balance(self, holder: str) -> int:
         """Return a holder's credits; 0 for an unknown one."""
+        if holder in _SYSTEM:
+            return self.balances().get(holder, 0)
         with self._database.read() as connection:
             found = connection.execute(sa.select(balances.c.amount).where(
                 balances.c.holder == holder)).scalar()
@@ -76,8 +79,19 @@ class Ledger:
     def balances(self) -> dict[str, int]:
         """Return every holder's credits."""
         with self._database.read() as connection:
-            return {row.holder: row.amount for row in connection.execute(
+            found = {row.holder: int(row.amount) for row in connection.execute(
                 sa.select(balances.c.holder, balances.c.amount))}
+            system = connection.execute(sa.select(
+                entries.c.holder, sa.func.sum(entries.c.amount)).where(
+                entries.c.holder.in_(_SYSTEM)).group_by(entries.c.holder))
+            return found | {row[0]: int(row[1]) for row in system}
+
+    def of_accounts(self) -> dict[str, int]:
+        """Return the credits of the accounts."""
+        with self._database.read() as connection:
+            return {row.holder: int(row.amount) for row in connection.execute(
+                sa.select(balances.c.holder, balances.c.amount).where(
+                    sa.not_(balances.c.may_be_negative)))}
 
     def check(self) -> None:
         """Raise DataError unless every transfer and every balance adds up."""
@@ -89,7 +103,8 @@ class Ledger:
                 sa.select(entries.c.holder, total).group_by(entries.c.holder))}
             held = {row[0]: int(row[1]) for row in connection.execute(
                 sa.select(balances.c.holder, balances.c.amount))}
-        wrong = [h for h, amount in held.items() if booked.get(h, 0) != amount]
+        wrong = [h for h, amount in held.items()
+                 if h not in _SYSTEM and booked.get(h, 0) != amount]
         if crooked or wrong:
             raise DataError(f'the ledger does not add up: transfers {crooked}, holders {wrong}')
 
@@ -101,7 +116,7 @@ def lock(connection: Connection, holders: Iterable[str]) -> None:
     A transaction with several bookings locks all their holders first; otherwise two of them can
     each hold a balance that the other waits for.
     """
-    names = sorted(set(holders))
+    names = sorted(set(holders) - set(_SYSTEM))
     for holder in names:
         _open_balance(connection, holder)
     connection.execute(_LOCK, {'holders': names}).all()
@@ -122,7 +137,9 @@ def book(connection: Connection, transfer: Transfer, now_ns: int) -> bool:
     if connection.execute(_BOOKED, {'name': transfer.name}).first():
         return False
     for holder, amount in parts:
-        if connection.execute(_MOVE, {'of': holder, 'by': amount}).rowcount == 0:
+        if holder in _SYSTEM:
+            _open_balance(connection, holder)
+        elif connection.execute(_MOVE, {'of': holder, 'by': amount}).rowcount == 0:
             raise NotEnoughCredit(f'{holder} cannot pay {transfer.amount} for {transfer.reason}')
         connection.execute(_ENTER, {
             'transfer': transfer.name, 'holder': holder, 'amount': amount,
