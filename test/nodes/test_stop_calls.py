@@ -19,7 +19,6 @@ from arena_robot.nodes.calls import ServiceClients
 from arena_robot.nodes.session.audience import RosAudience
 from arena_robot.nodes.session.services import SessionServices
 from arena_robot.nodes.spin import Spin
-from arena_robot.session.evaluator.access import EvaluatorAccess
 
 KINDS = {'e_stop': Trigger, 'abort': Trigger, 'list_sessions': ListSessions}
 THREADS = 2
@@ -47,8 +46,8 @@ def served(tmp_path):
     name = f'session_{uuid.uuid4().hex[:8]}'
     with Spin() as spin:
         node = Node(name, context=spin.context)
-        access = EvaluatorAccess(station.conductor)
-        SessionServices(node, access, RosAudience(node, station.clock, str, {}, access.shown))
+        SessionServices(node, station.conductor, RosAudience(
+            node, station.clock, str, {}, station.conductor.shown))
         asks = Node(f'{name}_asks', context=spin.context)
         spin.add(node, threads=THREADS)
         spin.add(asks, threads=2)

@@ -97,8 +97,9 @@ class Station:
         self.recorder, self.hall = Recorder(folder / 'sessions'), Hall()
         self.store = SessionStore(folder / 'sessions', self.clock)
         stage = RobotMotions(parts, self.clock, config)
+        self.more_checks = []     # what a session node adds to those of the parts
         self.conductor = Conductor(stage, self.arena, self.store, self.recorder, ScenePerson(),
-                                   self.hall, self.clock, config)
+                                   self.hall, self.clock, config, lambda: self.more_checks)
         self.hall.conductor = self.conductor
         self.conductor.open()
 

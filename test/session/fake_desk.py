@@ -4,18 +4,16 @@ import threading
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError
-from arena_robot.session.evaluator.access import EvaluatorAccess
 from arena_robot.session.evaluator.desk import RunView
 
 
 class InProcessDesk:
     def __init__(self, conductor):
-        self.access = EvaluatorAccess(conductor)
         self.conductor = conductor
         self.token, self.errors = '', []
 
     def state(self):
-        return self.access.shown()
+        return self.conductor.shown()
 
     def wait_change(self, seen, timeout_s):
         threading.Event().wait(0.005)
@@ -26,20 +24,20 @@ class InProcessDesk:
         return RunView(slot, self.conductor.motions.steps, 400, 1 / 15) if slot else None
 
     def take(self, name, take_over=False):
-        self.token = self.access.control.take(name, take_over)
+        self.token = self.conductor.control.take(name, take_over)
 
     def open_session(self, evaluator, instruction, repeat=False):
-        self.access.open_session(self.token, evaluator, instruction, repeat)
+        self.conductor.controlled(self.token).open_session(evaluator, instruction, repeat)
 
     def press(self, button, text=''):
-        return self.access.press(self.token, button, text)
+        return self.conductor.controlled(self.token).press(button, text)
 
     def start(self, slot, attended=None):
         before = self.state().state
 
         def run():
             try:
-                self.access.commands(self.token).run(Slot(slot))
+                self.conductor.controlled(self.token).run(Slot(slot))
             except ArenaError as error:
                 self.errors.append(error)
         threading.Thread(target=run, daemon=True).start()
@@ -50,17 +48,17 @@ class InProcessDesk:
         self.conductor.stop()
 
     def score(self, slot, verdict):
-        self.access.commands(self.token).score(Slot(slot), verdict)
+        self.conductor.controlled(self.token).score(Slot(slot), verdict)
 
     def judge(self, verdict):
-        self.access.commands(self.token).judge(verdict)
+        self.conductor.controlled(self.token).judge(verdict)
 
     def draft(self, words):
-        self.access.commands(self.token).draft(words)
+        self.conductor.controlled(self.token).draft(words)
 
     def submit(self):
-        self.access.commands(self.token).submit()
+        self.conductor.controlled(self.token).submit()
         self.conductor.deliver()
 
     def today(self):
-        return self.access.today()
+        return self.conductor.today()

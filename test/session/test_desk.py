@@ -126,7 +126,7 @@ def test_bad_words_are_named(station, desk):
     with pytest.raises(SessionError, match="no button 'sumbit'"):
         desk.press('sumbit')
     with pytest.raises(Conflict, match='tester'):
-        desk.access.commands('somebody else').submit()
+        desk.conductor.controlled('somebody else').submit()
 
 
 def test_slot_tokens_survive_a_restart_and_leave_no_trace(tmp_path):

@@ -31,7 +31,8 @@ def test_a_server_that_does_not_answer_is_no_warning():
 def test_a_warning_reaches_the_evaluator_and_a_session_may_begin(tmp_path):
     station = Station(tmp_path)
     desk = InProcessDesk(station.conductor)
-    station.conductor.check(lambda: [server_check(lambda: 7.0)])
+    station.more_checks = [server_check(lambda: 7.0)]
+    station.conductor.check()
     assert [c.name for c in desk.state().checks if c.warning] == ['arena']
     assert desk.state().ready
     desk.open_session('ada', 'put the cube in the bowl')
@@ -41,9 +42,11 @@ def test_a_warning_reaches_the_evaluator_and_a_session_may_begin(tmp_path):
 def test_a_failed_check_is_what_the_evaluator_reads_first(tmp_path):
     station = Station(tmp_path)
     desk = InProcessDesk(station.conductor)
-    station.conductor.check(lambda: [Check('arm', False, 'arm: no state')])
+    station.more_checks = [Check('arm', False, 'arm: no state')]
+    station.conductor.check()
     assert desk.state().message.startswith('A check failed')
-    station.conductor.check(lambda: [Check('arm', True, 'idle')])
+    station.more_checks = [Check('arm', True, 'idle')]
+    station.conductor.check()
     assert desk.state().message == HINTS[State.PREFLIGHT]
 
 

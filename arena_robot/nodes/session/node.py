@@ -29,7 +29,6 @@ from arena_robot.nodes.spin import Spin, run_with
 from arena_robot.nodes.timeline import RosClock
 from arena_robot.safety.robots import robot_of
 from arena_robot.server.client import RemoteArena
-from arena_robot.session.evaluator.access import EvaluatorAccess
 from arena_robot.session.loop.camera_positions import positions_check
 from arena_robot.session.loop.parts import Ages, Parts
 from arena_robot.session.loop.preflight import server_check
@@ -61,7 +60,7 @@ class SessionNode(Listening):
             arm.frame or robot_of(robot).base_frame(v.arm_prefix)), {
             'station': v.station, 'robot_type': robot, 'backend': v.backend,
             'control_rate_hz': v.control_rate, 'max_steps': v.max_steps},
-            lambda: self.access.shown(), lambda: self.connections.views())
+            lambda: self.conductor.shown(), lambda: self.connections.views())
         self.parts = Parts(
             arm, RemoteGripper(self, v.gripper, CALL_S),
             {role: RemoteCamera(self, camera, CALL_S, v.topic_style, v.eyes, '', v.image_transport)
@@ -77,9 +76,7 @@ class SessionNode(Listening):
         self.conductor = Conductor(
             motions, self.arena, store, self._recorder or NoRecorder(store.root),
             RemoteScene(self, v.scene) if v.scene else ScenePerson(),
-            self.audience, clock, config)
-        self.access = EvaluatorAccess(
-            self.conductor, self._more_checks,
+            self.audience, clock, config, self._more_checks,
             self.arena.sign_in if isinstance(self.arena, RemoteArena) else None)
         self._reports = qos.publisher(self, DiagnosticArray, '/diagnostics')
         self._photos: tuple[str, ...] = ()
@@ -96,7 +93,7 @@ class SessionNode(Listening):
             Standstill(self, f'{self.params.audit}/progress', limit_s,
                        lambda: self.conductor.record.state.running, self.conductor.stop)
         self.conductor.open()
-        self._offer = SessionServices(self, self.access, self.audience)
+        self._offer = SessionServices(self, self.conductor, self.audience)
         alive = qos.publisher(self, Empty, '~/alive')
         for name, period_s, work in (
                 ('connect', 2.0, self._connect_all), ('twins', UPKEEP_S, self._twins.look),
@@ -172,7 +169,7 @@ class SessionNode(Listening):
                 self._over.wait(AGAIN_S)
 
     def _report(self) -> None:
-        shown = self.access.shown()
+        shown = self.conductor.shown()
         level = diagnostics.WARN if shown.notice else diagnostics.OK
         self._reports.publish(diagnostics.report(
             RosClock(self.get_clock(), self.context).now_ns(), diagnostics.status(

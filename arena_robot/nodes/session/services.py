@@ -1,4 +1,4 @@
-"""Services and action of a session node; each calls EvaluatorAccess."""
+"""Services and action of a session node; each calls the conductor."""
 
 import logging
 import threading
@@ -32,9 +32,9 @@ from arena_robot.nodes.session.audience import RosAudience
 from arena_robot.nodes.session.messages import drafted_words, state_message, verdict_of
 from arena_robot.nodes.spin import RCLError
 from arena_robot.session.arena.blind import coarse
-from arena_robot.session.evaluator.access import EvaluatorAccess
 from arena_robot.session.evaluator.checks import check_slot
 from arena_robot.session.evaluator.desk import Button
+from arena_robot.session.protocol.conductor import Conductor
 
 log = logging.getLogger(__name__)
 
@@ -42,11 +42,10 @@ FEEDBACK_S = 0.2
 
 
 class SessionServices:
-    """Offers EvaluatorAccess to other processes."""
+    """Offers the conductor to other processes: messages, the control token, and who watches."""
 
-    def __init__(self, node: Node, access: EvaluatorAccess, audience: RosAudience) -> None:
-        self._access = access
-        self._conductor = access.conductor
+    def __init__(self, node: Node, conductor: Conductor, audience: RosAudience) -> None:
+        self._conductor = conductor
         self._audience = audience
         group = ReentrantCallbackGroup()
         for kind, name, work in (
@@ -69,14 +68,15 @@ class SessionServices:
             goal_callback=self._may_run, cancel_callback=self._cancel)
 
     def _open(self, request: OpenSession.Request, response: OpenSession.Response) -> str:
-        shown = self._access.open_session(request.control, request.evaluator,
-                                             request.instruction, request.repeat)
+        shown = self._conductor.controlled(request.control).open_session(
+            request.evaluator, request.instruction, request.repeat)
         response.session_id, response.commitment = shown.session_id, shown.commitment
         return shown.message
 
     def _feedback(self, request: SubmitFeedback.Request, _: Any) -> str:
         self._meant(request.feedback.session_id)
-        verdict, conductor = verdict_of(request.feedback), self._access.commands(request.control)
+        verdict = verdict_of(request.feedback)
+        conductor = self._conductor.controlled(request.control)
         if request.draft:
             conductor.draft(drafted_words(request))
             return 'kept'
@@ -88,19 +88,20 @@ class SessionServices:
 
     def _close(self, request: CloseSession.Request, _: Any) -> str:
         self._meant(request.session_id)
-        valid = self._conductor.record.verdict.valid
+        conductor = self._conductor.controlled(request.control)
+        valid = conductor.record.verdict.valid
         if not request.valid and valid:
-            self._access.press(request.control, Button.INVALIDATE, request.invalid_reason)
+            conductor.invalidate(request.invalid_reason)
         elif request.valid and not valid:
-            self._access.press(request.control, Button.REVALIDATE)
-        self._access.commands(request.control).submit()
+            conductor.revalidate()
+        conductor.submit()
         return 'submitted'
 
     def _command(self, request: SessionCommand.Request, _: Any) -> str:
-        return self._access.press(request.control, request.command, request.text)
+        return self._conductor.controlled(request.control).press(request.command, request.text)
 
     def _take(self, request: TakeControl.Request, response: TakeControl.Response) -> str:
-        control = self._access.control
+        control = self._conductor.control
         if request.release:
             control.release(request.release)
         else:
@@ -109,7 +110,7 @@ class SessionServices:
         return f"in control: {control.holder or 'nobody'}"
 
     def _confirm(self, request: Trigger.Request, _: Any) -> str:
-        return self._access.press('', Button.CONFIRM_RESET)
+        return self._conductor.controlled('').press(Button.CONFIRM_RESET)
 
     def _stop(self) -> 'Future[str]':
         return then(self._conductor.motions.begin_rest(), lambda: done('the arm is at rest'))
@@ -120,7 +121,7 @@ class SessionServices:
 
     def _list(self, request: ListSessions.Request,
               response: ListSessions.Response) -> ListSessions.Response:
-        response.sessions = [state_message(shown) for shown in self._access.today()]
+        response.sessions = [state_message(shown) for shown in self._conductor.today()]
         return response
 
     def _meant(self, session_id: str) -> None:
@@ -136,7 +137,7 @@ class SessionServices:
 
     def _may_run(self, goal: RunEpisode.Goal) -> GoalResponse:
         try:
-            self._access.commands(goal.control)
+            self._conductor.controlled(goal.control)
             check_slot(goal.slot)
             if goal.prompt and goal.prompt != self._conductor.record.prompt:
                 raise SessionError(f"the session's instruction is "

@@ -1,19 +1,23 @@
 """
 Conductor: runs the sessions of a station with the protocol, the robot, the arena and the files.
 
-Its methods are the evaluator's commands; any thread may call them. On an error they raise an
-ArenaError that says what to do, and the session's state does not change.
+Its methods are the commands of all clients of a session; any thread may call them. On an error
+they raise an ArenaError that says what to do, and the session's state does not change.
 """
 
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from arena_robot.core.clock import Clock, JumpDetector
+from arena_robot.core.config import nearest
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import ArenaError, Conflict, ServerError, SessionError
 from arena_robot.core.verdict import Plain, Verdict
 from arena_robot.session.base import Arena
+from arena_robot.session.evaluator.control import Control
+from arena_robot.session.evaluator.desk import Button, DeskState, shown
 from arena_robot.session.loop.match import ViewMatch, overall
 from arena_robot.session.loop.preflight import preflight
 from arena_robot.session.loop.robot_motions import RobotMotions
@@ -32,11 +36,17 @@ START, RESET = 'start', 'reset'
 
 
 class Conductor:
-    """Runs the sessions of one station."""
+    """
+    Runs the sessions of one station.
+
+    ``more_checks`` adds lines to the preflight; ``sign_in`` takes an evaluator's personal token
+    and returns whose it is, where the arena asks for one.
+    """
 
     def __init__(self, motions: RobotMotions, arena: Arena, store: SessionStore,
                  recorder: Recorder, scene: Scene, audience: Audience, clock: Clock,
-                 config: SessionConfig) -> None:
+                 config: SessionConfig, more_checks: Callable[[], list[Check]] = list,
+                 sign_in: Callable[[str], str] | None = None) -> None:
         self.motions = motions
         self._arena = arena
         self._store = store
@@ -45,6 +55,9 @@ class Conductor:
         self._audience = audience
         self._clock = clock
         self._config = config
+        self._more_checks = more_checks
+        self._sign_in = sign_in
+        self.control = Control()
         self._submissions = Submissions(arena, recorder.ready, clock)
         self._session: KeptSession | None = None
         self._lock = threading.RLock()
@@ -63,9 +76,43 @@ class Conductor:
         """Return how many finished sessions are not uploaded yet."""
         return self._submissions.waiting
 
-    def today(self) -> list[SessionRecord]:
-        """Return today's sessions, newest first."""
-        return self._store.today()
+    def today(self) -> list[DeskState]:
+        """Return today's sessions as shown, newest first."""
+        return [shown(record) for record in self._store.today()]
+
+    def shown(self) -> DeskState:
+        """Return the state for display."""
+        problem = ' '.join(one for one in (self.problem, self.motions.waiting) if one)
+        return shown(self.record, self.control.holder, self.motions.doing, problem, self.live,
+                     self.waiting)
+
+    def controlled(self, token: str) -> 'Conductor':
+        """Return this object to the client in control; Conflict for another's token."""
+        self.control.check(token)
+        return self
+
+    def press(self, button: str, text: str = '') -> str:
+        """Execute a command of :class:`Button`; return what happened, or who signed in."""
+        if button == Button.SIGN_IN:
+            if self._sign_in is None:
+                raise SessionError('this station has no server; type who evaluates')
+            return self._sign_in(text)
+        buttons: Mapping[str, Callable[[], Any]] = {
+            Button.CHECK: self.check,
+            Button.PHOTOGRAPH: self.photograph,
+            Button.DONE: lambda: self.stop(EndReason.DONE),
+            Button.PREPARE_RESET: self.prepare_reset,
+            Button.CONFIRM_RESET: self.confirm_reset,
+            Button.INVALIDATE: lambda: self.invalidate(text),
+            Button.REVALIDATE: self.revalidate,
+            Button.RETRY: self.deliver,
+            Button.RERUN: lambda: self.rerun(text),
+            Button.ABORT: lambda: self.abort(text),
+        }
+        if button not in buttons:
+            raise SessionError(f"there is no button '{button}'.{nearest(button, buttons)}")
+        buttons[button]()
+        return f'{button}: done'
 
     def open(self) -> None:
         """Stop the arm, then continue the interrupted session, if there is one."""
@@ -94,11 +141,18 @@ class Conductor:
             if self._session and self._session.upkeep(jump_s):
                 self._told(self.record)
 
-    def check(self, more: Callable[[], list[Check]] = list) -> SessionRecord:
+    def open_session(self, evaluator: str, instruction: str, repeat: bool = False) -> DeskState:
+        """Check the station if it was not checked, store the task, request a pair."""
+        if not self.record.checks or self.record.state.is_final:
+            self.check()
+        self.enter_task(evaluator, instruction, repeat)
+        return self.shown()
+
+    def check(self) -> SessionRecord:
         """Check every part of the station; begins a new session when there is none."""
         checks = preflight(self.motions.parts, self._clock, self._store.root,
                            self._config.min_free_gb)
-        checks += [self._recorder.check(), *more()]
+        checks += [self._recorder.check(), *self._more_checks()]
         with self._lock:
             session = self._fresh()
             return self._told(session.checked(self._config.station.station,
