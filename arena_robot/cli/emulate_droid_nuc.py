@@ -27,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='panda or fr3 (default %(default)s)')
     parser.add_argument('--task', default='do_not_move', metavar='TASK',
                         help='scene of the simulation (default %(default)s)')
+    parser.add_argument('--gripper-read', type=float, default=0.032, metavar='S',
+                        help='seconds that a read of the gripper takes (default %(default)s)')
     parser.add_argument('--not-launched', action='store_true',
                         help='begin without a controller, as after the NUC has started')
     parser.add_argument('--reflex-after', type=float, metavar='S',
@@ -42,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
     for number in end_signals():
         signal.signal(number, lambda *_: over.set())
     with DroidNucEmulator(args.host, args.port, robot=args.robot, task=args.task,
-                          launched=not args.not_launched) as emulator:
+                          launched=not args.not_launched,
+                          gripper_read_s=args.gripper_read) as emulator:
         print(f"DROID's server answers on {args.host}:{emulator.server.port} with a simulated "
               f'{args.robot}; Ctrl-C ends it', flush=True)
         if args.reflex_after is not None and not over.wait(args.reflex_after):

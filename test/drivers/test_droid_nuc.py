@@ -1,6 +1,7 @@
 """The drivers behind DROID's server, on an emulated NUC: contract, bytes, and what goes wrong."""
 
 import contextlib
+import threading
 import time
 
 import numpy as np
@@ -23,7 +24,7 @@ BUSY_S, STEP_S = 30.0, 0.02     # how long a busy machine may take to see a chan
 
 @pytest.fixture(scope='module')
 def nuc():
-    with DroidNucEmulator(port=0, launch_s=0.0) as made:
+    with DroidNucEmulator(port=0, launch_s=0.0, gripper_read_s=0.0) as made:
         yield made
 
 
@@ -257,7 +258,7 @@ def test_a_second_program_that_commands_the_arm_is_told(nuc, arm, monkeypatch):
     monkeypatch.setattr(arm_module, 'FAR_S', 0.3)
     arm.command(ArmCommand(start := arm.wait_state(BUSY_S).q, 0))
     until(lambda: arm.wait_state(BUSY_S).mode is RobotMode.IDLE)      # it holds now
-    until(lambda: arm._targets.due(arm._clock.steady_ns(), start) is None)
+    until(lambda: arm._targets.due(arm._clock.steady_ns()) is None)
     (other := ZerorpcClient('127.0.0.1', nuc.server.port)).connect()
 
     def away():
@@ -297,3 +298,73 @@ def test_a_gripper_command_is_not_carried_out_after_a_silence(nuc, gripper, fall
             gripper.command(GripperCommand(1.0, 0))
     until(lambda: not gripper._server.problem)
     assert gripper.wait_state(BUSY_S).requested_position == gripper.state(BUSY_S).position
+
+
+# -- a NUC as slow as a real one -----------------------------------------------------------------
+
+@pytest.fixture(scope='module')
+def slow_nuc():
+    with DroidNucEmulator(port=0, launch_s=0.0) as made:
+        yield made
+
+
+def test_arm_and_gripper_share_one_poll(slow_nuc):
+    """A gripper read takes 32 ms: a second poller would leave ten states of the arm a second."""
+    counts = slow_nuc.server.counts
+
+    def gripper_reads():
+        before = counts['get_gripper_position']
+        seen = {(arm.wait_state(BUSY_S), gripper.wait_state(BUSY_S).stamp_ns)[1]
+                for _ in range(10)}
+        return counts['get_gripper_position'] - before if len(seen) > 5 else None
+    with gripper_of(slow_nuc) as gripper:
+        with arm_of(slow_nuc) as arm:
+            until(lambda: gripper_reads() == 0, 'a poll that serves both')
+            gripper.command(GripperCommand(1.0, 0))
+            until(lambda: gripper.wait_state(BUSY_S).position > 0.5)
+        gripper.command(GripperCommand(0.0, 0))     # the arm's driver has ended
+        until(lambda: gripper.wait_state(BUSY_S).position < 0.5)
+
+
+def test_a_stop_does_not_wait_for_the_poll(slow_nuc, monkeypatch):
+    counts, call, hang = slow_nuc.server.counts, ZerorpcClient.call, threading.Event()
+
+    def hanging(self, method, *args, **options):
+        if method == 'get_robot_state':
+            hang.wait(BUSY_S)
+        return call(self, method, *args, **options)
+    with arm_of(slow_nuc) as arm:
+        arm.command(ArmCommand(arm.wait_state(BUSY_S).q, 0))
+        until(lambda: counts['update_joints'])
+        monkeypatch.setattr(ZerorpcClient, 'call', hanging)
+        time.sleep(0.1)     # until the poll hangs
+        before = counts['update_joints']
+        try:
+            arm.stop()
+            assert counts['update_joints'] == before + 1
+        finally:
+            hang.set()
+
+
+def rest_ms(arm, clock):
+    """Move joint 7, stop, and return after how long the arm is at rest."""
+    start = arm.wait_state(BUSY_S).q
+    for number in range(1, 9):
+        arm.command(ArmCommand(start + 0.1 * number * np.eye(7)[6], 0))
+        time.sleep(1 / 15)
+    until(lambda: np.max(np.abs(arm.wait_state(BUSY_S).dq)) > 0.3, 'a motion')
+    pressed_ns = clock.now_ns()
+    arm.stop()
+    while np.max(np.abs((state := arm.wait_state(BUSY_S)).dq)) > 0.02 \
+            or state.stamp_ns < pressed_ns:
+        pass
+    arm.move_to(start, 1.0)
+    until(lambda: np.max(np.abs(arm.wait_state(BUSY_S).q - start)) < 0.02, 'the way back')
+    return (state.stamp_ns - pressed_ns) * 1e-6
+
+
+def test_a_stop_brakes_until_rest(slow_nuc):
+    """A hold of the measured pose alone takes about 370 ms: the spring swings back."""
+    with arm_of(slow_nuc) as arm:
+        rests = sorted(rest_ms(arm, slow_nuc.station.clock) for _ in range(5))
+    assert rests[2] < 250.0, rests

@@ -1,5 +1,6 @@
 """The way to DROID's server without a robot: bytes, answers, targets, and who else may answer."""
 
+import contextlib
 import socket
 import threading
 
@@ -61,7 +62,7 @@ def test_what_is_no_event_is_said(blob):
 def good_answer():
     return [{'joint_positions': [0.0] * 7, 'joint_velocities': [0.0] * 7,
              'motor_torques_measured': [0.0] * 7, 'cartesian_position': [0.0] * 6,
-             'prev_command_successful': True},
+             'gripper_position': 0.0, 'prev_command_successful': True},
             {'robot_timestamp_seconds': 5, 'robot_timestamp_nanos': 7}]
 
 
@@ -95,22 +96,30 @@ def test_the_nucs_clock_is_mapped_by_the_shortest_way():
     assert abs(again - 10**9) <= 1_000_000
 
 
-def test_the_first_target_after_anything_was_forgotten_is_the_measured_pose():
+def test_an_arm_is_stopped_after_its_commands_and_then_held():
     targets, here = NucTargets(0.5), np.zeros(7)
-    assert targets.due(0, here) is None
+    assert targets.due(0) is None
     targets.hold()                     # nothing was commanded: nothing is sent
-    assert targets.due(1, here) is None
+    assert targets.due(1) is None
+    assert not targets.braking
     targets.track(here + 1.0, 10)
-    assert targets.due(10, here)[0] == 1.0
-    assert targets.due(20, here) is None
-    assert targets.due(10 + 70_000_000, here)[0] == 1.0    # the server may have dropped it
-    assert targets.due(10**9, here + 0.5)[0] == 0.5        # no command for 0.5 s
+    assert targets.due(10)[0] == 1.0
+    assert targets.due(20) is None
+    assert targets.due(10 + 70_000_000)[0] == 1.0    # the server may have dropped it
+    assert targets.due(10**9) is None                # no command for 0.5 s: the arm is stopped
+    assert targets.braking
+    assert targets.brake(here + 0.5, here + 1.0, 0.1, 10**9)[0] == pytest.approx(0.4)
+    assert targets.brake(here + 0.5, here + 0.01, 0.1, 1_100_000_000)[0] == 0.5
+    assert not targets.braking
     targets.move(here, here + 1.0, 1.0, 2 * 10**9)
-    assert targets.due(2_500_000_000, here)[0] == 0.5
-    assert targets.due(2_510_000_000, here) is None         # thirty times a second
+    assert targets.due(2_500_000_000)[0] == 0.5
+    assert targets.due(2_510_000_000) is None         # thirty times a second
     targets.hold()
-    assert targets.due(2_600_000_000, here + 0.6)[0] == 0.6
-    assert targets.due(4 * 10**9, here) is None            # held long enough: the server keeps it
+    assert targets.brake(here + 0.6, here + 1.0, 0.0, 2_600_000_000)[0] == 0.6
+    assert targets.braking
+    assert targets.brake(here + 0.7, here + 1.0, 0.1, 3_100_000_000)[0] == 0.7   # it never rests
+    assert targets.due(3_200_000_000)[0] == 0.7
+    assert targets.due(5 * 10**9) is None            # held long enough: the server keeps it
 
 
 def fingers_after(*seen, goal):
@@ -158,13 +167,11 @@ def test_a_peer_that_accepts_and_is_silent_is_an_error_at_open(monkeypatch):
     b'HTTP/1.1 400 Bad Request\r\n',
     b'\xff' + bytes(8) + b'\x7f\x03\x00PLAIN' + bytes(47),     # ZeroMQ with a password
 ])
-def test_another_program_on_the_port_is_an_error_at_open(greeting, monkeypatch):
-    monkeypatch.setattr(client, 'CONNECT_S', 1.0)
-
+def test_another_program_on_the_port_is_an_error_at_open(greeting):
     def greet():
         for _ in range(2):      # the first connection only looks whether somebody listens
             line, _ = listener.accept()
-            with line:
+            with line, contextlib.suppress(OSError):
                 line.sendall(greeting)
                 line.recv(64)
     with socket.create_server(('127.0.0.1', 0)) as listener:

@@ -10,8 +10,15 @@ from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.errors import DriverError, SafetyError
 from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
 from arena_robot.drivers.droid_nuc.client import RemoteError, ZerorpcClient
-from arena_robot.drivers.droid_nuc.reading import JUMPED_NS, NucTime, Reading, reading_of
+from arena_robot.drivers.droid_nuc.reading import (
+    JUMPED_NS,
+    NucTime,
+    Reading,
+    joints_of,
+    reading_of,
+)
 from arena_robot.drivers.droid_nuc.server_thread import ServerThread
+from arena_robot.drivers.droid_nuc.shared_poll import GripperReport
 from arena_robot.drivers.droid_nuc.targets import NucTargets
 from arena_robot.drivers.polled import Polled, fixed
 from arena_robot.safety.robots import motion_s, robot_of
@@ -22,7 +29,10 @@ PORT = 4242
 RATE_HZ = 100.0
 STALLED_S = 0.25        # polymetis stamps every millisecond
 RECOVERY_S = 5.0        # it tries three times, a second apart
-SENT_S = 0.5
+# Braking: the target lies so far behind the motion. At the emulated arm 0.1 s is half of what is
+# still stable when a round takes 12 ms; slower rounds only hold what was measured.
+LEAD_S, ROUND_NS = 0.1, 15_000_000
+BRAKED_NS = 60_000_000  # then the whole state is read once, which takes 34 ms
 FAR_RAD, FAR_S = 0.2, 1.0
 UNKNOWN = fixed(np.zeros(DOF))
 STALLED = ("the robot's stamp stands still: a reflex, the user stop, or its controller has ended; "
@@ -35,8 +45,9 @@ class DroidNucArm(Polled[ArmState]):
     """
     A Franka behind DROID's server; see :class:`arena_robot.drivers.base.Arm`.
 
-    The server has no method that stops or recovers: to stop is to send the measured pose, and only
-    a stamp that stands still tells that the robot does not run. Then states have the mode REFLEX,
+    The server has no method that stops or recovers: to stop is to send targets behind the motion
+    until the arm rests, then the measured pose. Only a stamp that stands still tells that the
+    robot does not run. Then states have the mode REFLEX,
     the pose that the robot gave last, and the time of the server's answer. External torques are
     not known (zero). ``relaunch`` allows launch_controller: it runs sudo on the NUC, and the
     gripper's fingers open and close.
@@ -52,6 +63,7 @@ class DroidNucArm(Polled[ArmState]):
         self._relaunch = relaunch
         self._server = ServerThread('droid_nuc arm', (robot_ip, port), self._clock, RATE_HZ,
                                     self._poll, self._lose)
+        self._report = GripperReport((robot_ip, port))
         self._targets = NucTargets(command_timeout)     # guarded by _new, as what follows
         self._time = NucTime()
         self._reading: Reading | None = None
@@ -67,7 +79,12 @@ class DroidNucArm(Polled[ArmState]):
             self._forget()
             self._state, self._stalled = None, False
             self._targets.forget()
-        self._server.open(self._relaunch)
+        self._report.open()
+        try:
+            self._server.open(self._relaunch)
+        except DriverError:
+            self._report.close()
+            raise
         super().open()
 
     def close(self) -> None:
@@ -77,6 +94,7 @@ class DroidNucArm(Polled[ArmState]):
                 self.stop()
         super().close()
         self._server.close()
+        self._report.close()
 
     def state(self, max_age_s: float = 0.1) -> ArmState:
         """Return the newest state."""
@@ -102,17 +120,28 @@ class DroidNucArm(Polled[ArmState]):
         return time_s
 
     def stop(self) -> None:
-        """Hold the measured pose; returns when it is sent, DriverError if it cannot be."""
+        """
+        Brake and hold; returns when the server has the first target, DriverError if it has not.
+
+        It goes over a connection of its own, ahead of what the polling thread waits for, which
+        then brakes until the arm rests.
+        """
         with self._new:
             if not self._open or self._stalled:
                 self._targets.forget()
                 return
             self._targets.hold()
-            self._server.wake()
-            self._new.wait_for(lambda: not self._targets.unsent_hold, SENT_S)
-            if self._targets.unsent_hold:
-                raise DriverError('stop did not reach the server: press the user stop; '
-                                  f'{self._server.problem or "it is busy"}')
+            if not self._targets.braking:
+                return
+            here = self._reading
+        self._server.wake()
+        try:
+            if here is None:
+                raise DriverError(self._server.problem or 'no answer came yet')
+            self._server.urgent('update_joints', *_target(here.q))
+        except DriverError as error:
+            raise DriverError(f'stop did not reach the server: press the user stop; {error}'
+                              ) from error
 
     def recover(self) -> None:
         """Wait until the robot's stamp moves again, relaunch if that is set; hold where it is."""
@@ -132,23 +161,48 @@ class DroidNucArm(Polled[ArmState]):
             self._stalled, before = False, self._count
             self._targets.begin_held()
             if not self._new.wait_for(lambda: self._count != before and not self._stalled
-                                      and not self._targets.unsent_hold, RECOVERY_S):
+                                      and not self._targets.braking, RECOVERY_S):
                 raise DriverError(f'the arm stopped again: {self._server.problem or STALLED}')
 
     # -- the server's thread -------------------------------------------------------------------
 
     def _poll(self, client: ZerorpcClient) -> None:
+        with self._new:
+            halted = self._stalled or self._reading is None
+            target = None if halted else self._targets.due(self._clock.steady_ns())
+        if target is not None:
+            self._send(client, target)
+        elif not halted and self._targets.braking:
+            self._brake(client)
         sent_ns = self._clock.now_ns()
         reading = reading_of(client.call('get_robot_state'))
         steady_ns, came_ns = self._clock.steady_ns(), self._clock.now_ns()
+        self._report.send(reading.gripper, came_ns - sent_ns)
         with self._new:
             self._take(reading, sent_ns, came_ns, steady_ns)
-            target = None if self._stalled else self._targets.due(self._clock.steady_ns(),
-                                                                   reading.q)
-        if target is None:
-            return
+
+    def _brake(self, client: ZerorpcClient) -> None:
+        """Send targets behind the motion, for a while or until rest or a newer command."""
+        until_ns, round_ns = self._clock.steady_ns() + BRAKED_NS, 0
+        while True:
+            begin_ns = self._clock.steady_ns()
+            q, dq = (joints_of(client.call(method), method)
+                     for method in ('get_joint_positions', 'get_joint_velocities'))
+            with self._new:
+                now_ns = self._clock.steady_ns()
+                if not self._targets.braking:
+                    return
+                last = now_ns >= until_ns
+                slow = last or round_ns > ROUND_NS
+                target = self._targets.brake(q, dq, 0.0 if slow else LEAD_S, now_ns)
+            self._send(client, np.clip(target, self._lower, self._upper))
+            if last:
+                return
+            round_ns = self._clock.steady_ns() - begin_ns
+
+    def _send(self, client: ZerorpcClient, target: Floats) -> None:
         try:
-            client.call('update_joints', target.tolist(), False, False, None)
+            client.call('update_joints', *_target(target))
             self._refusal = ''
         except RemoteError as error:
             if not self._refusal:
@@ -228,3 +282,8 @@ class DroidNucArm(Polled[ArmState]):
         if q.shape != (DOF,) or not np.all(np.isfinite(q)):
             raise SafetyError(f'an arm target must be {DOF} finite numbers, got {q!r}')
         return np.clip(q, self._lower, self._upper)
+
+
+def _target(q: Floats) -> tuple[object, ...]:
+    """Return the arguments of update_joints: no velocities, not blocking, without noise."""
+    return q.tolist(), False, False, None

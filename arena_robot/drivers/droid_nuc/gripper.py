@@ -14,13 +14,13 @@ from arena_robot.drivers.droid_nuc.client import ZerorpcClient
 from arena_robot.drivers.droid_nuc.motion import FingerMotion
 from arena_robot.drivers.droid_nuc.reading import JUMPED_NS, position_of
 from arena_robot.drivers.droid_nuc.server_thread import ServerThread
+from arena_robot.drivers.droid_nuc.shared_poll import ReportedGripper
 from arena_robot.drivers.polled import Polled
 
 log = logging.getLogger(__name__)
 
 STROKE_M = 0.085
 RATE_HZ = 50.0
-SENT_S = 0.5
 JUDGED_S = 5.0
 AGAIN_NS = 250_000_000
 UNRESPONSIVE = 9        # Robotiq's number for a gripper that does not communicate
@@ -33,8 +33,9 @@ class DroidNucGripper(Polled[GripperState]):
     A 2F-85 behind DROID's server; see :class:`arena_robot.drivers.base.Gripper`.
 
     The server gives a position and nothing else: motion, objects and a gripper that does not
-    follow are concluded from positions. It sets speed and force itself; those of a command have no
-    effect.
+    follow are concluded from positions. While a driver of the arm behind the same server runs on
+    this machine, the positions are those that it reads. The server sets speed and force itself;
+    those of a command have no effect.
     ``relaunch`` allows activate() to launch the controller, which opens and closes the fingers,
     runs sudo on the NUC and ends what the arm does.
     """
@@ -45,10 +46,10 @@ class DroidNucGripper(Polled[GripperState]):
         self._relaunch = relaunch
         self._server = ServerThread('droid_nuc gripper', (robot_ip, port), self._clock, RATE_HZ,
                                     self._poll, self._lose)
+        self._reported = ReportedGripper((robot_ip, port))
         self._motion = FingerMotion()       # guarded by _new, as what follows
         self._due_ns = 0
         self._unsent: float | None = None
-        self._stops = False
 
     def open(self) -> None:
         """Connect and read the first state; nothing moves."""
@@ -57,7 +58,12 @@ class DroidNucGripper(Polled[GripperState]):
         with self._new:
             self._forget()
             self._state = None
-        self._server.open()
+        self._reported.open()
+        try:
+            self._server.open()
+        except DriverError:
+            self._reported.close()
+            raise
         super().open()
 
     def close(self) -> None:
@@ -67,6 +73,7 @@ class DroidNucGripper(Polled[GripperState]):
                 self.stop()
         super().close()
         self._server.close()
+        self._reported.close()
 
     def state(self, max_age_s: float = 0.2) -> GripperState:
         """Return the newest state."""
@@ -86,7 +93,7 @@ class DroidNucGripper(Polled[GripperState]):
                 raise DriverError(f'{UNRESPONSIVE_WORDS}; activate() it')
             if position != self._motion.requested:
                 self._motion.go(position, self._clock.steady_ns())
-                self._unsent, self._stops = position, False
+                self._unsent = position
         self._server.wake()
         return GripperCommand(position, command.stamp_ns, speed, force)
 
@@ -95,11 +102,12 @@ class DroidNucGripper(Polled[GripperState]):
         with self._new:
             if not self._open or self._motion.requested is None:
                 return
-            self._stops = True
-            self._server.wake()
-            if not self._new.wait_for(lambda: not self._stops, SENT_S):
-                raise DriverError('stop did not reach the server; '
-                                  f'{self._server.problem or "it is busy"}')
+            here, self._unsent = self._motion.position, None
+            self._motion.go(here, self._clock.steady_ns())
+        try:
+            self._server.urgent('update_gripper', here, False, False)
+        except DriverError as error:
+            raise DriverError(f'stop did not reach the server; {error}') from error
 
     def activate(self) -> None:
         """
@@ -128,24 +136,33 @@ class DroidNucGripper(Polled[GripperState]):
     # -- the server's thread -------------------------------------------------------------------
 
     def _poll(self, client: ZerorpcClient) -> None:
-        asked_ns, sent_ns = self._clock.steady_ns(), self._clock.now_ns()
-        position = position_of(client.call('get_gripper_position'))
-        came_ns = self._clock.now_ns()
+        read = self._read(client)
         with self._new:
-            self._take(position, (sent_ns + came_ns) // 2, asked_ns)
-            target, self._unsent = self._due(position), None
+            if read is not None:
+                self._take(*read)
+            target, self._unsent = self._due(), None
         if target is not None:
             client.call('update_gripper', target, False, False)
             with self._new:
-                self._stops = self._stops and self._motion.requested != target
-                self._new.notify_all()
+                if self._motion.requested != target:    # a stop may have come before it
+                    self._unsent = self._motion.requested
 
-    def _due(self, position: float) -> float | None:
+    def _read(self, client: ZerorpcClient) -> tuple[float, int, int] | None:
+        """Return (position, its stamp, steady time), None if the arm told nothing new."""
+        steady_ns = self._clock.steady_ns()
+        told = self._reported.newest(steady_ns)
+        if told is None and not self._reported.silent(steady_ns):
+            return None
+        if told is None:
+            sent_ns = self._clock.now_ns()
+            position = position_of(client.call('get_gripper_position'))
+            return position, (sent_ns + self._clock.now_ns()) // 2, steady_ns
+        position, trip_ns = told
+        return position, self._clock.now_ns() - trip_ns // 2, steady_ns - trip_ns
+
+    def _due(self) -> float | None:
         """Return the position to send now, None when there is none."""
         now_ns = self._clock.steady_ns()
-        if self._stops:
-            self._motion.go(position, now_ns)
-            return position
         again = self._motion.travelling and now_ns >= self._due_ns
         target = self._motion.requested if again else self._unsent
         if target is not None:
@@ -175,4 +192,4 @@ class DroidNucGripper(Polled[GripperState]):
             self._new.notify_all()
 
     def _forget(self) -> None:
-        self._motion, self._unsent, self._stops = FingerMotion(), None, False
+        self._motion, self._unsent = FingerMotion(), None

@@ -14,16 +14,16 @@ class FingerMotion:
     """
     Fingers that were told to go to ``requested`` (None: they were told nothing).
 
-    ``unresponsive`` is set when they do not leave a position that nothing can hold them at: fully
-    open when they are to close, or any when they are to open. ``follows`` says whether they have
-    moved since the request.
+    ``position`` is the newest. ``unresponsive`` is set when they do not leave a position that
+    nothing can hold them at: fully open when they are to close, or any when they are to open.
+    ``follows`` says whether they have moved since the request.
     """
 
     def __init__(self) -> None:
         self.requested: float | None = None
         self.unresponsive = False
         self.status = ObjectStatus.AT_REQUESTED
-        self._position = self._from = 0.0
+        self.position = self._from = 0.0
         self._begin_ns = 0
         self.follows = True
         self._seen: deque[tuple[int, float]] = deque()
@@ -35,14 +35,14 @@ class FingerMotion:
 
     def go(self, position: float, now_ns: int) -> None:
         """Take a new request."""
-        self.requested, self._from, self._begin_ns = position, self._position, now_ns
+        self.requested, self._from, self._begin_ns = position, self.position, now_ns
         self.unresponsive = False
-        self.follows = abs(position - self._position) < ARRIVED
+        self.follows = abs(position - self.position) < ARRIVED
         self.status = ObjectStatus.AT_REQUESTED if self.follows else ObjectStatus.MOVING
 
     def see(self, position: float, now_ns: int) -> None:
         """Take a measured position."""
-        self._position = position
+        self.position = position
         self._seen.append((now_ns, position))
         while self._seen[0][0] < now_ns - LOOK_NS:
             self._seen.popleft()

@@ -24,7 +24,8 @@ class Reading:
     """
     One answer of ``get_robot_state``; ``nuc_ns`` is the robot's stamp on the NUC's clock.
 
-    ``q`` (7,) rad, ``dq`` (7,) rad/s, ``tau`` (7,) N m measured, ``pose`` (6,) of the flange.
+    ``q`` (7,) rad, ``dq`` (7,) rad/s, ``tau`` (7,) N m measured, ``pose`` (6,) of the flange,
+    ``gripper`` 0 open to 1 closed.
     """
 
     nuc_ns: int
@@ -32,6 +33,7 @@ class Reading:
     dq: Floats
     tau: Floats
     pose: Floats
+    gripper: float
     command_succeeded: bool
 
 
@@ -43,16 +45,25 @@ def reading_of(answer: Any) -> Reading:
             int(stamps['robot_timestamp_seconds']) * 10**9 + int(stamps['robot_timestamp_nanos']),
             _numbers(state, 'joint_positions', DOF), _numbers(state, 'joint_velocities', DOF),
             _numbers(state, 'motor_torques_measured', DOF),
-            _numbers(state, 'cartesian_position', 6), bool(state['prev_command_successful']))
+            _numbers(state, 'cartesian_position', 6), position_of(state['gripper_position']),
+            bool(state['prev_command_successful']))
     except (KeyError, TypeError, ValueError) as error:
         raise NotDroid("get_robot_state does not answer as DROID's server does: "
                        f'{type(error).__name__}: {error}') from error
 
 
+def joints_of(answer: Any, method: str) -> Floats:
+    """Return the seven numbers that a method of the server answers. Raises NotDroid."""
+    try:
+        return _numbers({method: answer}, method, DOF)
+    except (TypeError, ValueError) as error:
+        raise NotDroid(f"{method} does not answer as DROID's server does: {error}") from error
+
+
 def position_of(answer: Any) -> float:
     """Return the answer of ``get_gripper_position``, 0 open to 1 closed. Raises NotDroid."""
     if isinstance(answer, bool) or not isinstance(answer, (int, float)) or not np.isfinite(answer):
-        raise NotDroid(f"get_gripper_position answers {answer!r:.60}, DROID's server a number")
+        raise NotDroid(f"the gripper's position is {answer!r:.60}, DROID's server gives a number")
     return min(max(float(answer), 0.0), 1.0)
 
 

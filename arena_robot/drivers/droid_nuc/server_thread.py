@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotDone
+from typing import Any
 
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DriverError, NotConnected
@@ -17,22 +18,26 @@ log = logging.getLogger(__name__)
 
 AGAIN_S = 0.5
 LAUNCH_S, LAUNCH_TRIES, LAUNCH_PAUSE_S = 30.0, 2, 0.1
-METHODS = ('get_robot_state', 'get_gripper_position', 'update_joints', 'update_gripper',
-           'launch_controller', 'launch_robot')
+METHODS = ('get_robot_state', 'get_joint_positions', 'get_joint_velocities',
+           'get_gripper_position', 'update_joints', 'update_gripper', 'launch_controller',
+           'launch_robot')
+URGENT_S = 0.5      # how long a stop may take to reach the server; one call of it takes 35 ms
 
 
 class ServerThread:
     """
     Calls ``poll`` at a rate with a connected client; ``lost`` is told of every error.
 
-    ``problem`` says what is wrong now, '' when the server answers.
+    ``problem`` says what is wrong now, '' when the server answers. ``urgent`` calls over a
+    connection of its own, which nothing else uses, from any thread.
     """
 
     def __init__(self, name: str, address: tuple[str, int], clock: Clock, rate_hz: float,
                  poll: Callable[[ZerorpcClient], None], lost: Callable[[DriverError], None],
                  ) -> None:
         self.name, self.problem = name, ''
-        self._client = ZerorpcClient(*address)
+        self._client, self._own = ZerorpcClient(*address), ZerorpcClient(*address)
+        self._own_lock = threading.Lock()
         self._clock, self._period_ns = clock, round(1e9 / rate_hz)
         self._poll, self._lost = poll, lost
         self._launches: queue.SimpleQueue[Future[None]] = queue.SimpleQueue()
@@ -54,7 +59,7 @@ class ServerThread:
                 self._launch(self._client)
                 self._poll(self._client)
         except DriverError as error:
-            self._client.close()
+            self._disconnect()
             raise NotConnected(f'{self.name}: {error}') from error
         self.problem = ''
         self._ended.clear()
@@ -69,12 +74,21 @@ class ServerThread:
             self._client.interrupt()
             self._thread.join(5.0)
             self._thread = None
-        self._client.close()
+        self._disconnect()
         self._refuse_launches(NotConnected(f'{self.name} was closed'))
 
     def wake(self) -> None:
         """Poll now."""
         self._woken.set()
+
+    def urgent(self, method: str, *args: Any) -> None:
+        """Call now, ahead of what waits here. Raises DriverError; the next poll connects again."""
+        if not self._own_lock.acquire(timeout=URGENT_S):
+            raise ServerLost(self.problem or f'{self.name} is being connected')
+        try:
+            self._own.call(method, *args, timeout_s=URGENT_S)
+        finally:
+            self._own_lock.release()
 
     def launch(self) -> None:
         """Launch controller and robot, which takes at least 5 s. Raises DriverError."""
@@ -93,7 +107,7 @@ class ServerThread:
         due_ns = self._clock.steady_ns()
         while not self._ended.is_set():
             try:
-                if not self._client.connected:
+                if not (self._client.connected and self._own.connected):
                     self._connect()
                 self._serve()
                 self._poll(self._client)
@@ -123,8 +137,15 @@ class ServerThread:
             while True:
                 self._launches.get_nowait().set_exception(error)
 
+    def _disconnect(self) -> None:
+        self._client.close()
+        with self._own_lock:
+            self._own.close()
+
     def _connect(self) -> None:
         self._client.connect()
+        with self._own_lock:
+            self._own.connect()
         try:
             found = self._client.call('_zerorpc_list')
             missing = [one for one in METHODS if one not in found]

@@ -10,20 +10,23 @@ from arena_robot.drivers.min_jerk import min_jerk
 AGAIN_NS = round(1e9 / 15)      # the server drops targets while its controller starts
 MOVE_NS = round(1e9 / 30)       # the server has a thread for each target: not too close together
 HELD_NS = 10**9                 # how long the pose that is held is sent again
+BRAKE_NS = 500_000_000          # twice what an emulated arm needs at most
+STILL_RAD_S = 0.02              # of the fastest joint: a Panda at rest shows half of it
 
 
 class TargetPhase(str, Enum):
-    """Source of the target: none yet, a command stream, a motion, or the held pose."""
+    """Source of the target: none yet, commands, a motion, what stops the arm, the held pose."""
 
     NONE = 'none'
     TRACK = 'track'
     MOVE = 'move'
+    BRAKE = 'brake'
     HOLD = 'hold'
 
 
 class NucTargets:
     """
-    Keeps the newest target, plays motions, and holds the measured pose when commands end.
+    Keeps the newest target, plays motions, and stops the arm when commands end.
 
     Before the first command nothing is due: opening a driver moves nothing.
     """
@@ -42,9 +45,9 @@ class NucTargets:
         return self.phase in (TargetPhase.TRACK, TargetPhase.MOVE)
 
     @property
-    def unsent_hold(self) -> bool:
-        """Return whether a hold has not been sent yet."""
-        return self.phase is TargetPhase.HOLD and self.target is None
+    def braking(self) -> bool:
+        """Return whether the arm has to be stopped: :meth:`brake` gives the targets."""
+        return self.phase is TargetPhase.BRAKE
 
     def track(self, q: Floats, now_ns: int) -> None:
         """Track ``q`` until the command timeout."""
@@ -58,29 +61,41 @@ class NucTargets:
         self._end_ns = now_ns + round(duration_s * 1e9)
 
     def hold(self) -> None:
-        """Hold the pose that is measured when the next target is due."""
+        """Stop the arm, then hold the pose in which it came to rest."""
         if self.phase is not TargetPhase.NONE:
-            self.phase, self.target = TargetPhase.HOLD, None
+            self.begin_held()
 
     def begin_held(self) -> None:
-        """Begin again with the measured pose as the first target."""
-        self.phase, self.target = TargetPhase.HOLD, None
+        """Begin again: stop the arm and hold it, whatever was commanded before."""
+        self.phase, self.target, self._end_ns = TargetPhase.BRAKE, None, 0
+
+    def brake(self, q: Floats, dq: Floats, lead_s: float, now_ns: int) -> Floats:
+        """
+        Return a target behind the motion, against which the arm's spring brakes.
+
+        At rest, and where the arm does not come to rest, the measured pose is held from then on.
+        """
+        self._end_ns = self._end_ns or now_ns + BRAKE_NS
+        if now_ns >= self._end_ns or float(np.max(np.abs(dq))) < STILL_RAD_S:
+            self.phase, self.target = TargetPhase.HOLD, q.copy()
+            self._due_ns, self._end_ns = now_ns + AGAIN_NS, now_ns + HELD_NS
+        else:
+            self.target = q - lead_s * dq
+        return self.target
 
     def forget(self) -> None:
         """Begin again: nothing is due until the next command."""
         self.phase, self.target = TargetPhase.NONE, None
 
-    def due(self, now_ns: int, measured: Floats) -> Floats | None:
+    def due(self, now_ns: int) -> Floats | None:
         """Return the target to send now, None when there is none."""
         if self.phase is TargetPhase.MOVE:
             return self._on_the_way(now_ns)
         if self.phase is TargetPhase.TRACK and now_ns >= self._end_ns:
             self.hold()
-        if self.unsent_hold:
-            self.target = measured.copy()
-            self._due_ns, self._end_ns = now_ns, now_ns + HELD_NS
         ended = self.phase is TargetPhase.HOLD and now_ns >= self._end_ns
-        if self.phase is TargetPhase.NONE or ended or now_ns < self._due_ns:
+        if (self.phase in (TargetPhase.NONE, TargetPhase.BRAKE) or ended
+                or now_ns < self._due_ns):
             return None
         self._due_ns = now_ns + AGAIN_NS
         return self.target

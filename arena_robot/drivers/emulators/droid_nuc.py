@@ -17,6 +17,7 @@ from arena_robot.drivers.sim.station import SimStation
 VELOCITY_RAD, GRIPPER_VELOCITY = 0.2, 0.25      # what a command of 1 adds, as DROID has it
 SPEED = 146 / 255                               # what polymetis sends to the gripper
 LAUNCH_S, STARTING_S = 5.0, 0.3
+GRIPPER_READ_S, ARM_READ_S = 0.032, 0.002       # as DROID's author measured (fairo, issue 1380)
 NOT_LAUNCHED = "'FrankaRobot' object has no attribute '_robot'"
 FOR_EVER_S = 1e9
 
@@ -41,17 +42,20 @@ class DroidNucEmulator:
 
     As polymetis does, it drops targets while its impedance controller starts, holds the newest
     target for ever, and after a reflex gives the last state again and again. ``launch_s`` is what
-    launch_controller takes.
+    launch_controller takes, ``gripper_read_s`` what each read of the gripper takes, also in
+    get_robot_state; the server answers nobody else meanwhile.
     """
 
     def __init__(self, host: str = '127.0.0.1', port: int = 4242, *, robot: str = 'panda',
                  task: str = 'do_not_move', launched: bool = True, launch_s: float = LAUNCH_S,
+                 gripper_read_s: float = GRIPPER_READ_S,
                  real_time_factor: float = 1.0) -> None:
         self.station = SimStation.make(task, robot=robot, cameras=(), epoch_ns=time.time_ns(),
                                        command_timeout_s=FOR_EVER_S)
         self.faults = NucFaults()
         self.launches = 0
         self._factor, self._launch_s = real_time_factor, launch_s
+        self._gripper_read_s = gripper_read_s
         self._launched = self._controller = launched
         self._tracks_from_s: float | None = None
         self._frozen: ArmState | None = None
@@ -117,12 +121,12 @@ class DroidNucEmulator:
     def get_robot_state(self) -> list[dict[str, Any]]:
         """Return [state, stamps]; the last ones again while the robot does not run."""
         self._require_robot()
-        state = self._state()
-        gripper = self.station.gripper.state(FOR_EVER_S)
+        state = self._read_arm()
+        gripper = self.get_gripper_position()
         seconds, nanos = divmod(state.stamp_ns, 10**9)
         torques = _float32(state.tau)
         return [{
-            'cartesian_position': state.pose.tolist(), 'gripper_position': gripper.position,
+            'cartesian_position': state.pose.tolist(), 'gripper_position': gripper,
             'joint_positions': _float32(state.q), 'joint_velocities': _float32(state.dq),
             'joint_torques_computed': torques, 'prev_joint_torques_computed': torques,
             'prev_joint_torques_computed_safened': torques, 'motor_torques_measured': torques,
@@ -132,12 +136,12 @@ class DroidNucEmulator:
     def get_joint_positions(self) -> list[float]:
         """Return the joints in rad."""
         self._require_robot()
-        return _float32(self._state().q)
+        return _float32(self._read_arm().q)
 
     def get_joint_velocities(self) -> list[float]:
         """Return the joints' speeds in rad/s."""
         self._require_robot()
-        return _float32(self._state().dq)
+        return _float32(self._read_arm().dq)
 
     def get_ee_pose(self) -> list[float]:
         """Return the flange's pose."""
@@ -147,6 +151,7 @@ class DroidNucEmulator:
     def get_gripper_position(self) -> float:
         """Return 0 open to 1 closed."""
         self._require_robot()
+        time.sleep(self._gripper_read_s)
         return self.station.gripper.state(FOR_EVER_S).position
 
     def update_joints(self, command: Sequence[float], velocity: bool = False,
@@ -183,6 +188,10 @@ class DroidNucEmulator:
         self.station.gripper.command(GripperCommand(position, 0, SPEED, 0.0))
 
     # -- inside --------------------------------------------------------------------------------
+
+    def _read_arm(self) -> ArmState:
+        time.sleep(min(ARM_READ_S, self._gripper_read_s))
+        return self._state()
 
     def _state(self) -> ArmState:
         if self._frozen is not None and self._now_s() >= self.faults.stalled_until_s:

@@ -3,6 +3,7 @@
 import socket
 import threading
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -38,9 +39,14 @@ class ZerorpcServer:
             '_zerorpc_ping': lambda: ['pong', name]}
         self._host, self.port = host, port
         self.silent = False
-        self.calls = 0
+        self.counts: Counter[str] = Counter()    # of calls, by method
         self._drop, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
+
+    @property
+    def calls(self) -> int:
+        """Return how many calls came."""
+        return self.counts.total()
 
     def start(self) -> None:
         """Listen; port 0 takes a free one. Raises ConfigError when that cannot be."""
@@ -98,7 +104,7 @@ class ZerorpcServer:
             return None
         if event.name == HEARTBEAT:
             return Event(HEARTBEAT, (0,), event.answers)
-        self.calls += 1
+        self.counts[event.name] += 1
         if self.silent:
             return None
         try:
