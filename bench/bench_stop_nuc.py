@@ -85,8 +85,8 @@ def main():
     print(f'{os.cpu_count()} cores, load average {load:.1f} before this bench')
     print(f'  states a second: arm {arm_hz:.0f}, gripper {gripper_hz:.0f}')
     p50, p99 = np.percentile(found[:, 0], (50, 99))
-    print(f'  stop to rest, {presses} presses at {np.median(found[:, 2]):.2f} rad/s   p50 {p50:.0f}'
-          f' ms   p99 {p99:.0f} ms   max {found[:, 0].max():.0f} ms   at most '
+    print(f'  stop to rest, {presses} presses at {np.median(found[:, 2]):.2f} rad/s   p50 '
+          f'{p50:.0f} ms   p99 {p99:.0f} ms   max {found[:, 0].max():.0f} ms   at most '
           f'{found[:, 1].max():.3f} rad on')
 
 

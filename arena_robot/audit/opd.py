@@ -32,13 +32,13 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_robot.audit.base import OVERFLOW
 from arena_robot.core.config import nearest
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.observation import Floats
 
 QUARTERS = (0.25, 0.5, 0.75, 1.0)
 EPSILON, DELTA = 0.005, 1e-8
-OVERFLOW = 1e-4
 SUCCESS_MP = 0.99
 _FLAT, _DRR_EPSILON, _FALL = 1e-9, 1e-6, 1e-12
 METRICS = ('mp', 'mc', 'ppl', 'cra', 'str')

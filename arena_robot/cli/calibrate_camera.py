@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import yaml
 
+from arena_robot.cli.driver_check import WORD
 from arena_robot.core.errors import ConfigError, DriverError
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 VERB = 'calibrate camera'
 HELP = 'find where a camera is with a ChArUco board; written into the station file'
-WORD = 'MOVE'
 WORST = 3.0     # times the median error, above which a picture is named
 
 

@@ -34,9 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Answer until interrupted."""
     from arena_robot.core.errors import ConfigError
+    from arena_robot.core.observation import STROKE_M
     from arena_robot.core.process import end_signals
     from arena_robot.drivers.emulators.robotiq import RobotiqEmulator
-    from arena_robot.drivers.robotiq.frames import STROKE_M
 
     if args.object is not None and not 0.0 <= args.object <= STROKE_M:
         raise ConfigError(f'--object {args.object:g}: the fingers open 0 to {STROKE_M} m')

@@ -11,6 +11,9 @@ from typing import Protocol
 
 JUMP_S = 0.5
 
+# How often a loop looks at what cannot wake it: soon enough for a person, and no load.
+LOOK_S = 0.02
+
 
 class Clock(Protocol):
     """A source of time; stamps are integer nanoseconds since its epoch."""

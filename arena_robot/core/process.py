@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
+from arena_robot.core.clock import LOOK_S
 from arena_robot.core.errors import ProcessFailed
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.02
 TAIL = 800
 NOTHING = Path(os.devnull)
 

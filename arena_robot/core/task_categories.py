@@ -32,6 +32,9 @@ from arena_robot.core.task_words import (
     VERBS,
 )
 
+# Who said of which category a task is; a person overrules.
+RULES, MODEL, PERSON = 'rules', 'model', 'person'
+
 __all__ = ['CATEGORIES', 'OTHER', 'categorise', 'matched']
 LIKE = 0.8    # of a misspelled first verb, as difflib counts
 _CUT = re.compile(r'[.;,:!?~\n]+|\b(?:and|then|but|so)\b')

@@ -25,11 +25,11 @@ from arena_robot.core.spare_time import use_spare_time
 from arena_robot.recording.episode.clip import read_clip
 from arena_robot.records.audit_file import audits_of, write_audit
 from arena_robot.records.session_file import read_session
+from arena_robot.reports.audit_agreement import FULL
 
 log = logging.getLogger(__name__)
 
 JUDGES = ('oracle', 'local')
-FULL = 0.995
 # So many episodes are sooner done by the one process that has begun than by new ones.
 FEW = 6
 LAST_S, LOOK_S = 60.0, 0.1

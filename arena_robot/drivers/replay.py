@@ -19,6 +19,7 @@ from arena_robot.core.errors import DriverError, ReadTimeout, SafetyError, Stale
 from arena_robot.core.observation import (
     DOF,
     EYES,
+    STROKE_M,
     ArmState,
     Floats,
     GripperState,
@@ -30,7 +31,6 @@ from arena_robot.drivers.base import StereoFrame
 from arena_robot.drivers.part import Opened
 from arena_robot.drivers.recorded import Recorded, Stamps, Track, read_recorded, views_of
 
-STROKE_M = 0.085
 _KEPT = 1000
 
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from arena_robot.audit.evaluators import EvaluatorAgreement, evaluator_kinds
 from arena_robot.audit.local.text import words
+from arena_robot.ranking.audited import MARGIN
 from arena_robot.records.audit_file import EpisodeAudit
 from arena_robot.records.session_file import SessionFile
 
 FULL = 0.995
 SAME_INTERVAL = 0.01
-MARGIN = 0.1
 AuditedSession = tuple[SessionFile, EpisodeAudit, EpisodeAudit]
 
 

@@ -7,11 +7,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from arena_robot.audit.aggregate import FINGERPRINT, Fingerprint
+from arena_robot.audit.opd import QUARTERS
 from arena_robot.records.audit_file import EpisodeAudit
 from arena_robot.reports.figures import COLOURS, INK, new_figure, save_figure
 
 SHOWN = 12
-QUARTERS = (0.25, 0.5, 0.75, 1.0)
 
 
 def plot_curves(audits: Sequence[EpisodeAudit], path: Path | str) -> None:

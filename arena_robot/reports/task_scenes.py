@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from arena_robot.core.observation import Pixels
-from arena_robot.core.task_categories import OTHER, categorise
+from arena_robot.core.task_categories import MODEL, OTHER, RULES, categorise
 from arena_robot.core.task_words import CATEGORIES, DEFINITIONS
 from arena_robot.models.chat import ChatClient
 from arena_robot.models.messages import ChatMessage, Picture, system, user
 
 PROMPT_VERSION = '2'
-RULES, MODEL, PERSON = 'rules', 'model', 'person'
 LIGHTING, CLUTTER = ('dim', 'normal', 'bright', 'unknown'), ('low', 'moderate', 'high', 'unknown')
 VISIBILITY = ('all visible', 'partly hidden', 'hidden', 'unknown')
 VIEWS = ('wrist', 'side', 'front', 'overhead', 'unknown')

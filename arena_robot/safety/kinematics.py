@@ -14,7 +14,7 @@ from arena_robot.core.observation import DOF, Floats
 from arena_robot.safety.robots import FRANKA_DH, FRANKA_FLANGE_M, ROBOTS
 
 ELBOW, FLANGE = 3, 7
-_NEXT, _AFTER = np.array([1, 2, 0]), np.array([2, 0, 1])
+NEXT, AFTER = np.array([1, 2, 0]), np.array([2, 0, 1])     # axes of a cross product
 
 for _robot in ROBOTS.values():
     if (_robot.dh, _robot.flange_m) != (FRANKA_DH, FRANKA_FLANGE_M):
@@ -59,7 +59,7 @@ def jacobian(chain: Floats, link: int = FLANGE) -> Floats:
     z = chain[:joints, :3, 2]
     d = chain[link, :3, 3] - chain[:joints, :3, 3]
     out = np.zeros((6, DOF))
-    out[:3, :joints] = (z[:, _NEXT] * d[:, _AFTER] - z[:, _AFTER] * d[:, _NEXT]).T
+    out[:3, :joints] = (z[:, NEXT] * d[:, AFTER] - z[:, AFTER] * d[:, NEXT]).T
     out[3:, :joints] = z.T
     return out
 

@@ -12,6 +12,7 @@ SHAPES = ((0.09, 0.14, 0.07), (0.06, 0.28, -0.19), (0.06, 0.12, 0.0), (0.06, 0.2
           (0.03, 0.01, 0.0))
 # Knuckle joint (rad) of a closed Robotiq 2F-85; its place (m) in the gripper's base link. It turns
 # about the negative y axis.
+KNUCKLE_JOINT = 'robotiq_85_left_knuckle_joint'     # as ros2_robotiq_gripper names it
 KNUCKLE_CLOSED = 0.7929
 KNUCKLE_PLACE = (0.0306, 0.0, 0.0549)
 CAMERA_BOX = (0.03, 0.12, 0.03)  # m: x forward, y left, z up

@@ -22,11 +22,12 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
+from arena_robot.ranking.held import PRIOR_L2
+
 Floats = NDArray[np.float64]
 MOST_CONTENDERS = 40
 PLACED = 60
 # The prior: abilities of about two natural log odds.
-PRIOR_L2 = 0.25
 MOST_STEPS, CLOSE = 50, 1e-4
 
 

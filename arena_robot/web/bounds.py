@@ -14,6 +14,8 @@ from uvicorn.server import ServerState
 BODY_S = 20.0    # until the whole body of a request is here
 SEND_S = 60.0    # until a piece of an answer is taken
 
+FORM_BYTES = 4096       # of a form with one field and its token
+
 
 class BodyLimit:
     """

@@ -3,12 +3,10 @@
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.conformance import Check
 from arena_robot.core.errors import DriverError, SafetyError
-from arena_robot.core.observation import GripperState, ObjectStatus
+from arena_robot.core.observation import STROKE_M, GripperState, ObjectStatus
 from arena_robot.drivers.base import Gripper
 from arena_robot.drivers.conformance import any_part
 from arena_robot.drivers.conformance.rig import GripperRig, hold, needed, refused
-
-STROKE_M = 0.085
 
 
 def state_is_in_range(rig: GripperRig) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.errors import DriverError, SafetyError
-from arena_robot.core.observation import GripperState, ObjectStatus
+from arena_robot.core.observation import STROKE_M, GripperState, ObjectStatus
 from arena_robot.drivers.droid_nuc.arm import PORT
 from arena_robot.drivers.droid_nuc.client import ZerorpcClient
 from arena_robot.drivers.droid_nuc.motion import FingerMotion
@@ -19,7 +19,6 @@ from arena_robot.drivers.polled import Polled
 
 log = logging.getLogger(__name__)
 
-STROKE_M = 0.085
 RATE_HZ = 50.0
 JUDGED_S = 5.0
 AGAIN_NS = 250_000_000

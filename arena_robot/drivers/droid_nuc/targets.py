@@ -4,14 +4,13 @@ from enum import Enum
 
 import numpy as np
 
-from arena_robot.core.observation import Floats
+from arena_robot.core.observation import STILL_RAD_S, Floats
 from arena_robot.drivers.min_jerk import min_jerk
 
 AGAIN_NS = round(1e9 / 15)      # the server drops targets while its controller starts
 MOVE_NS = round(1e9 / 30)       # the server has a thread for each target: not too close together
 HELD_NS = 10**9                 # how long the pose that is held is sent again
 BRAKE_NS = 500_000_000          # twice what an emulated arm needs at most
-STILL_RAD_S = 0.02              # of the fastest joint: a Panda at rest shows half of it
 
 
 class TargetPhase(str, Enum):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from arena_robot.core.observation import DOF, RobotMode
+from arena_robot.core.observation import DOF, STILL_RAD_S, RobotMode
 from arena_robot.drivers.emulators.fci_client import FciClient
 from arena_robot.drivers.emulators.fci_faults import FciFaults
 from arena_robot.drivers.emulators.fci_model import box_urdf
@@ -35,7 +35,6 @@ from arena_robot.drivers.sim.station import SimStation
 
 FOR_EVER_S = 1e9
 RECOVERY_TICKS = 100
-REST_RAD_S = 0.02
 IDLE_TICKS = 8                  # between two steps of an arm that stands still
 MOVES = (RobotMode.IDLE, RobotMode.MOVE)
 
@@ -107,7 +106,7 @@ class FciBox:
             self._abort(MoveStatus.SUCCESS, RobotMode.IDLE)
 
     def _note_rest(self, speed: float) -> None:
-        moving = speed > REST_RAD_S
+        moving = speed > STILL_RAD_S
         if self._moving and not moving:
             self._log('at rest')
         self._moving = moving

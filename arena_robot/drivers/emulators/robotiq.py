@@ -13,6 +13,7 @@ from pathlib import Path
 
 from typing_extensions import Self
 
+from arena_robot.core.observation import STROKE_M
 from arena_robot.drivers.robotiq.frames import (
     ACTIVATING,
     ACTIVE,
@@ -26,7 +27,6 @@ from arena_robot.drivers.robotiq.frames import (
     READ,
     READ_INPUTS,
     RESET,
-    STROKE_M,
     WRITE,
     crc,
     framed,

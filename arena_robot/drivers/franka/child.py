@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from arena_robot.core.errors import DriverError
-from arena_robot.core.observation import Floats, RobotMode
+from arena_robot.core.observation import STILL_RAD_S, Floats, RobotMode
 from arena_robot.drivers.franka.board import (
     FrankaBoard,
     FrankaCommand,
@@ -40,7 +40,7 @@ PERIOD_NS = 4_000_000
 # A robot takes some 10 ms to be connected (franka_ros2's logs), libfranka misses states after 1 s.
 CONNECT_NS, RECOVERY_NS, START_NS = 1_250_000_000, 15_000_000_000, 1_000_000_000
 BEAT_NS = 500_000_000
-REST_RAD_S, REST_NS = 0.02, 400_000_000     # a motion begins at rest, or so much later
+REST_NS = 400_000_000     # a motion begins at rest, or so much later
 NEAR_RAD, LONGER_MS = 0.002, 300        # a motion ends near its goal, or so much after it was sent
 RUNS = (RobotMode.IDLE, RobotMode.MOVE)
 EARLY = 'the motion ended before its time'
@@ -111,7 +111,7 @@ class FrankaControl:
         self._end()
         self._busy(START_NS, 'the start of a motion')
         reading, end_ns = self._client.read(), time.monotonic_ns() + REST_NS
-        while np.max(np.abs(reading.dq)) > REST_RAD_S and time.monotonic_ns() < end_ns:
+        while np.max(np.abs(reading.dq)) > STILL_RAD_S and time.monotonic_ns() < end_ns:
             reading = self._client.read()
         self._client.start(order, reading.q)
         self._order = order

@@ -4,7 +4,7 @@ import numpy as np
 
 from arena_robot.core.observation import DOF, Floats
 from arena_robot.drivers.franka.client import droid_gains
-from arena_robot.safety.kinematics import FLANGE, frames
+from arena_robot.safety.kinematics import AFTER, FLANGE, NEXT, frames
 from arena_robot.safety.links import FRICTION, LINKS, ROTORS, Link
 from arena_robot.safety.robots import robot_of
 
@@ -13,7 +13,6 @@ LEAD_RAD = 0.3      # how far the model may be ahead of a joint
 TURNED_RAD = 0.01   # by which a joint turns until gains and inertia are computed again
 # A Robotiq 2F-85 with DROID's wrist camera, as a body at the flange.
 HAND = Link(0.963, (0.0078, 0.0, 0.0587), (0.00212, 0.00221, 0.00090, 0.0, 0.0, 0.0))
-_NEXT, _AFTER = np.array([1, 2, 0]), np.array([2, 0, 1])
 
 
 class DroidModel:
@@ -90,7 +89,7 @@ class _Bodies:
         turned, at = chain[:, :3, :3], chain[:, :3, 3]
         away = (at + np.einsum('ijk,ik->ij', turned, self._centre))[:, None] - at[None, :DOF]
         axis = turned[:DOF, :, 2]
-        moves = axis[:, _NEXT] * away[..., _AFTER] - axis[:, _AFTER] * away[..., _NEXT]
+        moves = axis[:, NEXT] * away[..., AFTER] - axis[:, AFTER] * away[..., NEXT]
         linear = self._root * self._moved * moves.transpose(0, 2, 1)
         angular = self._turns @ turned.transpose(0, 2, 1) @ (self._moved * axis.T)
         both = np.concatenate([linear, angular]).reshape(-1, DOF)

@@ -8,7 +8,7 @@ import numpy as np
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.errors import DriverError, NotConnected, SafetyError, StaleData
-from arena_robot.core.observation import GripperState, ObjectStatus
+from arena_robot.core.observation import STROKE_M, GripperState, ObjectStatus
 from arena_robot.drivers.polled import Polled
 from arena_robot.drivers.robotiq.bus import SerialBus
 from arena_robot.drivers.robotiq.frames import (
@@ -17,7 +17,6 @@ from arena_robot.drivers.robotiq.frames import (
     FAULTS,
     NOT_ACTIVATED,
     OPEN,
-    STROKE_M,
     Inputs,
     Outputs,
 )

@@ -18,7 +18,7 @@ PERIOD_S = 1.0 / CONTROL_RATE_HZ
 SPEED_M_S = 0.28
 TURN_RAD_S = 1.6
 _HOVER_M = 0.11
-_NEAR_M = 0.004
+NEAR_M = 0.004
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class ExpertMotions:
             self._q = self._kinematics.solve(self._q, self._at, downward(self._yaw, self._pitch))
             yield from self._tick()
         for _ in range(12):
-            if np.linalg.norm(self._kinematics.pose(self._arm.state().q)[0] - goal) < _NEAR_M:
+            if np.linalg.norm(self._kinematics.pose(self._arm.state().q)[0] - goal) < NEAR_M:
                 return
             yield from self._tick()
 

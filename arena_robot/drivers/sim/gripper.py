@@ -4,9 +4,8 @@ import numpy as np
 
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.errors import DriverError, ReadTimeout, SafetyError, StaleData
-from arena_robot.core.observation import GripperState, ObjectStatus
+from arena_robot.core.observation import STROKE_M, GripperState, ObjectStatus
 from arena_robot.drivers.part import Opened
-from arena_robot.drivers.sim.gripper_model import STROKE_M
 from arena_robot.drivers.sim.world import SimWorld
 
 

@@ -3,8 +3,8 @@
 import mujoco
 import numpy as np
 
-from arena_robot.core.observation import ObjectStatus
-from arena_robot.drivers.sim.gripper_model import FINGERS, STROKE_M
+from arena_robot.core.observation import STROKE_M, ObjectStatus
+from arena_robot.drivers.sim.gripper_model import FINGERS
 
 SPEED_M_S = (0.020, 0.150)
 FORCE_N = (20.0, 235.0)

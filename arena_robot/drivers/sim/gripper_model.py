@@ -5,10 +5,10 @@ Each finger slides; a stiff tendon spring keeps the two symmetric, as the single
 real one does. The linkage bars are only drawn: :mod:`render` turns them to fit the opening.
 """
 
+from arena_robot.core.observation import STROKE_M
 from arena_robot.drivers.sim.mjcf import Node
 
 FINGERS = ('finger_left', 'finger_right')
-STROKE_M = 0.085
 TCP_M = 0.152                    # flange to the middle of the pads, along the flange's z
 TIP_M = 0.167                    # flange to the fingertips
 PAD_SITE = 'tcp'

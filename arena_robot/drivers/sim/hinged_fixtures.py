@@ -8,8 +8,8 @@ from arena_robot.drivers.sim.grips import add_peg, colour
 from arena_robot.drivers.sim.mjcf import Node
 from arena_robot.drivers.sim.poses import yaw_quat
 
-_GREY = (0.78, 0.78, 0.76, 1)
-_DARK = (0.22, 0.22, 0.24, 1)
+GREY = (0.78, 0.78, 0.76, 1)
+DARK = (0.22, 0.22, 0.24, 1)
 
 
 def _boxes(body: Node, rows: tuple[tuple[float, ...], ...], rgba: tuple[float, ...]) -> None:
@@ -63,7 +63,7 @@ class Laptop:
         """Add base, screen and the peg at its edge."""
         sx, sy, sz = self.HALF
         base = world.add('body', name=self.name, pos=(self.x, self.y, 0), quat=yaw_quat(self.yaw))
-        _boxes(base, ((0, 0, sz, sx, sy, sz),), _GREY)
+        _boxes(base, ((0, 0, sz, sx, sy, sz),), GREY)
         _plate(base, self.name, ('hinge', 'screen', 'edge'), (sx, 0, 2 * sz + 0.002),
                (sx, sy, 0.003), self.OPEN_RAD, colour(self.colour))
 
@@ -103,7 +103,7 @@ class HingedDoor:
         (sx, sy, sz), t = self.HALF, 0.005
         case = world.add('body', name=self.name, pos=(self.x, self.y, 0), quat=yaw_quat(self.yaw))
         _boxes(case, ((0, sy, sz, sx, t, sz), (0, -sy, sz, sx, t, sz), (sx, 0, sz, t, sy, sz),
-                      (0, 0, 2 * sz, sx, sy, t), (0, 0, t, sx, sy, t)), _GREY)
+                      (0, 0, 2 * sz, sx, sy, t), (0, 0, t, sx, sy, t)), GREY)
         door = case.add('body', name=f'{self.name}_door', pos=(-sx - 0.012, sy, 0), gravcomp=1)
         door.add('joint', name=f'{self.name}_hinge', axis=(0, 0, -1), range=(0, self.OPEN_RAD),
                  damping=0.06, frictionloss=0.05, armature=0.001)
@@ -130,7 +130,7 @@ class SwivelDisplay:
         stand = world.add('body', name=self.name, pos=(self.x, self.y, 0),
                           quat=yaw_quat(self.yaw))
         stand.add('geom', class_='fixed', type='cylinder', size=(0.05, 0.008), pos=(0, 0, 0.008),
-                  rgba=_DARK)
+                  rgba=DARK)
         screen = stand.add('body', name=f'{self.name}_screen', pos=(0, 0, 0.02), gravcomp=1)
         screen.add('joint', name=f'{self.name}_turn', axis=(0, 0, 1),
                    range=(-self.TURN_RAD, self.TURN_RAD), damping=0.06, frictionloss=0.05,

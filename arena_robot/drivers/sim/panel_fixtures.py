@@ -4,11 +4,9 @@ from dataclasses import dataclass
 
 from arena_robot.drivers.sim.fixtures import PushButton
 from arena_robot.drivers.sim.grips import add_grip, add_peg, colour
+from arena_robot.drivers.sim.hinged_fixtures import DARK, GREY
 from arena_robot.drivers.sim.mjcf import Node
 from arena_robot.drivers.sim.poses import yaw_quat
-
-_GREY = (0.78, 0.78, 0.76, 1)
-_DARK = (0.22, 0.22, 0.24, 1)
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class PanelFixture:
     def panel(self, world: Node, half: tuple[float, float, float]) -> Node:
         """Add a flat box on the table; return the body."""
         body = world.add('body', name=self.name, pos=(self.x, self.y, 0), quat=yaw_quat(self.yaw))
-        body.add('geom', class_='fixed', type='box', size=half, pos=(0, 0, half[2]), rgba=_GREY)
+        body.add('geom', class_='fixed', type='box', size=half, pos=(0, 0, half[2]), rgba=GREY)
         return body
 
     def sliding(self, rail: Node, part: str, height: float, travel: float) -> Node:
@@ -59,7 +57,7 @@ class Knobs(PanelFixture):
             knob.add('geom', class_='prop', type='cylinder', size=(0.032, 0.005), density=400,
                      pos=(0, 0, 0.005), rgba=colour(self.colour))
             knob.add('geom', class_='prop', type='box', size=(0.028, 0.008, 0.02), density=400,
-                     pos=(0, 0, 0.03), rgba=_DARK)
+                     pos=(0, 0, 0.03), rgba=DARK)
             add_grip(knob, name, (0, 0, 0.034))
 
 
@@ -104,7 +102,7 @@ class LeverMachine(PanelFixture):
         arm.add('joint', name=f'{self.name}_lever', axis=(0, -1, 0), range=(0, self.TIP_RAD),
                 damping=0.06, frictionloss=0.06, armature=0.001)
         arm.add('geom', class_='prop', type='capsule', size=[0.005], density=400,
-                fromto=(0, 0, 0.008, 0, 0, self.ARM_M), rgba=_DARK)
+                fromto=(0, 0, 0.008, 0, 0, self.ARM_M), rgba=DARK)
         add_peg(arm, f'{self.name}_grip', (0, 0, self.ARM_M), (0.009, 0.009, 0.02))
 
 
@@ -121,7 +119,7 @@ class Buttons(PanelFixture):
         """Add panel and caps; start is on the left."""
         panel = self.panel(world, (0.05, 0.12, 0.012))
         travel = PushButton.TRAVEL_M
-        for word, y, rgba in (('start', 0.065, colour(self.colour)), ('stop', -0.065, _DARK)):
+        for word, y, rgba in (('start', 0.065, colour(self.colour)), ('stop', -0.065, DARK)):
             name = f'{self.name}_{word}_button'
             cap = panel.add('body', name=name, pos=(0, y, 0.04), gravcomp=1)
             cap.add('joint', name=f'{self.name}_{word}', type='slide', axis=(0, 0, 1),
@@ -193,4 +191,4 @@ class LeverFaucet(PanelFixture):
                     pos=(-length, 0, 0.03), rgba=rgba)
             add_grip(arm, f'{self.name}_{part}', (-length, 0, 0.036))
             base.add('geom', class_='fixed', type='cylinder', size=(0.012, 0.008),
-                     pos=(0, y, 0.046), rgba=_DARK)
+                     pos=(0, y, 0.046), rgba=DARK)

@@ -12,10 +12,10 @@ import mujoco
 import numpy as np
 
 from arena_robot.core.errors import DriverError
-from arena_robot.core.observation import Floats
+from arena_robot.core.observation import STROKE_M, Floats
 from arena_robot.drivers.sim.arm_control import ArmControl
 from arena_robot.drivers.sim.gripper_control import GripperControl
-from arena_robot.drivers.sim.gripper_model import FINGERS, STROKE_M
+from arena_robot.drivers.sim.gripper_model import FINGERS
 from arena_robot.drivers.sim.scene import CompiledScene
 from arena_robot.drivers.sim.sim_clock import SimClock
 

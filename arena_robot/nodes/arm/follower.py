@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import LOOK_S, Clock
 from arena_robot.core.errors import ArenaError
 from arena_robot.core.observation import ArmState
 from arena_robot.nodes.arm.commands import ArmCommands
@@ -17,7 +17,6 @@ from arena_robot.nodes.arm.trajectory_goal import (
     trajectory_goal,
 )
 
-LOOK_S = 0.02
 Interrupted = Callable[[ArmState, int], str]
 Tell = Callable[[TrajectoryGoal, float, ArmState], None]
 

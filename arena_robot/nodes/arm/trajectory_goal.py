@@ -20,7 +20,7 @@ from arena_robot.core.observation import DOF, Floats
 from arena_robot.nodes.arm.trajectory import Trajectory, trajectory
 
 STOPPED_RAD_S = 0.05
-SETTLE_S = 2.0
+SETTLE_S = 2.0      # how long an arm may take to its goal once a motion's time is over
 
 
 class GoalCode(IntEnum):

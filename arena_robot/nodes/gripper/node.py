@@ -30,9 +30,9 @@ from arena_robot.nodes.part_node import PartNode
 from arena_robot.nodes.spin import run_node
 from arena_robot.safety.action_spaces import binarised
 from arena_robot.safety.filter import finite
+from arena_robot.safety.urdf import KNUCKLE_JOINT
 from arena_robot.safety.watchdog import CommandWatchdog
 
-KNUCKLE = 'robotiq_85_left_knuckle_joint'
 GRIPPED = (ObjectStatus.GRIPPED_CLOSING, ObjectStatus.GRIPPED_OPENING)
 
 
@@ -46,7 +46,7 @@ class GripperNode(PartNode[GripperParams]):
         """Declare the backend's own parameters."""
         self._now = Current(self, self.params)
         prefix = self.params.arm_prefix
-        self.joint = f'{prefix}_{KNUCKLE}' if prefix else KNUCKLE
+        self.joint = f'{prefix}_{KNUCKLE_JOINT}' if prefix else KNUCKLE_JOINT
         self.frame = f'{prefix}_robotiq_85_base_link' if prefix else 'robotiq_85_base_link'
         self.action = GripperAction(self.params.gripper_action, self.joint)
         self.backend = self.params.chosen_backend

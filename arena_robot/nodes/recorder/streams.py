@@ -9,10 +9,11 @@ from rclpy.node import Node
 from rclpy.topic_endpoint_info import TopicEndpointInfo
 
 from arena_msgs.srv import CheckStreams
+from arena_robot.core.clock import LOOK_S
 from arena_robot.recording.episode.views import IMAGE, JPEG, JPEGS
 
 PATIENCE_S = 2.0
-LOOK_S, LONGEST_S = 0.02, 20.0
+LONGEST_S = 20.0
 
 
 class RequiredStreams:

@@ -14,7 +14,7 @@ from std_srvs.srv import Trigger
 from arena_robot.core.action import GripperCommand
 from arena_robot.core.clock import Clock
 from arena_robot.core.errors import DriverError, NotConnected
-from arena_robot.core.observation import GripperState, ObjectStatus
+from arena_robot.core.observation import STROKE_M, GripperState, ObjectStatus
 from arena_robot.drivers.part import Opened
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.action_client import ThreadedActionClient
@@ -25,7 +25,6 @@ from arena_robot.nodes.vendor.franka import imported
 from arena_robot.nodes.vendor.params import PARALLEL, TOPIC, RosControlGripperParams
 from arena_robot.safety.filter import finite
 
-STROKE_M = 0.085
 SAME, MOVING = 0.005, 0.02    # share of the stroke; share per second
 BEYOND = 0.15                 # of the closed position: how far outside its range a joint may be
 CALL_S = 5.0

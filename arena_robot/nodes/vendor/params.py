@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from arena_robot.nodes.camera.params import STYLES
 from arena_robot.nodes.parameters import Parameters, param
 from arena_robot.nodes.remote.transports import TRANSPORTS
+from arena_robot.safety.urdf import KNUCKLE_JOINT
 
 CRISP, JTC = 'crisp', 'joint_trajectory_controller'
 COMMAND_TOPICS = {CRISP: 'target_joint', JTC: f'{JTC}/joint_trajectory'}
@@ -36,7 +37,7 @@ class RosControlGripperParams(Parameters):
 
     joint_states: str = param('joint_states', "topic with the finger joint's state")
     joint: str = param(
-        'robotiq_85_left_knuckle_joint', 'the finger joint, 0 open; without arm_prefix')
+        KNUCKLE_JOINT, 'the finger joint, 0 open; without arm_prefix')
     command: str = param(
         PARALLEL, 'what takes the positions: an action of control_msgs, or the Float64MultiArray '
         'topic of a position controller, in rad', choices=(PARALLEL, SINGLE, TOPIC))

@@ -19,12 +19,12 @@ from arena_robot.policy.connect import connect
 from arena_robot.policy.grpc.client import GrpcPolicy
 from arena_robot.policy.openpi.client import OpenpiPolicy
 from arena_robot.policy.options import CallOptions
+from arena_robot.policy.warm_up import NATIVE_SIZE
 from arena_robot.safety.kinematics import flange_pose
 from arena_robot.safety.robots import RESET_JOINTS
 
 logger = logging.getLogger(__name__)
 
-NATIVE_SIZE = (288, 512)
 PROMPT = 'put the red block into the bowl'
 NORMAL_QUERY = 'a normal query'
 

@@ -15,7 +15,6 @@ from arena_robot.safety.kinematics import FLANGE, frames, jacobian
 from arena_robot.safety.robots import RESET_JOINTS
 
 PAD_M = 0.152                           # flange to the middle of the pads
-STROKE_M = 0.085                        # between the open pads
 EYE_M = (0.070, -0.0315, 0.030)         # flange to the mount of the camera's left eye
 EYE_TILT = 0.33                         # of the optical axis towards the pads, to 0.03
 FOCAL = 700.0 / 720.0                   # in image heights

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 
-from arena_robot.core.observation import Floats, Pixels
-from arena_robot.policy.examples.vision_body import IMAGE_SIZE, PAD_M, STROKE_M, WristEye
+from arena_robot.core.observation import STROKE_M, Floats, Pixels
+from arena_robot.policy.examples.vision_body import IMAGE_SIZE, PAD_M, WristEye
 from arena_robot.policy.examples.vision_colours import Blob, Labels, blobs
 from arena_robot.policy.examples.vision_shapes import (
     CUBE,

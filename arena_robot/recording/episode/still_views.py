@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from arena_robot.core.errors import DataError
-from arena_robot.core.observation import Floats, Pixels
+from arena_robot.core.observation import STILL_RAD_S, Floats, Pixels
 from arena_robot.recording.bag.base import Topic
 from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader
@@ -14,7 +14,7 @@ from arena_robot.recording.episode.frames import pictures
 from arena_robot.recording.episode.tracks import load_tracks, nearest
 
 INFO = 'sensor_msgs/msg/CameraInfo'
-STILL_RAD_S, STILL_NS, APART_RAD = 0.02, 100_000_000, 0.05
+STILL_NS, APART_RAD = 100_000_000, 0.05
 
 
 @dataclass(frozen=True)

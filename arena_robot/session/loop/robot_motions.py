@@ -14,7 +14,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.episode import EndReason, Episode
 from arena_robot.core.errors import DriverError, SessionError
 from arena_robot.core.joined_call import JoinedCall, then
-from arena_robot.core.observation import Pixels
+from arena_robot.core.observation import STILL_RAD_S, Pixels
 from arena_robot.policy.base import Policy
 from arena_robot.session.arena.blind import blinded
 from arena_robot.session.loop.match import Mask, ViewMatch, compare_views
@@ -23,7 +23,6 @@ from arena_robot.session.loop.photos import keep_photos, read_photos
 from arena_robot.session.loop.rollout import Rollout, RolloutRequest, StepSink
 from arena_robot.session.ports import SessionConfig
 
-STILL_RAD_S = 0.02
 REST_S = 2.0
 # A stop without an answer for so long may be lost: the next press sends another.
 ANSWER_S = 0.3

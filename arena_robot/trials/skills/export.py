@@ -29,9 +29,8 @@ from arena_robot.trials.skills.finding import FinderMaker
 from arena_robot.trials.skills.replay import replay
 from arena_robot.trials.skills.search import RewardSearch
 from arena_robot.trials.skills.station_tasks import address, scene_seed
-from arena_robot.trials.trial import Course, Trial
+from arena_robot.trials.trial import PICTURE, Course, Trial
 
-_PICTURE = (320, 180)
 MARGIN_STEPS = 15
 
 
@@ -77,7 +76,7 @@ def _recorded(task: SkillTask, solution: Solution, scene: int,
 def start_picture(task: SkillTask, scene: int) -> Floats:
     """Return the outlines of a scene's start, as the left camera of the station sees it."""
     from arena_robot.drivers.sim.station import SimStation
-    with SimStation.make(address(slug(task.spec.name)), scene, cameras=('left',), size=_PICTURE,
+    with SimStation.make(address(slug(task.spec.name)), scene, cameras=('left',), size=PICTURE,
                          eyes=('left',)) as station:
         return outlines(station.cameras['left'].frame(5.0).left.pixels)
 

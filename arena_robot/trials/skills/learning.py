@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from arena_robot.core.errors import DriverError, OutOfSteps, SafetyError
-from arena_robot.core.observation import Floats
-from arena_robot.drivers.sim.expert import PERIOD_S
-from arena_robot.drivers.sim.gripper_model import STROKE_M
+from arena_robot.core.observation import STROKE_M, Floats
+from arena_robot.drivers.sim.expert import PERIOD_S, SPEED_M_S, TURN_RAD_S
 from arena_robot.drivers.sim.station import SavedState
 from arena_robot.skills.confined.code import RewardCode
 from arena_robot.trials.skills.finding import made_true, rests
-from arena_robot.trials.skills.motion import SPEED_M_S, TURN_RAD_S, PadPose, SkillMotions
+from arena_robot.trials.skills.motion import PadPose, SkillMotions
 from arena_robot.trials.skills.proposals import MotionProposal
 from arena_robot.trials.skills.search import RewardSearch
 from arena_robot.trials.skills.view import StationView

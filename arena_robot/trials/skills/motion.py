@@ -7,20 +7,16 @@ import numpy as np
 
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.errors import OutOfSteps
-from arena_robot.core.observation import Floats, ObjectStatus
+from arena_robot.core.observation import STROKE_M, Floats, ObjectStatus
 from arena_robot.drivers.guarded import guarded
-from arena_robot.drivers.sim.expert import PERIOD_S
-from arena_robot.drivers.sim.gripper_model import STROKE_M
+from arena_robot.drivers.sim.expert import NEAR_M, PERIOD_S, SPEED_M_S, TURN_RAD_S
 from arena_robot.drivers.sim.kinematics import PadKinematics, downward
 from arena_robot.drivers.sim.scene_links import SceneLinks
 from arena_robot.drivers.sim.station import SimStation
 
-SPEED_M_S = 0.28
-TURN_RAD_S = 1.6
 CLEAR_M = 0.25          # height of the pads on the way over everything
 LOWEST_M = 0.012
 SHUT_M = 0.005
-_NEAR_M = 0.004
 
 
 @dataclass(frozen=True)
@@ -85,7 +81,7 @@ class SkillMotions:
                                              start.yaw + s * (goal.yaw - start.yaw)))
         for _ in range(8):
             at = self.kinematics.pose(self.station.arm.state().q)[0]
-            if np.linalg.norm(at - goal.point) < _NEAR_M:
+            if np.linalg.norm(at - goal.point) < NEAR_M:
                 return
             yield from self._tick()
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from arena_robot.core.observation import Floats
-from arena_robot.drivers.sim.expert import PERIOD_S
+from arena_robot.drivers.sim.expert import PERIOD_S, SPEED_M_S, TURN_RAD_S
 from arena_robot.drivers.sim.scene_links import JointMotion, SceneLinks
-from arena_robot.trials.skills.motion import SPEED_M_S, TURN_RAD_S, PadPose
+from arena_robot.trials.skills.motion import PadPose
 
 _UP = np.array([0.0, 0.0, 0.12])
 _TIP_M = 0.015          # fingertips below the point between the pads

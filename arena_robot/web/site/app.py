@@ -39,6 +39,7 @@ from arena_robot.server.store.filters import ORIGINS, OUTCOMES, Filter
 from arena_robot.server.store.reports import Reports
 from arena_robot.server.store.tallies import TallyBy, against
 from arena_robot.server.transparency.service import TransparencyLog
+from arena_robot.web.bounds import FORM_BYTES
 from arena_robot.web.site import view_models
 from arena_robot.web.site.api_page import add_api_page
 from arena_robot.web.site.audit_curves import AuditCurves
@@ -57,7 +58,6 @@ from arena_robot.web.site.result_pages import add_result_pages
 from arena_robot.web.site.session_page import add_session_page
 from arena_robot.web.site.share_charts import add_share_charts
 
-FORM_BYTES = 4096
 RULES_S = 10.0    # what became of sessions that do not count changes without a verdict
 HERE = Path(__file__).parent
 HEADERS = {

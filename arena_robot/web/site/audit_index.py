@@ -8,14 +8,9 @@ from typing import Any
 from arena_robot.audit.aggregate import Audited, Fingerprint, Mean, fingerprints, summaries
 from arena_robot.audit.opd import METRICS
 from arena_robot.core.episode import Slot
+from arena_robot.ranking.audited import MARGIN
 from arena_robot.records.audit_file import EpisodeAudit
-from arena_robot.reports.audit_agreement import (
-    FULL,
-    MARGIN,
-    audit_winner,
-    not_comparable,
-    task_words,
-)
+from arena_robot.reports.audit_agreement import FULL, audit_winner, not_comparable, task_words
 from arena_robot.reports.audit_words import ROWS
 from arena_robot.server.renewed_values import RenewedValues
 from arena_robot.server.store.browse import MOST, Browse, Evaluation

@@ -11,18 +11,17 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.templating import Jinja2Templates
 
 from arena_robot.core.errors import DataError, Unauthorised
-from arena_robot.core.task_categories import CATEGORIES
+from arena_robot.core.task_categories import CATEGORIES, PERSON
 from arena_robot.ranking.pooling import PooledShare, pooled_shares
 from arena_robot.ranking.stated import LEAST_SESSIONS
 from arena_robot.server.base import Caller, Role
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Browse
-from arena_robot.server.store.categories import PERSON, Categories, StoredCategory
+from arena_robot.server.store.categories import Categories, StoredCategory
 from arena_robot.server.store.filters import Filter
 from arena_robot.server.store.tallies import TallyBy
+from arena_robot.web.bounds import FORM_BYTES
 from arena_robot.web.site.result_pages import ScoreView, score_view
-
-FORM_BYTES = 4096
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from arena_robot.reports.policy_report.statements import PolicyReport
 from arena_robot.server.base import Caller, Role
 from arena_robot.server.store.citation_checks import CitationChecks, CitationOpinion
 from arena_robot.server.store.reports import Reports
+from arena_robot.web.bounds import FORM_BYTES
 from arena_robot.web.site.stored_report import read_report
 
-FORM_BYTES = 4096
 WORDS = {'holds': True, 'fails': False}
 
 

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from arena_robot.audit.marks import marks_of
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, DataError
+from arena_robot.core.observation import STILL_RAD_S
+from arena_robot.ranking.audited import MARGIN
 from arena_robot.records.audit_file import EpisodeAudit
 from arena_robot.records.episode_file import EPISODE_FILE, EpisodeFile, parse_episode
 from arena_robot.records.episode_files import STEPS_FILE
 from arena_robot.records.scene_match import SCENE_MATCH_FILE, SceneMatch, parse_scene_match
-from arena_robot.reports.audit_agreement import MARGIN, audit_winner
+from arena_robot.reports.audit_agreement import audit_winner
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.files import FileId
 from arena_robot.session.loop.match import compare
@@ -29,7 +31,6 @@ FILE_BYTES = 8 << 20
 ARRAY_BYTES = 16 << 20
 ROWS = 20_000
 POINTS = 300
-STILL_RAD_S = 0.02
 KEPT = 200
 
 Curve = tuple[tuple[float, float], ...]
