@@ -12,8 +12,8 @@ the printed link.
 import argparse
 import signal
 import threading
-from contextlib import ExitStack
-from pathlib import Path
+
+from arena_robot.cli.desk_arguments import add_desk_arguments, desk_of
 
 VERB = 'console'
 HELP = "serve the evaluator's page"
@@ -24,28 +24,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--host', default='127.0.0.1', help='address to listen on')
     parser.add_argument('--port', type=int, default=8600, help='0 uses a free one')
     parser.add_argument('--token', default='', help='token in the link (default: random)')
-    parser.add_argument('--namespace', default='', help='namespace of the station')
-    parser.add_argument('--wait', type=float, metavar='S',
-                        help='seconds to wait for the session node (default 5, with --sim 60)')
-    parser.add_argument('--sim', action='store_true',
-                        help='start a simulated station with recorder and session node as well')
-    parser.add_argument('--policies', type=Path, metavar='FILE',
-                        help='with --sim: YAML file with the pool (default: example policies)')
-    parser.add_argument('--data', type=Path, metavar='DIR',
-                        help='with --sim: where sessions are kept (default: ~/arena)')
-    parser.add_argument('--task', help='with --sim: task of the simulated scene')
-    parser.add_argument('--seed', type=int, help='with --sim: variation of the scene')
-    parser.add_argument('--max-steps', type=int, help='with --sim: length of a rollout')
+    add_desk_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT, SIGTERM, or SIGHUP: the terminal was closed."""
     from arena_robot.core.process import end_signals
     from arena_robot.core.tuning import keep_what_exists
-    from arena_robot.nodes.discovery import stay_local
     from arena_robot.nodes.remote.audits import RemoteAudits
-    from arena_robot.nodes.remote.desk import RemoteDesk
-    from arena_robot.nodes.simulation.simulated_station import SimulatedStation
     from arena_robot.web.console.serve import ConsoleServer
     over, serves = threading.Event(), threading.Event()
 
@@ -55,19 +41,12 @@ def run(args: argparse.Namespace) -> int:
             raise KeyboardInterrupt
     for number in end_signals():
         signal.signal(number, end)
-    stay_local()
-    with ExitStack() as stack:
-        if args.sim:
-            stack.enter_context(SimulatedStation(
-                args.policies, args.data, task=args.task, seed=args.seed,
-                max_steps=args.max_steps, namespace=args.namespace))
-        wait_s = args.wait or (60.0 if args.sim else 5.0)
-        desk = stack.enter_context(RemoteDesk(namespace=args.namespace, patience_s=wait_s))
+    with desk_of(args) as desk:
         desk.watch_views()
-        server = stack.enter_context(ConsoleServer(desk, args.host, args.port, args.token,
-                                                   audits=RemoteAudits(desk)))
-        serves.set()
-        keep_what_exists()
-        print(f"the evaluator's page: {server.url}", flush=True)
-        over.wait()
+        with ConsoleServer(desk, args.host, args.port, args.token,
+                           audits=RemoteAudits(desk)) as server:
+            serves.set()
+            keep_what_exists()
+            print(f"the evaluator's page: {server.url}", flush=True)
+            over.wait()
     return 0

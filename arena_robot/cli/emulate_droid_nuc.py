@@ -10,8 +10,6 @@ connect too. Give the address to arm_node as robot_ip, or to a driver check. Ctr
 """
 
 import argparse
-import signal
-import threading
 
 VERB = 'emulate droid-nuc'
 HELP = "emulate DROID's server on the NUC: a simulated arm and gripper"
@@ -37,12 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer until interrupted."""
-    from arena_robot.core.process import end_signals
+    from arena_robot.core.process import ended_by_signal
     from arena_robot.drivers.emulators.droid_nuc import DroidNucEmulator
 
-    over = threading.Event()
-    for number in end_signals():
-        signal.signal(number, lambda *_: over.set())
+    over = ended_by_signal()
     with DroidNucEmulator(args.host, args.port, robot=args.robot, task=args.task,
                           launched=not args.not_launched,
                           gripper_read_s=args.gripper_read) as emulator:

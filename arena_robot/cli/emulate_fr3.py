@@ -10,8 +10,6 @@ version 5 as a Panda does. One client can be connected. Ctrl-C ends it.
 """
 
 import argparse
-import signal
-import threading
 
 VERB = 'emulate fr3'
 HELP = "emulate a Franka's control box (FCI): a simulated arm"
@@ -36,12 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer until interrupted."""
-    from arena_robot.core.process import end_signals
+    from arena_robot.core.process import ended_by_signal
     from arena_robot.drivers.emulators.fr3 import Fr3Emulator
 
-    over = threading.Event()
-    for number in end_signals():
-        signal.signal(number, lambda *_: over.set())
+    over = ended_by_signal()
     with Fr3Emulator(args.host, args.port, robot=args.robot, task=args.task,
                      lock_step=not args.strict) as emulator:
         print(f'a simulated {args.robot} answers on {emulator.host}:{emulator.port}; Ctrl-C ends '

@@ -10,8 +10,6 @@ As the real one after power-up, it must be activated first. Ctrl-C ends it.
 """
 
 import argparse
-import signal
-import threading
 from pathlib import Path
 
 VERB = 'emulate robotiq'
@@ -35,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     """Answer until interrupted."""
     from arena_robot.core.errors import ConfigError
     from arena_robot.core.observation import STROKE_M
-    from arena_robot.core.process import end_signals
+    from arena_robot.core.process import ended_by_signal
     from arena_robot.drivers.emulators.robotiq import RobotiqEmulator
 
     if args.object is not None and not 0.0 <= args.object <= STROKE_M:
@@ -44,9 +42,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f'--slave-address {args.slave_address}: Modbus has 1 to 247')
     if args.link is not None and args.link.exists() and not args.link.is_symlink():
         raise ConfigError(f'--link {args.link} is there already and is no link; choose another')
-    over = threading.Event()
-    for number in end_signals():
-        signal.signal(number, lambda *_: over.set())
+    over = ended_by_signal()
     with RobotiqEmulator(args.slave_address, activated=args.activated, object_m=args.object,
                          link=args.link, latency_s=args.latency) as emulator:
         print(f'a 2F-85 answers on {args.link or emulator.path}, slave address '

@@ -12,9 +12,9 @@ done.
 
 import argparse
 import os
-from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from arena_robot.cli.desk_arguments import add_desk_arguments, desk_of
 
 if TYPE_CHECKING:
     from arena_robot.nodes.remote.desk import RemoteDesk
@@ -38,37 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--watch', action='store_true', help='watch without control')
     parser.add_argument('--take-over', action='store_true',
                         help='take control from whoever has it')
-    parser.add_argument('--namespace', default='', help='namespace of the station')
-    parser.add_argument('--wait', type=float, metavar='S',
-                        help='seconds to wait for the session node (default 5, with --sim 60)')
-    parser.add_argument('--sim', action='store_true',
-                        help='start a simulated station with recorder and session node as well')
-    parser.add_argument('--policies', type=Path, metavar='FILE',
-                        help='with --sim: YAML file with the pool (default: example policies)')
-    parser.add_argument('--data', type=Path, metavar='DIR',
-                        help='with --sim: where sessions are kept (default: ~/arena)')
-    parser.add_argument('--task', help='with --sim: task of the simulated scene')
-    parser.add_argument('--seed', type=int, help='with --sim: variation of the scene')
-    parser.add_argument('--max-steps', type=int, help='with --sim: length of a rollout')
+    add_desk_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run one session, or several with ``--auto``."""
     from arena_robot.cli.station_watch import StationWatch, end_by_signals
-    from arena_robot.nodes.discovery import stay_local
-    from arena_robot.nodes.remote.desk import RemoteDesk
-    from arena_robot.nodes.simulation.simulated_station import SimulatedStation
     end_by_signals()
-    stay_local()
-    with ExitStack() as stack:
-        if args.sim:
-            stack.enter_context(SimulatedStation(
-                args.policies, args.data, task=args.task, seed=args.seed,
-                max_steps=args.max_steps, namespace=args.namespace))
-        wait_s = args.wait or (60.0 if args.sim else 5.0)
-        desk = stack.enter_context(RemoteDesk(namespace=args.namespace, patience_s=wait_s))
-        with StationWatch(desk):
-            return run_with(desk, args)
+    with desk_of(args) as desk, StationWatch(desk):
+        return run_with(desk, args)
 
 
 def run_with(desk: 'RemoteDesk', args: argparse.Namespace) -> int:

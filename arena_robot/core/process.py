@@ -181,6 +181,14 @@ def end_signals() -> tuple[signal.Signals, ...]:
     return (signal.SIGINT, signal.SIGTERM, *hung_up)
 
 
+def ended_by_signal() -> threading.Event:
+    """Return an event that those signals set instead; for the main thread only."""
+    over = threading.Event()
+    for number in end_signals():
+        signal.signal(number, lambda *_: over.set())
+    return over
+
+
 def birth(pid: int) -> str:
     """Return when a running process was started, in the kernel's ticks; '' when there is none."""
     try:

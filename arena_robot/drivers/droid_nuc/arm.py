@@ -29,10 +29,11 @@ PORT = 4242
 RATE_HZ = 100.0
 STALLED_S = 0.25        # polymetis stamps every millisecond
 RECOVERY_S = 5.0        # it tries three times, a second apart
-# Braking: the target lies so far behind the motion. At the emulated arm 0.1 s is half of what is
-# still stable when a round takes 12 ms; slower rounds only hold what was measured.
-LEAD_S, ROUND_NS = 0.1, 15_000_000
-BRAKED_NS = 60_000_000  # then the whole state is read once, which takes 34 ms
+# Braking: the target lies so far behind the motion, where the readings took no longer than this.
+# At the emulated arm 0.2 s rests soonest and 0.15 s is safe against delays of single calls; later
+# readings only give the pose to hold, as the arm would swing.
+LEAD_S, FRESH_NS = 0.15, 12_000_000
+BRAKED_NS = 100_000_000     # then the whole state is read, so that none is older than 0.2 s
 FAR_RAD, FAR_S = 0.2, 1.0
 UNKNOWN = fixed(np.zeros(DOF))
 STALLED = ("the robot's stamp stands still: a reflex, the user stop, or its controller has ended; "
@@ -183,7 +184,7 @@ class DroidNucArm(Polled[ArmState]):
 
     def _brake(self, client: ZerorpcClient) -> None:
         """Send targets behind the motion, for a while or until rest or a newer command."""
-        until_ns, round_ns = self._clock.steady_ns() + BRAKED_NS, 0
+        until_ns = self._clock.steady_ns() + BRAKED_NS
         while True:
             begin_ns = self._clock.steady_ns()
             q, dq = (joints_of(client.call(method), method)
@@ -193,12 +194,11 @@ class DroidNucArm(Polled[ArmState]):
                 if not self._targets.braking:
                     return
                 last = now_ns >= until_ns
-                slow = last or round_ns > ROUND_NS
-                target = self._targets.brake(q, dq, 0.0 if slow else LEAD_S, now_ns)
+                lead_s = 0.0 if last or now_ns - begin_ns > FRESH_NS else LEAD_S
+                target = self._targets.brake(q, dq, lead_s, now_ns)
             self._send(client, np.clip(target, self._lower, self._upper))
             if last:
                 return
-            round_ns = self._clock.steady_ns() - begin_ns
 
     def _send(self, client: ZerorpcClient, target: Floats) -> None:
         try:

@@ -151,7 +151,7 @@ class DroidNucEmulator:
     def get_gripper_position(self) -> float:
         """Return 0 open to 1 closed."""
         self._require_robot()
-        time.sleep(self._gripper_read_s)
+        time.sleep(self._gripper_read_s / self._factor)
         return self.station.gripper.state(FOR_EVER_S).position
 
     def update_joints(self, command: Sequence[float], velocity: bool = False,
@@ -190,7 +190,7 @@ class DroidNucEmulator:
     # -- inside --------------------------------------------------------------------------------
 
     def _read_arm(self) -> ArmState:
-        time.sleep(min(ARM_READ_S, self._gripper_read_s))
+        time.sleep(min(ARM_READ_S, self._gripper_read_s) / self._factor)
         return self._state()
 
     def _state(self) -> ArmState:
