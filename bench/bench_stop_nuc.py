@@ -1,9 +1,10 @@
 """
 From STOP to the arm at rest behind an emulated NUC, with its latencies and a gripper beside it.
 
-The arm is driven at up to 1.5 rad/s by targets at 15 Hz, as a policy does; then `stop` is called, as
-arm_node does it. At rest: every joint below 0.02 rad/s, by the robot's own stamps. The emulator runs
-at half speed with twice the latencies, so that a busy machine counts half. All times are the robot's.
+The arm is driven at up to 1.5 rad/s by targets at 15 Hz, as a policy does; then `stop` is called,
+as arm_node does it. At rest: every joint below 0.02 rad/s, by the robot's own stamps. The emulator
+runs at half speed with twice the latencies, so that a busy machine counts half. All times are the
+robot's.
 """
 
 import argparse
@@ -74,8 +75,8 @@ def main():
     rest, way, speed = found.T
     p50, p99 = np.percentile(rest, (50, 99))
     print(f'  stop to rest, {presses} presses at {np.median(speed):.2f} rad/s   p50 {p50:.0f} ms   '
-          f'p99 {p99:.0f} ms   max {rest.max():.0f} ms   p50 {np.median(way):.3f} rad on, at most '
-          f'{way.max():.3f}')
+          f'p99 {p99:.0f} ms   max {rest.max():.0f} ms   p50 {np.median(way):.3f} rad on, at '
+          f'most {way.max():.3f}')
 
 
 if __name__ == '__main__':
