@@ -75,8 +75,8 @@ def main():
     rest, way, speed = found.T
     p50, p99 = np.percentile(rest, (50, 99))
     print(f'  stop to rest, {presses} presses at {np.median(speed):.2f} rad/s   p50 {p50:.0f} ms   '
-          f'p99 {p99:.0f} ms   max {rest.max():.0f} ms   p50 {np.median(way):.3f} rad on, at '
-          f'most {way.max():.3f}')
+          f'p99 {p99:.0f} ms   max {rest.max():.0f} ms   p50 {np.median(way):.3f} rad on, '
+          f'at most {way.max():.3f}')
 
 
 if __name__ == '__main__':
