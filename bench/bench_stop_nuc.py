@@ -74,9 +74,9 @@ def main():
     print(f'  states a second: arm {arm_hz:.0f}, gripper {gripper_hz:.0f}')
     rest, way, speed = found.T
     p50, p99 = np.percentile(rest, (50, 99))
-    print(f'  stop to rest, {presses} presses at {np.median(speed):.2f} rad/s   p50 {p50:.0f} ms   '
-          f'p99 {p99:.0f} ms   max {rest.max():.0f} ms   p50 {np.median(way):.3f} rad on, '
-          f'at most {way.max():.3f}')
+    print(f'  stop to rest, {presses} presses at {np.median(speed):.2f} rad/s   '
+          f'p50 {p50:.0f} ms   p99 {p99:.0f} ms   max {rest.max():.0f} ms   '
+          f'p50 {np.median(way):.3f} rad on, at most {way.max():.3f}')
 
 
 if __name__ == '__main__':

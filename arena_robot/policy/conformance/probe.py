@@ -12,7 +12,7 @@ import numpy as np
 from arena_robot.core.action import Chunk
 from arena_robot.core.conformance import CheckFailed, CheckSkipped
 from arena_robot.core.errors import PolicyError
-from arena_robot.core.observation import ArmState, GripperState, Image, Observation
+from arena_robot.core.observation import STROKE_M, ArmState, GripperState, Image, Observation
 from arena_robot.policy.address import parse_address
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import connect
@@ -135,7 +135,7 @@ class Probe:
         q = np.array(RESET_JOINTS) + random.normal(0.0, 0.02, 7)
         unknown = np.full(7, np.nan)
         arm = ArmState(stamp_ns, q, unknown, unknown, unknown, flange_pose(q), unknown)
-        return Observation(stamp_ns, arm, GripperState(stamp_ns, 0.0, 0.085, 0.0), prompt, 0,
+        return Observation(stamp_ns, arm, GripperState(stamp_ns, 0.0, STROKE_M, 0.0), prompt, 0,
                            images, episode_seed)
 
     def without(self, observation: Observation, name: str) -> Observation:

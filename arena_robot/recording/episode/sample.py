@@ -16,7 +16,7 @@ import numpy as np
 
 from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.jpeg import to_jpeg
-from arena_robot.core.observation import ROLES, Pixels
+from arena_robot.core.observation import ROLES, STROKE_M, Pixels
 from arena_robot.recording.bag.base import Message, Qos, Topic
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.definitions import read_definition, share_folders
@@ -121,7 +121,7 @@ class SampleMaker:
             seen = stamp - 20_000_000 if k else stamp
             yield '/gripper_node/gripper_state', stamp, {
                 'header': header(stamp, 'robotiq_85_base_link'), 'position': self.gripper(k),
-                'width_m': 0.085 * (1.0 - self.gripper(k))}
+                'width_m': STROKE_M * (1.0 - self.gripper(k))}
             for view in VIEWS:
                 yield self.jpeg_topic(view), seen, {
                     'header': header(seen, f'{view}_optical'), 'data': self._jpeg(k, view),
