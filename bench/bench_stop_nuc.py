@@ -2,9 +2,9 @@
 From STOP to the arm at rest behind an emulated NUC, with its latencies and a gripper beside it.
 
 The arm is driven at up to 1.5 rad/s by targets at 15 Hz, as a policy does; then `stop` is called,
-as arm_node does it. At rest: every joint below 0.02 rad/s, by the robot's own stamps. The emulator
-runs at half speed with twice the latencies, so that a busy machine counts half. All times are the
-robot's.
+as arm_node does it. At rest: every joint below 0.02 rad/s, by the robot's own stamps. With
+--speed 0.5 the emulator runs at half speed with twice the latencies, so that what this machine
+takes counts half. All times are the robot's.
 """
 
 import argparse
@@ -19,13 +19,13 @@ from arena_robot.drivers.droid_nuc.arm import DroidNucArm
 from arena_robot.drivers.droid_nuc.gripper import DroidNucGripper
 from arena_robot.drivers.emulators.droid_nuc import DroidNucEmulator
 
-PRESSES, SEED, FACTOR = 100, 0, 0.5
+PRESSES, SEED = 100, 0
 DRIVEN_S, WATCHED_S, HOMEWARD_S = 0.5, 0.8, 0.7
 HOME = np.array([0.0, -0.6283, 0.0, -2.5133, 0.0, 1.885, 0.0])
 TIMEOUT_S = 10.0
 
 
-def press(arm, clock, rng):
+def press(arm, clock, rng, factor):
     """Move the arm, stop it; return (ms until rest, rad on the way there, its speed before)."""
     way = rng.normal(size=7)
     way[1], way[3] = -abs(way[1]), abs(way[3])      # away from the table
@@ -33,8 +33,8 @@ def press(arm, clock, rng):
     start, speed, begin_ns = arm.wait_state(TIMEOUT_S).q, rng.uniform(0.5, 1.5), clock.now_ns()
     while (passed_s := (clock.now_ns() - begin_ns) * 1e-9) < DRIVEN_S:
         arm.command(ArmCommand(start + way * speed * passed_s, 0))
-        time.sleep(1 / 15 / FACTOR)
-    time.sleep(rng.uniform(0.0, 1 / 15) / FACTOR)
+        time.sleep(1 / 15 / factor)
+    time.sleep(rng.uniform(0.0, 1 / 15) / factor)
     before, pressed_ns = arm.state(TIMEOUT_S), clock.now_ns()
     here = before.q + before.dq * (pressed_ns - before.stamp_ns) * 1e-9
     arm.stop()
@@ -44,7 +44,7 @@ def press(arm, clock, rng):
     moving = [s.stamp_ns for s in states if np.max(np.abs(s.dq)) >= STILL_RAD_S]
     rest = next((s.stamp_ns for s in states if s.stamp_ns > max(moving, default=0)), None)
     arm.move_to(HOME, HOMEWARD_S)
-    time.sleep((HOMEWARD_S + 0.1) / FACTOR)
+    time.sleep((HOMEWARD_S + 0.1) / factor)
     return ((rest - pressed_ns) * 1e-6 if rest else float('inf'),
             max(float(np.max(np.abs(s.q - here))) for s in states),
             float(np.max(np.abs(before.dq))))
@@ -62,16 +62,19 @@ def rates(arm, gripper, clock):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--presses', type=int, default=PRESSES)
-    presses = parser.parse_args().presses
+    parser.add_argument('--speed', type=float, default=1.0)
+    args = parser.parse_args()
+    presses, factor = args.presses, args.speed
     load, rng = os.getloadavg()[0], np.random.default_rng(SEED)
-    with DroidNucEmulator(port=0, real_time_factor=FACTOR) as nuc:
+    with DroidNucEmulator(port=0, real_time_factor=factor) as nuc:
         clock, where = nuc.station.clock, {'robot_ip': '127.0.0.1', 'port': nuc.server.port}
         with DroidNucArm(**where, clock=clock) as arm, \
                 DroidNucGripper(**where, clock=clock) as gripper:
             arm_hz, gripper_hz = rates(arm, gripper, clock)
-            found = np.array([press(arm, clock, rng) for _ in range(presses)])
+            found = np.array([press(arm, clock, rng, factor) for _ in range(presses)])
     print(f'{os.cpu_count()} cores, load average {load:.1f} before this bench')
-    print(f'  states a second: arm {arm_hz:.0f}, gripper {gripper_hz:.0f}')
+    print(f'  at {factor:g} of real time; states a second: arm {arm_hz:.0f}, '
+          f'gripper {gripper_hz:.0f}')
     rest, way, speed = found.T
     p50, p99 = np.percentile(rest, (50, 99))
     print(f'  stop to rest, {presses} presses at {np.median(speed):.2f} rad/s   '
