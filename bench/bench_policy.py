@@ -5,8 +5,7 @@ An echo policy runs in a process of its own on this machine. Our way (select, re
 images it wants, gRPC or openpi) is printed beside the reference client's way: all six images
 LANCZOS-resized with Pillow at every step, then msgpack over a websocket.
 
-Then how much of the time an arm stands still because its policy has not answered, with the
-control loop's own cadence at 15 Hz: exactly, in a time of its own, and behind gRPC in real time.
+Then how much of the time an arm stands still because its policy has not answered, at 15 Hz.
 ``--waits`` measures only that.
 """
 
@@ -18,7 +17,7 @@ import time
 import msgpack
 import numpy as np
 import PIL.Image
-from stand_still import exact_waits, print_waits, real_waits
+from stand_still import print_waits
 from websockets.sync.client import connect as websocket
 
 from arena_robot.core.observation import VIEWS, ArmState, GripperState, Image, Observation
@@ -147,8 +146,7 @@ def main():
     options = parser.parse_args()
     if not options.waits:
         measure_queries(options.count)
-    print_waits(exact_waits, options.seconds, 'in a time of its own')
-    print_waits(real_waits, options.seconds, 'over gRPC on this machine')
+    print_waits(options.seconds)
 
 
 def measure_queries(count):

@@ -79,7 +79,7 @@ class Bench:
         """Start the arena with the ten in its pool."""
         config = ServerConfig(
             data=self.folder / 'server', port=0, site_port=0, seed=1, max_pace=0.0,
-            every_step=False, probation_sessions=0, approve_policies=Approval.NONE,
+            probation_sessions=0, approve_policies=Approval.NONE,
             redraws_per_day=10_000, conflicts=(), probe_period_s=PERIOD_S, evaluator_sign_in=False)
         self.server = ArenaServer(config, SystemClock(), checks.conformance, self._probe,
                                   checks.spec)

@@ -44,7 +44,7 @@ def waiting_lines(told: dict[str, Any]) -> list[str]:
     width = max(len('policy'), *(len(one['policy']) for one in told['standings']))
     change, low, high = (0.1 * told[name] for name in ('gamma', 'low', 'high'))
     return ['', f"waiting is known of {told['known']} of {told['of']} comparisons; by "
-            'Bradley–Terry, waiting in 10 % of the steps more than the other',
+            'Bradley–Terry, waiting in 10 % of the time more than the other',
             f'changes a score by {change:+.2f} ({low:+.2f} to {high:+.2f})',
             f"{'policy':{width}}  without waiting  as it was",
             *(f"{one['policy']:{width}}  {one['score']:15.3f}  {one['with_waiting']:9.3f}"

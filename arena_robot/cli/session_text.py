@@ -9,17 +9,16 @@ from arena_robot.session.loop.match import light
 from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 
-WIDTH, OTHERS = 30, 50    # characters of the bar, and of what stands beside it
+WIDTH, OTHERS = 30, 42    # characters of the bar, and of what stands beside it
 
 
 def bar(run: RunView, columns: int = 80) -> str:
-    """Return a line such as ``A ####…… 60/400  15.0 Hz  4.0 s``."""
+    """Return a line such as ``A ####…… 60/400   4 s``."""
     total = max(run.max_steps, run.steps, 1)
     width = max(4, min(WIDTH, columns - OTHERS))
     filled = width * run.steps // total
-    rate_hz = 1.0 / run.loop_s if run.loop_s > 0.0 else 0.0
     return (f"{run.slot.value} {'#' * filled}{'.' * (width - filled)} {run.steps:>3}/{total}  "
-            f'{rate_hz:4.1f} Hz  {run.elapsed_s:5.1f} s  t: stop  d: done ')
+            f'{run.elapsed_s:3.0f} s  t: stop  d: done ')
 
 
 def wrapped(lines: Iterable[str], columns: int) -> Iterator[str]:

@@ -108,8 +108,8 @@ class Chunk:
     """
     The N actions of one inference: ``actions`` (N, size) float32 in ``space``.
 
-    ``open_loop_horizon`` and ``blend_steps`` are set by a relay, which keeps them out of the spec;
-    0: as the spec says.
+    The last four say how it is executed, from a relay, which keeps them out of the spec; 0 and
+    False: as the spec says.
     """
 
     actions: NDArray[np.float32]
@@ -117,6 +117,8 @@ class Chunk:
     inference_s: float = 0.0
     open_loop_horizon: int = 0
     blend_steps: int = 0
+    pipelined: bool = False
+    real_time_chunking: bool = False
 
     def __len__(self) -> int:
         return len(self.actions)

@@ -67,7 +67,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Episode:
-    """One policy's rollout in a slot, as it ended, after ``reruns`` that do not count."""
+    """
+    One policy's rollout in a slot, as it ended, after ``reruns`` that do not count.
+
+    ``waited`` is the share of its time in which the arm waited for the policy's answers; None
+    where nobody measured it.
+    """
 
     session_id: str
     slot: Slot
@@ -78,6 +83,7 @@ class Episode:
     ended_ns: int
     detail: str = ''
     reruns: int = 0
+    waited: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,7 @@ class Comparison:
 
     ``origin`` tells whether a server saw it: 'relayed', 'imported', 'local' (a station without a
     server), 'before the log'; '' when that is not known. ``waited_a`` and ``waited_b`` are the
-    shares of the steps in which the arm waited for the policy's answer.
+    shares of the time in which the arm waited for the policy's answer.
     """
 
     session_id: str

@@ -41,15 +41,13 @@ class Reveal:
 
     ``probation`` tells that a policy of the pair was on probation when the pair was drawn.
     ``receipt`` is a server's signed proof, JSON, that the session is in its log; '' without one,
-    and ``objection`` says what is wrong with it. ``relayed`` are the exact inferences of both
-    slots, JSON; see core/inferences.py.
+    and ``objection`` says what is wrong with it.
     """
 
     nonce: str
     policy_a: str
     policy_b: str
     receipt: str = field(default='', compare=False)
-    relayed: str = field(default='', compare=False)
     probation: bool = False
     objection: str = field(default='', compare=False)
 

@@ -142,10 +142,9 @@ class ProgressText:
         run = live.run
         if run is None:
             return live.state.doing or DOING.get(live.state.state, live.state.state.value)
-        rate = run.steps / run.elapsed_s if run.elapsed_s > 0.5 else 0.0
         self._speed.heard(run.elapsed_s)
         return (f'{show(BOLD, run.slot.value)} runs  {bar(run.steps / max(run.max_steps, 1), 12)}'
-                f'  step {run.steps:>3} of {run.max_steps}  {rate:4.1f} Hz  '
+                f'  step {run.steps:>3} of {run.max_steps}  '
                 f'{self._speed.factor:3.1f}×  progress {100 * live.progress:3.0f} %')
 
     def _left(self, share: float) -> str:

@@ -7,7 +7,6 @@ combined in any order.
 
 import functools
 import math
-from concurrent.futures import Future
 from dataclasses import dataclass
 from operator import index
 from types import TracebackType
@@ -145,39 +144,6 @@ class Policy(Protocol):
 
     def reset(self, episode: str = '') -> None:
         """Clear all state of an episode; called after each rollout, as by DROID clients."""
-
-
-@dataclass(frozen=True)
-class StepQuery:
-    """
-    The query of one control step.
-
-    ``chunk`` counts the chunks of a rollout, from any number. ``answer`` takes that chunk, and is
-    in the query of every step until the chunk is there; None: the chunk is not needed yet. When
-    it was asked for, ``next_action`` was the index in the last chunk of what is executed next,
-    and ``delay`` actions from there on will be executed before the answer is used.
-    """
-
-    chunk: int
-    answer: 'Future[Chunk] | None'
-    next_action: int = 0
-    delay: int = 0
-
-
-@runtime_checkable
-class AskedEveryStep(Protocol):
-    """
-    A policy that is asked at every control step when ``every_step`` is true.
-
-    So its traffic does not show at which steps a chunk is needed, nor how long it takes.
-    """
-
-    @property
-    def every_step(self) -> bool:
-        """Whether ``at_step`` is to be called."""
-
-    def at_step(self, observation: Observation, episode: str, query: StepQuery) -> None:
-        """Send a step's query without waiting; what arrives resolves ``query.answer``."""
 
 
 @runtime_checkable

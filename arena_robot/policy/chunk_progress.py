@@ -1,6 +1,5 @@
 """Where an episode is in its chunk: what is executed next, when the next chunk is due."""
 
-import secrets
 from concurrent import futures
 from dataclasses import dataclass, field
 
@@ -20,7 +19,8 @@ class ChunkProgress:
     The chunk of one episode and the query of the next.
 
     ``step`` is the index of the action that is executed next; at ``end`` the next chunk is due.
-    ``since_ask`` counts the actions that were executed since the newest query.
+    ``since_ask`` counts the actions that were executed since the newest query. ``pipelined`` and
+    ``continues`` (real-time chunking) are as the spec says, or the last chunk.
     """
 
     chunk: Chunk | None = None
@@ -34,11 +34,9 @@ class ChunkProgress:
     since_ask: int = 0
     ahead: 'futures.Future[Chunk] | None' = None
     ahead_asked_at: int = 0
-    steps_wait: bool = False
-    next_action: int = 0
-    delay: int = 0
-    # Not from 0: a rollout that is begun again must not get a chunk of the one before.
-    number: int = field(default_factory=lambda: 1 + secrets.randbelow(1 << 31))
+    asked_with_none_left: bool = False
+    pipelined: bool = False
+    continues: bool = False
 
     @property
     def left(self) -> int:
@@ -56,18 +54,16 @@ class ChunkProgress:
 
         It is where otherwise no more of its actions would follow its first than an answer takes
         steps: the query after it could then not be made a step earlier than it has to be.
-        Never where steps wait for answers: there it would depend on the speed of threads.
         """
         length = 0 if self.chunk is None else len(self.chunk)    # of the answer too
         then, now = (min(length - since, self.horizon or length) - 1
                      for since in (since_ask + due, since_ask))
-        return not self.steps_wait and due > 0 and then <= takes_steps and now > then
+        return due > 0 and then <= takes_steps and now > then
 
-    def asks(self, observed_at: int, query: 'futures.Future[Chunk]', takes_steps: int) -> None:
-        """Note a query that will be answered about ``takes_steps`` steps later."""
+    def asks(self, observed_at: int, query: 'futures.Future[Chunk]') -> None:
+        """Note a query."""
         self.ahead, self.ahead_asked_at, self.since_ask = query, observed_at, 0
-        self.number += 1
-        self.next_action, self.delay = self.step, self.expected_delay(takes_steps)
+        self.asked_with_none_left = self.left == 0
 
     def expected_delay(self, takes_steps: int) -> int:
         """Return how many actions will be executed before the answer to a query made now."""
@@ -92,6 +88,8 @@ class ChunkProgress:
             else self.chunk.actions[self.step:self.step + blend].astype(np.float64)
         horizon = chunk.open_loop_horizon or spec.open_loop_horizon
         self.blended, self.horizon = rest, horizon
+        self.pipelined = chunk.pipelined or spec.pipelined
+        self.continues = chunk.real_time_chunking or spec.real_time_chunking
         self.chunk, self.start = chunk, min(self.since_ask, len(chunk) - 1)
         self.step = self.start
         self.end = min(len(chunk), self.start + horizon) if horizon else len(chunk)

@@ -5,7 +5,6 @@ As DROID does it: all N actions, or as many as the spec says, are executed befor
 and the gripper is binarised at > 0.5. Between queries the observation is not read.
 """
 
-import contextlib
 import dataclasses
 import math
 import time
@@ -20,7 +19,7 @@ import numpy as np
 from arena_robot.core.action import Action, Chunk
 from arena_robot.core.errors import BadReply, PolicyTimeout
 from arena_robot.core.observation import Floats, Observation
-from arena_robot.policy.base import AskedEveryStep, Policy, PolicySpec, StepQuery
+from arena_robot.policy.base import Policy, PolicySpec
 from arena_robot.policy.call_thread import CallThread
 from arena_robot.policy.chunk_progress import ChunkProgress
 
@@ -76,29 +75,23 @@ class ChunkExecutor:
     after it comes too late: half of a chunk at most. A chunk that is due and not there is no
     reason to stand still while actions are left. As many of its first actions as were executed
     since the query are dropped. So the arm never waits for answers that take D steps, when a
-    chunk has 2 D + 1 actions or more; with 2 D + 2, one of them may take a step longer, because
-    :meth:`take` uses a chunk that is there before the last one ends where too few of its own
-    would be left.
+    chunk has 2 D + 1 actions or more; with 2 D + 2, one of them may take a step longer, because a
+    chunk that is there is used before the last one ends where too few of its own would be left.
 
-    ``now_s`` measures at ``control_rate_hz`` (None: that of the spec); an answer that comes
-    ``in_time_s`` after a step began is used in that step. :meth:`ask` sends a query at every step
-    to a policy that is asked at every step.
+    ``now_s`` measures at ``control_rate_hz`` (None: that of the spec).
     """
 
     def __init__(self, policy: Policy, lead_steps: int = 2, timeout_s: float = 30.0,
                  now_s: Callable[[], float] = time.monotonic,
-                 control_rate_hz: float | None = None, in_time_s: float = 0.0) -> None:
+                 control_rate_hz: float | None = None) -> None:
         self._policy = policy
         self._rate_hz = control_rate_hz
-        self._in_time_s = in_time_s
         self._lead_steps = lead_steps
         self._took_s: deque[float] = deque(maxlen=NEWEST)
         self._timeout_s = timeout_s
         self._now_s = now_s
         self._episodes: dict[str, ChunkProgress] = {}
         self._worker: CallThread | None = None
-        self._steps = policy if isinstance(policy, AskedEveryStep) and policy.every_step else None
-        self._sending: futures.Future[None] | None = None
         self._cancelled: futures.Future[None] = futures.Future()
 
     @property
@@ -114,41 +107,19 @@ class ChunkExecutor:
         Waits only when a query is due. Raises PolicyTimeout after ``timeout_s`` or after
         :meth:`cancel`, BadReply for a chunk that cannot be executed, and what the policy raised.
         """
-        progress = self._episodes.setdefault(episode, ChunkProgress(steps_wait=True))
+        progress = self._episodes.setdefault(episode, ChunkProgress())
         waited_s = 0.0
         if progress.ahead is None and self._asks(progress):
             self._query(progress, observation, episode)
         if self._changes(progress):
-            started = time.perf_counter()
+            began_s = self._now_s()
             ahead = progress.ahead
             assert ahead is not None
             self._use(progress, lambda: self._arrived(ahead))
-            waited_s = time.perf_counter() - started
+            waited_s = self._now_s() - began_s
             if self._asks(progress):
                 self._query(progress, observation, episode)
         return self._next(progress, waited_s)
-
-    def ask(self, observation: Observation, episode: str = '') -> None:
-        """Query the policy if a query is due at this control step, without waiting."""
-        progress = self._episodes.setdefault(episode, ChunkProgress())
-        new = progress.ahead is None and self._asks(progress)
-        if new:
-            self._query(progress, observation, episode, self._steps is not None)
-        if self._steps is not None:
-            self._send(self._steps, progress, observation, episode, new)
-
-    def take(self, episode: str = '') -> ChunkStep | None:
-        """
-        Return this control step's action, after :meth:`ask`; None while the query runs.
-
-        Raises BadReply for a chunk that cannot be executed, and what the policy raised.
-        """
-        progress = self._episodes.setdefault(episode, ChunkProgress())
-        if self._changes(progress):
-            if progress.ahead is None or not progress.ahead.done():
-                return None
-            self._use(progress, progress.ahead.result)
-        return self._next(progress, 0.0)
 
     def _next(self, progress: ChunkProgress, waited_s: float) -> ChunkStep:
         chunk, number = progress.chunk, progress.step
@@ -188,46 +159,22 @@ class ChunkExecutor:
             self._worker.end()
             self._worker = None
 
-    def _send(self, policy: AskedEveryStep, progress: ChunkProgress, observation: Observation,
-              episode: str, new: bool) -> None:
-        """Send this step's query; skip it when the last one is not sent and no chunk is new."""
-        if not new and self._sending is not None and not self._sending.done():
-            return
-        ahead = progress.ahead
-        answer = ahead if ahead is not None and not ahead.done() else None
-        query = StepQuery(progress.number, answer, progress.next_action, progress.delay)
-
-        def send() -> None:
-            try:
-                policy.at_step(observation, episode, query)
-            except Exception as error:  # raised again where the answer is taken
-                if answer is not None:
-                    with contextlib.suppress(futures.InvalidStateError):
-                        answer.set_exception(error)
-
-        self._sending = self._thread().submit(send)
-
-    def _query(self, progress: ChunkProgress, observation: Observation, episode: str,
-               sent: bool = False) -> None:
-        """Query the next chunk; ``sent``: :meth:`_send` does it with the query of this step."""
-        asked_s = self._now_s()
-        query: futures.Future[Chunk] = futures.Future()
-        if not sent:
-            seen = observation
-            if progress.left and self._policy.spec.real_time_chunking:
-                left = progress.left_over(self._takes())
-                seen = dataclasses.replace(observation, left_over=left)
-            query = self._thread().submit(lambda: self._policy.infer(seen, episode))
+    def _query(self, progress: ChunkProgress, observation: Observation, episode: str) -> None:
+        asked_s, seen = self._now_s(), observation
+        if progress.left and progress.continues:
+            left = progress.left_over(self._takes())
+            seen = dataclasses.replace(observation, left_over=left)
+        query = self._thread().submit(lambda: self._policy.infer(seen, episode))
 
         def measure(done: 'futures.Future[Chunk]') -> None:
             if not done.cancelled() and done.exception() is None:
                 self._took_s.append(self._now_s() - asked_s)
 
-        progress.asks(observation.step, query, self._takes())
+        progress.asks(observation.step, query)
         query.add_done_callback(measure)
 
     def _use(self, progress: ChunkProgress, answer: Callable[[], Chunk]) -> None:
-        ahead, asked_with_none_left = progress.ahead, progress.delay == 0
+        ahead, asked_with_none_left = progress.ahead, progress.asked_with_none_left
         try:
             chunk = checked(answer())
         finally:
@@ -249,7 +196,7 @@ class ChunkExecutor:
         chunk = progress.chunk
         if chunk is None or progress.due <= 0:
             return True
-        if not self._policy.spec.pipelined or progress.ahead or progress.since_ask == 0 \
+        if not progress.pipelined or progress.ahead or progress.since_ask == 0 \
                 or len(chunk) <= self._lead_steps:
             return False
         early = max(self._lead_steps, 1 + self._takes())
@@ -259,21 +206,21 @@ class ChunkExecutor:
         """Tell whether the next chunk is to be used at this step."""
         if progress.due <= 0:
             return not self._goes_on(progress)
-        return (self._policy.spec.pipelined and progress.ahead is not None
+        return (progress.pipelined and progress.ahead is not None
                 and progress.ahead.done()
                 and progress.hurries(progress.since_ask, progress.due, self._takes()))
 
     def _goes_on(self, progress: ChunkProgress) -> bool:
         """Tell whether what is left is executed because the next chunk is not there yet."""
-        return (progress.left > 0 and self._policy.spec.pipelined
+        return (progress.left > 0 and progress.pipelined
                 and progress.ahead is not None and not progress.ahead.done())
 
     def _takes(self) -> int:
         """Return in how many steps an answer comes: the slowest of the newest ones."""
         if not self._took_s:
             return 0
-        late_s = max(self._took_s) - self._in_time_s
-        return max(0, math.ceil(late_s * (self._rate_hz or self._policy.spec.control_rate_hz)))
+        rate_hz = self._rate_hz or self._policy.spec.control_rate_hz
+        return max(0, math.ceil(max(self._took_s) * rate_hz))
 
     def _thread(self) -> CallThread:
         if self._worker is None:

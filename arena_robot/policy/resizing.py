@@ -18,7 +18,7 @@ import PIL.Image
 from arena_robot.core.action import Chunk
 from arena_robot.core.errors import PolicyRefused
 from arena_robot.core.observation import Image, Observation, Pixels, view
-from arena_robot.policy.base import AskedEveryStep, Closable, Policy, PolicySpec, StepQuery
+from arena_robot.policy.base import Closable, Policy, PolicySpec
 
 MIDDLE = (288, 512)   # height, width of the reference's first step
 MARGIN = 1.3          # how far above the target's bandwidth a reduced image must stay
@@ -122,17 +122,6 @@ class Resizing:
         """Select, resize, query."""
         return self._policy.infer(
             shown(observation, self._policy.spec, self._third_person), episode)
-
-    @property
-    def every_step(self) -> bool:
-        """Whether the inner policy is asked at every control step."""
-        return isinstance(self._policy, AskedEveryStep) and self._policy.every_step
-
-    def at_step(self, observation: Observation, episode: str, query: StepQuery) -> None:
-        """Select, resize, pass on."""
-        assert isinstance(self._policy, AskedEveryStep)
-        self._policy.at_step(
-            shown(observation, self._policy.spec, self._third_person), episode, query)
 
     def reset(self, episode: str = '') -> None:
         """Pass on."""

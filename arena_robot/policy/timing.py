@@ -1,4 +1,4 @@
-"""A policy that measures how long another one takes."""
+"""Policies that measure how long another one takes, or let it take longer."""
 
 import collections
 import threading
@@ -10,7 +10,7 @@ import numpy as np
 
 from arena_robot.core.action import Chunk
 from arena_robot.core.observation import Observation
-from arena_robot.policy.base import Policy, PolicySpec
+from arena_robot.policy.base import Closable, Policy, PolicySpec
 
 
 @dataclass(frozen=True)
@@ -64,3 +64,32 @@ class TimedPolicy:
         """Return the distribution so far."""
         with self._lock:
             return summarise(tuple(self._seconds))
+
+
+class AtLeast:
+    """A policy whose answers come no earlier than ``least_s`` after the query."""
+
+    def __init__(self, policy: Policy, least_s: float) -> None:
+        self._policy = policy
+        self._least_s = least_s
+
+    @property
+    def spec(self) -> PolicySpec:
+        """The inner policy's."""
+        return self._policy.spec
+
+    def infer(self, observation: Observation, episode: str = '') -> Chunk:
+        """Query, and wait for what is left of the time."""
+        began_s = time.monotonic()
+        chunk = self._policy.infer(observation, episode)
+        time.sleep(max(0.0, self._least_s - (time.monotonic() - began_s)))
+        return chunk
+
+    def reset(self, episode: str = '') -> None:
+        """Pass on."""
+        self._policy.reset(episode)
+
+    def close(self) -> None:
+        """Close the inner policy, if it holds something."""
+        if isinstance(self._policy, Closable):
+            self._policy.close()

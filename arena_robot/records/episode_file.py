@@ -57,10 +57,9 @@ class ControlReport:
 @dataclass(frozen=True)
 class InferenceReport:
     """
-    How many inferences there were and how long they were waited for (coarse).
+    How many inferences there were and how long the arm waited for each in which it did.
 
-    ``waited`` is the share of the steps in which the arm held because the policy had not answered.
-    It comes with the reveal of a session; None before, and where nobody knows.
+    ``waited`` is the share of the rollout's time in which the arm waited; None where nobody knows.
     """
 
     count: int = 0
@@ -182,14 +181,6 @@ def parse_episode(text: bytes, where: str) -> EpisodeFile:
     except (ValueError, TypeError, RecursionError, ConfigError) as error:
         raise DataError(f'{where} holds no numbers of an episode: {error}; run `arena episode '
                         'derive` again') from error
-
-
-def note_waited(folder: Path, share: float) -> None:
-    """Add the share of waited steps to the numbers in ``folder``, if they were derived."""
-    if has_episode(folder):
-        one = read_episode(folder)
-        write_episode(folder, dataclasses.replace(
-            one, inference=dataclasses.replace(one.inference, waited=share)))
 
 
 def write_episode(folder: Path, episode: EpisodeFile) -> None:

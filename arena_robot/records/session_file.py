@@ -29,7 +29,6 @@ from arena_robot.records.roboarena import RoboArenaRollout
 
 SESSION_FILE = 'session.json'
 RECEIPT_FILE = 'receipt.json'
-INFERENCES_FILE = 'inferences.json'
 VERSION = 4
 DONE = 'done'
 
@@ -50,8 +49,7 @@ class SessionSlot:
     How one slot's rollout went.
 
     Stamps and ``end`` are missing where they were not recorded. ``waited`` is the share of its
-    steps in which the arm held because the policy had not answered; None until the reveal, and
-    where nobody knows.
+    time in which the arm waited for the policy; None where nobody knows.
     """
 
     started_ns: int = 0

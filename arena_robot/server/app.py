@@ -278,7 +278,7 @@ class ArenaServer:
                              self.config.evaluator_sign_in)
         relay = Relay(self.slots, self.policies, self.record,
                       self._rates.relay_calls, self._pools['stations'], self._pools['policies'],
-                      self.pool.reachable, self.config.every_step)
+                      self.pool.reachable)
         return ArenaService(guard, parts), relay
 
     async def _listen(self) -> int:

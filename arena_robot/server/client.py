@@ -33,7 +33,7 @@ from arena_robot.core.pair import Assignment, Reveal, StationInfo
 from arena_robot.core.verdict import Verdict, present
 from arena_robot.policy.base import OpenPolicy, Policy
 from arena_robot.policy.grpc.channel import headers, open_channel
-from arena_robot.policy.grpc.relayed import RelayedPolicy
+from arena_robot.policy.grpc.client import GrpcPolicy
 from arena_robot.policy.options import MIB, CallOptions
 from arena_robot.policy.resizing import Resizing
 from arena_robot.records.episode_files import episode_files
@@ -211,7 +211,7 @@ class RemoteArena:
                                  'or is over')
         if key not in self._policies:
             secure = self._address.tls or self._address.ca is not None
-            self._policies[key] = RelayedPolicy(self._address.target, secure, CallOptions(
+            self._policies[key] = GrpcPolicy(self._address.target, secure, CallOptions(
                 token=tokens[slot.value], tls_ca=self._address.ca,
                 connect_timeout_s=PREPARED_S)).open()
         return Resizing(self._policies[key])
@@ -278,7 +278,7 @@ class RemoteArena:
             self._forget(session_id)
             raise
         self._forget(session_id)
-        return Reveal(reply.nonce, reply.policy_a, reply.policy_b, reply.receipt, reply.relayed,
+        return Reveal(reply.nonce, reply.policy_a, reply.policy_b, reply.receipt,
                       reply.probation, self._objection(reply.receipt))
 
     def _objection(self, receipt: str) -> str:

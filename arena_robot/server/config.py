@@ -76,8 +76,6 @@ class ServerConfig:
     judging a policy. With ``evaluator_sign_in`` a pair is given only to an evaluator who signed in
     with a personal token. ``max_pace`` is how many times faster than the control rate a rollout
     may pass the relay and still count; 0: any, for stations in simulated time.
-    With ``every_step`` stations send their observation at every step of a rollout, so that their
-    traffic tells nothing of the policy.
     ``redraws_per_day`` is how many sessions an evaluator may give up or mark as invalid in 24
     hours. ``approve_policies`` says which policies a maintainer has to approve before the pool.
     ``session_timeout_s`` is how long a silent station keeps its session. ``informative``
@@ -105,7 +103,6 @@ class ServerConfig:
     conflicts: tuple[str, ...] = ('owner', 'person', 'institution')
     evaluator_sign_in: bool = True
     max_pace: float = 1.25
-    every_step: bool = True
     redraws_per_day: int = 6
     session_timeout_s: float = 1800.0
     probation_sessions: int = 3

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from arena_robot.core.episode import CONTROL_RATE_HZ, MAX_RERUNS, EndReason, Slot
 from arena_robot.core.errors import ArenaError
-from arena_robot.core.inferences import waited_steps
+from arena_robot.core.inferences import waited_share, waits_s
 from arena_robot.records.episode_file import EPISODE_FILE, EpisodeFile, parse_episode
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.files import FileId, Manifest
@@ -17,10 +17,6 @@ from arena_robot.server.store.relayed import RelayedRollout
 from arena_robot.server.store.sessions import StoredEpisode, episodes_of
 
 EPISODE_BYTES = 4 << 20
-# An answer also travels, and is used at the next step of a fixed cadence.
-TRAVEL_S = 1.0
-# How long a station waits for an answer that never came, at its default.
-PATIENCE_S = 10.0
 # A station that was killed may have lost its last seconds of steps.
 LOST_STEPS = 45
 BAG_SUFFIX = '.mcap'
@@ -58,8 +54,8 @@ def collect(connection: Connection, session_id: str) -> SessionEvidence:
 
 
 def waits(evidence: SessionEvidence) -> dict[str, float]:
-    """Return the share of the steps of each slot in which the arm waited for its policy."""
-    return {slot: waited_steps(seen.inferences(), told.steps) / told.steps
+    """Return the share of the time of each slot in which the arm waited for its policy."""
+    return {slot: waited_share(waits_s(seen.inferences()), told.steps)
             for slot, seen in evidence.rollouts.items()
             if (told := evidence.episodes.get(slot)) and told.steps}
 
@@ -136,9 +132,7 @@ def _lengths(evidence: SessionEvidence, session_id: str, slot: str, blobs: Blobs
     if file.steps != told.steps and not interrupted:
         return f'the recording has {file.steps} steps, the station said {told.steps}'
     least = seen.last_step - (LOST_STEPS if interrupted else 0)
-    # During an inference the arm holds at the control rate, and these steps are recorded too.
-    held_s = seen.last_took_s + TRAVEL_S + (PATIENCE_S if seen.cuts or seen.failures else 0.0)
-    most = seen.last_step + seen.last_actions + round(held_s * CONTROL_RATE_HZ)
+    most = seen.last_step + seen.last_actions
     if not least <= file.steps <= most or file.steps < 1:
         return (f'the recording has {file.steps} steps; what passed the relay makes '
                 f'{max(1, least)} to {most}')

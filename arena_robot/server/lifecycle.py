@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from arena_robot.core.clock import Clock, JumpDetector
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import Conflict, NotRevealed, Unauthorised
-from arena_robot.core.inferences import inferences_to_json
 from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import MAX_TEXT_CHARS, Verdict, check_verdict, is_same
 from arena_robot.server.acceptance import Acceptance
@@ -181,12 +180,8 @@ class SessionLifecycle:
                               f'({session.incomplete or "invalid"}); its policies are revealed '
                               'when both are retired')
         self._sessions.mark_revealed(session_id)
-        with self._database.read() as connection:
-            seen = relayed.of_session(connection, session_id)
         return Reveal(session.nonce, names[session.policy_a_id], names[session.policy_b_id],
-                      probation=session.probation, relayed=inferences_to_json(
-                          {slot: one.inferences() for slot, one in seen.items()},
-                          session.equal_latency_s))
+                      probation=session.probation)
 
     def _others_may_know(self, session: SessionRow) -> bool:
         """Tell whether another server's relay may still have to store what it saw of rollouts."""

@@ -2,10 +2,9 @@
 The only way from a station to a policy: ``arena.policy.v1``, with a slot token instead of a name.
 
 A policy sees an episode token that is the relay's own, so it learns neither the session, nor the
-slot, nor who asks. A station sees actions and a few fixed sentences, so it learns nothing
-of the policy: no server name, no headers, no texts, no timings, and replies of one size. With
-``every_step`` it is asked at every control step and answers at fixed times, see
-:mod:`arena_robot.server.step_answers`.
+slot, nor who asks. A station sees actions and a few fixed sentences: no server name, no headers,
+no texts, no timings of the policy. How long an answer takes and how many actions it has is not
+hidden from a station's network.
 """
 
 import asyncio
@@ -24,20 +23,17 @@ from arena_robot.core.errors import (
 )
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.grpc.endpoint import DUE
 from arena_robot.policy.grpc.pieces import Query, StreamQuery
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.server.base import PolicyRecord
 from arena_robot.server.batched_work import BatchedWork
 from arena_robot.server.blind_errors import blind, blinded, sentence
 from arena_robot.server.call_guard import bearer
-from arena_robot.server.chunk_use import ChunkUse, executable
 from arena_robot.server.preparing import Preparing
 from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.relay_route import Route, canonical
 from arena_robot.server.relay_routes import RelayRoutes
-from arena_robot.server.step_answers import CLASS_S, StepAnswers, in_class
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.slots import Slots
 from arena_robot.server.target import PolicyTarget
@@ -45,8 +41,8 @@ from arena_robot.server.upstreams import (
     OpenUpstreams,
     Upstream,
     checked,
+    executable,
     known_spec,
-    padded,
     upstream,
 )
 
@@ -69,16 +65,13 @@ class Relay:
 
     def __init__(self, slots: Slots, policies: Policies, record: RelayRecord,
                  limit: RateLimit, threads: Executor, calling: Executor,
-                 reachable: Callable[[PolicyRecord], PolicyTarget],
-                 every_step: bool = True) -> None:
+                 reachable: Callable[[PolicyRecord], PolicyTarget]) -> None:
         self._record = record
         self._slots = slots
         self._rollouts: BatchedWork[str, None] = BatchedWork(self._count_all, threads)
         self._limit = limit
         self._threads = threads
         self._routes = RelayRoutes(slots, policies, threads, reachable)
-        self._every_step, self._class_s = every_step, CLASS_S if every_step else 0.0
-        self._steps, self._use = StepAnswers(), ChunkUse()
         self._upstreams = OpenUpstreams(lambda target: upstream(target, calling))
         self._preparing = Preparing(self._upstreams.find)
         self._counted: OrderedDict[tuple[str, str], None] = OrderedDict()
@@ -91,19 +84,13 @@ class Relay:
             wait_s = _left(context)
             await self._least_s(route)
             spec = await self._watched(route, None, wait_s, lambda way: way.spec(wait_s))
-            told = wire.spec_to_wire(canonical(wire.spec_from_wire(spec, 'the policy')))
-            told.every_step = self._every_step
-            return told
-        return await blind(lambda: in_class(spec, self._class_s))
+            return wire.spec_to_wire(canonical(wire.spec_from_wire(spec, 'the policy')))
+        return await blind(spec)
 
     async def Infer(self, query: Query, context: Any) -> pb.InferReply:
         """Return the slot's next chunk."""
-        came_s = asyncio.get_running_loop().time()
         try:
-            route = await self._route(context)
-            if query[0].HasField('every_step'):
-                return await self._at_step(route, query, came_s)
-            return padded(await self._infer(route, query, _left(context)))
+            return await self._infer(await self._route(context), query, _left(context))
         except PolicyError as error:
             raise blinded(error) from None
 
@@ -113,7 +100,7 @@ class Relay:
             route = await self._route(context)
             await self._reset(route, _left(context))
             return pb.ResetReply()
-        return await blind(lambda: in_class(reset, self._class_s))
+        return await blind(reset)
 
     async def Stream(self, requests: AsyncIterator[StreamQuery],
                      context: Any) -> AsyncIterator[pb.StreamReply]:
@@ -129,7 +116,7 @@ class Relay:
         async def work() -> None:
             route = await self._route(context)
             if query is not None:
-                reply.infer.CopyFrom(padded(await self._infer(route, query, wait_s)))
+                reply.infer.CopyFrom(await self._infer(route, query, wait_s))
             else:
                 await self._reset(route, wait_s)
                 reply.reset.SetInParent()
@@ -142,22 +129,10 @@ class Relay:
 
     async def close(self) -> None:
         """Close the connections to all policies."""
-        self._steps.close()
         self._routes.close()
         self._rollouts.close()
         self._preparing.close()
         await self._upstreams.close()
-
-    async def _at_step(self, route: Route, query: Query, came_s: float) -> pb.InferReply:
-        step = query[0].every_step
-        wait_s = step.wait_s if 0.0 < step.wait_s < MAX_CALL_S else MAX_CALL_S
-        try:
-            return await self._steps.answer(route.key, step, came_s,
-                                            lambda: self._infer(route, query, wait_s))
-        except asyncio.CancelledError:
-            if step.due == DUE:
-                self._record.cut(route.key)
-            raise
 
     async def _infer(self, route: Route, query: Query, wait_s: float) -> pb.InferReply:
         request, seen = query
@@ -168,15 +143,16 @@ class Relay:
 
         async def ask(way: Upstream) -> tuple[PolicySpec, pb.InferReply]:
             spec = await known_spec(way, wait_s)
-            left = self._use.left_over(route.key, request.every_step, spec)
-            return spec, checked(await way.infer(route.episode, seen, wait_s, left))
+            left = request.left_over if spec.real_time_chunking and request.HasField(
+                'left_over') else None
+            return spec, checked(await way.infer(route.episode, seen, wait_s, left), spec)
 
         spec, reply = await self._watched(route, step, wait_s, ask)
         if least_s > 0.0:
             await asyncio.sleep(least_s - (time.monotonic() - started_s))
         self._record.answered(route.key, step, time.monotonic() - started_s,
                               *executable(reply, spec))
-        return self._use.told(route.key, reply, spec)
+        return reply
 
     async def _least_s(self, route: Route) -> float:
         """Return how long an answer takes at least, once the pair is prepared."""
@@ -212,8 +188,6 @@ class Relay:
             raise
 
     async def _reset(self, route: Route, wait_s: float) -> None:
-        await self._steps.settle(route.key, 0.5 * wait_s)
-        self._use.forget(route.key)
         await asyncio.get_running_loop().run_in_executor(
             self._threads, self._record.flush, route.session_id)
         await self._ask(route, lambda u: u.reset(route.episode, wait_s))

@@ -41,12 +41,13 @@ def canonical(spec: PolicySpec) -> PolicySpec:
     """
     Return what a station may read of a spec: what it must send, and the space of the actions.
 
-    Values that only tell policies apart are the same for all.
+    Values that only tell policies apart are the same for all; how a chunk is executed comes with
+    the chunk.
     """
     return PolicySpec(spec.action_space, spec.image_size, spec.wrist_camera,
                       spec.external_cameras, spec.stereo, session_id=True, chunk_length=0,
                       control_rate_hz=CONTROL_RATE_HZ, resize=spec.resize,
-                      jpeg_quality=spec.jpeg_quality, pipelined=spec.pipelined)
+                      jpeg_quality=spec.jpeg_quality)
 
 
 def warms_up(spec: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 import grpc
 
 from arena_robot.core.errors import BadReply, PolicyTimeout, PolicyUnavailable
+from arena_robot.core.inferences import packed
 from arena_robot.policy.address import parse_address
 from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec
 from arena_robot.policy.grpc import wire
@@ -32,9 +33,6 @@ T = TypeVar('T')
 
 MESSAGE_BYTES = 32 * MIB
 IDLE_S = 600.0    # longer than any call takes
-REPLY_BYTES = 4096
-# A padding of this many zeros or more has a head of three bytes.
-PADDING_LEAST, PADDING_HEAD = 128, 3
 
 
 class Upstream(Protocol):
@@ -228,22 +226,24 @@ class OpenUpstreams:
             await way.upstream.close()
 
 
-def checked(reply: pb.InferReply) -> pb.InferReply:
-    """Return a reply that has the actions only; BadReply when they are not actions."""
+def checked(reply: pb.InferReply, spec: PolicySpec) -> pb.InferReply:
+    """
+    Return a reply that has the actions, and how the policy's spec wants them executed.
+
+    Raises BadReply when they are not actions.
+    """
     rows, columns = reply.rows, reply.columns
     if not 1 <= rows <= 1024 or columns not in (7, 8) or rows * columns != len(reply.actions):
         raise BadReply(f'{rows}x{columns} actions with {len(reply.actions)} numbers')
     return pb.InferReply(actions=reply.actions, rows=rows, columns=columns,
-                         action_space=reply.action_space)
+                         action_space=reply.action_space,
+                         open_loop_horizon=spec.open_loop_horizon, blend_steps=spec.blend_steps,
+                         pipelined=spec.pipelined, real_time_chunking=spec.real_time_chunking)
 
 
-def padded(reply: pb.InferReply) -> pb.InferReply:
-    """
-    Return a reply with zeros behind it, so that its size is a multiple of ``REPLY_BYTES``.
-
-    Up to 120 actions have the same size on the network.
-    """
-    size = reply.ByteSize()
-    whole = REPLY_BYTES * -(-(size + PADDING_HEAD + PADDING_LEAST) // REPLY_BYTES)
-    reply.padding = bytes(whole - size - PADDING_HEAD)
-    return reply
+def executable(reply: pb.InferReply, spec: PolicySpec) -> tuple[int, str]:
+    """Return how many of a chunk's actions may be executed, and these actions, packed."""
+    rows = reply.rows
+    if spec.open_loop_horizon and not spec.pipelined:
+        rows = min(rows, spec.open_loop_horizon)
+    return rows, packed(reply.actions[:rows * reply.columns])

@@ -161,7 +161,7 @@ def pages(url):
 
 
 class Pace:
-    """What topics tell of chunks and of inference."""
+    """What the topics that are recorded have of chunks and of inference."""
 
     def __init__(self, observer, namespace):
         self.steps, self.chunks = [], []
@@ -169,13 +169,13 @@ class Pace:
         observer.create_subscription(StepRecord, f'{node}/step', self.steps.append, 100)
         observer.create_subscription(ActionChunk, f'{node}/action_chunk', self.chunks.append, 100)
 
-    def looks_the_same(self):
-        """Chunks of 13 and of 9 actions look the same, and so does the time of an inference."""
-        assert {(s.chunk_index - s.index, s.chunk_step, s.inference_s) for s in self.steps} == {
-            (0, 0, 0.0)}
-        assert {(c.chunk_index - c.step, len(c.actions) // c.width) for c in self.chunks} == {
-            (0, 1)}
+    def is_exact(self):
+        """Return the lengths of chunks; what a step says agrees with them."""
+        lengths = {len(c.actions) // c.width for c in self.chunks}
+        assert {s.chunk_step for s in self.steps} == set(range(max(lengths)))
+        assert any(s.inference_s > 0.0 for s in self.steps)
         assert {c.slot for c in self.chunks} == {'A', 'B'}
+        return lengths
 
 
 def auditing(rig):
@@ -230,11 +230,15 @@ def test_nothing_names_a_policy(processes, observer, servers, tmp_path):
         spy.listen()
         assert sorted(s.end for s in desk.state().slots) == ['policy_error', 'timeout']
         clean = kept()
-        pace.looks_the_same()
+        assert pace.is_exact() == {13, 9}, 'the recording is exact'
         assert {f'/{rig.namespace}/session_node/step'} <= set(clean)
         assert any('.mcap' in where for where in clean)
         assert json.loads(clean['page api/state'])['state'] == 'review'
         assert leaks(clean, (*secrets, WORD)) == []
+        shown = {where: data for where, data in clean.items() if where.startswith('page')
+                 or where.endswith(('/rosout', '/diagnostics', '.log'))}
+        assert any('rosout' in where for where in shown)
+        assert leaks(shown, ('inference', 'chunk')) == [], 'no length, no latency'
         assert audit_topics(spy) == {'report'}
         desk.judge(Verdict(preference=Preference.B, explanation=f'I bet that B is {NAMES[0]}'))
         places = {where for where, _ in leaks(kept(), secrets)}

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -43,39 +44,24 @@ def test_a_pipelined_horizon_changes_when_it_is_due_without_what_is_over():
 
 
 def test_what_is_behind_the_horizon_is_executed_while_the_next_chunk_is_late():
-    answers = []
+    let = threading.Event()
 
     class Late(Noted):
-        every_step = True
-
-        def at_step(self, seen, episode, query):
-            if query.answer is not None and query.answer not in answers:
-                answers.append(query.answer)
+        def infer(self, observation, episode=''):
+            assert not self.asked or let.wait(10.0)
+            return super().infer(observation, episode)
 
     inner = Late(PolicySpec(chunk_length=6, open_loop_horizon=2, pipelined=True), 6)
-    executor = ChunkExecutor(inner, now_s=lambda: 0.0)
+    executor = ChunkExecutor(inner, now_s=lambda: 0.0, timeout_s=10.0)
     taken = []
-    for number in range(10):
-        executor.ask(dataclasses.replace(observation(), step=number))
-        executor.reset('another')
-        if number in (0, 8):
-            answers[-1].set_result(inner.infer(observation()))
-        taken.append(executor.take())
+    for number in range(8):
+        if number == 5:
+            let.set()
+            executor.reset('another')    # the late answer is there now
+        taken.append(executor.step(dataclasses.replace(observation(), step=number)))
     executor.close()
-    assert [None if one is None else one.requested[0] for one in taken] == [
-        100, 101, 102, 103, 104, 105, None, None, 205, None]
-    assert taken[8].chunk_step == 5, 'what was executed since the query is dropped, no more'
-
-
-def test_a_policy_that_can_be_asked_at_every_step_answers_step_by_step_too():
-    class Relayed(Noted):
-        every_step = True
-
-        def at_step(self, seen, episode, query):
-            raise AssertionError('step() waits for an answer of infer()')
-
-    assert executed(Relayed(PolicySpec(chunk_length=2), 2), 4, timeout_s=5.0) == [
-        100, 101, 200, 201]
+    assert [one.requested[0] for one in taken[:6]] == [100, 101, 102, 103, 104, 204]
+    assert taken[5].chunk_step == 4, 'what was executed since the query is dropped, no more'
 
 
 def test_two_chunks_are_mixed_over_so_many_steps():
@@ -109,7 +95,6 @@ def test_what_is_left_over_travels_and_nonsense_is_refused():
     found = wire.observation_of_request(request).left_over
     assert np.array_equal(found.actions, asked.left_over.actions)
     assert found.inference_delay == asked.left_over.inference_delay
-    assert not query_request(asked, 'e', PolicySpec()).HasField('left_over')
     request.left_over.inference_delay = 9
     with pytest.raises(PolicyRefused, match='left_over says 2x8'):
         wire.observation_of_request(request)

@@ -10,12 +10,11 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from policy_samples import Noted, observation, pictures
 
 from arena_robot.core.errors import PolicyUnavailable
-from arena_robot.policy.base import PolicySpec, StepQuery
+from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import connect
 from arena_robot.policy.examples.echo import Echo
 from arena_robot.policy.grpc import client, wire
 from arena_robot.policy.grpc.errors import CODE_KEY
-from arena_robot.policy.grpc.relayed import RelayedPolicy
 from arena_robot.policy.grpc.server import SERVICE, GrpcPolicyServer
 from arena_robot.policy.options import CallOptions, ServeOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
@@ -115,18 +114,13 @@ def test_closing_twice_and_calling_after():
 
 
 def test_a_call_while_another_thread_closes_is_refused(monkeypatch):
-    translated, to_bytes = client._translated, wire.observation_to_bytes
+    translated = client._translated
     with GrpcPolicyServer(Echo()) as server:
         policy = connect(server.address)
-        relayed = RelayedPolicy(server.address.removeprefix('grpc://')).open()
         monkeypatch.setattr(client, '_translated', lambda what, address: (
             policy.close(), translated(what, address))[1])
-        monkeypatch.setattr(wire, 'observation_to_bytes', lambda *seen: (
-            relayed.close(), to_bytes(*seen))[1])
         with pytest.raises(PolicyUnavailable, match='closed'):
             policy.infer(observation())
-        with pytest.raises(PolicyUnavailable, match='closed'):
-            relayed.at_step(observation(), 'e', StepQuery(0, None))
 
 
 def test_a_call_without_a_deadline_is_bounded_by_the_server():

@@ -44,7 +44,7 @@ def test_the_summary_says_how_it_ran_and_ended(derived, maker):
     assert summary.control.mean_hz == pytest.approx(15.0, abs=0.01)
     assert summary.control.missed_ticks == 0
     assert summary.clamps == ClampReport(3, {'step_limit': 3})
-    assert summary.inference == InferenceReport(4, Spread(0.05, 0.05, 0.05))
+    assert summary.inference == InferenceReport(4, Spread(0.05, 0.05, 0.05), 0.1)
     assert summary.skew_s.max == pytest.approx(0.02)
     arm = summary.topics['/arm_node/arm_state']
     assert (arm.count, arm.lost) == (400, 0)

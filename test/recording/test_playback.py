@@ -11,11 +11,10 @@ import pytest
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.errors import DataError
-from arena_robot.core.inferences import Inference, inferences_to_json, packed
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.playback import Playing, chosen_topics, play
 from arena_robot.recording.bag.reader import BagReader
-from arena_robot.recording.episode.requery import ask_again, compare, exact, recorded_observations
+from arena_robot.recording.episode.requery import ask_again, compare, recorded_observations
 from arena_robot.recording.episode.sample import VIEWS, picture
 from arena_robot.recording.episode.tracks import ChunkRecord, load_tracks
 from arena_robot.reports.chunk_plots import plot_chunks
@@ -119,23 +118,6 @@ def test_the_same_policy_again_differs_by_nothing(pristine, maker, tmp_path):
     assert {c.gripper_share for c in compared} == {0.0}
     plot_chunks(compared, tmp_path / 'plots' / 'replay.png')
     assert (tmp_path / 'plots' / 'replay.png').stat().st_size > 10_000
-
-
-def test_a_blind_episode_is_asked_what_the_relay_saw(pristine, tmp_path):
-    with BagReader(pristine) as bag:
-        tracks = load_tracks(bag, Codec())
-    path, actions = tmp_path / 'inferences.json', np.arange(24.0).reshape(3, 8)
-    assert exact(tracks, path) is tracks, 'before the reveal'
-    slot = tracks.info['slot']
-    path.write_text(inferences_to_json({
-        slot: [Inference(5, 7, 0.1, 3, packed(actions.ravel().tolist())),
-               Inference(9, 8, 0.1, 3)]}))
-    (found,) = exact(tracks, path).chunks
-    assert (found.index, found.step, found.space) == (0, 5, tracks.steps.space)
-    np.testing.assert_array_equal(found.actions, actions)
-    path.write_text('[]')
-    with pytest.raises(DataError, match='inferences'):
-        exact(tracks, path)
 
 
 def test_another_policy_differs_by_what_it_differs():

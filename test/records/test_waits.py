@@ -1,20 +1,18 @@
-"""How long an arm waited for its policy, on its way from a reveal into files and tables."""
+"""How long an arm waited for its policy, on its way into files and tables."""
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
 
-from arena_robot.core.episode import Comparison, EndReason, Preference
-from arena_robot.core.inferences import Inference, inferences_to_json, waited_shares
+from arena_robot.core.episode import CONTROL_RATE_HZ, Comparison, EndReason, Preference
+from arena_robot.core.inferences import Inference, waited_share, waits_s
 from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import Verdict
 from arena_robot.ranking import Comparisons, adjusted, waiting
-from arena_robot.recording.episode.derive import revealed_wait
 from arena_robot.records.episode_file import (
     EpisodeFile,
-    note_waited,
+    InferenceReport,
     parse_episode,
     read_episode,
     write_episode,
@@ -22,37 +20,51 @@ from arena_robot.records.episode_file import (
 from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.roboarena_csv import read_folder, write_tables
 from arena_robot.records.session_file import (
-    INFERENCES_FILE,
     SessionFile,
     SessionSlot,
     read_session,
     write_session,
 )
 
-# 0.5 s are 7 steps at 15 Hz: 14 of 30 steps of A, which has chunks of 8, are waited.
-REVEALED = inferences_to_json({'A': [Inference(0, 0, 0.5, 8), Inference(15, 0, 0.5, 8)],
-                               'B': [Inference(0, 0, 0.0, 30)]})
+PERIOD_S = 1.0 / CONTROL_RATE_HZ
 
 
-def test_a_reveal_has_the_shares():
-    assert waited_shares(REVEALED, {'A': 30, 'B': 30}) == {'A': 14 / 30, 'B': 0.0}
-    assert waited_shares(REVEALED, {'A': 0}) == waited_shares('', {'A': 30}) == {}
-    assert waited_shares(inferences_to_json({'A': []}), {'A': 30}) == {}, 'nobody knows'
+def rolled(chunk, took_s, ahead, steps=60):
+    """Return the inferences of a rollout, its length and how long the arm waited (s)."""
+    made, now_s, waited_s, left, asked = [], 0.0, 0.0, 0, None
+    for step in range(steps):
+        begin_s = now_s
+        if asked is None and left <= ahead:
+            asked, ready_s, was_left = step, now_s + took_s, left
+            made.append(Inference(step, 0, took_s, chunk))
+        if left == 0:
+            waited_s += max(0.0, ready_s - now_s)
+            now_s = max(now_s, ready_s)
+            left, asked = chunk - min(was_left, chunk - 1), None
+        left -= 1
+        now_s = max(now_s, begin_s + PERIOD_S)
+    return made, now_s, waited_s
 
 
-def test_an_episode_gets_its_share_with_the_reveal_and_not_that_of_a_later_run(tmp_path):
-    one = EpisodeFile(slot='A', steps=30)
-    for name in ('A', 'A_earlier'):
-        (tmp_path / name).mkdir()
-        assert revealed_wait(tmp_path / name, one) is None
-    (tmp_path / INFERENCES_FILE).write_text(REVEALED)
-    assert revealed_wait(tmp_path / 'A', one) == 14 / 30
-    assert revealed_wait(tmp_path / 'A_earlier', one) is None
-    note_waited(tmp_path / 'A', 0.25)    # nothing was derived yet
-    write_episode(tmp_path / 'A', one)
-    note_waited(tmp_path / 'A', 0.25)
-    assert read_episode(tmp_path / 'A') == dataclasses.replace(
-        one, inference=dataclasses.replace(one.inference, waited=0.25))
+@pytest.mark.parametrize('chunk', [8, 10, 15])
+@pytest.mark.parametrize('took_s', [0.0, 0.05, 0.15, 0.3, 0.5])
+@pytest.mark.parametrize('ahead', [0, 2])
+def test_the_relay_knows_how_long_an_arm_waited(chunk, took_s, ahead):
+    made, whole_s, waited_s = rolled(chunk, took_s, ahead)
+    assert sum(waits_s(made)) == pytest.approx(waited_s)
+    assert waited_share(waits_s(made), 60) == pytest.approx(waited_s / whole_s, abs=0.005)
+
+
+def test_a_rollout_of_nothing_did_not_wait():
+    assert waits_s([]) == []
+    assert waited_share([], 20) == waited_share([], 0) == 0.0
+    assert waited_share([5.0], 1) == 1.0
+
+
+def test_an_episode_keeps_its_share(tmp_path):
+    one = EpisodeFile(slot='A', steps=30, inference=InferenceReport(3, None, 0.25))
+    write_episode(tmp_path, one)
+    assert read_episode(tmp_path).inference.waited == 0.25
     earlier = b'{"version": 4, "inference": {"count": 3}}'
     assert parse_episode(earlier, 'x').inference.waited is None
 

@@ -11,7 +11,7 @@ from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.chunks import ChunkExecutor
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.server import relay as relay_module
-from arena_robot.server.chunk_use import ChunkUse, executable
+from arena_robot.server.upstreams import executable
 
 
 @pytest.fixture
@@ -41,24 +41,6 @@ def test_a_station_executes_chunks_as_the_policy_wants_and_its_spec_does_not_tel
         assert one.actions[:, 0].tolist() == [0.0, 1.0, 2.0, 3.0][-len(one.actions):]
         assert 1 <= one.inference_delay <= len(one.actions)
     assert place.policies[1].left == [None] * len(place.policies[1].left)
-
-
-def test_what_is_left_over_is_put_together_from_two_numbers():
-    use, key = ChunkUse(), ('s', 'A')
-    spec = PolicySpec(pipelined=True, real_time_chunking=True, open_loop_horizon=3)
-    reply = pb.InferReply(actions=[float(k) for k in range(8)], rows=4, columns=2)
-    assert use.told(key, reply, spec).open_loop_horizon == 3
-
-    def left(next_action, delay, wanted=spec):
-        return use.left_over(key, pb.EveryStep(next_action=1 + next_action, delay=1 + delay),
-                             wanted)
-
-    found = left(1, 2)
-    assert (list(found.actions), found.rows, found.inference_delay) == ([2, 3, 4, 5, 6, 7], 3, 2)
-    for asked in (left(1, 0), left(1, 4), left(9, 1), left(1, 2, PolicySpec())):
-        assert asked is None, 'nothing passes, more than is left, nonsense, not wanted'
-    use.forget(key)
-    assert left(1, 2) is None
 
 
 def test_what_is_behind_the_horizon_is_never_executed_without_pipelining():

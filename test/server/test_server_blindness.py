@@ -3,8 +3,6 @@
 import contextlib
 import dataclasses
 import json
-import threading
-from concurrent.futures import Future
 
 import grpc
 import numpy as np
@@ -14,10 +12,9 @@ from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import PolicyError
-from arena_robot.policy.base import PolicySpec, StepQuery
+from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.chunks import ChunkExecutor
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.grpc.endpoint import step_request
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.policy.proto import arena_policy_pb2 as pb
@@ -31,7 +28,6 @@ from arena_robot.server.config import ServerConfig
 from arena_robot.server.slot_tokens import TokensInMemory
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.server.store.relayed import of_session as relayed_rollouts
-from arena_robot.server.upstreams import REPLY_BYTES, padded
 from arena_robot.session.arena.contract import PROMPT, observation
 from arena_robot.session.base import StationInfo
 
@@ -145,7 +141,7 @@ def test_both_slots_look_the_same_whatever_the_protocol(place):
 @pytest.mark.parametrize('odd', [
     PolicySpec(chunk_length=16), PolicySpec(control_rate_hz=15.0000001),
     PolicySpec(chunk_length=4, session_id=True), PolicySpec(open_loop_horizon=5, blend_steps=2),
-    PolicySpec(warm_up=3)])
+    PolicySpec(warm_up=3), PolicySpec(pipelined=True, real_time_chunking=True)])
 def test_a_spec_carries_no_watermark(place, odd):
     plain = relay_module.canonical(PolicySpec())
     assert relay_module.canonical(odd) == plain
@@ -171,7 +167,7 @@ def test_a_planted_leak_is_found(place, monkeypatch, plant):
         monkeypatch.setattr(relay_module, 'blind', open_mouthed)
         monkeypatch.setattr(relay_module, 'blinded', lambda error: error)
     elif plant == 'timings':
-        monkeypatch.setattr(relay_module, 'checked', lambda reply: reply)
+        monkeypatch.setattr(relay_module, 'checked', lambda reply, spec: reply)
     else:
         original = relay_module.Relay._infer
 
@@ -191,82 +187,26 @@ def test_timings_never_reach_the_station(place):
     assert 'timings' not in json.dumps(told)
 
 
-def test_replies_have_one_size_whatever_the_number_of_actions(place):
-    _, told = everything_a_station_gets(place)
-    assert all(f'{REPLY_BYTES} bytes' in one for one in told.values())
-    for columns in (7, 8):
-        for rows in range(1, 1025):
-            size = padded(pb.InferReply(actions=[0.5] * (rows * columns), rows=rows,
-                                        columns=columns, action_space=1)).ByteSize()
-            assert size % REPLY_BYTES == 0
-            assert size == REPLY_BYTES or rows > 120
-
-
-def test_a_query_of_every_step_looks_the_same_and_asks_the_policy_only_when_it_is_due(place):
-    pair = place.arena.assign(STATION, 'ada', PROMPT)
-    for slot, token in place.tokens.find(pair.session_id).items():
-        relayed, seen = place.arena.policy(pair.session_id, Slot(slot)), []
-        assert relayed.every_step
-        with grpc.insecure_channel(place.target) as channel:
-            stub = pb_grpc.PolicyServiceStub(channel)
-            data = wire.observation_to_bytes(shown(observation(), relayed.spec))
-            for chunk, due in ((7, False), (8, True), (8, True), (8, False), (9, False)):
-                request = step_request(data, '', StepQuery(chunk, Future() if due else None), 9.5)
-                reply = stub.Infer(request, metadata=(('authorization', f'Bearer {token}'),),
-                                   timeout=10.0)
-                seen.append((request.ByteSize(), reply.ByteSize()))
-                assert not (reply.rows and not due), 'a chunk that nobody needs'
-        assert len(set(seen)) == 1
-    place.server.record.flush()
-    with place.server.database.read() as connection:
-        assert {one.queries for one in relayed_rollouts(
-            connection, pair.session_id).values()} == {1}
-
-
-def test_a_loop_gets_the_chunks_of_a_policy_that_it_asks_at_every_step(place):
+def test_a_loop_gets_chunks_and_asks_when_one_is_used_up(place):
     pair = place.arena.assign(STATION, 'ada', PROMPT)
     for slot in Slot:
         executor = ChunkExecutor(place.arena.policy(pair.session_id, slot))
         taken = rolled(executor, 10)
-        assert [one.chunk_step for one in taken[-2:]] == [0, 1]
-        assert [one.asked_at for one in taken] == sorted(one.asked_at for one in taken)
+        assert [one.chunk_step for one in taken] == [0, 1, 2, 3] * 2 + [0, 1]
+        assert [one.asked_at for one in taken] == [20] * 4 + [24] * 4 + [28] * 2
         executor.reset('e')
         executor.close()
     place.server.record.flush()
     with place.server.database.read() as connection:
         seen = relayed_rollouts(connection, pair.session_id)
     assert {one.queries for one in seen.values()} == {3}, 'ten actions of chunks of four'
+    assert [one.step for one in seen['A'].inferences()] == [20, 24, 28]
 
 
 def rolled(executor, actions):
     """Return so many actions of a policy, asked as the loop does, without its pace."""
-    taken, step, pause = [], 0, threading.Event()
-    while len(taken) < actions and step < 500:
-        executor.ask(dataclasses.replace(observation(), step=20 + step), 'e')
-        pause.wait(0.02)
-        action = executor.take('e')
-        taken += [action] if action is not None else []
-        step += 1
-    return taken
-
-
-def test_an_error_of_a_policy_that_is_asked_at_every_step_reaches_the_loop(place):
-    pair = place.arena.assign(STATION, 'ada', PROMPT)
-    found = []
-    for slot in Slot:
-        policy, answer = place.arena.policy(pair.session_id, slot), Future()
-        for _ in range(200):
-            policy.at_step(dataclasses.replace(observation(), step=13), 'e', StepQuery(5, answer))
-            with contextlib.suppress(TimeoutError, PolicyError):
-                answer.result(0.03)
-                break
-            if answer.done():
-                break
-        found.append(answer.exception(0.0))
-    # Step 13 does not travel over openpi, so only one slot errs.
-    error, = [one for one in found if one is not None]
-    assert isinstance(error, PolicyError)
-    assert not any(name in str(error) for name in NAMES)
+    return [executor.step(dataclasses.replace(observation(), step=20 + step), 'e')
+            for step in range(actions)]
 
 
 def test_logs_of_the_server_are_not_the_stations(place, caplog):

@@ -21,7 +21,7 @@ class InProcessDesk:
 
     def running(self):
         slot = self.state().state.running
-        return RunView(slot, self.conductor.motions.steps, 400, 1 / 15) if slot else None
+        return RunView(slot, self.conductor.motions.steps, 400) if slot else None
 
     def take(self, name, take_over=False):
         self.token = self.conductor.control.take(name, take_over)

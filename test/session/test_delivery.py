@@ -136,7 +136,7 @@ def test_the_wait_for_videos_ends_whatever_the_clock_says(tmp_path):
     station.clock.now += 301 * 10**9
     conductor.deliver()
     assert conductor.record.state is State.DONE
-    assert all(0.0 <= one.waited <= 1.0 for one in conductor.record.slots.values()), 'revealed'
+    assert all(0.0 <= one.waited <= 1.0 for one in conductor.record.slots.values())
 
 
 def test_a_verdict_that_is_refused_stays_and_others_go_on(tmp_path):

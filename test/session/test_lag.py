@@ -50,8 +50,8 @@ def test_preflight_takes_max_image_age_as_its_limit(tmp_path):
 
 def test_a_running_loop_names_the_cameras_it_waits_for():
     cameras = {'left': camera(310), 'wrist': camera(40)}
-    said = waiting_loop(cameras, 0.2, 8.46, 15.0)
+    said = waiting_loop(cameras, 0.2)
     assert said == ('Pictures come too late (left camera 310 ms; a step accepts 200 ms): the loop '
-                    'waits for them and runs at 8 Hz instead of 15 Hz.')
-    assert waiting_loop({'wrist': cameras['wrist']}, 0.2, 15.0, 15.0) == ''
+                    'waits for them.')
+    assert waiting_loop({'wrist': cameras['wrist']}, 0.2) == ''
     assert lag_problem(0.2, 0.2) == ''

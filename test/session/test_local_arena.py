@@ -19,7 +19,7 @@ from arena_robot.core.errors import (
     ServerError,
 )
 from arena_robot.policy.base import PolicySpec
-from arena_robot.session.arena.blind import blinded, coarse
+from arena_robot.session.arena.blind import blinded
 from arena_robot.session.arena.contract import ArenaContract, observation, refused
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
 from arena_robot.session.arena.seal import read_key, seal, unseal
@@ -168,12 +168,6 @@ def test_a_policy_that_cannot_be_connected_is_told_without_its_address(tmp_path)
     error = refused(ServerError, lambda: arena.policy(pair.session_id, Slot.A))
     assert 'example' not in str(error)
     assert error.__context__ is None
-
-
-@pytest.mark.parametrize(('seconds', 'told'), [
-    (0.0, 0.0), (0.001, 0.05), (0.05, 0.05), (0.0501, 0.1), (0.15, 0.15), (1.21, 1.25)])
-def test_times_are_coarse(seconds, told):
-    assert coarse(seconds) == pytest.approx(told)
 
 
 def test_a_seal_opens_with_its_own_key_and_label_only(tmp_path):

@@ -29,7 +29,6 @@ def test_a_grid_goes_on(set_ns):
     clock.set_ns = set_ns
     ticks = [pacer.wait() for _ in range(15)]
     assert clock.steady_ns() - before == pytest.approx(10**9, abs=10**8)
-    assert all(tick.missed == 0 for tick in ticks)
     assert ticks[0].loop_s == pytest.approx(1 / 15)
     assert ticks[0].start_ns == pytest.approx(before + set_ns, abs=10**9)
 

@@ -43,7 +43,7 @@ class Station(FakeDesk):
         with self.changed:
             self.now = DeskState(state, message=HINTS[state], control=NAME, **{**ready, **more})
             running = state.running
-            self.run = RunView(running, 2, 400, 0.066) if running else None
+            self.run = RunView(running, 2, 400, 0.1) if running else None
             self.changed.notify_all()
 
     def take(self, name, take_over=False):

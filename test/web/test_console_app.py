@@ -116,7 +116,7 @@ def test_the_state_is_plain_and_long_polls_wait(web, desk):
     web.get('/api/state', params={'seen': first['version'], 'wait': 2.0})
     assert desk.log == [('wait', 2.0)]
     assert web.get('/api/state', params={'wait': 1000}).status_code == 422
-    desk.run = RunView(Slot.A, 3, 400, 0.066)
+    desk.run = RunView(Slot.A, 3, 400, 0.2)
     assert web.get('/api/state').json()['running']['steps'] == 3
 
 

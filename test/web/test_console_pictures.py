@@ -160,7 +160,7 @@ def test_a_screen_reader_hears_changes_and_not_every_step(page, station, browser
     browser.execute_script(LISTEN)
     for step in range(8):
         with station.changed:
-            station.run = RunView(Slot.A, 10 + step, 400, 0.066, elapsed_s=0.5)
+            station.run = RunView(Slot.A, 10 + step, 400, 0.5)
             station.changed.notify_all()
         page.until(lambda step=step: f'step {10 + step} ' in page.find('#numbers').text, 'stands')
     assert browser.execute_script('return heard') == []

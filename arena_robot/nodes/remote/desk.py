@@ -300,6 +300,5 @@ class RemoteDesk:
         stamp_ns = stamp_of(message.header.stamp)
         self._first_ns = self._first_ns or stamp_ns
         max_steps = self._run.max_steps if self._run else 0
-        self._run = RunView(Slot(message.slot), message.index + 1, max_steps, message.loop_s,
-                            message.late_s, message.inference_s,
+        self._run = RunView(Slot(message.slot), message.index + 1, max_steps,
                             (stamp_ns - self._first_ns) * 1e-9)

@@ -60,11 +60,10 @@ class RosAudience:
                                                        self._frame(), self._fixed, self._views()))
 
     def chunk(self, index: int, step: int, chunk: Chunk) -> None:
-        """Publish the actions of an inference; a blind rollout has one of one action a step."""
+        """Publish the actions of an inference."""
         self._space = chunk.space.value
-        stamp_ns = messages.chunk_stamp(self._clock.now_ns())
-        self._chunks.publish(messages.chunk_message(index, step, chunk, self._slot, stamp_ns,
-                                                    self._frame()))
+        self._chunks.publish(messages.chunk_message(
+            index, step, chunk, self._slot, self._clock.now_ns(), self._frame()))
 
     def step(self, step: Step, observation: Observation) -> None:
         """Publish one control step."""

@@ -23,7 +23,6 @@ from arena_robot.core.verdict import (
     to_plain,
 )
 from arena_robot.nodes.convert import clamp_message, doubles, header, stamp_of, time_of
-from arena_robot.session.arena.blind import coarse
 from arena_robot.session.evaluator.desk import DeskState, SlotView
 from arena_robot.session.loop.rollout import RolloutRequest
 from arena_robot.session.ports import Check
@@ -31,7 +30,6 @@ from arena_robot.session.protocol.states import State
 
 STATES = tuple(State)
 SHARE_DIGITS = 4    # float32 holds no more
-CHUNK_STAMP_NS = 10_000_000
 
 need_fields('arena_msgs/msg/Feedback.msg', arena.Feedback.get_fields_and_field_types(),
             ('header', 'session_id'))
@@ -95,7 +93,7 @@ def step_message(step: Step, seen: Observation, slot: Slot, space: str,
     out.q_sent, out.gripper_sent = step.q_sent, float(step.gripper_sent)
     out.clamps = [clamp_message(clamp) for clamp in step.clamps]
     out.loop_s, out.late_s = step.loop_s, step.late_s
-    out.inference_s = coarse(step.inference_s)
+    out.inference_s = step.inference_s
     return out
 
 
@@ -107,11 +105,6 @@ def chunk_message(index: int, step: int, chunk: Chunk, slot: Slot, stamp_ns: int
                             width=chunk.actions.shape[1])
     out.actions = array('f', chunk.actions.astype('float32').tobytes())
     return out
-
-
-def chunk_stamp(now_ns: int) -> int:
-    """Return the stamp of a chunk: exact ones would tell how long the inference took."""
-    return now_ns - now_ns % CHUNK_STAMP_NS
 
 
 def episode_message(job: RolloutRequest, episode: Episode | None, stamp_ns: int, frame_id: str,

@@ -66,8 +66,7 @@ class SessionParams(Parameters):
         '', 'name of a sim_station that restores the scene; empty: a person does')
     control_rate: float = param(15.0, 'steps of a rollout', 1.0, 60.0, unit='Hz')
     max_steps: int = param(
-        MAX_STEPS, 'steps after which a rollout ends; also those on which the arm waits for the '
-        'policy count', 1, 10_000)
+        MAX_STEPS, 'steps after which a rollout ends', 1, 10_000)
     stagnation_end: float = param(
         0.0, 'end a rollout early when audit_node, with live, sees no progress for this long; '
         '0: never', 0.0, 3600.0, unit='s')
@@ -104,7 +103,7 @@ def session_config(v: SessionParams) -> SessionConfig:
     external = sum(role != 'wrist' for role in v.roles)
     info = StationInfo(v.station, v.robot_type, external,
                        'wrist' in v.roles, len(v.eyes) == 2, v.equal_latency)
-    rollout = RolloutConfig(v.control_rate, v.max_steps, v.inference_timeout, cadenced=True)
+    rollout = RolloutConfig(v.control_rate, v.max_steps, v.inference_timeout)
     return SessionConfig(info, rollout, v.reset_joints, v.min_free_gb)
 
 

@@ -31,7 +31,6 @@ from arena_robot.nodes.answers import answering, create_deferred_service
 from arena_robot.nodes.session.audience import RosAudience
 from arena_robot.nodes.session.messages import drafted_words, state_message, verdict_of
 from arena_robot.nodes.spin import RCLError
-from arena_robot.session.arena.blind import coarse
 from arena_robot.session.evaluator.checks import check_slot
 from arena_robot.session.evaluator.desk import Button
 from arena_robot.session.protocol.conductor import Conductor
@@ -193,9 +192,7 @@ class SessionServices:
             started_ns = started_ns or step.stamp_ns
             try:
                 handle.publish_feedback(RunEpisode.Feedback(
-                    step=step.index + 1, loop_s=step.loop_s,
-                    inference_s=coarse(step.inference_s),
-                    elapsed_s=(step.stamp_ns - started_ns) * 1e-9))
+                    step=step.index + 1, elapsed_s=(step.stamp_ns - started_ns) * 1e-9))
             except (RCLError, InvalidHandle):
                 return     # the node is being closed while the arm comes to rest
 

@@ -61,7 +61,7 @@ class GrpcPolicy(PolicyEndpoint):
 
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
         """Send the observation with all of its images; return the checked chunk."""
-        head = query_head(observation, episode, self.spec)
+        head = query_head(observation, episode)
         seen = observation_pieces(observation, self.spec.jpeg_quality)
         return wire.chunk_from_wire(self._asked(head, seen, self._options.infer_timeout_s),
                                     self.spec)

@@ -4,7 +4,7 @@ from typing import Any
 
 from arena_robot.core.errors import PolicyUnavailable
 from arena_robot.core.observation import Observation
-from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec, StepQuery
+from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.pieces import serialized
 from arena_robot.policy.options import CallOptions
@@ -13,7 +13,6 @@ from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.policy.seeds import seed_of
 
 SERVICE = pb.DESCRIPTOR.services_by_name['PolicyService'].full_name
-NOT_DUE, DUE = 1, 2    # of EveryStep
 
 
 class PolicyEndpoint:
@@ -60,9 +59,9 @@ def infer_request(observation: bytes, episode: str, episode_seed: int = 0,
                            left_over=left_over)
 
 
-def query_head(observation: Observation, episode: str, spec: PolicySpec) -> pb.InferRequest:
-    """Return the request for the next chunk of a policy with this spec, without what is seen."""
-    left = observation.left_over if spec.real_time_chunking else None
+def query_head(observation: Observation, episode: str) -> pb.InferRequest:
+    """Return the request for the next chunk, without what is seen."""
+    left = observation.left_over
     return infer_request(
         b'', episode, observation.episode_seed or seed_of(episode),
         None if left is None else wire.left_over_to_wire(left))
@@ -70,7 +69,7 @@ def query_head(observation: Observation, episode: str, spec: PolicySpec) -> pb.I
 
 def query_request(observation: Observation, episode: str, spec: PolicySpec) -> pb.InferRequest:
     """Return the same with the observation."""
-    request = query_head(observation, episode, spec)
+    request = query_head(observation, episode)
     request.observation = wire.observation_to_bytes(observation, spec.jpeg_quality)
     return request
 
@@ -78,15 +77,3 @@ def query_request(observation: Observation, episode: str, spec: PolicySpec) -> p
 def reset_request(episode: str) -> pb.ResetRequest:
     """Return the request to clear an episode."""
     return pb.ResetRequest(protocol_version=PROTOCOL_VERSION, episode=episode)
-
-
-def step_request(observation: bytes, episode: str, query: StepQuery,
-                 wait_s: float) -> pb.InferRequest:
-    """Return the request of one control step; its size does not depend on ``query``."""
-    request = infer_request(observation, episode)
-    request.every_step.chunk = query.chunk
-    request.every_step.due = NOT_DUE if query.answer is None else DUE
-    request.every_step.wait_s = wait_s
-    request.every_step.next_action = 1 + query.next_action
-    request.every_step.delay = 1 + query.delay
-    return request

@@ -229,7 +229,8 @@ def chunk_from_wire(message: pb.InferReply, spec: PolicySpec) -> Chunk:
                        f'spec promises {spec.action_space.value}')
     actions = np.array(message.actions, np.float32).reshape(message.rows, message.columns)
     return Chunk(check_actions(actions, spec), space, message.timings.infer_s,
-                 message.open_loop_horizon, message.blend_steps)
+                 message.open_loop_horizon, message.blend_steps, message.pipelined,
+                 message.real_time_chunking)
 
 
 def check_version(version: int) -> None:

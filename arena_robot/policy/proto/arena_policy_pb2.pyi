@@ -52,7 +52,7 @@ class GetSpecRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
 
 class Spec(_message.Message):
-    __slots__ = ("protocol_version", "action_space", "gripper", "image_height", "image_width", "wrist_camera", "external_cameras", "stereo", "session_id", "chunk_length", "control_rate_hz", "resize", "jpeg_quality", "pipelined", "every_step", "samples", "open_loop_horizon", "real_time_chunking", "blend_steps", "warm_up")
+    __slots__ = ("protocol_version", "action_space", "gripper", "image_height", "image_width", "wrist_camera", "external_cameras", "stereo", "session_id", "chunk_length", "control_rate_hz", "resize", "jpeg_quality", "pipelined", "samples", "open_loop_horizon", "real_time_chunking", "blend_steps", "warm_up")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     ACTION_SPACE_FIELD_NUMBER: _ClassVar[int]
     GRIPPER_FIELD_NUMBER: _ClassVar[int]
@@ -67,7 +67,6 @@ class Spec(_message.Message):
     RESIZE_FIELD_NUMBER: _ClassVar[int]
     JPEG_QUALITY_FIELD_NUMBER: _ClassVar[int]
     PIPELINED_FIELD_NUMBER: _ClassVar[int]
-    EVERY_STEP_FIELD_NUMBER: _ClassVar[int]
     SAMPLES_FIELD_NUMBER: _ClassVar[int]
     OPEN_LOOP_HORIZON_FIELD_NUMBER: _ClassVar[int]
     REAL_TIME_CHUNKING_FIELD_NUMBER: _ClassVar[int]
@@ -87,13 +86,12 @@ class Spec(_message.Message):
     resize: Resize
     jpeg_quality: int
     pipelined: bool
-    every_step: bool
     samples: bool
     open_loop_horizon: int
     real_time_chunking: bool
     blend_steps: int
     warm_up: int
-    def __init__(self, protocol_version: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., gripper: _Optional[_Union[GripperConvention, str]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., external_cameras: _Optional[int] = ..., stereo: _Optional[bool] = ..., session_id: _Optional[bool] = ..., chunk_length: _Optional[int] = ..., control_rate_hz: _Optional[float] = ..., resize: _Optional[_Union[Resize, str]] = ..., jpeg_quality: _Optional[int] = ..., pipelined: _Optional[bool] = ..., every_step: _Optional[bool] = ..., samples: _Optional[bool] = ..., open_loop_horizon: _Optional[int] = ..., real_time_chunking: _Optional[bool] = ..., blend_steps: _Optional[int] = ..., warm_up: _Optional[int] = ...) -> None: ...
+    def __init__(self, protocol_version: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., gripper: _Optional[_Union[GripperConvention, str]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., wrist_camera: _Optional[bool] = ..., external_cameras: _Optional[int] = ..., stereo: _Optional[bool] = ..., session_id: _Optional[bool] = ..., chunk_length: _Optional[int] = ..., control_rate_hz: _Optional[float] = ..., resize: _Optional[_Union[Resize, str]] = ..., jpeg_quality: _Optional[int] = ..., pipelined: _Optional[bool] = ..., samples: _Optional[bool] = ..., open_loop_horizon: _Optional[int] = ..., real_time_chunking: _Optional[bool] = ..., blend_steps: _Optional[int] = ..., warm_up: _Optional[int] = ...) -> None: ...
 
 class Image(_message.Message):
     __slots__ = ("view", "encoding", "height", "width", "stamp_ns", "data")
@@ -134,20 +132,18 @@ class Observation(_message.Message):
     def __init__(self, stamp_ns: _Optional[int] = ..., step: _Optional[int] = ..., prompt: _Optional[str] = ..., arm_stamp_ns: _Optional[int] = ..., joint_position: _Optional[_Iterable[float]] = ..., cartesian_position: _Optional[_Iterable[float]] = ..., gripper_stamp_ns: _Optional[int] = ..., gripper_position: _Optional[float] = ..., images: _Optional[_Iterable[_Union[Image, _Mapping]]] = ...) -> None: ...
 
 class InferRequest(_message.Message):
-    __slots__ = ("protocol_version", "episode", "observation", "every_step", "episode_seed", "left_over")
+    __slots__ = ("protocol_version", "episode", "observation", "episode_seed", "left_over")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     EPISODE_FIELD_NUMBER: _ClassVar[int]
     OBSERVATION_FIELD_NUMBER: _ClassVar[int]
-    EVERY_STEP_FIELD_NUMBER: _ClassVar[int]
     EPISODE_SEED_FIELD_NUMBER: _ClassVar[int]
     LEFT_OVER_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     episode: str
     observation: bytes
-    every_step: EveryStep
     episode_seed: int
     left_over: LeftOver
-    def __init__(self, protocol_version: _Optional[int] = ..., episode: _Optional[str] = ..., observation: _Optional[bytes] = ..., every_step: _Optional[_Union[EveryStep, _Mapping]] = ..., episode_seed: _Optional[int] = ..., left_over: _Optional[_Union[LeftOver, _Mapping]] = ...) -> None: ...
+    def __init__(self, protocol_version: _Optional[int] = ..., episode: _Optional[str] = ..., observation: _Optional[bytes] = ..., episode_seed: _Optional[int] = ..., left_over: _Optional[_Union[LeftOver, _Mapping]] = ...) -> None: ...
 
 class LeftOver(_message.Message):
     __slots__ = ("actions", "rows", "columns", "inference_delay")
@@ -161,41 +157,27 @@ class LeftOver(_message.Message):
     inference_delay: int
     def __init__(self, actions: _Optional[_Iterable[float]] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ..., inference_delay: _Optional[int] = ...) -> None: ...
 
-class EveryStep(_message.Message):
-    __slots__ = ("chunk", "due", "wait_s", "next_action", "delay")
-    CHUNK_FIELD_NUMBER: _ClassVar[int]
-    DUE_FIELD_NUMBER: _ClassVar[int]
-    WAIT_S_FIELD_NUMBER: _ClassVar[int]
-    NEXT_ACTION_FIELD_NUMBER: _ClassVar[int]
-    DELAY_FIELD_NUMBER: _ClassVar[int]
-    chunk: int
-    due: int
-    wait_s: float
-    next_action: int
-    delay: int
-    def __init__(self, chunk: _Optional[int] = ..., due: _Optional[int] = ..., wait_s: _Optional[float] = ..., next_action: _Optional[int] = ..., delay: _Optional[int] = ...) -> None: ...
-
 class InferReply(_message.Message):
-    __slots__ = ("actions", "rows", "columns", "action_space", "timings", "padding", "chunk", "open_loop_horizon", "blend_steps")
+    __slots__ = ("actions", "rows", "columns", "action_space", "timings", "open_loop_horizon", "blend_steps", "pipelined", "real_time_chunking")
     ACTIONS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     ACTION_SPACE_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
-    PADDING_FIELD_NUMBER: _ClassVar[int]
-    CHUNK_FIELD_NUMBER: _ClassVar[int]
     OPEN_LOOP_HORIZON_FIELD_NUMBER: _ClassVar[int]
     BLEND_STEPS_FIELD_NUMBER: _ClassVar[int]
+    PIPELINED_FIELD_NUMBER: _ClassVar[int]
+    REAL_TIME_CHUNKING_FIELD_NUMBER: _ClassVar[int]
     actions: _containers.RepeatedScalarFieldContainer[float]
     rows: int
     columns: int
     action_space: ActionSpace
     timings: Timings
-    padding: bytes
-    chunk: int
     open_loop_horizon: int
     blend_steps: int
-    def __init__(self, actions: _Optional[_Iterable[float]] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., padding: _Optional[bytes] = ..., chunk: _Optional[int] = ..., open_loop_horizon: _Optional[int] = ..., blend_steps: _Optional[int] = ...) -> None: ...
+    pipelined: bool
+    real_time_chunking: bool
+    def __init__(self, actions: _Optional[_Iterable[float]] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ..., action_space: _Optional[_Union[ActionSpace, str]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., open_loop_horizon: _Optional[int] = ..., blend_steps: _Optional[int] = ..., pipelined: _Optional[bool] = ..., real_time_chunking: _Optional[bool] = ...) -> None: ...
 
 class Timings(_message.Message):
     __slots__ = ("queue_s", "infer_s")

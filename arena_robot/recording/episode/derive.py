@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_robot.core.files import replacing
-from arena_robot.core.inferences import waited_shares
 from arena_robot.recording.bag.base import Decoder
 from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader
@@ -24,7 +23,6 @@ from arena_robot.recording.episode.summary import mean_rate, summarise
 from arena_robot.recording.episode.tracks import EpisodeTracks, Stamps, load_tracks, nearest
 from arena_robot.records.episode_file import EpisodeFile, write_episode
 from arena_robot.records.episode_files import STEPS_FILE
-from arena_robot.records.session_file import INFERENCES_FILE
 
 Progress = Callable[[int, int, str], None]
 
@@ -57,19 +55,9 @@ def derive(folder: Path, videos: bool = True, progress: Progress = nothing) -> E
     progress_arrays = {} if told is None else {
         'progress/stamp_ns': told.stamps, 'progress/value': told.values}
     write_arrays(folder / STEPS_FILE, {**step_arrays(tracks, frames), **progress_arrays})
-    summary = replace(summary, views=views, inference=replace(
-        summary.inference, waited=revealed_wait(folder, summary)))
+    summary = replace(summary, views=views)
     write_episode(folder, summary)
     return summary
-
-
-def revealed_wait(folder: Path, summary: EpisodeFile) -> float | None:
-    """Return the share of waited steps that came with the session's reveal, None before."""
-    path = folder.parent / INFERENCES_FILE
-    if folder.name != summary.slot or not path.exists():    # of another, earlier rollout
-        return None
-    return waited_shares(path.read_text(encoding='utf-8'),
-                         {summary.slot: summary.steps}).get(summary.slot)
 
 
 def video_name(view: str) -> str:

@@ -1,15 +1,12 @@
 """Repeat recorded inferences with a policy, and compare the actions."""
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from arena_robot.core.action import Chunk
 from arena_robot.core.errors import DataError
-from arena_robot.core.inferences import inferences_of_json
 from arena_robot.core.observation import (
     ArmState,
     Floats,
@@ -23,7 +20,6 @@ from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.topic_stats import header_stamp_ns
 from arena_robot.recording.episode.frames import pixels_of
 from arena_robot.recording.episode.tracks import ChunkRecord, EpisodeTracks, load_tracks, nearest
-from arena_robot.records.session_file import INFERENCES_FILE
 
 Ask = Callable[[Observation], Chunk]
 
@@ -75,25 +71,13 @@ def recorded_observations(bag: BagReader, decoder: Decoder, tracks: EpisodeTrack
 def ask_again(bag: BagReader, decoder: Decoder, ask: Ask,
               on_chunk: Callable[[int, int, str], None] = lambda *_: None) -> list[Compared]:
     """Repeat every recorded inference and compare. Raises what ``ask`` raises."""
-    tracks = exact(load_tracks(bag, decoder), bag.folder.parent / INFERENCES_FILE)
+    tracks = load_tracks(bag, decoder)
     found = []
     for chunk, observation in recorded_observations(bag, decoder, tracks):
         answer = ask(observation)
         found.append(compare(chunk, answer))
         on_chunk(len(found), len(tracks.chunks), f'inference {chunk.index}')
     return found
-
-
-def exact(tracks: EpisodeTracks, path: Path) -> EpisodeTracks:
-    """Return ``tracks`` with the inferences that came with a blind session's reveal, if any."""
-    if not path.exists():
-        return tracks
-    made = inferences_of_json(path.read_text(encoding='utf-8')).get(tracks.info.get('slot', ''))
-    if not made:
-        return tracks
-    return dataclasses.replace(tracks, chunks=tuple(
-        ChunkRecord(number, one.step, tracks.steps.space, one.actions())
-        for number, one in enumerate(made) if one.packed))
 
 
 def compare(recorded: ChunkRecord, answer: Chunk) -> Compared:

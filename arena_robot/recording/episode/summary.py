@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from arena_robot.core.episode import CONTROL_RATE_HZ
+from arena_robot.core.inferences import waited_share
 from arena_robot.recording.bag.base import Topic
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.recorder import STATISTICS
@@ -71,9 +72,11 @@ def control(tracks: EpisodeTracks) -> ControlReport:
 
 
 def inference(tracks: EpisodeTracks) -> InferenceReport:
-    """Return the number of inferences and the (rounded) waiting time."""
-    waited = tracks.steps.inference_s
-    return InferenceReport(len(tracks.chunks), spread(waited[waited > 0.0]))
+    """Return the number of inferences and how long the arm waited for them."""
+    waits = tracks.steps.inference_s
+    rate_hz = tracks.info.get('control_rate_hz') or CONTROL_RATE_HZ
+    share = rounded(waited_share(waits.tolist(), len(waits), rate_hz)) if len(waits) else None
+    return InferenceReport(len(tracks.chunks), spread(waits[waits > 0.0]), share)
 
 
 def clamps(tracks: EpisodeTracks) -> ClampReport:

@@ -176,7 +176,7 @@ class PerformanceSections:
         held = [s.waited[k] for s, k in slots if k in s.waited]
         if held:
             lines.append(f'The arm waited for the policy in {100 * sum(held) / len(held):.0f} % '
-                         f'of the steps ({len(held)} rollouts).')
+                         f'of the time ({len(held)} rollouts).')
         ends = Counter(s.ends[k] for s, k in slots if k in s.ends)
         if ends:
             lines.append('Rollouts ended: ' + ', '.join(

@@ -179,20 +179,18 @@ class AbortRequest(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class RevealReply(_message.Message):
-    __slots__ = ("nonce", "policy_a", "policy_b", "receipt", "relayed", "probation")
+    __slots__ = ("nonce", "policy_a", "policy_b", "receipt", "probation")
     NONCE_FIELD_NUMBER: _ClassVar[int]
     POLICY_A_FIELD_NUMBER: _ClassVar[int]
     POLICY_B_FIELD_NUMBER: _ClassVar[int]
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
-    RELAYED_FIELD_NUMBER: _ClassVar[int]
     PROBATION_FIELD_NUMBER: _ClassVar[int]
     nonce: str
     policy_a: str
     policy_b: str
     receipt: str
-    relayed: str
     probation: bool
-    def __init__(self, nonce: _Optional[str] = ..., policy_a: _Optional[str] = ..., policy_b: _Optional[str] = ..., receipt: _Optional[str] = ..., relayed: _Optional[str] = ..., probation: _Optional[bool] = ...) -> None: ...
+    def __init__(self, nonce: _Optional[str] = ..., policy_a: _Optional[str] = ..., policy_b: _Optional[str] = ..., receipt: _Optional[str] = ..., probation: _Optional[bool] = ...) -> None: ...
 
 class AcceptanceReply(_message.Message):
     __slots__ = ("counts", "why_not")

@@ -55,12 +55,6 @@ class RelayedRollout:
         """Return the time between the first and the last answered query."""
         return max(0, self.last_ns - self.first_ns) * 1e-9
 
-    @property
-    def last_took_s(self) -> float:
-        """Return how long the newest answer took, as the relay saw it."""
-        last = self.exact.rstrip('\n').rpartition('\n')[2]
-        return float(json.loads(last)[2]) if last else 0.0
-
     def inferences(self) -> tuple[Inference, ...]:
         """Return every answered query, oldest first."""
         return tuple(Inference(*json.loads(line)) for line in self.exact.splitlines())

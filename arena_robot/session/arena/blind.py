@@ -1,11 +1,9 @@
 """
-What a station may show of a policy: errors with fixed texts, and coarse times.
+What a station may show of a policy's errors.
 
 An error keeps its class and gets a fixed text, because the original text may contain an address or
-a name. Times are rounded up to coarse steps.
+a name.
 """
-
-import math
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import (
@@ -16,7 +14,6 @@ from arena_robot.core.errors import (
     PolicyUnavailable,
 )
 
-COARSE_S = 0.05
 UNREACHABLE = 'cannot be reached'
 
 _WORDS: tuple[tuple[type[PolicyError], str], ...] = (
@@ -25,11 +22,6 @@ _WORDS: tuple[tuple[type[PolicyError], str], ...] = (
     (PolicyRefused, 'refused the request'),
     (BadReply, 'answered with something that cannot be executed'),
 )
-
-
-def coarse(seconds: float) -> float:
-    """Return ``seconds`` rounded up to steps of 50 ms."""
-    return math.ceil(round(seconds / COARSE_S, 6)) * COARSE_S
 
 
 def blinded(error: Exception, slot: Slot) -> PolicyError:

@@ -19,11 +19,10 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import ConfigError, Conflict, NotRevealed, ServerError
 from arena_robot.core.files import write_text
-from arena_robot.core.inferences import inferences_to_json
 from arena_robot.core.verdict import Verdict, from_plain, is_same, to_plain
 from arena_robot.policy.base import Closable, Policy
+from arena_robot.policy.timing import AtLeast
 from arena_robot.policy.warm_up import MEASURED, warmed
-from arena_robot.session.arena.noted_policy import NotedPolicy, noted
 from arena_robot.session.arena.seal import read_key, seal, unseal
 from arena_robot.session.base import Assignment, Reveal, StationInfo, commitment
 
@@ -117,14 +116,12 @@ class LocalArena:
             record['least'] = seal(self._key(), session_id, {'least_s': round(least_s, 6)})
             self._write(record)
         for slot, policy in found.items():
-            self._policies[session_id, slot] = NotedPolicy(
-                policy, self._noted(session_id, slot), self._key(), self._clock,
-                self._least_s(record) or 0.0)
+            self._policies[session_id, slot] = AtLeast(policy, self._least_s(record))
 
-    def _least_s(self, record: Mapping[str, Any]) -> float | None:
-        """Return how long an answer takes at least in a session with equal latency."""
+    def _least_s(self, record: Mapping[str, Any]) -> float:
+        """Return how long an answer takes at least in a session with equal latency, else 0."""
         if 'least' not in record:
-            return None
+            return 0.0
         return float(unseal(self._key(), record['session_id'], record['least'])['least_s'])
 
     def heartbeat(self, session_id: str, state: str) -> None:
@@ -173,13 +170,11 @@ class LocalArena:
                 raise NotRevealed(f'session {session_id} ended before any rollout; '
                                'its policies are not revealed')
             pair = self._pair(record)
-            self._write({**record, 'policy_a': pair['A'], 'policy_b': pair['B'],
+            least = {'equal_latency_s': self._least_s(record)} if 'least' in record else {}
+            self._write({**record, **least, 'policy_a': pair['A'], 'policy_b': pair['B'],
                          'nonce': pair['nonce']})
             self._release(session_id)
-            made = {slot.value: noted(self._noted(session_id, slot), self._key())
-                    for slot in Slot}
-            return Reveal(pair['nonce'], pair['A'], pair['B'],
-                          relayed=inferences_to_json(made, self._least_s(record)))
+            return Reveal(pair['nonce'], pair['A'], pair['B'])
 
     def close(self) -> None:
         """Close all policies."""
@@ -232,9 +227,6 @@ class LocalArena:
         if record['status'] != 'open':
             raise Conflict(f"session {session_id} is closed ({record['status']})")
         return record
-
-    def _noted(self, session_id: str, slot: Slot) -> Path:
-        return self._folder / f'{session_id}-{slot.value}.inferences'
 
     def _path(self, session_id: str) -> Path:
         return self._folder / f'{session_id}.json'

@@ -117,14 +117,11 @@ class DeskState:
 
 @dataclass(frozen=True)
 class RunView:
-    """State of a running rollout; ``inference_s`` in steps of 50 ms."""
+    """State of a running rollout; nothing in it tells how long the policy takes for an answer."""
 
     slot: Slot
     steps: int
     max_steps: int
-    loop_s: float = 0.0
-    late_s: float = 0.0
-    inference_s: float = 0.0
     elapsed_s: float = 0.0
 
 

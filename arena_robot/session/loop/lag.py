@@ -40,8 +40,7 @@ def slow_stream(camera: Camera, wanted_hz: float = CONTROL_RATE_HZ) -> str:
             'take JPEGs (image_transport: compressed) or smaller pictures')
 
 
-def waiting_loop(cameras: Mapping[str, Camera], most_s: float, rate_hz: float,
-                 nominal_hz: float) -> str:
+def waiting_loop(cameras: Mapping[str, Camera], most_s: float) -> str:
     """Return, as a sentence, which cameras a running control loop waits for; or ''."""
     late = {role: lag_s for role, camera in cameras.items()
             if (lag_s := picture_lag_s(camera)) is not None and lag_s > most_s}
@@ -50,4 +49,4 @@ def waiting_loop(cameras: Mapping[str, Camera], most_s: float, rate_hz: float,
     words = ', '.join(f'{role} camera {round(lag_s, 2) * 1e3:.0f} ms'
                       for role, lag_s in late.items())
     return (f'Pictures come too late ({words}; a step accepts {most_s * 1e3:.0f} ms): the loop '
-            f'waits for them and runs at {rate_hz:.0f} Hz instead of {nominal_hz:g} Hz.')
+            'waits for them.')

@@ -1,4 +1,4 @@
-"""Pacer: a fixed rate with absolute deadlines, and measurement of lateness."""
+"""Pacer: a fixed rate with absolute deadlines."""
 
 from dataclasses import dataclass
 
@@ -10,17 +10,12 @@ MOVE_NS = 3_000_000
 
 @dataclass(frozen=True)
 class Tick:
-    """
-    One tick: start time (a stamp), steady time since the previous one, lateness.
-
-    ``missed`` counts the ticks that were skipped before this one because work overran.
-    """
+    """One tick: start time (a stamp), steady time since the previous one, lateness."""
 
     index: int
     start_ns: int
     loop_s: float
     late_s: float
-    missed: int
 
 
 class Pacer:
@@ -60,7 +55,7 @@ class Pacer:
         start_ns = self._clock.steady_ns()
         late_ns = max(start_ns - self.due_ns, 0)
         tick = Tick(self._index, self._clock.now_ns(), (start_ns - self._last_ns) * 1e-9,
-                    late_ns * 1e-9, late_ns // self.period_ns)
+                    late_ns * 1e-9)
         if late_ns > SLACK * self.period_ns:
             self.due_ns = start_ns
             self._owed_ns = 0
@@ -70,25 +65,3 @@ class Pacer:
         self._last_ns = start_ns
         self._index += 1
         return tick
-
-
-@dataclass(frozen=True)
-class LoopTiming:
-    """Statistics of a rate; errors are of the time between ticks, in seconds."""
-
-    ticks: int = 0
-    late: int = 0
-    missed: int = 0
-    error_p50_s: float = 0.0
-    error_p99_s: float = 0.0
-
-
-def timing(ticks: list[Tick], period_s: float) -> LoopTiming:
-    """Return the summary of a run's ticks; ``late`` are those that restarted the grid."""
-    errors = sorted(abs(t.loop_s - period_s) for t in ticks[1:])
-    if not errors:
-        return LoopTiming(ticks=len(ticks))
-    late = sum(t.late_s > SLACK * period_s for t in ticks)
-    missed = sum(t.missed for t in ticks)
-    return LoopTiming(len(ticks), late, missed, errors[len(errors) // 2],
-                  errors[min(len(errors) - 1, int(0.99 * len(errors)))])

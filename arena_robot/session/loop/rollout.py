@@ -1,8 +1,6 @@
 """
 Rollout of one policy: observe, infer when the chunk is used up, act through safety, log.
 
-A blind one has a fixed cadence; see :mod:`arena_robot.session.loop.cadence`.
-
 It ends after ``max_steps``, by the evaluator, or at the first error of a policy, a part or the
 safety layer. In every case the arm is stopped and the steps so far are kept.
 """
@@ -23,11 +21,9 @@ from arena_robot.core.errors import ArenaError, DriverError, LateCommand, Policy
 from arena_robot.core.observation import Floats, Observation
 from arena_robot.policy.base import Policy
 from arena_robot.policy.chunks import ChunkExecutor, ChunkStep
-from arena_robot.session.arena.blind import coarse
-from arena_robot.session.loop.cadence import ACT_AFTER, CadencedActions, stamp_class, time_class
 from arena_robot.session.loop.camera_phase import best_shift_ns
 from arena_robot.session.loop.lag import waiting_loop
-from arena_robot.session.loop.pacing import SLACK, LoopTiming, Pacer, Tick, timing
+from arena_robot.session.loop.pacing import SLACK, Pacer, Tick
 from arena_robot.session.loop.parts import Parts
 
 log = logging.getLogger(__name__)
@@ -52,16 +48,11 @@ class StepSink(Protocol):
 
 @dataclass(frozen=True)
 class RolloutConfig:
-    """
-    Rate, length, and the timeout of the policy, which may exceed a period.
-
-    With ``cadenced`` no step waits for the policy: the arm holds until its answer is there.
-    """
+    """Rate, length, and the timeout of the policy, which may exceed a period."""
 
     control_rate_hz: float = CONTROL_RATE_HZ
     max_steps: int = MAX_STEPS
     inference_timeout_s: float = 10.0
-    cadenced: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,12 +101,7 @@ class Rollout:
         self._shown_error = shown_error
         self._executor = ChunkExecutor(policy, timeout_s=config.inference_timeout_s,
                                        now_s=lambda: clock.steady_ns() * 1e-9,
-                                       control_rate_hz=config.control_rate_hz,
-                                       in_time_s=ACT_AFTER / config.control_rate_hz
-                                       if config.cadenced else 0.0)
-        self._cadence = CadencedActions(
-            self._executor, clock, 1.0 / config.control_rate_hz,
-            config.inference_timeout_s) if config.cadenced else None
+                                       control_rate_hz=config.control_rate_hz)
         self._wanted: tuple[EndReason, str] | None = None
         self._failure = ''
         self._gate = threading.Lock()
@@ -123,7 +109,7 @@ class Rollout:
         self._steps = 0
         self._sent: deque[_SentStep] = deque()
         self._tracked: Floats | None = None
-        self._ticks: list[Tick] = []
+        self._began_ns = self._waited_ns = 0
         self._jumps = JumpDetector(clock)
         self._jumped: list[str] = []
 
@@ -132,21 +118,14 @@ class Rollout:
         """Return how many steps were made and recorded so far."""
         return self._steps
 
-    @property
-    def timing(self) -> LoopTiming:
-        """Return the timing so far."""
-        return timing(self._ticks, 1.0 / self._config.control_rate_hz)
-
     def waiting(self) -> str:
         """Return in a sentence what is waited for: a part, or a stop after a failure; or ''."""
         if self._failure:
             return f'{self._failure}. The arm has not confirmed yet that it is at rest.'
         if silence := self._parts.silence.told():
             return silence
-        newest = [tick.loop_s for tick in self._ticks[-STEER_EVERY:] if tick.loop_s > 0.0]
-        rate_hz = len(newest) / sum(newest) if newest else 0.0
-        return waiting_loop(self._parts.cameras, self._parts.ages.image_s, rate_hz,
-                            self._config.control_rate_hz) if newest else ''
+        return waiting_loop(self._parts.cameras, self._parts.ages.image_s) \
+            if self._began_ns else ''
 
     def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
         """Stop the arm now and end the episode; the first reason counts."""
@@ -173,15 +152,17 @@ class Rollout:
             end, detail = self._end()
             self._failure = detail if end in FAILURES else ''
         finally:
+            loop_ns = self._clock.steady_ns() - self._began_ns if self._began_ns else 0
             held = self._hold()
             with suppress(ArenaError):    # refused because of the stop: not carried out
                 self._record(LAST_ANSWER_S)
             detail = '; '.join(part for part in (detail, *self._jumped, held) if part)
             self._reset_policy()
         episode = Episode(self.job.session_id, self.job.slot, self.job.prompt, self._steps, end,
-                          started_ns, self._clock.now_ns(), detail)
-        log.info('slot %s ended: %s after %d steps, %s', self.job.slot.value, end.value,
-                 self._steps, self.timing)
+                          started_ns, self._clock.now_ns(), detail,
+                          waited=self._waited_ns / loop_ns if loop_ns else None)
+        # Without the loop's timing, which tells how long the policy takes.
+        log.info('slot %s ended: %s after %d steps', self.job.slot.value, end.value, self._steps)
         return episode
 
     def _end(self) -> tuple[EndReason, str]:
@@ -205,10 +186,10 @@ class Rollout:
     def _loop(self) -> None:
         pacer = Pacer(self._config.control_rate_hz, self._clock)
         self._clock.sleep_until_steady_ns(self._begin_ns(pacer.period_ns))
+        self._began_ns = self._clock.steady_ns()
         steered = 0
         for index in range(self._config.max_steps):
             tick = pacer.wait()
-            self._ticks.append(tick)
             if jump_s := self._jumps.jump_s():
                 self._jumped.append(f'the clock was set by {jump_s:+.1f} s at step {index}')
             self._record()
@@ -233,11 +214,8 @@ class Rollout:
         return steady_ns + (shift_ns if shift_ns >= 0 else shift_ns + period_ns)
 
     def _step(self, index: int, tick: Tick) -> None:
-        begun_ns = self._clock.steady_ns()
-        blind = self._cadence is not None
-        start_ns = stamp_class(tick.start_ns) if blind else tick.start_ns
-        seen = self._parts.observe(start_ns, self.job.prompt, index)
-        taken = self._next_action(seen, begun_ns)
+        seen = self._parts.observe(tick.start_ns, self.job.prompt, index)
+        taken = self._next_action(seen)
         self._parts.gripper_state(), self._parts.arm_state()    # the inference may have taken long
         with self._gate:
             self._go_on()
@@ -248,12 +226,10 @@ class Rollout:
             grip = self._parts.gripper.command(
                 GripperCommand(float(taken.action.values[-1]), now_ns)).position
         stamps = {name: image.stamp_ns for name, image in seen.images.items()}
-        loop_s, late_s = ((time_class(tick.loop_s), time_class(tick.late_s)) if blind
-                          else (tick.loop_s, tick.late_s))
         self._sent.append(_SentStep(Step(
-            index, start_ns, seen.arm.stamp_ns, seen.gripper.stamp_ns, stamps,
+            index, tick.start_ns, seen.arm.stamp_ns, seen.gripper.stamp_ns, stamps,
             taken.requested, seen.arm.q_desired, grip, taken.chunk_index, taken.chunk_step, (),
-            loop_s, late_s, coarse(taken.inference_s)), seen, accepted, sent_ns))
+            tick.loop_s, tick.late_s, taken.inference_s), seen, accepted, sent_ns))
         self._record()
 
     def _record(self, wait_s: float = 0.0) -> None:
@@ -280,8 +256,6 @@ class Rollout:
                 raise
             self._sent.popleft()
             self._tracked = accepted.q
-            if self._cadence:
-                self._cadence.sent(accepted.q, sent.step.gripper_sent)
             self._steps = sent.step.index + 1
             self._sink.step(replace(sent.step, q_sent=accepted.q, clamps=accepted.clamps),
                             sent.seen)
@@ -292,13 +266,14 @@ class Rollout:
         return SafeCommand(kept, (Clamp(ClampReason.NOT_TAKEN, asked, tuple(map(float, kept)),
                                         str(error)),))
 
-    def _next_action(self, seen: Observation, begun_ns: int) -> ChunkStep:
+    def _next_action(self, seen: Observation) -> ChunkStep:
         problem: Exception | None = None
+        began_ns = self._clock.steady_ns()
         try:
-            taken = (self._cadence.next(seen, self.job.token, begun_ns) if self._cadence
-                     else self._executor.step(seen, self.job.token))
+            taken = self._executor.step(seen, self.job.token)
         except Exception as error:
             problem = self._shown_error(error) if self._shown_error else error
+        self._waited_ns += self._clock.steady_ns() - began_ns
         self._go_on()
         if problem is not None:
             raise problem   # here, so that the original error is not stored as its context

@@ -7,7 +7,6 @@ from typing import Any
 
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import SessionError
-from arena_robot.core.inferences import waited_shares
 from arena_robot.core.verdict import Asked, Plain, Verdict, missing
 from arena_robot.session.base import Assignment, Reveal
 from arena_robot.session.evaluator.checks import (
@@ -108,7 +107,7 @@ class Session:
                 raise SessionError(f'{episode.slot.value} is not running')
             return self._keep(Move.ENDED, end=episode.end.value, detail=episode.detail,
                               steps=episode.steps, started_ns=episode.started_ns,
-                              ended_ns=episode.ended_ns)
+                              ended_ns=episode.ended_ns, waited=episode.waited)
 
     def score(self, slot: Slot, verdict: Verdict) -> SessionRecord:
         """Store the verdict on a slot's rollout; can be corrected until the submission."""
@@ -183,11 +182,9 @@ class Session:
 
     def revealed(self, reveal: Reveal) -> SessionRecord:
         """Store the names; ``record.verified`` is whether they match the commitment."""
-        steps = {slot.value: one.steps for slot, one in self._record.slots.items()}
         return self._keep(Move.REVEALED, nonce=reveal.nonce, policy_a=reveal.policy_a,
                           policy_b=reveal.policy_b, probation=reveal.probation,
-                          objection=reveal.objection,
-                          waited=waited_shares(reveal.relayed, steps))
+                          objection=reveal.objection)
 
     def unrevealed(self, reason: str) -> SessionRecord:
         """Store that the arena has everything and does not name the pair."""

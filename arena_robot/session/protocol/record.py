@@ -177,7 +177,8 @@ def _ended(record: SessionRecord, entry: Entry) -> dict[str, Any]:
     started_ns = int(data.get('started_ns', record.slots[_running(record)].started_ns))
     return _slot_change(record, _running(record), end=EndReason(data['end']),
                         detail=str(data['detail']), steps=int(data['steps']),
-                        started_ns=started_ns, ended_ns=int(data.get('ended_ns', entry.stamp_ns)))
+                        started_ns=started_ns, ended_ns=int(data.get('ended_ns', entry.stamp_ns)),
+                        waited=data.get('waited'))
 
 
 def _recovered(record: SessionRecord, entry: Entry) -> dict[str, Any]:
@@ -235,18 +236,16 @@ def _revealed(record: SessionRecord, entry: Entry) -> dict[str, Any]:
     data = entry.data
     reveal = Reveal(str(data['nonce']), str(data['policy_a']), str(data['policy_b']),
                     probation=bool(data.get('probation')))
-    slots = {slot: dataclasses.replace(one, waited=data.get('waited', {}).get(slot.value))
-             for slot, one in record.slots.items()}
     if not record.commitment:
         lost = 'The reveal cannot be checked: the commitment is lost with a damaged line.'
-        return {'reveal': reveal, 'verified': None, 'slots': slots,
+        return {'reveal': reveal, 'verified': None,
                 'notice': _added(record.notice, lost)}
     verified = reveal.fits(record.commitment)
     doubt = str(data.get('objection', ''))
     notice = _added(record.notice, doubt) if verified else (
         'the reveal does not match the commitment shown at the assignment: the pair was changed '
         "afterwards; tell the arena's maintainer, and do not count this session")
-    return {'reveal': reveal, 'verified': verified, 'slots': slots, 'notice': notice}
+    return {'reveal': reveal, 'verified': verified, 'notice': notice}
 
 
 def _promises(record: SessionRecord, entry: Entry) -> tuple[str, ...]:

@@ -12,9 +12,8 @@ from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import ArenaError, Conflict, DataError, NotRevealed, SessionError
 from arena_robot.core.files import write_text
 from arena_robot.core.log_entry import objection, read_canonical
-from arena_robot.records.episode_file import note_waited
 from arena_robot.records.scene_match import SceneMatch, write_scene_match
-from arena_robot.records.session_file import INFERENCES_FILE, RECEIPT_FILE
+from arena_robot.records.session_file import RECEIPT_FILE
 from arena_robot.session.base import Arena, Reveal
 from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.states import State
@@ -131,13 +130,9 @@ class Submissions:
         if reveal.receipt:
             write_text(session.folder / RECEIPT_FILE, reveal.receipt + '\n')
             reveal = _compared(reveal, session.record)
-        if reveal.relayed:
-            write_text(session.folder / INFERENCES_FILE, reveal.relayed + '\n')
         if reveal.objection:
             log.error('session %s: %s', session.record.session_id, reveal.objection)
-        for slot, one in session.revealed(reveal).slots.items():
-            if one.waited is not None:
-                note_waited(session.folder / slot.value, one.waited)
+        session.revealed(reveal)
 
     def _revealed(self, session: KeptSession) -> Reveal:
         session_id = session.record.session_id

@@ -34,7 +34,7 @@ COLUMNS = (
     ('feedback_text', 'why one was preferred, as the evaluator typed it'),
     ('reruns_a', 'how often A was run again before the run that is compared; empty if not known'),
     ('reruns_b', 'the same for B'),
-    ('waited_a', 'share of the steps in which the arm waited for A; empty if not known'),
+    ('waited_a', 'share of the time in which the arm waited for A; empty if not known'),
     ('waited_b', 'the same for B'),
     ('mark', 'imported, or why it does not count; empty if it counts and passed the relay'),
 )

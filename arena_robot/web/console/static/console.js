@@ -135,9 +135,7 @@ function updateTimer(run) {
   if (!run) return;
   byId('bar').max = Math.max(run.max_steps, run.steps, 1);
   byId('bar').value = run.steps;
-  const rate = run.loop_s > 0 ? (1 / run.loop_s).toFixed(1) : '–';
-  say(byId('numbers'), `step ${run.steps} of ${run.max_steps} · ${rate} Hz · ${
-    run.elapsed_s.toFixed(1)} s`);
+  say(byId('numbers'), `step ${run.steps} of ${run.max_steps} · ${run.elapsed_s.toFixed(0)} s`);
 }
 
 // A panel stays, with what was typed into it, until one of these changes.
