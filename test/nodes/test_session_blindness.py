@@ -119,6 +119,14 @@ def leaks(kept, secrets):
                   if secret.encode() in data)
 
 
+def shown(kept):
+    """Return what is on pages and in logs and diagnostics."""
+    found = {where: data for where, data in kept.items() if where.startswith('page')
+             or where.endswith(('/rosout', '/diagnostics', '.log'))}
+    assert any('rosout' in where for where in found)
+    return found
+
+
 def files_in(folder):
     """Return the bytes of every file, bags message by message."""
     kept = {}
@@ -235,10 +243,7 @@ def test_nothing_names_a_policy(processes, observer, servers, tmp_path):
         assert any('.mcap' in where for where in clean)
         assert json.loads(clean['page api/state'])['state'] == 'review'
         assert leaks(clean, (*secrets, WORD)) == []
-        shown = {where: data for where, data in clean.items() if where.startswith('page')
-                 or where.endswith(('/rosout', '/diagnostics', '.log'))}
-        assert any('rosout' in where for where in shown)
-        assert leaks(shown, ('inference', 'chunk')) == [], 'no length, no latency'
+        assert leaks(shown(clean), ('inference', 'chunk')) == [], 'no length, no latency'
         assert audit_topics(spy) == {'report'}
         desk.judge(Verdict(preference=Preference.B, explanation=f'I bet that B is {NAMES[0]}'))
         places = {where for where, _ in leaks(kept(), secrets)}
