@@ -39,7 +39,7 @@ from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.grpc.endpoint import infer_request, stub_of
+from arena_robot.policy.grpc.endpoint import SERVICE, infer_request
 from arena_robot.policy.resizing import shown
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import RemoteArena, ServerAddress
@@ -132,13 +132,13 @@ async def inference(targets, seconds):
     first, spent = [], []
 
     async def caller(k, target, token):
-        stub = stub_of(channels[target])
+        infer = channels[target].unary_unary(f'/{SERVICE}/Infer')
         due = time.perf_counter() + k / len(targets) / RATE_HZ
         request = infer_request(data, f'e{k}').SerializeToString()
         for turn in range(int(seconds * RATE_HZ)):
             await asyncio.sleep(max(0.0, due + turn / RATE_HZ - time.perf_counter()))
             started = time.perf_counter()
-            await stub.Infer(request, timeout=10.0, metadata=(
+            await infer(request, timeout=10.0, metadata=(
                 ('authorization', f'Bearer {token}'),))
             (spent if turn else first).append(time.perf_counter() - started)
 

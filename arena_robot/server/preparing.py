@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 
 from arena_robot.core.errors import ArenaError
-from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.endpoint import query_request
 from arena_robot.policy.warm_up import MEASURED, made_up_observation, warm_episode
 from arena_robot.server.target import PolicyTarget
 from arena_robot.server.upstreams import Upstream, known_spec
@@ -61,10 +61,9 @@ class Preparing:
             way = await self._find(target)
             spec = await known_spec(way, CALL_S)
             for number in range(spec.warm_up + MEASURED * equal):
-                data = wire.observation_to_bytes(made_up_observation(spec, number),
-                                                 spec.jpeg_quality)
+                request = query_request(made_up_observation(spec, number), episode, spec)
                 began_s = time.monotonic()
-                await way.infer(episode, data, CALL_S)
+                await way.infer(request, CALL_S)
                 if number >= spec.warm_up:
                     slowest_s = max(slowest_s, time.monotonic() - began_s)
             if spec.warm_up or equal:

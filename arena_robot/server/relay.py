@@ -23,8 +23,9 @@ from arena_robot.core.errors import (
 )
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.grpc.pieces import Query, StreamQuery
+from arena_robot.policy.grpc.endpoint import infer_request
 from arena_robot.policy.proto import arena_policy_pb2 as pb
+from arena_robot.policy.seeds import seed_of
 from arena_robot.server.base import PolicyRecord
 from arena_robot.server.batched_work import BatchedWork
 from arena_robot.server.blind_errors import blind, blinded, sentence
@@ -87,10 +88,10 @@ class Relay:
             return wire.spec_to_wire(canonical(wire.spec_from_wire(spec, 'the policy')))
         return await blind(spec)
 
-    async def Infer(self, query: Query, context: Any) -> pb.InferReply:
+    async def Infer(self, request: pb.InferRequest, context: Any) -> pb.InferReply:
         """Return the slot's next chunk."""
         try:
-            return await self._infer(await self._route(context), query, _left(context))
+            return await self._infer(await self._route(context), request, _left(context))
         except PolicyError as error:
             raise blinded(error) from None
 
@@ -102,21 +103,20 @@ class Relay:
             return pb.ResetReply()
         return await blind(reset)
 
-    async def Stream(self, requests: AsyncIterator[StreamQuery],
+    async def Stream(self, requests: AsyncIterator[pb.StreamRequest],
                      context: Any) -> AsyncIterator[pb.StreamReply]:
         """Answer infer and reset on one long stream."""
         async for request in requests:
             yield await self._stream_reply(request, context)
 
-    async def _stream_reply(self, asked: StreamQuery, context: Any) -> pb.StreamReply:
-        request, query = asked
+    async def _stream_reply(self, request: pb.StreamRequest, context: Any) -> pb.StreamReply:
         reply = pb.StreamReply(id=request.id)
         wait_s = min(request.timeout_s or MAX_CALL_S, MAX_CALL_S)
 
         async def work() -> None:
             route = await self._route(context)
-            if query is not None:
-                reply.infer.CopyFrom(await self._infer(route, query, wait_s))
+            if request.HasField('infer'):
+                reply.infer.CopyFrom(await self._infer(route, request.infer, wait_s))
             else:
                 await self._reset(route, wait_s)
                 reply.reset.SetInParent()
@@ -134,10 +134,10 @@ class Relay:
         self._preparing.close()
         await self._upstreams.close()
 
-    async def _infer(self, route: Route, query: Query, wait_s: float) -> pb.InferReply:
-        request, seen = query
+    async def _infer(self, route: Route, request: pb.InferRequest,
+                     wait_s: float) -> pb.InferReply:
         wire.check_version(request.protocol_version)
-        step = wire.step_of(seen)
+        step = request.step
         await self._count(route)
         least_s, started_s = await self._least_s(route), time.monotonic()
 
@@ -145,7 +145,9 @@ class Relay:
             spec = await known_spec(way, wait_s)
             left = request.left_over if spec.real_time_chunking and request.HasField(
                 'left_over') else None
-            return spec, checked(await way.infer(route.episode, seen, wait_s, left), spec)
+            passed = infer_request(request.observation, route.episode, step,
+                                   seed_of(route.episode), left)
+            return spec, checked(await way.infer(passed, wait_s), spec)
 
         spec, reply = await self._watched(route, step, wait_s, ask)
         if least_s > 0.0:

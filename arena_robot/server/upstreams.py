@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import grpc
 
@@ -20,13 +20,11 @@ from arena_robot.policy.address import parse_address
 from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec
 from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.channel import headers, open_aio_channel
-from arena_robot.policy.grpc.endpoint import infer_request, stub_of
 from arena_robot.policy.grpc.errors import error_of
-from arena_robot.policy.grpc.pieces import Piece, infer_bytes
 from arena_robot.policy.openpi.client import OpenpiPolicy
 from arena_robot.policy.options import MIB
 from arena_robot.policy.proto import arena_policy_pb2 as pb
-from arena_robot.policy.seeds import seed_of
+from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.server.target import PolicyTarget
 
 T = TypeVar('T')
@@ -44,8 +42,7 @@ class Upstream(Protocol):
     async def spec(self, timeout_s: float) -> pb.Spec:
         """Return the spec of the policy."""
 
-    async def infer(self, episode: str, observation: Piece, timeout_s: float,
-                    left_over: pb.LeftOver | None = None) -> pb.InferReply:
+    async def infer(self, request: pb.InferRequest, timeout_s: float) -> pb.InferReply:
         """Return the next chunk."""
 
     async def reset(self, episode: str, timeout_s: float) -> None:
@@ -66,7 +63,7 @@ class GrpcUpstream:
         options = place.applied(target.options(max_message_bytes=MESSAGE_BYTES))
         self._headers = headers(options)
         self._channel = open_aio_channel(place.target, place.secure, options)
-        self._stub = stub_of(self._channel)
+        self._stub: Any = pb_grpc.PolicyServiceStub(self._channel)
 
     async def spec(self, timeout_s: float) -> pb.Spec:
         """Return the spec of the policy."""
@@ -79,11 +76,8 @@ class GrpcUpstream:
         except grpc.aio.AioRpcError as error:
             raise error_of(error, 'GetSpec', self._address) from error
 
-    async def infer(self, episode: str, observation: Piece, timeout_s: float,
-                    left_over: pb.LeftOver | None = None) -> pb.InferReply:
+    async def infer(self, request: pb.InferRequest, timeout_s: float) -> pb.InferReply:
         """Return the next chunk."""
-        request = infer_bytes(infer_request(b'', episode, seed_of(episode), left_over),
-                              [observation])
         try:
             out: pb.InferReply = await self._stub.Infer(request, timeout=timeout_s,
                                                        metadata=self._headers)
@@ -121,12 +115,11 @@ class DecodedUpstream:
         self.told, self.known = out, None
         return out
 
-    async def infer(self, episode: str, observation: Piece, timeout_s: float,
-                    left_over: pb.LeftOver | None = None) -> pb.InferReply:
+    async def infer(self, request: pb.InferRequest, timeout_s: float) -> pb.InferReply:
         """Return the next chunk; this protocol has no field for what is left of the last one."""
         def ask(policy: OpenpiPolicy, left_s: float) -> pb.InferReply:
-            seen = wire.observation_from_bytes(observation, seed_of(episode))
-            return wire.chunk_to_wire(policy.infer(seen, episode, left_s), 0.0, 0.0)
+            seen = wire.observation_of_request(request)
+            return wire.chunk_to_wire(policy.infer(seen, request.episode, left_s), 0.0, 0.0)
         return await self._run(ask, timeout_s)
 
     async def reset(self, episode: str, timeout_s: float) -> None:

@@ -65,7 +65,8 @@ def test_a_failed_request_does_not_end_a_stream(channel):
     good = wire.observation_to_bytes(observation(pictures(PolicySpec())))
     requests = [
         pb.StreamRequest(id=1, infer=pb.InferRequest(protocol_version=1, observation=b'\xff')),
-        pb.StreamRequest(id=2, infer=pb.InferRequest(protocol_version=1, observation=good)),
+        pb.StreamRequest(id=2, infer=pb.InferRequest(
+            protocol_version=1, step=7, observation=good)),
         pb.StreamRequest(id=3, reset=pb.ResetRequest(protocol_version=1, episode='e')),
         pb.StreamRequest(id=4),
     ]
@@ -79,7 +80,7 @@ def test_a_relay_passes_observations_on_unopened():
     inner = Noted(PolicySpec(image_size=(24, 32), chunk_length=4))
     data = wire.observation_to_bytes(observation(pictures(inner.spec, 24, 32)))
     with GrpcPolicyServer(inner) as server, connect(server.address) as policy:
-        reply = policy.infer_bytes(data, 'another-token')
+        reply = policy.infer_bytes(data, 'another-token', step=7)
     assert inner.asked[0][1] == 'another-token'
     assert (reply.rows, reply.columns) == (4, 8)
     assert reply.timings.infer_s > 0.0
@@ -131,7 +132,7 @@ def test_a_call_without_a_deadline_is_bounded_by_the_server():
 
     inner = Sleepy(PolicySpec(image_size=(24, 32)))
     data = wire.observation_to_bytes(observation(pictures(inner.spec, 24, 32)))
-    request = pb.InferRequest(protocol_version=1, observation=data)
+    request = pb.InferRequest(protocol_version=1, step=7, observation=data)
     with GrpcPolicyServer(inner, ServeOptions(max_call_s=0.2)) as server, \
             grpc.insecure_channel(f'127.0.0.1:{server.port}') as channel:
         stub = pb_grpc.PolicyServiceStub(channel)

@@ -4,7 +4,6 @@ import contextlib
 
 import numpy as np
 import pytest
-from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_samples import observation, photograph, pictures
@@ -14,7 +13,8 @@ from arena_robot.core.errors import BadReply, PolicyRefused
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.contract import check_actions, check_chunk, check_observation
-from arena_robot.policy.grpc import pieces, wire
+from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.endpoint import query_request
 from arena_robot.policy.grpc.wire import from_announced_jpeg
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
@@ -84,7 +84,7 @@ def test_images_are_written_as_protobuf_writes_them(pixels):
     assert [image.view for image in message.images] == list(seen.images)
     assert all(image.data == pixels.tobytes() for image in message.images)
     assert pb.Observation.FromString(message.SerializeToString()) == message
-    assert message.step == seen.step == wire.step_of(wire.observation_to_bytes(seen))
+    assert message.step == seen.step
 
 
 def test_jpeg_is_close_and_smaller():
@@ -187,27 +187,17 @@ def test_an_observation_that_does_not_fit_is_refused(sent, says):
         check_observation(sent, PolicySpec())
 
 
-def test_a_query_in_pieces_is_the_message_that_protobuf_makes():
-    seen = observation(pictures(PolicySpec()))
-    head = pb.InferRequest(protocol_version=1, episode='e', episode_seed=7)
-    whole = pb.InferRequest(protocol_version=1, episode='e', episode_seed=7,
-                            observation=wire.observation_to_bytes(seen))
-    made = pieces.infer_bytes(head, pieces.observation_pieces(seen))
-    assert pb.InferRequest.FromString(made) == whole
-    assert pieces.query_of(made) == (head, whole.observation)
-    first = pb.StreamRequest(id=3, timeout_s=2.0)
-    streamed = pieces.stream_infer_bytes(first, head, pieces.observation_pieces(seen))
-    assert pb.StreamRequest.FromString(streamed) == pb.StreamRequest(
-        id=3, timeout_s=2.0, infer=whole)
-    assert pieces.stream_query_of(streamed) == (first, (head, whole.observation))
-    reset = pb.StreamRequest(id=4, reset=pb.ResetRequest(protocol_version=1))
-    assert pieces.stream_query_of(reset.SerializeToString()) == (reset, None)
+def test_a_request_whose_step_is_not_that_of_its_observation_is_refused():
+    request = query_request(observation(pictures(PolicySpec())), 'e', PolicySpec())
+    assert wire.observation_of_request(request).step == request.step == 7
+    request.step = 8
+    with pytest.raises(PolicyRefused, match='of step 8 and its observation of step 7'):
+        wire.observation_of_request(request)
 
 
-@pytest.mark.parametrize(('data', 'says'), [
-    (b'\x1a\xff\xff\xff\xff\x0f', 'cut off'), (b'\x1a', 'cut off'), (b'\x80' * 11, 'too long'),
-    (b'\x0b', 'unknown type 3'), (b'\x09abc', 'cut off'),
-    (b'\x08\x01' * (pieces.MAX_FIELDS + 1), 'more than')])
-def test_bytes_that_cannot_be_taken_apart(data, says):
-    with pytest.raises(DecodeError, match=says):
-        pieces.query_of(data)
+def test_an_observation_larger_than_its_pictures_can_be_is_not_parsed():
+    """2 MiB of empty images are a million messages."""
+    spec = PolicySpec(image_size=(224, 224))
+    wire.check_size(bytes(6 * 224 * 224 * 3), spec)
+    with pytest.raises(PolicyRefused, match='2097152 bytes; with pictures of 224x224'):
+        wire.check_size(b'\x4a\x00' * (1 << 20), spec)

@@ -1,6 +1,7 @@
 """Policies as their authors bring them: from the submission to the pool and through a session."""
 
 import asyncio
+import dataclasses
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +17,8 @@ from arena_robot.core.errors import PolicyTimeout
 from arena_robot.core.process import wait_until
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.examples.echo import Echo
+from arena_robot.policy.grpc.endpoint import query_request
 from arena_robot.policy.grpc.server import GrpcPolicyServer
-from arena_robot.policy.grpc.wire import observation_to_bytes
 from arena_robot.server import checks
 from arena_robot.server.base import PolicyState
 from arena_robot.server.pool import PolicyChecks
@@ -177,14 +178,14 @@ def test_a_deadline_is_that_of_its_own_call_and_the_wait_for_a_turn_is_in_it():
 
     def asked(prompt):
         seen = observation()
-        return observation_to_bytes(type(seen)(**{**seen.__dict__, 'prompt': prompt}))
+        return query_request(dataclasses.replace(seen, prompt=prompt), 'one', PolicySpec())
 
     async def calls(upstream):
-        await upstream.infer('one', asked('go'), 0.5)
-        waiting = asyncio.ensure_future(upstream.infer('one', asked('wait'), 15.0))
+        await upstream.infer(asked('go'), 0.5)
+        waiting = asyncio.ensure_future(upstream.infer(asked('wait'), 15.0))
         await asyncio.sleep(0.3)
         with pytest.raises(PolicyTimeout):
-            await upstream.infer('two', asked('go'), 0.3)
+            await upstream.infer(asked('go'), 0.3)
         assert not waiting.done(), 'its deadline was another one'
         end.set()
         assert (await waiting).rows == 3

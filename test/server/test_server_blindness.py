@@ -15,6 +15,7 @@ from arena_robot.core.errors import PolicyError
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.chunks import ChunkExecutor
 from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.endpoint import SERVICE
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi.server import OpenpiPolicyServer
 from arena_robot.policy.proto import arena_policy_pb2 as pb
@@ -109,7 +110,7 @@ def everything_a_station_gets(place):
 
 def infer(stub, who, episode, step):
     seen = dataclasses.replace(shown(observation(), Chatty.spec), step=step)
-    request = pb.InferRequest(protocol_version=1, episode=episode,
+    request = pb.InferRequest(protocol_version=1, episode=episode, step=step,
                               observation=wire.observation_to_bytes(seen))
     try:
         reply, call = stub.Infer.with_call(request, metadata=who, timeout=10.0)
@@ -207,6 +208,37 @@ def rolled(executor, actions):
     """Return so many actions of a policy, asked as the loop does, without its pace."""
     return [executor.step(dataclasses.replace(observation(), step=20 + step), 'e')
             for step in range(actions)]
+
+
+def test_a_hidden_rerun_is_seen_whatever_the_order_of_the_fields(place):
+    """A station that writes its fields backwards is counted as any other."""
+    session_id = place.arena.assign(STATION, 'ada', PROMPT).session_id
+    token = place.tokens.find(session_id)['A']
+    with grpc.insecure_channel(place.target) as channel:
+        infer = channel.unary_unary(f'/{SERVICE}/Infer')
+        for step in (0, 4, 0, 4, 0, 4):
+            data = backwards(pb.Observation, wire.observation_to_bytes(dataclasses.replace(
+                shown(observation(), Chatty.spec), step=step)))
+            infer(backwards(pb.InferRequest, pb.InferRequest(
+                protocol_version=1, step=step, observation=data).SerializeToString()),
+                metadata=(('authorization', f'Bearer {token}'),), timeout=10.0)
+    place.server.record.flush()
+    with place.server.database.read() as connection:
+        seen = relayed_rollouts(connection, session_id)['A']
+    assert (seen.begun, [one.step for one in seen.inferences()]) == (3, [0, 4])
+
+
+def backwards(kind, data):
+    """Return a serialized message with its fields in the opposite order."""
+    message, parts = kind.FromString(data), []
+    for field, _ in message.ListFields():
+        part = kind()
+        part.CopyFrom(message)
+        for other, _ in message.ListFields():
+            if other is not field:
+                part.ClearField(other.name)
+        parts.insert(0, part.SerializeToString())
+    return b''.join(parts)
 
 
 def test_logs_of_the_server_are_not_the_stations(place, caplog):

@@ -56,12 +56,11 @@ class AsyncGrpcPolicy(PolicyEndpoint):
         return wire.chunk_from_wire(reply, self.spec)
 
     async def infer_bytes(self, observation: bytes, episode: str,
-                          timeout_s: float | None = None,
-                          episode_seed: int = 0) -> pb.InferReply:
+                          timeout_s: float | None = None, step: int = 0) -> pb.InferReply:
         """Send an observation that is already serialized, as a relay does; no checks."""
         out: pb.InferReply = await self._call(
             'Infer', timeout_s or self._options.infer_timeout_s,
-            infer_request(observation, episode, episode_seed))
+            infer_request(observation, episode, step))
         return out
 
     async def reset(self, episode: str = '') -> None:

@@ -17,16 +17,15 @@ from arena_robot.policy.grpc.channel import headers, open_channel
 from arena_robot.policy.grpc.endpoint import (
     PolicyEndpoint,
     infer_request,
-    query_head,
+    query_request,
     reset_request,
     spec_request,
-    stub_of,
 )
 from arena_robot.policy.grpc.errors import error_of
-from arena_robot.policy.grpc.pieces import Piece, infer_bytes, observation_pieces
 from arena_robot.policy.grpc.stream import CallStream
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
+from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ class GrpcPolicy(PolicyEndpoint):
     def open(self) -> 'GrpcPolicy':
         """Connect; raises PolicyError when no server answers or the spec is invalid."""
         self._channel = open_channel(self._target, self._secure, self._options)
-        self._stub = stub_of(self._channel)
+        self._stub = pb_grpc.PolicyServiceStub(self._channel)
         if self._options.stream:
             self._stream = CallStream(self._stub.Stream, headers(self._options), self.address)
         try:
@@ -61,21 +60,20 @@ class GrpcPolicy(PolicyEndpoint):
 
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
         """Send the observation with all of its images; return the checked chunk."""
-        head = query_head(observation, episode)
-        seen = observation_pieces(observation, self.spec.jpeg_quality)
-        return wire.chunk_from_wire(self._asked(head, seen, self._options.infer_timeout_s),
+        request = query_request(observation, episode, self.spec)
+        return wire.chunk_from_wire(self._asked(request, self._options.infer_timeout_s),
                                     self.spec)
 
-    def infer_bytes(self, observation: bytes, episode: str,
-                    timeout_s: float | None = None, episode_seed: int = 0) -> pb.InferReply:
+    def infer_bytes(self, observation: bytes, episode: str, timeout_s: float | None = None,
+                    step: int = 0) -> pb.InferReply:
         """Send an observation that is already serialized, as a relay does; no checks."""
-        return self._asked(infer_request(b'', episode, episode_seed), [observation],
+        return self._asked(infer_request(observation, episode, step),
                            timeout_s or self._options.infer_timeout_s)
 
-    def _asked(self, head: pb.InferRequest, seen: list[Piece], limit_s: float) -> pb.InferReply:
+    def _asked(self, request: pb.InferRequest, limit_s: float) -> pb.InferReply:
         if self._stream is not None:
-            return self._stream.infer(head, seen, limit_s)
-        out: pb.InferReply = self._call('Infer', infer_bytes(head, seen), limit_s)
+            return self._stream.infer(request, limit_s)
+        out: pb.InferReply = self._call('Infer', request, limit_s)
         return out
 
     def reset(self, episode: str = '') -> None:

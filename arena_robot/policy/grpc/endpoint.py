@@ -1,15 +1,11 @@
 """What the blocking and the asyncio client of a policy server share: address, options, spec."""
 
-from typing import Any
-
 from arena_robot.core.errors import PolicyUnavailable
 from arena_robot.core.observation import Observation
 from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec
 from arena_robot.policy.grpc import wire
-from arena_robot.policy.grpc.pieces import serialized
 from arena_robot.policy.options import CallOptions
 from arena_robot.policy.proto import arena_policy_pb2 as pb
-from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.policy.seeds import seed_of
 
 SERVICE = pb.DESCRIPTOR.services_by_name['PolicyService'].full_name
@@ -34,44 +30,26 @@ class PolicyEndpoint:
         return self._spec
 
 
-def stub_of(channel: Any) -> Any:
-    """Return the calls over a channel; Infer and Stream take their requests as bytes too."""
-    stub = pb_grpc.PolicyServiceStub(channel)
-    stub.Infer = channel.unary_unary(
-        f'/{SERVICE}/Infer', request_serializer=serialized,
-        response_deserializer=pb.InferReply.FromString)
-    stub.Stream = channel.stream_stream(
-        f'/{SERVICE}/Stream', request_serializer=serialized,
-        response_deserializer=pb.StreamReply.FromString)
-    return stub
-
-
 def spec_request() -> pb.GetSpecRequest:
     """Return the request for the spec."""
     return pb.GetSpecRequest(protocol_version=PROTOCOL_VERSION)
 
 
-def infer_request(observation: bytes, episode: str, episode_seed: int = 0,
+def infer_request(observation: bytes, episode: str, step: int = 0, episode_seed: int = 0,
                   left_over: pb.LeftOver | None = None) -> pb.InferRequest:
     """Return the request for the next chunk; the observation is already serialized."""
-    return pb.InferRequest(protocol_version=PROTOCOL_VERSION, episode=episode,
+    return pb.InferRequest(protocol_version=PROTOCOL_VERSION, episode=episode, step=step,
                            observation=observation, episode_seed=episode_seed,
                            left_over=left_over)
 
 
-def query_head(observation: Observation, episode: str) -> pb.InferRequest:
-    """Return the request for the next chunk, without what is seen."""
+def query_request(observation: Observation, episode: str, spec: PolicySpec) -> pb.InferRequest:
+    """Return the request for the next chunk of a policy with this spec."""
     left = observation.left_over
     return infer_request(
-        b'', episode, observation.episode_seed or seed_of(episode),
+        wire.observation_to_bytes(observation, spec.jpeg_quality), episode, observation.step,
+        observation.episode_seed or seed_of(episode),
         None if left is None else wire.left_over_to_wire(left))
-
-
-def query_request(observation: Observation, episode: str, spec: PolicySpec) -> pb.InferRequest:
-    """Return the same with the observation."""
-    request = query_head(observation, episode)
-    request.observation = wire.observation_to_bytes(observation, spec.jpeg_quality)
-    return request
 
 
 def reset_request(episode: str) -> pb.ResetRequest:

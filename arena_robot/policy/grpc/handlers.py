@@ -1,4 +1,4 @@
-"""The four calls of ``arena.policy.v1`` on a server, which reads queries without copying them."""
+"""The four calls of ``arena.policy.v1`` on a server."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -7,23 +7,26 @@ from typing import Any
 import grpc
 
 from arena_robot.policy.grpc.endpoint import SERVICE
-from arena_robot.policy.grpc.pieces import query_of, serialized, stream_query_of
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
 
 def add_policy(server: Any, servicer: Any, for_streams: ThreadPoolExecutor | None = None) -> None:
     """
-    Serve the four calls; the generated function would parse whole queries.
+    Serve the four calls; streams have the threads ``for_streams``, where these are given.
 
-    Streams have the threads ``for_streams``, where these are given.
+    The generated function has no threads for streams alone.
     """
-    readers = {'GetSpec': pb.GetSpecRequest.FromString, 'Infer': query_of,
-               'Reset': pb.ResetRequest.FromString}
-    calls = {name: grpc.unary_unary_rpc_method_handler(getattr(servicer, name), reader, serialized)
-             for name, reader in readers.items()}
+    kinds = {'GetSpec': pb.GetSpecRequest, 'Infer': pb.InferRequest, 'Reset': pb.ResetRequest}
+    calls = {name: grpc.unary_unary_rpc_method_handler(
+        getattr(servicer, name), kind.FromString, _written) for name, kind in kinds.items()}
     stream: Any = servicer.Stream
     if for_streams is not None:
         stream = partial(stream)
         stream.experimental_thread_pool = for_streams    # as gRPC calls it
-    calls['Stream'] = grpc.stream_stream_rpc_method_handler(stream, stream_query_of, serialized)
+    calls['Stream'] = grpc.stream_stream_rpc_method_handler(
+        stream, pb.StreamRequest.FromString, _written)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, calls),))
+
+
+def _written(message: Any) -> bytes:
+    return bytes(message.SerializeToString())

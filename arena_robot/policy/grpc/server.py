@@ -19,7 +19,6 @@ from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.endpoint import SERVICE
 from arena_robot.policy.grpc.errors import CODE_KEY, status_of
 from arena_robot.policy.grpc.handlers import add_policy
-from arena_robot.policy.grpc.pieces import Query, StreamQuery
 from arena_robot.policy.grpc.workers import CallWorkers
 from arena_robot.policy.options import ServeOptions, is_one_of
 from arena_robot.policy.proto import arena_policy_pb2 as pb
@@ -45,7 +44,7 @@ class PolicyServicer:
         """Answer with the policy's spec."""
         return self._guarded(context, lambda: self._spec(request))
 
-    def Infer(self, request: Query,  # noqa: N802
+    def Infer(self, request: pb.InferRequest,  # noqa: N802
               context: grpc.ServicerContext) -> pb.InferReply:
         """Answer with the next chunk."""
         return self._guarded(context, lambda: self._infer(request, self._left_s(context)))
@@ -55,7 +54,7 @@ class PolicyServicer:
         """Clear the state of an episode."""
         return self._guarded(context, lambda: self._reset(request, self._left_s(context)))
 
-    def Stream(self, request_iterator: Iterator[StreamQuery],  # noqa: N802
+    def Stream(self, request_iterator: Iterator[pb.StreamRequest],  # noqa: N802
                context: grpc.ServicerContext) -> Iterator[pb.StreamReply]:
         """Answer each request in turn; a failed one does not end the stream."""
         if not self._streams.acquire(blocking=False):
@@ -71,10 +70,10 @@ class PolicyServicer:
         wire.check_version(request.protocol_version)
         return wire.spec_to_wire(self._served.spec)
 
-    def _infer(self, query: Query, timeout_s: float) -> pb.InferReply:
-        request, seen = query
+    def _infer(self, request: pb.InferRequest, timeout_s: float) -> pb.InferReply:
         wire.check_version(request.protocol_version)
-        observation = wire.observation_of_query(request, seen)
+        wire.check_size(request.observation, self._served.spec)
+        observation = wire.observation_of_request(request)
         answer = self._served.infer(observation, request.episode, timeout_s)
         return wire.chunk_to_wire(answer.chunk, answer.queue_s, answer.infer_s)
 
@@ -83,12 +82,11 @@ class PolicyServicer:
         self._served.reset(request.episode, timeout_s)
         return pb.ResetReply()
 
-    def _stream_reply(self, asked: StreamQuery) -> pb.StreamReply:
-        request, query = asked
+    def _stream_reply(self, request: pb.StreamRequest) -> pb.StreamReply:
         timeout_s = min(request.timeout_s or self._max_call_s, self._max_call_s)
         try:
-            if query is not None:
-                return pb.StreamReply(id=request.id, infer=self._infer(query, timeout_s))
+            if request.HasField('infer'):
+                return pb.StreamReply(id=request.id, infer=self._infer(request.infer, timeout_s))
             return pb.StreamReply(id=request.id, reset=self._reset(request.reset, timeout_s))
         except ArenaError as error:
             return pb.StreamReply(id=request.id, error=pb.Error(code=error.code,

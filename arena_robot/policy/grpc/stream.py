@@ -4,7 +4,7 @@ import itertools
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
@@ -13,7 +13,6 @@ import grpc
 
 from arena_robot.core.errors import PolicyError, PolicyTimeout, PolicyUnavailable
 from arena_robot.policy.grpc.errors import error_named, error_of
-from arena_robot.policy.grpc.pieces import Piece, stream_infer_bytes
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
 logger = logging.getLogger(__name__)
@@ -25,7 +24,7 @@ class _Link:
     def __init__(self, call: Callable[..., Any], headers: tuple[tuple[str, str], ...],
                  address: str) -> None:
         self._address = address
-        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[pb.StreamRequest | None] = queue.SimpleQueue()
         self._waiting: dict[int, Future[pb.StreamReply]] = {}
         self._lock = threading.Lock()
         self._error: PolicyError | None = None
@@ -37,12 +36,12 @@ class _Link:
     def broken(self) -> bool:
         return self._error is not None
 
-    def ask(self, number: int, request: bytes) -> 'Future[pb.StreamReply]':
+    def ask(self, request: pb.StreamRequest) -> 'Future[pb.StreamReply]':
         future: Future[pb.StreamReply] = Future()
         with self._lock:
             if self._error is not None:
                 raise self._error
-            self._waiting[number] = future
+            self._waiting[request.id] = future
         self._requests.put(request)
         return future
 
@@ -92,16 +91,15 @@ class CallStream:
         self._lock = threading.Lock()
         self._link: _Link | None = None
 
-    def infer(self, request: pb.InferRequest, observation: Sequence[Piece],
-              timeout_s: float) -> pb.InferReply:
-        """Return the reply to one Infer, whose observation is beside it; raises PolicyError."""
-        head = pb.StreamRequest(id=next(self._numbers), timeout_s=timeout_s)
-        return self._exchange('Infer', head, stream_infer_bytes(head, request, observation)).infer
+    def infer(self, request: pb.InferRequest, timeout_s: float) -> pb.InferReply:
+        """Return the reply to one Infer; raises PolicyError."""
+        return self._exchange('Infer', pb.StreamRequest(
+            id=next(self._numbers), timeout_s=timeout_s, infer=request)).infer
 
     def reset(self, request: pb.ResetRequest, timeout_s: float) -> None:
         """Send one Reset and wait for its reply; raises PolicyError."""
-        head = pb.StreamRequest(id=next(self._numbers), timeout_s=timeout_s, reset=request)
-        self._exchange('Reset', head, head.SerializeToString())
+        self._exchange('Reset', pb.StreamRequest(
+            id=next(self._numbers), timeout_s=timeout_s, reset=request))
 
     def close(self) -> None:
         """End the stream."""
@@ -110,13 +108,12 @@ class CallStream:
                 self._link.close()
                 self._link = None
 
-    def _exchange(self, what: str, head: pb.StreamRequest, request: bytes) -> pb.StreamReply:
-        number, timeout_s = head.id, head.timeout_s
-        link = self._current()
+    def _exchange(self, what: str, request: pb.StreamRequest) -> pb.StreamReply:
+        timeout_s, link = request.timeout_s, self._current()
         try:
-            reply = link.ask(number, request).result(timeout_s)
+            reply = link.ask(request).result(timeout_s)
         except FutureTimeout as error:
-            link.forget(number)
+            link.forget(request.id)
             raise PolicyTimeout(f'{what} at {self._address}: no reply within {timeout_s:.3g} s'
                                 ) from error
         if reply.WhichOneof('result') == 'error':

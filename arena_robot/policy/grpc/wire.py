@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from arena_robot.core.action import ActionSpace, Chunk, handled
 from arena_robot.core.errors import BadReply, DataError, PolicyRefused
-from arena_robot.core.jpeg import from_jpeg
+from arena_robot.core.jpeg import from_jpeg, to_jpeg
 from arena_robot.core.observation import (
     ArmState,
     GripperState,
@@ -25,7 +25,6 @@ from arena_robot.core.observation import (
 )
 from arena_robot.policy.base import GRIPPER, MAX_CHUNK, MAX_SIDE, PROTOCOL_VERSION, PolicySpec
 from arena_robot.policy.contract import check_actions, check_spec
-from arena_robot.policy.grpc.pieces import Piece, observation_pieces, read_varint, taken_apart
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 
 # The numbers of arena_policy.proto's enum, which must be those of the table.
@@ -37,6 +36,8 @@ SPACE_OF = {number: space for space, number in SPACES.items()}
 RESIZES = {'fast': pb.RESIZE_FAST, 'exact': pb.RESIZE_EXACT}
 RESIZE_OF = {number: name for name, number in RESIZES.items()}
 MAX_IMAGES = 6
+# Of a policy that takes the cameras' own pictures; and what an observation has beside pictures.
+LARGEST, OTHER_BYTES = (1080, 1920), 64 * 1024
 COLUMNS = {space.size for space in ActionSpace}
 
 
@@ -77,17 +78,45 @@ def spec_from_wire(message: pb.Spec, source: str) -> PolicySpec:
 
 def observation_to_bytes(observation: Observation, jpeg_quality: int = 0) -> bytes:
     """Return a serialized Observation with all of its images, raw when quality is 0."""
-    return b''.join(observation_pieces(observation, jpeg_quality))
+    arm, gripper = observation.arm, observation.gripper
+    message = pb.Observation(
+        stamp_ns=observation.stamp_ns, step=observation.step, prompt=observation.prompt,
+        arm_stamp_ns=arm.stamp_ns, joint_position=arm.q.tolist(),
+        cartesian_position=arm.pose.tolist(), gripper_stamp_ns=gripper.stamp_ns,
+        gripper_position=gripper.position,
+        images=[image_to_wire(name, image, jpeg_quality)
+                for name, image in observation.images.items()])
+    return bytes(message.SerializeToString())
+
+
+def image_to_wire(name: str, image: Image, jpeg_quality: int = 0) -> pb.Image:
+    """Return the message of an image, raw when quality is 0."""
+    height, width = image.pixels.shape[:2]
+    return pb.Image(
+        view=name, height=height, width=width, stamp_ns=image.stamp_ns,
+        encoding=pb.ENCODING_JPEG if jpeg_quality else pb.ENCODING_RGB8,
+        data=to_jpeg(image.pixels, jpeg_quality) if jpeg_quality else image.pixels.tobytes())
+
+
+def check_size(observation: bytes, spec: PolicySpec) -> None:
+    """
+    Raise PolicyRefused for an observation that is larger than its pictures can be.
+
+    Parsed, many small images take forty times the memory of their bytes.
+    """
+    height, width = spec.image_size or LARGEST
+    most = OTHER_BYTES + MAX_IMAGES * height * width * 3
+    if len(observation) > most:
+        raise PolicyRefused(f'the observation has {len(observation)} bytes; with pictures of '
+                            f'{height}x{width} (height x width) it has at most {most}')
 
 
 def observation_of_request(request: pb.InferRequest) -> Observation:
-    """Return the observation of a query and what came with it; raises PolicyRefused."""
-    return observation_of_query(request, request.observation)
-
-
-def observation_of_query(request: pb.InferRequest, observation: Piece) -> Observation:
-    """Return the same where the serialized observation is beside the request."""
-    seen = observation_from_bytes(observation, request.episode_seed)
+    """Return the observation of a request; raises PolicyRefused when it cannot be read."""
+    seen = observation_from_bytes(request.observation, request.episode_seed)
+    if seen.step != request.step:
+        raise PolicyRefused(f'the request is of step {request.step} and its observation of step '
+                            f'{seen.step}; send the same')
     if not request.HasField('left_over'):
         return seen
     left = request.left_over
@@ -108,59 +137,42 @@ def left_over_to_wire(left: LeftOver) -> pb.LeftOver:
                        inference_delay=left.inference_delay)
 
 
-def observation_from_bytes(data: Piece, episode_seed: int = 0) -> Observation:
+def observation_message(data: bytes) -> pb.Observation:
+    """Return the message in ``data``; raises PolicyRefused when it cannot be read."""
+    try:
+        message: pb.Observation = pb.Observation.FromString(data)
+    except DecodeError as error:
+        raise PolicyRefused(f'the observation is not an arena.policy.v1.Observation: {error}'
+                            ) from error
+    if len(message.images) > MAX_IMAGES:
+        raise PolicyRefused(f'at most {MAX_IMAGES} images are accepted, found '
+                            f'{len(message.images)}')
+    return message
+
+
+def observation_from_bytes(data: bytes, episode_seed: int = 0) -> Observation:
     """
     Return the observation in ``data``; raises PolicyRefused when it cannot be read.
 
     Velocities, torques and widths are not sent: they are NaN.
     """
-    try:
-        message, images = taken_apart(data, pb.Observation, 'images')
-        parts = [taken_apart(image, pb.Image, 'data') for image in images[:MAX_IMAGES]]
-    except DecodeError as error:
-        raise PolicyRefused(f'the observation is not an arena.policy.v1.Observation: {error}'
-                            ) from error
-    if len(images) > MAX_IMAGES:
-        raise PolicyRefused(f'at most {MAX_IMAGES} images are accepted, found {len(images)}')
+    message = observation_message(data)
     return partial_observation(
         message.stamp_ns, np.array(message.joint_position), np.array(message.cartesian_position),
         message.gripper_position, message.prompt, message.step,
-        {info.view: _image_from_wire(info, pixels) for info, pixels in parts},
+        {image.view: _image_from_wire(image) for image in message.images},
         message.arm_stamp_ns, message.gripper_stamp_ns, episode_seed)
 
 
-def step_of(data: Piece) -> int:
-    """
-    Return the step of a serialized Observation from its first bytes, without parsing the images.
-
-    Raises PolicyRefused when the bytes do not begin like one.
-    """
-    # The first fields, as every protobuf library writes them: stamp_ns (1) and step (2).
-    position = 0
-    try:
-        while position < len(data):
-            tag, position = read_varint(data, position)
-            if tag not in (0x08, 0x10):
-                return 0
-            value, position = read_varint(data, position)
-            if tag == 0x10:
-                return value if value < 1 << 31 else 0
-    except DecodeError as error:
-        raise PolicyRefused(f'the observation is not an arena.policy.v1.Observation: {error}'
-                            ) from error
-    return 0
-
-
-def _image_from_wire(message: pb.Image, data: list[memoryview]) -> Image:
+def _image_from_wire(message: pb.Image) -> Image:
     decode = DECODERS.get(message.encoding)
     if decode is None:
         raise PolicyRefused(f"image '{message.view}' has unknown encoding {message.encoding}; "
                             'send ENCODING_RGB8 or ENCODING_JPEG')
-    return Image(decode(data[-1] if data else b'', message.height, message.width),
-                 message.stamp_ns)
+    return Image(decode(message.data, message.height, message.width), message.stamp_ns)
 
 
-def from_announced_jpeg(data: Piece, height: int, width: int) -> Pixels:
+def from_announced_jpeg(data: bytes, height: int, width: int) -> Pixels:
     """Return (height, width, 3) RGB; raises PolicyRefused when the bytes say otherwise."""
     _check_sides(height, width)
     try:
@@ -172,12 +184,12 @@ def from_announced_jpeg(data: Piece, height: int, width: int) -> Pixels:
         raise PolicyRefused(f'a JPEG was announced as {height}x{width} (height x width) and is '
                             f'{found[1]}x{found[0]}')
     try:
-        return from_jpeg(bytes(data))
+        return from_jpeg(data)
     except DataError as error:
         raise PolicyRefused('an image is not a JPEG that can be read') from error
 
 
-def from_rgb8(data: Piece, height: int, width: int) -> Pixels:
+def from_rgb8(data: bytes, height: int, width: int) -> Pixels:
     """Return (height, width, 3) RGB; raises PolicyRefused when the length does not fit."""
     _check_sides(height, width)
     if len(data) != height * width * 3:
@@ -193,7 +205,7 @@ def _check_sides(height: int, width: int) -> None:
         raise PolicyRefused(f'image sides must be 1 to {MAX_SIDE} pixels, found {height}x{width}')
 
 
-DECODERS: dict[int, Callable[[Piece, int, int], Pixels]] = {
+DECODERS: dict[int, Callable[[bytes, int, int], Pixels]] = {
     pb.ENCODING_RGB8: from_rgb8, pb.ENCODING_JPEG: from_announced_jpeg}
 
 

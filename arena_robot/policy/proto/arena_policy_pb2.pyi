@@ -132,18 +132,20 @@ class Observation(_message.Message):
     def __init__(self, stamp_ns: _Optional[int] = ..., step: _Optional[int] = ..., prompt: _Optional[str] = ..., arm_stamp_ns: _Optional[int] = ..., joint_position: _Optional[_Iterable[float]] = ..., cartesian_position: _Optional[_Iterable[float]] = ..., gripper_stamp_ns: _Optional[int] = ..., gripper_position: _Optional[float] = ..., images: _Optional[_Iterable[_Union[Image, _Mapping]]] = ...) -> None: ...
 
 class InferRequest(_message.Message):
-    __slots__ = ("protocol_version", "episode", "observation", "episode_seed", "left_over")
+    __slots__ = ("protocol_version", "episode", "observation", "episode_seed", "left_over", "step")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     EPISODE_FIELD_NUMBER: _ClassVar[int]
     OBSERVATION_FIELD_NUMBER: _ClassVar[int]
     EPISODE_SEED_FIELD_NUMBER: _ClassVar[int]
     LEFT_OVER_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     episode: str
     observation: bytes
     episode_seed: int
     left_over: LeftOver
-    def __init__(self, protocol_version: _Optional[int] = ..., episode: _Optional[str] = ..., observation: _Optional[bytes] = ..., episode_seed: _Optional[int] = ..., left_over: _Optional[_Union[LeftOver, _Mapping]] = ...) -> None: ...
+    step: int
+    def __init__(self, protocol_version: _Optional[int] = ..., episode: _Optional[str] = ..., observation: _Optional[bytes] = ..., episode_seed: _Optional[int] = ..., left_over: _Optional[_Union[LeftOver, _Mapping]] = ..., step: _Optional[int] = ...) -> None: ...
 
 class LeftOver(_message.Message):
     __slots__ = ("actions", "rows", "columns", "inference_delay")
