@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ class Slow:
 
 
 class Still:
-    """Arm, gripper, a camera with photograph-like pictures, and a safety layer that allows all."""
+    """Arm, gripper, and a camera whose pictures change."""
 
     serial = '1'
     noise = np.random.default_rng(0).integers(0, 256, (PICTURES, 45, 80, 3), np.uint8)
@@ -81,8 +82,10 @@ class Still:
     def arrivals(self):
         return []
 
-    def check(self, action, arm, gripper):
-        return SafeCommand(action.values[:7], 0.0)
+    def act(self, action, stamp_ns):
+        accepted = Future()
+        accepted.set_result(SafeCommand(action.values[:7]))
+        return accepted
 
     def chunk(self, *_):
         pass
@@ -143,7 +146,7 @@ def rollout(arena, session_id, steps):
     camera = Still()
     parts = Parts(camera, StillGripper(), {'left': camera, 'wrist': camera})
     job = RolloutRequest(session_id, Slot.A, PROMPT)
-    run = Rollout(job, parts, arena.policy(session_id, Slot.A), camera, SystemClock(), camera,
+    run = Rollout(job, parts, arena.policy(session_id, Slot.A), SystemClock(), camera,
                   RolloutConfig(max_steps=steps))
     began_s, used_s = time.perf_counter(), processor_of_this()
     episode = run.run()

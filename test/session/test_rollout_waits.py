@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fake_station import FakeArm, FakeCamera, FakeGripper, LoopClock, Sink
 
-from arena_robot.core.action import ActionSpace, Chunk, SafeCommand
+from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.inferences import waited_share
 from arena_robot.policy import chunks
@@ -32,11 +32,6 @@ class Later(futures.Future):
         now, self.clock.now = self.clock.now, max(self.clock.now, self.ready_ns)
         fn(self)
         self.clock.now = now
-
-
-class AnySafety:
-    def check(self, action, arm, gripper):
-        return SafeCommand(np.zeros(7), 0.0)
 
 
 class Thinker:
@@ -79,7 +74,7 @@ def rolled(monkeypatch):
         monkeypatch.setattr(chunks.futures, 'wait', wait)
         parts = Parts(FakeArm(clock), FakeGripper(clock), {'left': FakeCamera(clock)})
         job = RolloutRequest('s1', Slot.A, 'put the cube in the bowl')
-        episode = Rollout(job, parts, policy, AnySafety(), clock, sink,
+        episode = Rollout(job, parts, policy, clock, sink,
                           RolloutConfig(max_steps=steps)).run()
         assert (episode.end, episode.steps) == (EndReason.TIMEOUT, steps)
         return episode, policy, sink
