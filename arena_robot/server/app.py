@@ -140,7 +140,7 @@ class ArenaServer:
         self._bounded_audit = BoundedAudit(self.audit, self._rates.audit_lines, self.counters)
         self.ledger = Ledger(self.database, clock)
         self.uploads = Uploads(self.database, self.blobs, config.data / 'spool', clock,
-                               config.limits.file_bytes, config.limits.session_bytes)
+                               config.limits)
         self.results = Results(self.database)
         self.record = RelayRecord(self.database, clock,
                                   config.data / f'relayed-{config.port}.jsonl')

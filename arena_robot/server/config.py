@@ -41,6 +41,9 @@ class ServerLimits:
     ``slot_calls_at_once`` bound the running calls of one token. ``handshake_s`` is how long a new
     connection may take until its first request, ``idle_s`` how long one without calls is kept;
     ``connections`` bounds them all, ``connections_per_address`` those of one address to the site.
+    A station announces files of up to ``station_day_bytes`` a day (UTC). With less than
+    ``reserve_bytes`` free on the disk of the data folder, files wait at the stations, and verdicts
+    are taken.
     """
 
     calls_per_s: float = 50.0
@@ -61,6 +64,8 @@ class ServerLimits:
     message_bytes: int = 32 << 20
     file_bytes: int = 2 << 30
     session_bytes: int = 8 << 30
+    station_day_bytes: int = 200 << 30
+    reserve_bytes: int = 2 << 30
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import dataclasses
 import fcntl
 import hashlib
 import os
+import shutil
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,13 +18,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from arena_robot.core.clock import Clock
-from arena_robot.core.errors import Conflict, DataError
+from arena_robot.core.errors import Conflict, DataError, ServerUnavailable
 from arena_robot.server.blobs import Blobs
+from arena_robot.server.config import ServerLimits
 from arena_robot.server.files import FileId, FileRecord
 from arena_robot.server.store import files as store
 from arena_robot.server.store.database import Connection, Database
 
 SLOTS = ('A', 'B', '-')
+DAY_NS = 24 * 3600 * 10**9
+LIMITS = ServerLimits()
 FILM = ('.mp4', '.m4v', '.mov')
 OTHER_FILM = ('.mkv', '.webm', '.avi', '.ts', '.m4a', '.aac', '.mp3', '.wav', '.ogg', '.opus',
               '.flac')
@@ -31,22 +35,22 @@ MOST_BOXES = 10_000
 
 
 class Uploads:
-    """Announce, append, finish. ``max_bytes`` bounds one file, ``max_session_bytes`` them all."""
+    """Announce, append, finish; within the bounds of a file, a session, a day, and the disk."""
 
     def __init__(self, database: Database, blobs: Blobs, spool: Path, clock: Clock,
-                 max_bytes: int = 2 << 30, max_session_bytes: int = 8 << 30) -> None:
+                 limits: ServerLimits = LIMITS) -> None:
         self._database = database
         self._blobs = blobs
         self._spool = spool
         self._clock = clock
-        self._max_bytes = max_bytes
-        self._max_session_bytes = max_session_bytes
+        self._limits = limits
 
     def begin(self, file: FileId, size: int, sha256: str) -> FileRecord:
         """
         Announce a file and return what is here of it already.
 
         Conflict when another content was stored under its name; DataError when it is too large.
+        ServerUnavailable when it has to wait: for space on the disk, or for the next day.
         """
         if file.slot not in SLOTS:
             raise DataError(f"a slot is A, B or '-', found {file.slot!r:.20}")
@@ -55,12 +59,14 @@ class Uploads:
             raise DataError(f'{key}: videos are MP4 without sound, no other film and no sound')
         if len(sha256) != 64 or set(sha256) - set('0123456789abcdef'):
             raise DataError(f'{key}: the SHA-256 has 64 hex digits, found {sha256!r:.80}')
-        if not 0 <= size <= self._max_bytes:
-            raise DataError(f'{key} has {size} bytes; up to {self._max_bytes} are accepted')
+        if not 0 <= size <= self._limits.file_bytes:
+            raise DataError(f'{key} has {size} bytes; up to {self._limits.file_bytes} are '
+                            'accepted')
         with self._database.write() as connection:
             store.lock_session(connection, file.session_id)
             row, wanted = store.find(connection, file), (size, sha256)
             if row is None or (not _is_done(row) and (row.size, row.sha256) != wanted):
+                self._check_disk(size)
                 self._check_room(connection, file, size)
                 store.announce(connection, store.FileRow(file, size, sha256, False),
                                self._clock.now_ns())
@@ -89,6 +95,7 @@ class Uploads:
                 raise DataError(f'{file.key}: bytes from {offset} would leave a gap; '
                                 f'go on from {record.received}')
             fresh = data[record.received - offset:]
+            self._check_disk(len(fresh))
             if record.received + len(fresh) > record.size:
                 raise DataError(f'{file.key} was announced with {record.size} bytes, '
                                 'more arrived')
@@ -194,10 +201,24 @@ class Uploads:
                           complete)
 
     def _check_room(self, connection: Connection, file: FileId, size: int) -> None:
-        used = store.announced_bytes(connection, file.session_id)
-        if used + size > self._max_session_bytes:
+        used, most = store.announced_bytes(connection, file.session_id), self._limits.session_bytes
+        if used + size > most:
             raise DataError(f'session {file.session_id} would hold {used + size} bytes; '
-                            f'up to {self._max_session_bytes} are accepted')
+                            f'up to {most} are accepted')
+        day, allowed = self._clock.now_ns() // DAY_NS, self._limits.station_day_bytes
+        announced = store.add_to_day(connection, file.session_id, day, size)
+        if announced > allowed:
+            raise ServerUnavailable(f'the station would announce {announced} bytes of files '
+                                    f'today (UTC); up to {allowed} are accepted: the rest goes '
+                                    'tomorrow, by itself')
+
+    def _check_disk(self, size: int) -> None:
+        free = shutil.disk_usage(existing(self._spool)).free
+        if free - size < self._limits.reserve_bytes:
+            raise ServerUnavailable(
+                f"the server's disk has {free >> 20} MB free and keeps "
+                f'{self._limits.reserve_bytes >> 20} MB for verdicts: this file of {size} bytes '
+                'waits at the station; ask the maintainer to make space')
 
     def _part(self, file: FileId) -> Path:
         return self._spool / (hashlib.sha256(file.key.encode()).hexdigest() + '.part')
@@ -245,6 +266,11 @@ def _sha256(blocks: Iterable[bytes]) -> str:
     for block in blocks:
         total.update(block)
     return total.hexdigest()
+
+
+def existing(folder: Path) -> Path:
+    """Return the folder, or the nearest one above it that exists."""
+    return next(one for one in (folder, *folder.absolute().parents) if one.exists())
 
 
 def _size(path: Path) -> int | None:

@@ -91,6 +91,13 @@ def test_videos_play_in_browsers_and_show_the_pictures(derived, view):
     assert gaps[5] == pytest.approx(1 / 15, abs=1e-4)
 
 
+def test_a_video_of_huge_pictures_is_refused_before_one_is_decoded(derived, monkeypatch):
+    path = next(derived[0].glob('*.mp4'))
+    monkeypatch.setattr(frames, 'MOST_PIXELS', 320 * 180 - 1)
+    with pytest.raises(DataError, match='pictures of 320 by 180; up to 57599 pixels'):
+        next(frames.read_video(path))
+
+
 def test_deriving_again_gives_the_same(derived):
     folder, summary = derived
     before = (folder / 'steps.npz').read_bytes()

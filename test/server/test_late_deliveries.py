@@ -9,8 +9,9 @@ from arena_setting import STATION, episode, query, recorded
 
 from arena_robot.core.clock import ManualClock, SystemClock
 from arena_robot.core.episode import Slot
-from arena_robot.core.errors import Conflict, DataError, NotRevealed
+from arena_robot.core.errors import Conflict, DataError, NotRevealed, ServerUnavailable
 from arena_robot.server.base import SessionState
+from arena_robot.server.config import ServerLimits
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
 
@@ -202,3 +203,20 @@ def test_names_are_refused_finally_only_when_no_other_server_may_know_more(
         server.acceptance.consider_all()
     with pytest.raises(NotRevealed, match='does not count'):
         arena.reveal(session_id)
+
+
+def test_a_verdict_is_taken_when_the_disk_has_only_its_reserve_left(setting, folder):
+    arena, server = setting.arena(), setting.server
+    session_id = arena.assign(STATION, 'ada', PROMPT).session_id
+    for slot in Slot:
+        query(arena, session_id, slot)
+    limits, server.uploads._limits = server.uploads._limits, ServerLimits(reserve_bytes=1 << 60)
+    arena.feedback(session_id, VERDICT)
+    paths = {slot: recorded(folder / slot.value, session_id, slot) for slot in Slot}
+    with pytest.raises(ServerUnavailable, match="the server's disk has"):
+        arena.upload(session_id, episode(session_id, Slot.A), paths[Slot.A])
+    assert server.sessions.get(session_id).verdict == VERDICT
+    server.uploads._limits = limits
+    for slot, path in paths.items():
+        arena.upload(session_id, episode(session_id, slot), path)
+    assert arena.standing(session_id) == (True, '')

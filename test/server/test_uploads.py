@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from arena_robot.core.errors import Conflict, DataError
+from arena_robot.core.errors import Conflict, DataError, ServerUnavailable
 from arena_robot.server.blobs import Blobs
+from arena_robot.server.config import ServerLimits
 from arena_robot.server.files import FileId
 from arena_robot.server.store.schema import accounts, policies, sessions, stations
 from arena_robot.server.uploads import Uploads
@@ -44,7 +45,7 @@ def make(database, clock, tmp_path):
     blobs.open()
 
     def uploads(**limits):
-        return Uploads(database, blobs, tmp_path / 'spool', clock, **limits)
+        return Uploads(database, blobs, tmp_path / 'spool', clock, ServerLimits(**limits))
     uploads.blobs = blobs
     return uploads
 
@@ -166,7 +167,7 @@ def test_gaps_and_surplus_are_refused_and_change_nothing(make):
 
 
 def test_a_session_has_room_for_so_much(make):
-    uploads = make(max_session_bytes=100)
+    uploads = make(session_bytes=100)
     uploads.begin(FILE, 80, DIGEST)
     with pytest.raises(DataError, match='session s1 would hold 120 bytes'):
         uploads.begin(FileId('s1', 'B', 'x'), 40, DIGEST)
@@ -200,3 +201,25 @@ def test_what_a_killed_server_left_is_complete_only_with_the_announced_hash(make
     uploads.append(FILE, 0, b'x' * len(CONTENT))
     make.blobs.put(uploads._part(FILE), FILE.key)
     assert not make().begin(FILE, len(CONTENT), DIGEST).complete
+
+
+def test_a_station_announces_so_much_a_day(make, clock):
+    uploads = make(station_day_bytes=100)
+    for _ in range(3):    # the same again is announced once
+        uploads.begin(FILE, 80, DIGEST)
+    other = FileId('s1', 'B', 'x')
+    with pytest.raises(ServerUnavailable, match='the rest goes tomorrow'):
+        uploads.begin(other, 40, DIGEST)
+    uploads.begin(FileId('s1', 'B', 'small'), 20, DIGEST)
+    clock.advance_ns(24 * 3600 * 10**9)
+    assert uploads.begin(other, 40, DIGEST).received == 0
+
+
+def test_files_wait_while_the_disk_has_no_more_than_its_reserve(make):
+    make().begin(FILE, len(CONTENT), DIGEST)
+    full = make(reserve_bytes=1 << 60)
+    for call in (lambda: full.begin(FileId('s1', 'B', 'x'), 1, DIGEST),
+                 lambda: full.append(FILE, 0, CONTENT)):
+        with pytest.raises(ServerUnavailable, match='waits at the station'):
+            call()
+    assert make().append(FILE, 0, CONTENT) == len(CONTENT), 'and go on when there is space'

@@ -149,6 +149,16 @@ def test_only_videos_are_given_out(place):
     assert place.client.get(f'/files/{session_id}/A/..%2F..%2Farena.db').status_code == 404
 
 
+def test_only_what_the_episodes_list_is_given_out(place):
+    """A station stores a film beside the files of its episode; the site is no place for that."""
+    uploads, file = place.server.uploads, FileId(place.sessions[0], 'A', 'film.mp4')
+    uploads.begin(file, 4, hashlib.sha256(b'film').hexdigest())
+    uploads.append(file, 0, b'film')
+    assert uploads.finish(file).complete
+    assert place.client.get(f'/files/{place.sessions[0]}/A/film.mp4').status_code == 404
+    assert place.client.get(f'/files/{place.sessions[0]}/A/left.mp4').status_code == 200
+
+
 @pytest.mark.parametrize('path', ['/', '/evaluations', '/evaluations/{0}', '/policies/crimson-7b',
                                   '/evaluations?text=%3Cscript%3Ealert(1)%3C/script%3E'])
 def test_texts_stay_texts(place, path):

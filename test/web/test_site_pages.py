@@ -25,12 +25,13 @@ from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.records.audit_file import EpisodeAudit, write_audit
 from arena_robot.records.roboarena import RoboArenaSession
 from arena_robot.records.scene_match import SceneMatch, write_scene_match
+from arena_robot.records.step_arrays import read_arrays
 from arena_robot.reports.ranking_plots import plot_standings
 from arena_robot.server.store.evaluations import insert_evaluations
 from arena_robot.server.store.schema import files
 from arena_robot.web.site.history import chosen_days
 from arena_robot.web.site.method_changes import FILE, MethodChanges
-from arena_robot.web.site.recorded import arrays_of, rollout_of
+from arena_robot.web.site.recorded import rollout_of
 
 MATHS = 'cost $x_{y$'
 
@@ -183,12 +184,21 @@ def test_progress_by_simulator_and_judge_is_drawn_over_the_gripper(place):
     assert 'No curves: no' in words_of(place.get(f'/evaluations/{place.sessions[5]}').text)
 
 
-@pytest.mark.parametrize('content', [b'', b'PK', b'PK\x05\x06' + bytes(18), 'bomb', 'lengths'])
+@pytest.mark.parametrize('content', [b'', b'PK', b'PK\x05\x06' + bytes(18), 'bomb', 'lengths',
+                                     'shape', 'objects'])
 def test_a_broken_file_of_steps_is_refused(content):
     if content == 'bomb':
         data = io.BytesIO()
         with zipfile.ZipFile(data, 'w', zipfile.ZIP_DEFLATED) as archive:
             archive.writestr('stamp_ns.npy', bytes(20 << 20))
+        content = data.getvalue()
+    if content in ('shape', 'objects'):    # a header of a few bytes that asks for petabytes
+        head, data = io.BytesIO(), io.BytesIO()
+        np.lib.format.write_array_header_1_0(head, {
+            'shape': (10**15,), 'fortran_order': False,
+            'descr': '<f8' if content == 'shape' else '|O'})
+        with zipfile.ZipFile(data, 'w') as archive:
+            archive.writestr('stamp_ns.npy', head.getvalue() + bytes(80))
         content = data.getvalue()
     if content == 'lengths':
         data = io.BytesIO()
@@ -196,7 +206,7 @@ def test_a_broken_file_of_steps_is_refused(content):
                  joint_velocity=np.ones((5, 7)))
         content = data.getvalue()
     with pytest.raises(DataError, match=r'steps\.npz'):
-        rollout_of(arrays_of(content))
+        rollout_of(read_arrays(content, 'steps.npz'))
 
 
 def test_downloads_say_how_often_a_slot_was_run_again_and_how_long_it_waited(place):

@@ -21,6 +21,8 @@ from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.tracks import time_ns
 from arena_robot.recording.episode.views import JPEG
 
+# Above any station's camera: both eyes of a ZED side by side in its largest mode have 5.5 million.
+MOST_PIXELS = 4096 * 2304
 _TICKS = Fraction(1, 90_000)
 _RAW = {'rgb8': (3, None), 'bgr8': (3, cv2.COLOR_BGR2RGB), 'rgba8': (4, cv2.COLOR_RGBA2RGB),
         'bgra8': (4, cv2.COLOR_BGRA2RGB), 'mono8': (1, cv2.COLOR_GRAY2RGB)}
@@ -121,9 +123,19 @@ def _ready(convert: VideoReformatter, frame: Any, stream: Any, since_ns: int) ->
 
 
 def read_video(path: Path) -> Iterator[Pixels]:
-    """Yield the RGB pixels of a video's frames. Raises DataError when it cannot be read."""
+    """
+    Yield the RGB pixels of a video's frames.
+
+    Raises DataError when it cannot be read, or its pictures have more than ``MOST_PIXELS``: its
+    headers are looked at before memory is taken, and the decoder refuses what they did not say.
+    """
     try:
         with av.open(str(path)) as file:
+            coder = file.streams.video[0].codec_context
+            if coder.width * coder.height > MOST_PIXELS:
+                raise DataError(f'{path} has pictures of {coder.width} by {coder.height}; up to '
+                                f'{MOST_PIXELS} pixels are read')
+            coder.options = {'max_pixels': str(MOST_PIXELS)}
             for frame in file.decode(video=0):
                 yield frame.to_ndarray(format='rgb24')
     except (av.FFmpegError, IndexError) as error:

@@ -17,6 +17,7 @@ from arena_robot.core.errors import DataError
 from arena_robot.core.verdict import NAMES, Verdict, from_plain, to_plain
 from arena_robot.records.session_file import SessionSlot
 from arena_robot.server.base import PolicyState, SessionState, UnknownSession
+from arena_robot.server.store import manifests
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.filters import Filter, older, origin, outcome
 from arena_robot.server.store.schema import accounts, episodes, files, policies, sessions
@@ -144,14 +145,18 @@ class Browse:
                     for row in connection.execute(query)}
 
     def videos(self, session_id: str) -> dict[str, list[str]]:
-        """Return the video files of a finished session by slot."""
-        query = sa.select(files.c.slot, files.c.path).where(
+        """Return the video files of a finished session that its episodes list, by slot."""
+        query = sa.select(files.c.slot, files.c.path, files.c.sha256).where(
             files.c.session_id == session_id, files.c.complete,
             files.c.path.like('%.mp4')).order_by(files.c.slot, files.c.path)
         found: dict[str, list[str]] = {}
         with self._database.read() as connection:
+            listed = {(slot, one.path, one.sha256)
+                      for slot, manifest in manifests.of_session(connection, session_id).items()
+                      for one in manifest.files}
             for row in connection.execute(query):
-                found.setdefault(row.slot, []).append(row.path)
+                if (row.slot, row.path, row.sha256) in listed:
+                    found.setdefault(row.slot, []).append(row.path)
         return found
 
     def sent(self, session_id: str, slot: str) -> set[str]:

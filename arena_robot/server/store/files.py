@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
 from arena_robot.server.files import FileId
-from arena_robot.server.store.schema import files, sessions, stations
+from arena_robot.server.store.schema import files, sessions, stations, upload_days
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,18 @@ def announced_bytes(connection: Connection, session_id: str) -> int:
     """Return the sum of the sizes of a session's files."""
     return int(connection.execute(sa.select(sa.func.coalesce(sa.func.sum(files.c.size), 0)).where(
         files.c.session_id == session_id)).scalar_one())
+
+
+def add_to_day(connection: Connection, session_id: str, day: int, size: int) -> int:
+    """Add to what the station of a session announced on a day, and return the sum."""
+    insert = (sqlite if connection.dialect.name == 'sqlite' else postgresql).insert
+    station = sa.select(sessions.c.station_id).where(
+        sessions.c.id == session_id).scalar_subquery()
+    added = insert(upload_days).values(station_id=station, day=day, bytes=size)
+    return int(connection.execute(added.on_conflict_do_update(
+        index_elements=['station_id', 'day'],
+        set_={'bytes': upload_days.c.bytes + size}).returning(
+        upload_days.c.bytes)).scalar_one())
 
 
 def announce(connection: Connection, row: FileRow, now_ns: int) -> None:

@@ -234,6 +234,13 @@ files = Table(
     Column('erased_ns', BigInteger, nullable=True),
     UniqueConstraint('session_id', 'slot', 'path'))
 
+# How many bytes of files a station announced on a day (UTC, since 1970).
+upload_days = Table(
+    'upload_days', metadata,
+    Column('station_id', ForeignKey('stations.id'), primary_key=True),
+    Column('day', Integer, primary_key=True, autoincrement=False),
+    Column('bytes', BigInteger, nullable=False))
+
 balances = Table(
     'balances', metadata,
     Column('holder', String(210), primary_key=True),

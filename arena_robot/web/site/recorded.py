@@ -1,8 +1,6 @@
 """What the files of a session say of its rollouts: curves, numbers, scene match, audits."""
 
-import io
 import threading
-import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +19,7 @@ from arena_robot.records.audit_file import EpisodeAudit
 from arena_robot.records.episode_file import EPISODE_FILE, EpisodeFile, parse_episode
 from arena_robot.records.episode_files import STEPS_FILE
 from arena_robot.records.scene_match import SCENE_MATCH_FILE, SceneMatch, parse_scene_match
+from arena_robot.records.step_arrays import read_arrays
 from arena_robot.reports.audit_agreement import audit_winner
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.files import FileId
@@ -28,7 +27,6 @@ from arena_robot.session.loop.match import compare
 from arena_robot.web.site.audit_curves import AuditCurves, AuditNote, label, shifted
 
 FILE_BYTES = 8 << 20
-ARRAY_BYTES = 16 << 20
 ROWS = 20_000
 POINTS = 300
 KEPT = 200
@@ -110,7 +108,8 @@ class RecordedFiles:
         with suppress(ArenaError):    # not uploaded, or written by a broken station
             numbers = parse_episode(self._read(session_id, slot, EPISODE_FILE), EPISODE_FILE)
         try:
-            return rollout_of(arrays_of(self._read(session_id, slot, STEPS_FILE)), numbers)
+            return rollout_of(read_arrays(self._read(session_id, slot, STEPS_FILE), STEPS_FILE),
+                              numbers)
         except ArenaError:
             return RecordedRollout(numbers)
 
@@ -161,18 +160,6 @@ def _judged(found: RecordedRollout, audits: Sequence[EpisodeAudit]) -> RecordedR
         judges={label(a): curve(np.array(a.times_s) + first_s, np.array(a.phi)) for a in audits},
         audits={label(a): AuditNote(a.calibrated, a.convention, a.metrics,
                                    shifted(marks_of(a), first_s)) for a in audits})
-
-
-def arrays_of(content: bytes) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a ``steps.npz``; DataError when it is none or is too large."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if sum(one.file_size for one in archive.infolist()) > ARRAY_BYTES:
-                raise DataError(f'{STEPS_FILE} unpacks to more than {ARRAY_BYTES} bytes')
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise DataError(f'{STEPS_FILE} cannot be read: {error}') from error
 
 
 def rollout_of(arrays: Arrays, numbers: EpisodeFile | None = None) -> RecordedRollout:
