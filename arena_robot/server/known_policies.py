@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from arena_robot.core.errors import DataError
+from arena_robot.policy.base import PolicySpec
 from arena_robot.server.base import PolicyRecord
-from arena_robot.server.relay_route import warms_up
+from arena_robot.server.policy_needs import of_json
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.target import PolicyTarget
 
@@ -22,10 +23,10 @@ class KnownPolicy:
     until_s: float
     reachable: Callable[[PolicyRecord], PolicyTarget]
 
-    @property
-    def warms_up(self) -> bool:
-        """Whether it is to be queried before its first rollout."""
-        return warms_up(self.record.spec)
+    @cached_property
+    def spec(self) -> PolicySpec | None:
+        """The spec with which it was admitted; None in a pool that reads none."""
+        return of_json(self.record.spec)
 
     @cached_property
     def target(self) -> PolicyTarget:

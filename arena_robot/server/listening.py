@@ -7,6 +7,7 @@ import grpc
 from grpc_health.v1 import health
 
 from arena_robot.core.errors import ConfigError
+from arena_robot.policy.grpc.channel import UNCOMPRESSED
 from arena_robot.policy.proto import arena_policy_pb2 as policy_pb
 from arena_robot.server.admission import Admission, Strangers, TokenCheck
 from arena_robot.server.batched_work import BatchedWork
@@ -48,7 +49,7 @@ def admission(limits: ServerLimits, rates: Rates, stores: tuple[Accounts, Slots,
 
 def options(limits: ServerLimits) -> tuple[tuple[str, int], ...]:
     """Return the bounds on connections: messages, streams, handshakes, silence."""
-    return (('grpc.max_receive_message_length', limits.message_bytes),
+    return (UNCOMPRESSED, ('grpc.max_receive_message_length', limits.message_bytes),
             ('grpc.max_send_message_length', limits.message_bytes),
             ('grpc.max_concurrent_streams', 1000),
             ('grpc.server_handshake_timeout_ms', int(1e3 * limits.handshake_s)),

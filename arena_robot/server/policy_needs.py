@@ -24,6 +24,16 @@ def as_json(spec: PolicySpec) -> str:
                        for name, value in dataclasses.asdict(spec).items()})
 
 
+def of_json(text: str) -> PolicySpec | None:
+    """Return a spec that is kept; None when none is."""
+    if not text:
+        return None
+    values = json.loads(text)
+    size = values['image_size']
+    return PolicySpec(**{**values, 'action_space': ActionSpace(values['action_space']),
+                         'image_size': None if size is None else tuple(size)})
+
+
 def contradictions(stated: dict[str, str | int | bool], spec: PolicySpec) -> str:
     """Return what an owner stated and the server denies; '' when there is nothing."""
     said = needs_of(spec)

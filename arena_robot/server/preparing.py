@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 
 from arena_robot.core.errors import ArenaError
+from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.endpoint import query_request
 from arena_robot.policy.warm_up import MEASURED, made_up_observation, warm_episode
 from arena_robot.server.target import PolicyTarget
@@ -31,11 +32,13 @@ class Preparing:
         self._find = find
         self._begun: OrderedDict[str, asyncio.Task[float]] = OrderedDict()
 
-    async def ready(self, session_id: str, targets: Sequence[PolicyTarget], equal: bool,
+    async def ready(self, session_id: str,
+                    targets: Sequence[tuple[PolicyTarget, PolicySpec | None]], equal: bool,
                     known_s: float = 0.0) -> float:
         """
         Return how long an answer takes at least (s), once both policies are prepared.
 
+        Each has the spec with which it was admitted, or None in a pool that reads none.
         ``known_s`` is what was measured before, above 0.
         """
         task = self._begun.get(session_id)
@@ -51,17 +54,21 @@ class Preparing:
         for task in self._begun.values():
             task.cancel()
 
-    async def _both(self, targets: Sequence[PolicyTarget], equal: bool) -> float:
-        return max(await asyncio.gather(*(self._one(target, equal) for target in targets)))
+    async def _both(self, targets: Sequence[tuple[PolicyTarget, PolicySpec | None]],
+                    equal: bool) -> float:
+        return max(await asyncio.gather(*(self._one(*target, equal) for target in targets)))
 
-    async def _one(self, target: PolicyTarget, equal: bool) -> float:
+    async def _one(self, target: PolicyTarget, admitted: PolicySpec | None,
+                   equal: bool) -> float:
         """Return how long the slowest measured answer took; 0 when nothing was measured."""
         episode, slowest_s = warm_episode(), 0.0
         try:
             way = await self._find(target)
-            spec = await known_spec(way, CALL_S)
+            spec = admitted or await known_spec(way, CALL_S)
+            # Pictures take a while to make: not in the thread that serves all stations.
+            request = await asyncio.to_thread(
+                lambda: query_request(made_up_observation(spec), episode, spec))
             for number in range(spec.warm_up + MEASURED * equal):
-                request = query_request(made_up_observation(spec, number), episode, spec)
                 began_s = time.monotonic()
                 await way.infer(request, CALL_S)
                 if number >= spec.warm_up:

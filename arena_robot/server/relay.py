@@ -84,8 +84,10 @@ class Relay:
             route = await self._route(context)
             wait_s = _left(context)
             await self._least_s(route)
-            spec = await self._watched(route, None, wait_s, lambda way: way.spec(wait_s))
-            return wire.spec_to_wire(canonical(wire.spec_from_wire(spec, 'the policy')))
+            # Its server is asked only to see whether it is there.
+            told = await self._watched(route, None, wait_s, lambda way: way.spec(wait_s))
+            admitted = route.specs.get(route.slot) or wire.spec_from_wire(told, 'the policy')
+            return wire.spec_to_wire(canonical(admitted))
         return await blind(spec)
 
     async def Infer(self, request: pb.InferRequest, context: Any) -> pb.InferReply:
@@ -142,7 +144,7 @@ class Relay:
         least_s, started_s = await self._least_s(route), time.monotonic()
 
         async def ask(way: Upstream) -> tuple[PolicySpec, pb.InferReply]:
-            spec = await known_spec(way, wait_s)
+            spec = route.specs.get(route.slot) or await known_spec(way, wait_s)
             left = request.left_over if spec.real_time_chunking and request.HasField(
                 'left_over') else None
             passed = infer_request(request.observation, route.episode, step,
@@ -161,8 +163,9 @@ class Relay:
         equal = route.equal_s is not None
         if not equal and not route.warms_up:
             return 0.0
-        least_s = await self._preparing.ready(route.session_id, list(route.pair.values()), equal,
-                                              route.equal_s or 0.0)
+        least_s = await self._preparing.ready(
+            route.session_id, [(target, route.specs.get(slot)) for slot, target
+                               in route.pair.items()], equal, route.equal_s or 0.0)
         if equal and not route.equal_s:
             await asyncio.get_running_loop().run_in_executor(
                 self._threads, self._slots.keep_latency, route.session_id, least_s)

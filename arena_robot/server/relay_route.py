@@ -1,8 +1,7 @@
 """Where the relay passes a slot's queries on to, and what a station may read of the policy."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from arena_robot.core.episode import CONTROL_RATE_HZ, Slot
@@ -16,7 +15,7 @@ class Route:
     The policy behind a slot token, and the pair.
 
     ``equal_s``: both take at least so long; 0: that is not measured yet, None: they need not.
-    ``warms_up``: one of them has to be queried before its first rollout.
+    ``specs`` are those with which the policies were admitted; None in a pool that reads none.
     """
 
     session_id: str
@@ -24,12 +23,17 @@ class Route:
     pair: Mapping[Slot, PolicyTarget]
     episode: str
     equal_s: float | None = None
-    warms_up: bool = False
+    specs: Mapping[Slot, PolicySpec | None] = field(default_factory=dict)
 
     @property
     def target(self) -> PolicyTarget:
         """Return the policy of the slot."""
         return self.pair[self.slot]
+
+    @cached_property
+    def warms_up(self) -> bool:
+        """Whether one of the pair has to be queried before its first rollout."""
+        return any(spec is not None and spec.warm_up for spec in self.specs.values())
 
     @cached_property
     def key(self) -> tuple[str, str]:
@@ -48,8 +52,3 @@ def canonical(spec: PolicySpec) -> PolicySpec:
                       spec.external_cameras, spec.stereo, session_id=True, chunk_length=0,
                       control_rate_hz=CONTROL_RATE_HZ, resize=spec.resize,
                       jpeg_quality=spec.jpeg_quality)
-
-
-def warms_up(spec: str) -> bool:
-    """Tell whether a spec, as the pool keeps it, has queries before the first rollout."""
-    return bool(spec) and bool(json.loads(spec).get('warm_up'))

@@ -146,10 +146,10 @@ class RelayRoutes:
 def _to(route: Route, pair: dict[Slot, int], policies: dict[int, KnownPolicy]) -> Route:
     """Return a route with the policies that it calls; DataError when one may not be called."""
     known = {slot: policies[number] for slot, number in pair.items()}
-    warm = any(one.warms_up for one in known.values())
+    specs = {slot: one.spec for slot, one in known.items()}
     # The other policy is called only to prepare it.
-    both = warm or route.equal_s is not None
+    both = route.equal_s is not None or any(spec and spec.warm_up for spec in specs.values())
     targets = {slot: one.target for slot, one in known.items() if both or slot is route.slot}
-    if (targets, warm) == (route.pair, route.warms_up):
+    if (targets, specs) == (route.pair, route.specs):
         return route
-    return dataclasses.replace(route, warms_up=warm, pair=targets)
+    return dataclasses.replace(route, specs=specs, pair=targets)

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
@@ -9,7 +10,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from policy_samples import Noted, observation, pictures
 
-from arena_robot.core.errors import PolicyUnavailable
+from arena_robot.core.errors import PolicyError, PolicyUnavailable
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.connect import connect
 from arena_robot.policy.examples.echo import Echo
@@ -59,6 +60,28 @@ def test_another_protocol_version_is_refused_with_a_code(channel, method, reques
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert dict(caught.value.trailing_metadata())[CODE_KEY] == 'policy_refused'
     assert 'version 2 was asked for, this server speaks 1' in caught.value.details()
+
+
+def test_a_compressed_request_is_refused_from_its_headers(channel):
+    """Otherwise a few kB become as many MB as a message may have, once for each call."""
+    stub = pb_grpc.PolicyServiceStub(channel)
+    for call, kind in ((stub.Infer, pb.InferRequest), (stub.Reset, pb.ResetRequest)):
+        with pytest.raises(grpc.RpcError) as caught:
+            call(kind(episode='e' * 100_000), timeout=5, compression=grpc.Compression.Gzip)
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert 'gzip' in caught.value.details()
+
+
+def test_a_compressed_answer_is_refused():
+    server = grpc.server(ThreadPoolExecutor(1), compression=grpc.Compression.Gzip)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {
+        'GetSpec': grpc.unary_unary_rpc_method_handler(
+            lambda request, context: bytes(1 << 20))}),))
+    port = server.add_insecure_port('127.0.0.1:0')
+    server.start()
+    with pytest.raises(PolicyError, match='gzip'):
+        connect(f'grpc://127.0.0.1:{port}')
+    server.stop(None)
 
 
 def test_a_failed_request_does_not_end_a_stream(channel):

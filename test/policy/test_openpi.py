@@ -287,6 +287,17 @@ def test_a_first_frame_that_is_no_metadata(first):
         connect(address)
 
 
+@pytest.mark.parametrize(('first', 'says'), [
+    (msgpack.packb({**METADATA, 'more': [0] * (30 << 20)}), 'were sent, at most 65536'),
+    (msgpack.packb({**METADATA, 'more': [[]] * 300}), '300 exceeds'),
+    (b'\x81\xa1a' + b'\x91' * 2000 + b'\x00', 'metadata')], ids=['bytes', 'items', 'depth'])
+def test_metadata_of_many_small_objects_is_not_parsed(first, says):
+    """31 MB of them took 2.3 GB and 27 s."""
+    with raw_openpi(lambda frame: None, first=first) as address, \
+            pytest.raises(BadReply, match=says):
+        connect(address)
+
+
 def test_metadata_has_no_key_that_a_reference_client_could_not_take():
     with SERVERS['openpi'](Noted()) as server, \
             websocket(f'ws://127.0.0.1:{server.port}') as client:

@@ -90,7 +90,7 @@ def test_a_policy_that_cannot_be_prepared_is_not_waited_for():
         raise PolicyUnavailable('gone')
 
     async def prepared():
-        return await Preparing(find).ready('s', ['a', 'b'], equal=True)
+        return await Preparing(find).ready('s', [('a', None), ('b', None)], equal=True)
 
     assert asyncio.run(prepared()) == 0.0
 

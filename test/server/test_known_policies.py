@@ -5,8 +5,12 @@ from types import SimpleNamespace
 import pytest
 
 from arena_robot.core.errors import DataError
+from arena_robot.policy.base import PolicySpec
 from arena_robot.server import known_policies
 from arena_robot.server.known_policies import KnownPolicies
+from arena_robot.server.policy_needs import as_json
+
+SPEC = PolicySpec(warm_up=2, image_size=(180, 320))
 
 
 class Pool:
@@ -18,7 +22,7 @@ class Pool:
     def by_ids(self, numbers):
         self.read.append(list(numbers))
         return {number: SimpleNamespace(address=self.address,
-                                        spec='{"warm_up": 2}' if number == 1 else '')
+                                        spec=as_json(SPEC) if number == 1 else '')
                 for number in numbers if number < 9}
 
     def reachable(self, record):
@@ -40,8 +44,8 @@ def known(pool):
 def test_many_slots_read_a_policy_once(pool, known):
     for _ in range(100):
         assert [one.target for one in known.of_all((1, 2)).values()] == ['grpc://one'] * 2
-    assert {number: one.warms_up for number, one in known.of_all((2, 1)).items()} == {
-        1: True, 2: False}
+    assert {number: one.spec for number, one in known.of_all((2, 1)).items()} == {
+        1: SPEC, 2: None}
     known.of_all((2, 3))
     assert pool.read == [[1, 2], [3]]
 

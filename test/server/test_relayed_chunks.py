@@ -47,3 +47,19 @@ def test_what_is_behind_the_horizon_is_never_executed_without_pipelining():
     reply = pb.InferReply(actions=[float(k) for k in range(8)], rows=4, columns=2)
     assert executable(reply, PolicySpec(open_loop_horizon=3))[0] == 3
     assert executable(reply, PolicySpec(open_loop_horizon=3, pipelined=True))[0] == 4
+
+
+def test_the_spec_that_was_admitted_is_used_and_not_what_the_server_says_now(
+        tmp_path, monkeypatch):
+    now = PolicySpec(chunk_length=4, image_size=(2048, 2048), stereo=True, warm_up=100)
+    admitted = PolicySpec(chunk_length=4, pipelined=True)
+    monkeypatch.setattr(Chatty, 'spec', now)
+    with contextlib.ExitStack() as stack:
+        place = Place(tmp_path / 'server', stack)
+        for record in place.server.policies.list():
+            place.server.policies.admit(record.id, admitted)
+        pair = place.arena.assign(STATION, 'ada', PROMPT)
+        for slot in Slot:
+            assert place.arena.policy(pair.session_id, slot).spec == relay_module.canonical(
+                admitted)
+        assert not any(policy.heard for policy in place.policies), 'no warm-up'

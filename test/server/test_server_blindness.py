@@ -228,6 +228,16 @@ def test_a_hidden_rerun_is_seen_whatever_the_order_of_the_fields(place):
     assert (seen.begun, [one.step for one in seen.inferences()]) == (3, [0, 4])
 
 
+def test_a_compressed_call_is_refused_from_its_headers(place):
+    session_id = place.arena.assign(STATION, 'ada', PROMPT).session_id
+    token = place.tokens.find(session_id)['A']
+    with grpc.insecure_channel(place.target) as channel, pytest.raises(grpc.RpcError) as caught:
+        pb_grpc.PolicyServiceStub(channel).Infer(
+            pb.InferRequest(observation=bytes(30 << 20)), timeout=10.0,
+            metadata=(('authorization', f'Bearer {token}'),), compression=grpc.Compression.Gzip)
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
 def backwards(kind, data):
     """Return a serialized message with its fields in the opposite order."""
     message, parts = kind.FromString(data), []

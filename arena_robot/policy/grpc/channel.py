@@ -10,6 +10,9 @@ from arena_robot.core.errors import ConfigError
 from arena_robot.policy.options import CallOptions
 
 Metadata = tuple[tuple[str, str], ...]
+# A compressed message is refused from its headers: gRPC would make up to a message's limit of
+# memory of a few bytes, for as many calls as there are at once. Bit 0: not compressed.
+UNCOMPRESSED = ('grpc.compression_enabled_algorithms_bitset', 1)
 
 
 def open_channel(target: str, secure: bool, options: CallOptions) -> grpc.Channel:
@@ -52,6 +55,7 @@ def _names(target: str, options: CallOptions) -> list[tuple[str, Any]]:
 def _settings(options: CallOptions) -> list[tuple[str, Any]]:
     """Bounded messages, keepalive, no hidden retries; a connection is shared with nobody."""
     return [
+        UNCOMPRESSED,
         ('grpc.use_local_subchannel_pool', 1),
         ('grpc.max_receive_message_length', options.max_message_bytes),
         ('grpc.max_send_message_length', options.max_message_bytes),

@@ -16,6 +16,7 @@ from grpc_reflection.v1alpha import reflection
 from arena_robot.core.errors import ArenaError, ConfigError, PolicyRefused
 from arena_robot.policy.base import Policy
 from arena_robot.policy.grpc import wire
+from arena_robot.policy.grpc.channel import UNCOMPRESSED
 from arena_robot.policy.grpc.endpoint import SERVICE
 from arena_robot.policy.grpc.errors import CODE_KEY, status_of
 from arena_robot.policy.grpc.handlers import add_policy
@@ -204,6 +205,7 @@ def _refuse(request: object, context: grpc.ServicerContext) -> NoReturn:
 
 def _channel_options(options: ServeOptions) -> list[tuple[str, int]]:
     return [
+        UNCOMPRESSED,
         ('grpc.max_receive_message_length', options.max_message_bytes),
         ('grpc.max_send_message_length', options.max_message_bytes),
         ('grpc.so_reuseport', 0),

@@ -42,6 +42,8 @@ LINE_LOGGER = logging.getLogger('arena_robot.policy.openpi.client.line')
 LINE_LOGGER.setLevel(logging.INFO)
 
 TRACEBACK = 'Traceback (most recent call last)'
+# Ten times what any server known sends first, and a chunk of 1024 actions with all beside it.
+METADATA_BYTES, METADATA_ITEMS, REPLY_BYTES = 64 * 1024, 256, 1 << 20
 
 
 class OpenpiPolicy:
@@ -88,7 +90,7 @@ class OpenpiPolicy:
         if isinstance(reply, str):
             raise self._told(reply)
         try:
-            return openpi_wire.chunk_of(openpi_codec.unpack(reply), spec)
+            return openpi_wire.chunk_of(openpi_codec.unpack(reply, REPLY_BYTES), spec)
         except DataError as error:
             raise BadReply(f'infer at {self.address}: {error}') from error
 
@@ -175,7 +177,7 @@ class OpenpiPolicy:
             frame = connection.recv(timeout=self._options.connect_timeout_s)
             if isinstance(frame, str):
                 raise self._told(frame)
-            metadata = openpi_codec.unpack(frame)
+            metadata = openpi_codec.unpack(frame, METADATA_BYTES, METADATA_ITEMS)
             spec = openpi_wire.completed(
                 openpi_wire.spec_of(metadata, self.address, self._options.action_space),
                 self._options, self.address)

@@ -27,10 +27,19 @@ def pack(value: Any) -> bytes:
     return packed
 
 
-def unpack(data: bytes | bytearray) -> Any:
-    """Return what ``data`` holds, arrays read-only; raises DataError when it is malformed."""
+def unpack(data: bytes | bytearray, most_bytes: int = 0, most_items: int = 0) -> Any:
+    """
+    Return what ``data`` holds, arrays read-only; raises DataError when it is malformed.
+
+    It may have ``most_bytes``, and ``most_items`` in each list and map; 0: as many as there are.
+    Of small objects it takes seventy times the memory of its bytes. Depth is bounded by msgpack.
+    """
+    if 0 < most_bytes < len(data):
+        raise DataError(f'{len(data)} bytes of msgpack were sent, at most {most_bytes} are read')
+    items = most_items or -1
     try:
-        return msgpack.unpackb(data, object_hook=_decode, strict_map_key=False)
+        return msgpack.unpackb(data, object_hook=_decode, strict_map_key=False,
+                               max_array_len=items, max_map_len=items)
     except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
         raise DataError(f'{len(data)} bytes are not the msgpack that was expected: {error}'
                         ) from error
