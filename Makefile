@@ -23,29 +23,18 @@ setup:  ## environment in .venv: ROS 2 from wheels, both packages built; only ch
 	@.ci/setup
 
 # Tests talk ROS on this machine only, in a domain that another run does not use. Many wait for
-# processes, so there is one worker more than cores, up to 4. Those of a station in real time come
-# last, one by one. Those that only compute run beside all of them, in time that is left over; what
-# they print comes at the end. (5 is pytest's word for: no such tests here.)
-PYTEST := $(PY) -m pytest --durations=10
+# processes, so there is one worker more than cores, up to 4. Those marked alone measure a station's
+# times and come last, one by one. (2 is pytest's word for: interrupted; 5 for: no such tests here.)
+PYTEST := $(PY) -m pytest --durations=10 --timeout=300
 WORKERS := $(shell cores=$$(nproc); echo $$((cores < 3 ? cores + 1 : 4)))
-# Priorities count among the processes of a session only, where the kernel groups them by session.
-IDLE := setsid sh -c '{ echo 19 > /proc/self/autogroup; } 2> /dev/null; exec chrt --idle 0 "$$@"' idle
 test:  ## run the tests
 	@.ci/setup --test
 	@export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$(( $$$$ % 90 + 1 ))}; \
 	export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST MUJOCO_GL=egl; \
-	said=$$(mktemp); $(IDLE) $(PYTEST) --timeout=900 -m computes $(ARGS) $(TESTS) \
-	    > "$$said" 2>&1 & computing=$$!; \
-	export ARENA_RERUNS=$$(mktemp); \
-	trap 'kill $$computing 2> /dev/null; rm -f "$$ARENA_RERUNS" "$$said"' EXIT; \
-	trap 'exit 130' INT TERM; \
-	$(PYTEST) --timeout=300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
-	    -m 'not alone and not computes' $(ARGS) $(TESTS); many=$$?; \
+	$(PYTEST) -n $(WORKERS) --dist loadfile -m 'not alone' $(ARGS) $(TESTS); many=$$?; \
 	[ $$many = 2 ] && exit 2; \
-	$(PYTEST) --timeout=300 -m alone $(ARGS) $(TESTS); alone=$$?; \
-	kill -0 $$computing 2> /dev/null && echo 'The tests that only compute go on ...'; \
-	wait $$computing; computed=$$?; cat "$$said"; \
-	case $$many$$alone$$computed in 555|*[!05]*) exit 1;; esac
+	$(PYTEST) -m alone $(ARGS) $(TESTS); alone=$$?; \
+	case $$many$$alone in 55|*[!05]*) exit 1;; esac
 
 test-demo: setup  ## interrupt a demonstration five times and check that it still completes
 	@ARENA_TEST_DEMO=1 MUJOCO_GL=egl ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST \

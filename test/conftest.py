@@ -1,11 +1,4 @@
-"""
-What tests of several rooms share, and which tests need the machine alone.
-
-Tests that measure a station's times need the machine to themselves: they are marked as alone, and
-`make test` runs them one by one after the others, which share the cores. Tests that only compute
-and wait for nothing are marked so, and run beside all others in time that nobody else uses. A test
-runs again after a failure only where its own mark says why, see reruns.py.
-"""
+"""What tests of several rooms share."""
 
 import importlib.util
 import os
@@ -17,22 +10,6 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-pytest_plugins = ['reruns']
-
-# What they measure are times; other tests of stations wait for conditions and may be slowed down.
-ALONE = ('nodes/test_station_', 'nodes/test_replay_node', 'nodes/test_session_kills',
-         'nodes/test_contract_remote',
-         'cli/test_walks', 'web/test_console_page', 'web/test_console_bounds')
-COMPUTES = ('ranking/', 'skills/', 'audit/', 'safety/', 'reports/', 'records/', 'recording/',
-            'trials/', 'drivers/test_sim_potential', 'drivers/test_sim_tasks',
-            'policy/test_resizing', 'session/test_blindness_measured',
-            'session/test_salvaged_journals', 'test_')
-WAITS = ('audit/test_wire_judges', 'recording/test_recorder', 'reports/test_tournament',
-         'test_verdict_walk')
-# The longest files begin first, so that no process has one left when the others are done.
-LONGEST = ('web/test_console_press', 'web/test_console_stop', 'drivers/test_driver_check',
-           'server/test_server_process',
-           'nodes/test_session_blindness', 'nodes/test_session_node', 'server/test_two_stations')
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
 HERE = Path(__file__).parent
 
@@ -47,27 +24,10 @@ def pytest_configure(config):
     os.environ['ROS_DOMAIN_ID'] = str((domain + int(worker)) % 102)
 
 
-def kind(path):
-    """Return the mark of all tests of a file: alone, computes or none."""
-    where = path.relative_to(HERE).as_posix()
-    if where.startswith(ALONE):
-        return 'alone'
-    return 'computes' if where.startswith(COMPUTES) and not where.startswith(WAITS) else ''
-
-
-@pytest.hookimpl(tryfirst=True)  # before -m chooses by marks
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if found := kind(item.path):
-            item.add_marker(found)
-    items.sort(key=lambda item: not item.path.relative_to(HERE).as_posix().startswith(LONGEST))
-
-
 def pytest_ignore_collect(collection_path, config):
-    """Read only the files whose tests are run, for the three expressions of `make test`."""
-    chosen = {'alone': ('alone',), 'computes': ('computes',), 'not alone and not computes': ('',)}
-    if collection_path.suffix == '.py' and config.option.markexpr in chosen:
-        return True if kind(collection_path) not in chosen[config.option.markexpr] else None
+    """Read only the files that have a test marked alone, where only such tests are run."""
+    if config.option.markexpr == 'alone' and collection_path.suffix == '.py':
+        return None if 'mark.alone' in collection_path.read_text(encoding='utf-8') else True
     return None
 
 

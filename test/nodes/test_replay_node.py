@@ -34,6 +34,8 @@ from arena_robot.recording.bag.definitions import share_folders
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(scope='module')
 def recorded(tmp_path_factory):

@@ -26,6 +26,7 @@ from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.recover import is_complete
 from arena_robot.session.protocol.states import State
 
+pytestmark = pytest.mark.alone
 TASK = 'put the yellow cube in the bowl'
 AT_REST = 0.05
 KILLED_IN = set(State) if 'ARENA_TEST_WALKS' in os.environ else {State.SCORING_A}

@@ -10,6 +10,7 @@ from station_programs import ROOT
 from arena_robot.nodes.describe import PAGES, updated
 from arena_robot.nodes.executables import MODULES
 
+pytestmark = pytest.mark.alone
 PAGE = ROOT / 'docs' / 'station.md'
 TEXT = PAGE.read_text(encoding='utf-8')
 NODES = ('arm_node', 'gripper_node', 'left_camera', 'sim_station')

@@ -27,8 +27,8 @@ TASK = 'put the yellow cube in the bowl'
 TOLD_S = 2.0
 REST_MS = 150
 HEARTBEAT_MS, COMMAND_MS = 500, 500     # of the control process; of commands to arm_node
-pytestmark = pytest.mark.skipif('ARENA_TEST_WALKS' not in os.environ,
-                                reason='takes minutes with the others: make walks')
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(
+    'ARENA_TEST_WALKS' not in os.environ, reason='takes minutes with the others: make walks')]
 FILES = [pytest.param('franka_rs', marks=needs('franka_rs')),
          pytest.param('libfranka_uvc', marks=needs('libfranka'))]
 
@@ -57,7 +57,8 @@ def walking(station):
           'a moving arm')
 
 
-@pytest.mark.rerun(reason='a person is told within two seconds, which a busy machine delays')
+# A person is told within two seconds, which a busy machine delays.
+@pytest.mark.flaky(reruns=2, reruns_delay=1.0)
 @pytest.mark.parametrize('name', FILES)
 def test_killed_nodes_leave_the_arm_at_rest_and_are_told(name, processes, tmp_path, observer):
     with FrankaStation(processes, tmp_path, name) as station:

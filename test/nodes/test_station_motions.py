@@ -23,6 +23,7 @@ from arena_robot.nodes.calls import result
 from arena_robot.safety.kinematics import flange_pose
 from arena_robot.safety.robots import RESET_JOINTS
 
+pytestmark = pytest.mark.alone
 Q = np.array(RESET_JOINTS)
 NAMES = [f'panda_joint{i}' for i in range(1, 8)]
 

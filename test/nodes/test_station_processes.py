@@ -25,6 +25,7 @@ from arena_robot.nodes.executables import MODULES
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.remote.robot import RemoteArm
 
+pytestmark = pytest.mark.alone
 LAB = ROOT / 'config' / 'stations' / 'example_lab.yaml'
 LAUNCH = ROOT / 'launch' / 'station.launch.py'
 SMALL = {'image_width': 64, 'image_height': 36}

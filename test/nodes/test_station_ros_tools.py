@@ -17,6 +17,7 @@ from station_programs import ROOT
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.safety.robots import PANDA, RESET_JOINTS
 
+pytestmark = pytest.mark.alone
 LAUNCH = ROOT / 'launch'
 CLIENT = Path(__file__).with_name('control_client.py')
 

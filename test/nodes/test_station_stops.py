@@ -14,13 +14,13 @@ from arena_robot.core.errors import DriverError, SafetyError
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.calls import result
 
+pytestmark = pytest.mark.alone
 STILL = 0.02
 TIMEOUT_S = 0.5
 
 # The bound is what the arm must keep, from the caller's clock to the arm's; beside other programs
 # the machine may not let caller, network or arm run for as long.
-within_its_bound = pytest.mark.rerun(
-    reason='measures a reaction of tenths of a second in real time, which a busy machine delays')
+within_its_bound = pytest.mark.flaky(reruns=2, reruns_delay=1.0)
 
 
 class Stream:

@@ -16,6 +16,7 @@ from arena_msgs.msg import ArmState, GripperState
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.remote.robot import RemoteCamera
 
+pytestmark = pytest.mark.alone
 SECONDS = 4.0
 TOPIC = '{}_camera/{}/color/rect/image'
 DEEP = QoSProfile(depth=200)

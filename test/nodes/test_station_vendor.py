@@ -6,6 +6,7 @@ from collections import deque
 from functools import partial
 from itertools import pairwise
 
+import pytest
 from ros_tools import environment, need_ros_tools
 from vendor_rig import VendorRig
 
@@ -17,6 +18,7 @@ from arena_robot.nodes.remote.desk import RemoteDesk
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.states import State
 
+pytestmark = pytest.mark.alone
 TASK = 'put the yellow cube in the bowl'
 SMALL_IMAGES = ('--size', '160', '90')
 FRANKA = ('--controller', 'joint_trajectory_controller', '--gripper', 'ParallelGripperCommand')

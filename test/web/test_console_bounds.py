@@ -13,6 +13,7 @@ from websockets.sync.client import connect
 
 from arena_robot.web.bounds import BodyLimit
 
+pytestmark = pytest.mark.alone
 WATCHERS = 60
 STOP_S = 0.5
 
