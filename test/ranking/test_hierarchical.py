@@ -131,7 +131,7 @@ def test_laplaces_posterior_is_that_of_mcmc():
 
 def test_boards_of_categories_are_shrunk_as_much_as_categories_are_alike():
     def moved(by_category):
-        votes, _, _ = simulated(5, 600, by_category=by_category)
+        votes, _, _ = simulated(5, 300, by_category=by_category)
         whole = posterior(votes)
         plain = Hierarchical()(votes).scores
         one = Hierarchical('c1')(votes).scores

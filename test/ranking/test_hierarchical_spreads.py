@@ -99,7 +99,7 @@ def test_the_mean_is_that_of_an_integral_where_evaluators_differ_much():
 
 def test_the_variance_of_many_evaluators_with_few_verdicts_each_is_not_too_small():
     found, shrunk = [], []
-    for seed in range(12):
+    for seed in range(6):
         rng = np.random.default_rng([0, 7, 600, seed])
         world = World(rng.normal(0, 1, 7), kappa=0.6, by_evaluator=0.6)
         fit = Hierarchical()(world.comparisons(600, rng, 20))
@@ -111,7 +111,7 @@ def test_the_variance_of_many_evaluators_with_few_verdicts_each_is_not_too_small
 
 def test_it_matters_with_few_policies_and_hardly_with_much_data():
     shares = []
-    for sessions in (60, 3000):
+    for sessions in (60, 1500):
         votes, _, _ = simulated(2, sessions)
         found = posterior(votes)
         alone = laplace(found.terms, found.spreads, found.x, unsure=found.unsure)
