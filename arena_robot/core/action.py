@@ -79,19 +79,23 @@ def handled(table: Mapping[ActionSpace, Entry], where: str) -> Mapping[ActionSpa
     return table
 
 
+# What DROID's velocity actions of 1 add to the measured joint (rad) or flange (m, rad).
+MAX_JOINT_DELTA, MAX_LINEAR_DELTA, MAX_ROTATION_DELTA = 0.2, 0.075, 0.15
+
 SPACES = handled({
     ActionSpace.JOINT_POSITION: SpaceRow(
         1, JOINT_NUMBERS, ('rad',) * DOF, (_TURN,) * DOF, False, '7 absolute joint angles, rad'),
     ActionSpace.JOINT_VELOCITY: SpaceRow(
         2, JOINT_NUMBERS, ('',) * DOF, (1.0,) * DOF, True,
-        '7 fractions, -1 to 1; 1 puts the target 0.2 rad ahead of the measured joint'),
+        f'7 fractions, -1 to 1; 1 puts the target {MAX_JOINT_DELTA:g} rad ahead of the measured '
+        'joint'),
     ActionSpace.CARTESIAN_POSITION: SpaceRow(
         3, POSE_NUMBERS, ('m',) * 3 + ('rad',) * 3, (2.0,) * 3 + (_TURN,) * 3, False,
         'flange pose in the base frame: m, then fixed-axis roll pitch yaw in rad'),
     ActionSpace.CARTESIAN_VELOCITY: SpaceRow(
         4, POSE_NUMBERS, ('',) * 6, (1.0,) * 6, True,
-        '6 fractions, -1 to 1; 1 puts the target 0.075 m, or 0.15 rad, ahead of the measured '
-        'pose'),
+        f'6 fractions, -1 to 1; 1 puts the target {MAX_LINEAR_DELTA:g} m, or '
+        f'{MAX_ROTATION_DELTA:g} rad, ahead of the measured pose'),
 }, 'core.action.SPACES')
 
 

@@ -11,7 +11,13 @@ from enum import Enum
 
 import numpy as np
 
-from arena_robot.core.action import ActionSpace, handled
+from arena_robot.core.action import (
+    MAX_JOINT_DELTA,
+    MAX_LINEAR_DELTA,
+    MAX_ROTATION_DELTA,
+    ActionSpace,
+    handled,
+)
 from arena_robot.core.errors import SafetyError
 from arena_robot.core.observation import Floats
 from arena_robot.safety.ik import joint_step
@@ -23,10 +29,6 @@ from arena_robot.safety.kinematics import (
     pose_of,
 )
 from arena_robot.safety.limits import ArmLimits
-
-MAX_JOINT_DELTA = 0.2
-MAX_LINEAR_DELTA = 0.075
-MAX_ROTATION_DELTA = 0.15
 
 # Joint target (7,) rad, then the flange motion (6,) asked for and found: empty where nothing had
 # to be solved.

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from arena_robot.core.action import MAX_JOINT_DELTA
 from arena_robot.core.observation import DOF, Floats
 
 # DROID's hybrid joint impedance: joint and cartesian stiffness and damping.
@@ -42,7 +43,7 @@ class ArmLimits:
     elbow_lower: tuple[float, ...] = (-1.0, -1.0, -1.0)
     elbow_upper: tuple[float, ...] = (1.0, 1.0, 1.0)
     velocity_margin: float = 0.5
-    max_joint_delta: float = 0.2
+    max_joint_delta: float = MAX_JOINT_DELTA
     max_lead: float = 0.3
 
     def __post_init__(self) -> None:

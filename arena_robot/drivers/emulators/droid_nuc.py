@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from typing_extensions import Self
 
-from arena_robot.core.action import ArmCommand, GripperCommand
+from arena_robot.core.action import MAX_JOINT_DELTA, ArmCommand, GripperCommand
 from arena_robot.core.observation import DOF, ArmState, RobotMode
 from arena_robot.drivers.emulators.zerorpc_server import ZerorpcServer
 from arena_robot.drivers.sim.station import SimStation
 
-VELOCITY_RAD, GRIPPER_VELOCITY = 0.2, 0.25      # what a command of 1 adds, as DROID has it
+GRIPPER_VELOCITY = 0.25                         # what a command of 1 adds, as DROID has it
 SPEED = 146 / 255                               # what polymetis sends to the gripper
 LAUNCH_S, STARTING_S = 5.0, 0.3
 GRIPPER_READ_S, ARM_READ_S = 0.032, 0.002       # as DROID's author measured (fairo, issue 1380)
@@ -163,7 +163,7 @@ class DroidNucEmulator:
         state = self._state()
         q = np.array(command, dtype=float)
         if velocity:
-            q = state.q + VELOCITY_RAD * q / max(1.0, float(np.max(np.abs(q))))
+            q = state.q + MAX_JOINT_DELTA * q / max(1.0, float(np.max(np.abs(q))))
         if q.shape != (DOF,):
             raise ValueError(f'command has shape {q.shape}')
         if blocking:
