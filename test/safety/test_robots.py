@@ -31,7 +31,7 @@ HOMES = {
     'the reset pose': (r'4 \* (math|np|numpy)\.pi / 5|2\.513|0\.628|1\.88[45]', ROBOT_TABLE),
     'joint limits of a Panda': (r'2\.8973|1\.7628|3\.7525', ROBOT_TABLE),
     'joint limits of an FR3': (r'2\.7437|1\.7837|4\.5169', ROBOT_TABLE),
-    'joint velocities': (r'2\.175\b|2\.61\b|5\.26\b|4\.18\b', ROBOT_TABLE),
+    'joint velocities': (r'\b(2\.175|2\.61|5\.26|4\.18)\b', ROBOT_TABLE),
     "DROID's joint velocities": (r'2\.075|2\.51\b', {'arena_robot/safety/limits.py'}),
     'geometry': (r'0\.333\b|0\.316\b|0\.384\b', ROBOT_TABLE),
     "DROID's stiffness": (r'\b40(\.0)?, 30(\.0)?, 50(\.0)?, 25', {'arena_robot/safety/limits.py'}),
