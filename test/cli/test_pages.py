@@ -154,3 +154,17 @@ def test_every_number_of_the_readme_is_printed_by_the_command_beside_it(what, co
         r'--[a-z-]+', code)}
     for option in {*quoted, *(word for word in options if word.startswith('--'))}:
         assert f"add_argument('{option}'" in bench, (what, option)
+
+
+def test_every_invariant_names_tests_that_exist():
+    page = (ROOT / 'docs' / 'invariants.md').read_text(encoding='utf-8')
+    assert re.findall(r'^## (.*)$', page, re.MULTILINE) == [
+        'Arm', 'Words', 'Blindness', 'Ledger', 'Log', 'Files']
+    promises = re.findall(r'^(\d+)\. (.*?)(?=^\d+\. |^## |\Z)', page, re.MULTILINE | re.DOTALL)
+    assert [int(number) for number, _ in promises] == list(range(1, len(promises) + 1))
+    for number, text in promises:
+        named = re.findall(r'`(test/[\w/]+\.py)::(test_\w+)`', text)
+        assert named, f'no test holds promise {number}'
+        for path, name in named:
+            assert re.search(rf'^def {name}\(', (ROOT / path).read_text(encoding='utf-8'),
+                             re.MULTILINE), f'{number}: {path} has no {name}'
