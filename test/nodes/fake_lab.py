@@ -17,7 +17,7 @@ import numpy as np
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, QoSReliabilityPolicy
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
-from std_msgs.msg import Float64MultiArray
+from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
@@ -25,10 +25,11 @@ from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.errors import DriverError
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.drivers.sim.station import SimStation
-from arena_robot.nodes import convert
+from arena_robot.nodes import convert, qos
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.spin import Spin
 from arena_robot.nodes.timeline import RosClock, ShiftedTime
+from arena_robot.safety.urdf import urdf
 
 KNUCKLE, CLOSED = 'robotiq_85_left_knuckle_joint', 0.7929
 BEST_EFFORT = QoSProfile(depth=1, reliability=QoSReliabilityPolicy.BEST_EFFORT)
@@ -65,7 +66,7 @@ class Lab:
         self.nodes = []
         self.controller = controller
         if controller:
-            self._with_arm(controller)
+            self._with_arm(controller, prefix)
         self.gripper_node = self.node('robotiq_gripper_controller') if gripper else None
         if gripper == 'topic':
             self.gripper_node.create_subscription(
@@ -114,9 +115,12 @@ class Lab:
 
     # -- controllers -----------------------------------------------------------------------
 
-    def _with_arm(self, controller):
+    def _with_arm(self, controller, prefix):
         self._state = self.node('joint_state_broadcaster')
         self._joints = self._state.create_publisher(JointState, 'joint_states', 10)
+        described = self.node('robot_state_publisher')
+        self._description = qos.publisher(described, String, 'robot_description', qos.LATCHED)
+        self._description.publish(String(data=urdf(self.sim.robot.name, prefix)))
         franka = self.node('franka_robot_state_broadcaster')
         self._measured = franka.create_publisher(JointState, '~/measured_joint_states',
                                                  BEST_EFFORT)

@@ -1,11 +1,14 @@
 """arm_node alone decides what the arm gets: a lab's limits hold, and bags tell of them."""
 
+import dataclasses
 import sys
 import time
 import uuid
 
 import numpy as np
 import pytest
+from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.parameter import Parameter
 from session_rig import Rig, until
 
 from arena_msgs.msg import ArmLimits
@@ -14,6 +17,7 @@ from arena_robot.core.episode import Slot
 from arena_robot.core.errors import DriverError, LateCommand, SafetyError
 from arena_robot.core.tuning import switch_threads_soon
 from arena_robot.nodes import qos
+from arena_robot.nodes.arm.node import ArmNode
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.remote.robot import RemoteArm
 from arena_robot.nodes.simulation.node import compose
@@ -170,6 +174,27 @@ def test_the_limits_are_published_for_who_comes_later(station):
     assert heard[0].max_joint_delta == 0.08
     np.testing.assert_allclose(heard[0].workspace_upper, BOX['workspace_upper'])
     np.testing.assert_allclose(heard[0].joint_lower, arm_node.limits.q_min)
+
+
+def test_an_arm_that_is_not_the_robot_of_the_station_file_stays_unconfigured(station):
+    """Its driver gives seven joints, as a Panda's, and a flange 10 cm above a Panda's."""
+    node, driver, _ = station
+
+    class OtherArm(SpiedDriver):
+        def state(self, max_age_s=0.1):
+            state = self._arm.state(max_age_s)
+            return dataclasses.replace(state, pose=state.pose + np.array([0, 0, 0.1, 0, 0, 0]))
+
+        def open(self):
+            pass
+
+        def close(self):
+            pass
+    wrong = ArmNode('other_arm', make_part=lambda: OtherArm(driver), context=node.context,
+                    parameter_overrides=[Parameter('autostart', value=False)])
+    assert wrong.trigger_configure() is TransitionCallbackReturn.FAILURE
+    assert "driver's flange is 100 mm and 0 degrees from where that of a Franka P" in wrong._reason
+    wrong.destroy_node()
 
 
 def test_what_a_bag_says_was_sent_is_what_the_driver_accepted(processes, tmp_path):

@@ -9,6 +9,7 @@ from fake_lab import Lab
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from station_programs import speed
+from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from arena_robot.core.action import ArmCommand
@@ -17,12 +18,14 @@ from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.conformance.arm import MOTIONS
 from arena_robot.drivers.conformance.pytest_suite import ArmConformance
 from arena_robot.drivers.conformance.rig import ArmRig
+from arena_robot.nodes import qos
 from arena_robot.nodes.listener import Listening
 from arena_robot.nodes.spin import Spin
 from arena_robot.nodes.timeline import RosClock
 from arena_robot.nodes.vendor.arm import RosControlArm
 from arena_robot.nodes.vendor.params import CRISP, JTC, RosControlArmParams
 from arena_robot.safety.robots import FR3
+from arena_robot.safety.urdf import urdf
 
 
 def eventually(look, what, timeout_s=10.0):
@@ -191,6 +194,14 @@ def test_what_does_not_fit_is_said_at_the_start(lab):
     panda._readings._names[:] = [f'panda_joint{i}' for i in range(1, 8)]
     with pytest.raises(NotConnected, match=r'has no joint panda_joint1, it has fr3_joint4'):
         panda.open()
+    with pytest.raises(NotConnected, match=r'nothing arrives on .*/no_urdf.*robot_state_pub'):
+        arm_of(lab, robot_description='no_urdf', open_timeout=0.5).open()
+    longer = urdf('fr3').replace('xyz="0.0825 ', 'xyz="0.1 ', 1)
+    other = qos.publisher(lab.client, String, 'longer', qos.LATCHED)
+    other.publish(String(data=longer))
+    with pytest.raises(NotConnected, match=r'not of a Franka Research 3 .robot_type fr3.: with'):
+        arm_of(lab, robot_description='longer').open()
+    lab.client.destroy_publisher(other)
     lab._with_forward()
     lab.spin.add(lab.nodes[-1], threads=1)
     with pytest.raises(NotConnected, match=r'without interpolation.*joint_trajectory_controller'):

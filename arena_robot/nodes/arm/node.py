@@ -35,7 +35,10 @@ from arena_robot.safety.collision import CollisionThresholds
 from arena_robot.safety.filter import Safety
 from arena_robot.safety.kinematics import frames, jacobian
 from arena_robot.safety.robots import robot_of
+from arena_robot.safety.same_robot import require_pose
 from arena_robot.safety.watchdog import CommandWatchdog
+
+OPENED_S = 5.0    # how old the reading may be that an arm was opened with
 
 
 class ArmNode(PartNode[ArmParams]):
@@ -66,6 +69,7 @@ class ArmNode(PartNode[ArmParams]):
     def on_open(self) -> None:
         """Wrap the arm in GuardedArm; create topics, services and actions."""
         v, clock = self.params, self.timeline.part
+        require_pose(cast(Arm, self.part).state(OPENED_S), self.robot)
         self.guard = GuardedArm(
             cast(Arm, self.part),
             Safety(self.limits, clock, max_state_age_s=v.max_state_age),

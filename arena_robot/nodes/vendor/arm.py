@@ -8,14 +8,16 @@ Limits, watchdog and stop are the arm_node's, as for every driver.
 import threading
 import time
 from dataclasses import dataclass
+from queue import Empty, Queue
 
 import numpy as np
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 
 from arena_robot.core.action import ArmCommand
 from arena_robot.core.clock import Clock
-from arena_robot.core.errors import DriverError, NotConnected
+from arena_robot.core.errors import ConfigError, DriverError, NotConnected
 from arena_robot.core.observation import DOF, ArmState, Floats, RobotMode
 from arena_robot.drivers.part import Opened
 from arena_robot.nodes import qos
@@ -26,6 +28,7 @@ from arena_robot.nodes.vendor.params import RosControlArmParams
 from arena_robot.safety.filter import finite
 from arena_robot.safety.kinematics import flange_pose
 from arena_robot.safety.robots import Robot, motion_s
+from arena_robot.safety.same_robot import require_description
 
 PERIOD_S = 0.01
 FRESH_S = 0.2
@@ -48,6 +51,7 @@ class RosControlArm(Opened):
     def __init__(self, node: Node, robot: Robot, prefix: str, clock: Clock,
                  params: RosControlArmParams, command_timeout_s: float = 0.5) -> None:
         self._node, self._robot, self._clock, self._params = node, robot, clock, params
+        self._prefix = prefix
         self._timeout_s = command_timeout_s
         names, limits = robot.joint_names(prefix), robot.limits
         self._low, self._high = np.array(limits.hardware_lower), np.array(limits.hardware_upper)
@@ -74,6 +78,7 @@ class RosControlArm(Opened):
             except DriverError as error:
                 raise NotConnected(str(error)) from error
             self._channel.open(self._params.open_timeout)
+            self._require_robot()
         except NotConnected:
             self._release()
             raise
@@ -148,6 +153,27 @@ class RosControlArm(Opened):
         made, self._subscription = self._subscription, None
         if made is not None:
             self._node.destroy_subscription(made)  # type: ignore[arg-type]
+
+    def _require_robot(self) -> None:
+        """Raise NotConnected unless the controllers' URDF is of this robot."""
+        topic = self._params.robot_description
+        if not topic:
+            return
+        heard: Queue[str] = Queue()
+        made = qos.subscription(self._node, String, topic, lambda message: heard.put(message.data),
+                                qos.LATCHED)
+        try:
+            require_description(heard.get(timeout=self._params.open_timeout), self._robot,
+                                self._prefix)
+        except Empty as error:
+            raise NotConnected(
+                f'nothing arrives on {self._node.resolve_topic_name(topic)}, so it is not known '
+                f'whether the arm is a {self._robot.title}; start robot_state_publisher, or '
+                'correct ros_control.robot_description') from error
+        except ConfigError as error:
+            raise NotConnected(str(error)) from error
+        finally:
+            self._node.destroy_subscription(made)
 
     def _ready(self, q: Floats, what: str) -> Floats:
         """Return ``q`` clipped to the joints' ranges; DriverError while it cannot be followed."""

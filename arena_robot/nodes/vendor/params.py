@@ -22,6 +22,9 @@ class RosControlArmParams(Parameters):
     command_topic: str = param(
         '', 'topic of the targets; empty: target_joint of CRISP, or '
         'joint_trajectory_controller/joint_trajectory')
+    robot_description: str = param(
+        'robot_description', 'topic with the URDF that the controllers use: an arm that is not of '
+        'robot_type is refused; empty: only the names of its joints are compared')
     broadcaster: str = param(
         '', 'name of a franka_robot_state_broadcaster: external torques and, with franka_msgs, '
         'mode and errors; empty: none')
