@@ -19,7 +19,7 @@ from arena_msgs import msg as arena
 from arena_robot.core.action import Action, ActionSpace, Clamp, ClampReason, SafeCommand
 from arena_robot.core.camera import CameraInfo
 from arena_robot.core.config import nearest
-from arena_robot.core.errors import ArenaError, DriverError, LateCommand, SafetyError
+from arena_robot.core.errors import ArenaError, DriverError, LateCommand, SafetyError, StaleData
 from arena_robot.core.observation import (
     ArmState,
     Floats,
@@ -197,7 +197,7 @@ def decision_message(decided: SafeCommand | ArenaError, stamp: Time,
         out.outcome, out.q = out.TAKEN, doubles(decided.q)
         out.clamps = [clamp_message(clamp) for clamp in decided.clamps]
         return out
-    out.outcome = (out.LATE if isinstance(decided, LateCommand) else
+    out.outcome = (out.LATE if isinstance(decided, LateCommand | StaleData) else
                    out.REFUSED if isinstance(decided, SafetyError) else out.FAILED)
     out.why = str(decided)
     return out

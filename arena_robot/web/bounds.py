@@ -1,7 +1,7 @@
 """Bounds on web requests: connections of an address, time until a request, size of a body."""
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
@@ -95,41 +95,62 @@ def _host_of(connection: object) -> str:
     return ''
 
 
+class _BoundedHttp(H11Protocol):
+    """See :func:`bounded_http`."""
+
+    per_address: ClassVar[int]
+    handshake_s: ClassVar[float]
+
+    def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any],
+                 _loop: asyncio.AbstractEventLoop | None = None) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._idle_since_s = self.loop.time()
+
+    @property
+    def waits(self) -> bool:
+        """Whether the server waits for the rest of a request, or for the next one."""
+        return (self.cycle is None or self.cycle.response_complete
+                or repr(self.conn.their_state) == 'SEND_BODY')
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        host = _host_of(self)
+        others = [one for one in self.connections if _host_of(one) == host
+                  and one is not self and not one.transport.is_closing()]
+        if len(others) >= self.per_address:
+            idle = [one for one in others if isinstance(one, _BoundedHttp) and one.waits]
+            if not idle:
+                transport.abort()
+                return
+            min(idle, key=lambda one: one._idle_since_s).transport.abort()
+        self._look_later(self.handshake_s)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._idle_since_s = self.loop.time()
+
+    def _look_later(self, seconds: float) -> None:
+        self.loop.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        if self.transport.is_closing() or self not in self.connections:
+            return    # closed, or a websocket now
+        answering = self.cycle is not None and not self.cycle.response_complete
+        idle_s = 0.0 if answering else self.loop.time() - self._idle_since_s
+        if idle_s >= self.handshake_s:
+            self.transport.abort()
+        else:
+            self._look_later(max(0.05, self.handshake_s - idle_s))
+
+
 def bounded_http(per_address: int, handshake_s: float) -> type[H11Protocol]:
     """
     Return uvicorn's HTTP protocol with bounds on connections.
 
     One that has sent no whole request header ``handshake_s`` after it began, or after the last
-    answer, is closed, and so is one beyond ``per_address`` of the same IP address.
+    answer, is closed. An IP address has ``per_address``: for one more, the one that has kept the
+    server waiting for a request longest is closed, so that those who ask nothing keep nobody out;
+    the new one, where all are being answered.
     """
-    class BoundedHttp(H11Protocol):
-        def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any],
-                     _loop: asyncio.AbstractEventLoop | None = None) -> None:
-            super().__init__(config, server_state, app_state, _loop)
-            self._idle_since_s = self.loop.time()
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            host = _host_of(self)
-            if sum(_host_of(one) == host for one in self.connections) > per_address:
-                transport.abort()
-                return
-            self._look_later(handshake_s)
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._idle_since_s = self.loop.time()
-
-        def _look_later(self, seconds: float) -> None:
-            self.loop.call_later(seconds, self._look)
-
-        def _look(self) -> None:
-            if self.transport.is_closing() or self not in self.connections:
-                return    # closed, or a websocket now
-            answering = self.cycle is not None and not self.cycle.response_complete
-            idle_s = 0.0 if answering else self.loop.time() - self._idle_since_s
-            if idle_s >= handshake_s:
-                self.transport.abort()
-            else:
-                self._look_later(max(0.05, handshake_s - idle_s))
-    return BoundedHttp
+    return type('BoundedHttp', (_BoundedHttp,),
+                {'per_address': per_address, 'handshake_s': handshake_s})

@@ -14,7 +14,7 @@ from session_rig import Rig, until
 from arena_msgs.msg import ArmLimits
 from arena_robot.core.action import Action, ActionSpace, ArmCommand, SafeCommand
 from arena_robot.core.episode import Slot
-from arena_robot.core.errors import DriverError, LateCommand, SafetyError
+from arena_robot.core.errors import DriverError, LateCommand, SafetyError, StaleData
 from arena_robot.core.tuning import switch_threads_soon
 from arena_robot.nodes import qos
 from arena_robot.nodes.arm.node import ArmNode
@@ -146,8 +146,15 @@ def test_a_driver_that_fails_is_told_as_a_driver(station, arm, monkeypatch):
     def fail(command):
         raise DriverError('no route to the robot')
     monkeypatch.setattr(station[1], 'command', fail)
+    still = Action(np.zeros(8), ActionSpace.JOINT_VELOCITY)
     with pytest.raises(DriverError, match='no route to the robot'):
-        arm.act(Action(np.zeros(8), ActionSpace.JOINT_VELOCITY), time.time_ns()).result(5.0)
+        arm.act(still, time.time_ns()).result(5.0)
+
+    def stall(command):
+        raise StaleData('newest arm state is 0.2 s old')
+    monkeypatch.setattr(station[1], 'command', stall)
+    with pytest.raises(LateCommand, match=r'0\.2 s old'):    # for a moment; a rollout goes on
+        arm.act(still, time.time_ns()).result(5.0)
 
 
 def test_a_lost_action_is_known_from_the_answer_to_the_next(arm, monkeypatch):

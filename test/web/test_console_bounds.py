@@ -61,6 +61,24 @@ def dial(url):
     return socket.create_connection(('127.0.0.1', int(url.rstrip('/').rpartition(':')[2])))
 
 
+HALF_A_HEADER = b'POST /api/stop HTTP/1.1\r\nHost: localhost\r\n'
+HALF_A_BODY = HALF_A_HEADER + b'Content-Length: 9\r\n\r\n{'
+
+
+@pytest.mark.parametrize('begun', [b'', HALF_A_HEADER, HALF_A_BODY])
+def test_stop_is_answered_beside_300_connections_that_ask_nothing_whole(url, station, begun):
+    station.rest.set()
+    with contextlib.ExitStack() as open_lines:
+        for _ in range(300):
+            line = open_lines.enter_context(dial(url))
+            with contextlib.suppress(ConnectionError):
+                line.sendall(begun)
+        for _ in range(3):
+            begin_s = time.monotonic()
+            assert httpx.post(f'{url}api/stop', timeout=5.0).json() == {'at_rest': True}
+            assert time.monotonic() - begin_s <= STOP_S
+
+
 def test_a_large_body_is_refused_by_its_header(url):
     with dial(url) as line:
         line.sendall(b'POST /api/judge HTTP/1.1\r\nHost: localhost\r\n'

@@ -20,7 +20,7 @@ START_S = 10.0
 # The longest words of a verdict fit in. A browser holds up to six connections, beside STOP's.
 BODY_BYTES = 1 << 20
 PER_ADDRESS = 256
-HANDSHAKE_S = 10.0
+HANDSHAKE_S = 3.0
 LOOPBACK = ('127.0.0.1', 'localhost', '::1')
 
 
