@@ -40,7 +40,9 @@ def test_the_robots_own_description_is_taken_wherever_it_stands(robot, prefix):
     require_description(text, robot, prefix)
     stand = ('<joint name="stand" type="fixed"><parent link="world"/><child link="'
              f'{robot.base_frame(prefix)}"/><origin xyz="1 2 3" rpy="0 0 1"/></joint>')
-    require_description(text.replace('</robot>', f'{stand}</robot>'), robot, prefix)
+    moved = text.replace('</robot>', f'{stand}</robot>')
+    assert moved != text
+    require_description(moved, robot, prefix)
 
 
 def test_another_makers_arm_with_a_pandas_joint_names_is_refused():
