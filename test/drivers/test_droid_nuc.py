@@ -363,8 +363,8 @@ def rest_ms(arm, clock):
     return (state.stamp_ns - pressed_ns) * 1e-6
 
 
-def test_a_stop_brakes_until_rest(slow_nuc):
+def test_a_stop_brakes_until_rest():
     """A hold of the measured pose alone takes about 370 ms: the spring swings back."""
-    with arm_of(slow_nuc) as arm:
-        rests = sorted(rest_ms(arm, slow_nuc.station.clock) for _ in range(5))
+    with DroidNucEmulator(port=0, launch_s=0.0, lock_step=True) as nuc, arm_of(nuc) as arm:
+        rests = sorted(rest_ms(arm, nuc.station.clock) for _ in range(5))
     assert rests[2] < 250.0, rests

@@ -18,6 +18,7 @@ GRIPPER_VELOCITY = 0.25                         # what a command of 1 adds, as D
 SPEED = 146 / 255                               # what polymetis sends to the gripper
 LAUNCH_S, STARTING_S = 5.0, 0.3
 GRIPPER_READ_S, ARM_READ_S = 0.032, 0.002       # as DROID's author measured (fairo, issue 1380)
+CALL_S = 0.001                                  # of a call's own, in lock step
 NOT_LAUNCHED = "'FrankaRobot' object has no attribute '_robot'"
 FOR_EVER_S = 1e9
 
@@ -43,19 +44,20 @@ class DroidNucEmulator:
     As polymetis does, it drops targets while its impedance controller starts, holds the newest
     target for ever, and after a reflex gives the last state again and again. ``launch_s`` is what
     launch_controller takes, ``gripper_read_s`` what each read of the gripper takes, also in
-    get_robot_state; the server answers nobody else meanwhile.
+    get_robot_state; the server answers nobody else meanwhile. In ``lock_step`` time passes only
+    while calls are answered: what this machine takes beyond that does not count.
     """
 
     def __init__(self, host: str = '127.0.0.1', port: int = 4242, *, robot: str = 'panda',
                  task: str = 'do_not_move', launched: bool = True, launch_s: float = LAUNCH_S,
                  gripper_read_s: float = GRIPPER_READ_S,
-                 real_time_factor: float = 1.0) -> None:
+                 real_time_factor: float = 1.0, lock_step: bool = False) -> None:
         self.station = SimStation.make(task, robot=robot, cameras=(), epoch_ns=time.time_ns(),
                                        command_timeout_s=FOR_EVER_S)
         self.faults = NucFaults()
         self.launches = 0
         self._factor, self._launch_s = real_time_factor, launch_s
-        self._gripper_read_s = gripper_read_s
+        self._gripper_read_s, self._lock_step = gripper_read_s, lock_step
         self._launched = self._controller = launched
         self._tracks_from_s: float | None = None
         self._frozen: ArmState | None = None
@@ -71,7 +73,8 @@ class DroidNucEmulator:
     def start(self) -> None:
         """Run the simulation and answer."""
         self.station.open()
-        self.station.world.start(self._factor)
+        if not self._lock_step:
+            self.station.world.start(self._factor)
         self.server.start()
 
     def stop(self) -> None:
@@ -151,7 +154,7 @@ class DroidNucEmulator:
     def get_gripper_position(self) -> float:
         """Return 0 open to 1 closed."""
         self._require_robot()
-        time.sleep(self._gripper_read_s / self._factor)
+        self._take(self._gripper_read_s)
         return self.station.gripper.state(FOR_EVER_S).position
 
     def update_joints(self, command: Sequence[float], velocity: bool = False,
@@ -189,8 +192,13 @@ class DroidNucEmulator:
 
     # -- inside --------------------------------------------------------------------------------
 
+    def _take(self, seconds: float) -> None:
+        time.sleep(seconds / self._factor)
+        if self._lock_step:
+            self.station.world.step(seconds)
+
     def _read_arm(self) -> ArmState:
-        time.sleep(min(ARM_READ_S, self._gripper_read_s) / self._factor)
+        self._take(min(ARM_READ_S, self._gripper_read_s))
         return self._state()
 
     def _state(self) -> ArmState:
@@ -209,6 +217,8 @@ class DroidNucEmulator:
     def _require_robot(self) -> None:
         if not self._launched:
             raise AttributeError(NOT_LAUNCHED)
+        if self._lock_step:
+            self._take(CALL_S)
 
     def _now_s(self) -> float:
         return self.station.world.now_ns() * 1e-9
