@@ -17,7 +17,15 @@ from arena_robot.server.base import Caller, Role, SessionState
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.conflicts import conflict
 from arena_robot.server.credits import charge_given_up, give_back
-from arena_robot.server.evidence import Missing, SessionEvidence, collect, missing, waits
+from arena_robot.server.evidence import (
+    Missing,
+    SessionEvidence,
+    collect,
+    missing,
+    too_quick,
+    waits,
+)
+from arena_robot.server.recordings import Recordings
 from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.store import sessions, verdicts
 from arena_robot.server.store.accounts import (
@@ -39,6 +47,7 @@ from arena_robot.server.store.policies import (
     policy_names,
     waits_for_approval,
 )
+from arena_robot.server.store.relayed import overlapping
 from arena_robot.server.store.rollout_notes import note_waits
 from arena_robot.server.store.sealed_pairs import publish_retired
 from arena_robot.server.store.sessions import SessionRow
@@ -55,6 +64,8 @@ LOOK_BACK_NS = 30 * 24 * 3600 * 10**9
 CORRECTIONS, CORRECTION_CHARS = 5, 500
 # How often one call checks a session whose station goes on changing it.
 CHECKS = 5
+# How long a station waits in a call while its recordings are read; its calls end after 15 s.
+READ_S = 8.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +82,7 @@ class Acceptance:
     """Decides which sessions count; ``changed`` is called when the results changed."""
 
     def __init__(self, database: Database, clock: Clock, blobs: Blobs, record: RelayRecord,
-                 transparency: TransparencyLog, rules: CountingRules,
+                 transparency: TransparencyLog, rules: CountingRules, recordings: Recordings,
                  changed: Callable[[], None] = lambda: None) -> None:
         self._database = database
         self._clock = clock
@@ -79,18 +90,24 @@ class Acceptance:
         self._record = record
         self._log = transparency
         self._rules = rules
+        self._recordings = recordings
+        recordings.done = self.consider
         self._conflicts = tuple(rules.conflicts)
         self._changed = changed
 
-    def consider(self, session_id: str) -> Missing:
-        """Accept a session if it counts now; store and return what is missing otherwise."""
+    def consider(self, session_id: str, wait_s: float = 0.0) -> Missing:
+        """
+        Accept a session if it counts now; store and return what is missing otherwise.
+
+        Waits up to ``wait_s`` while its recordings are read.
+        """
         for _ in range(CHECKS):
-            lacks = self._considered(session_id)
+            lacks = self._considered(session_id, wait_s)
             if lacks is not None:
                 return lacks
         return Missing('its files change while they are checked', waits=True)
 
-    def _considered(self, session_id: str) -> Missing | None:
+    def _considered(self, session_id: str, wait_s: float) -> Missing | None:
         """Check a session once; None when it changed while its files were read."""
         self._record.flush(session_id)
         with self._database.read() as connection:
@@ -98,7 +115,13 @@ class Acceptance:
             if not _open(session):
                 return Missing()
             evidence = collect(connection, session_id)
+            elsewhere = overlapping(connection, session) if self._rules.max_pace > 0.0 else ''
         lacks = missing(evidence, session_id, self._blobs, self._rules.max_pace)
+        if not lacks.why:
+            lacks = Missing(elsewhere or too_quick(evidence, session.ended_ns,
+                                                   self._rules.max_pace))
+        if not lacks.why:
+            lacks = self._recordings.missing(session_id, evidence, wait_s)
         with self._database.write() as connection:
             session = sessions.load(connection, session_id, lock=True)
             if not _open(session):
@@ -138,7 +161,7 @@ class Acceptance:
 
     def told(self, session_id: str) -> tuple[bool, str]:
         """Return whether a session counts, and why not."""
-        self.consider(session_id)
+        self.consider(session_id, READ_S)
         with self._database.read() as connection:
             session = sessions.load(connection, session_id)
         return counts(session), why_not(session)

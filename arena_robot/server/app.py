@@ -43,6 +43,7 @@ from arena_robot.server.policy_reviews import PolicyReviews
 from arena_robot.server.pool import PolicyChecks, Pool
 from arena_robot.server.proto import arena_server_pb2_grpc
 from arena_robot.server.rates import SharedRates, rates_of
+from arena_robot.server.recordings import Read, Recordings
 from arena_robot.server.relay import Relay
 from arena_robot.server.relay_record import RelayRecord
 from arena_robot.server.results import Results
@@ -88,14 +89,17 @@ class ArenaServer:
 
     ``conformance`` and ``probe`` say what is wrong with the policy at an address ('' nothing),
     ``spec`` what it needs; see :class:`arena_robot.server.pool.PolicyChecks`. ``functions`` are
-    called in processes of their own.
+    called in processes of their own. ``read_recordings`` reads those of a session in the thread of
+    a call, for tests; None: in processes of their own.
     ``open`` migrates the database and listens; ``port`` is the one really taken.
     """
 
     def __init__(self, config: ServerConfig, clock: Clock, conformance: Check,
                  probe: Check, spec: Callable[[PolicyTarget], PolicySpec] | None = None,
-                 functions: BackgroundFunctions = NO_FUNCTIONS) -> None:
+                 functions: BackgroundFunctions = NO_FUNCTIONS,
+                 read_recordings: Read | None = None) -> None:
         self.config = config
+        self._read_recordings = read_recordings
         self.port = config.port
         self._clock = clock
         # People, stations and waits for policies have separate threads.
@@ -148,10 +152,12 @@ class ArenaServer:
         self.eraser = FileEraser(
             self.database, self.blobs, self.uploads, self.log, clock,
             {'': config.keep_files_days, **config.keep_files_days_of})
+        self.recordings = Recordings(self.database, self.blobs, clock, config.max_pace,
+                                     self._read_recordings)
         self.acceptance = Acceptance(
             self.database, clock, self.blobs, self.record, self.log,
             CountingRules(config.conflicts, config.max_pace, config.probation_sessions,
-                          config.approve_policies), self.results.forget)
+                          config.approve_policies), self.recordings, self.results.forget)
         self.verdicts = SessionLifecycle(self.database, clock, self.acceptance, self.record,
                                          config.failures_to_suspend)
         self.matching = Matching(
@@ -188,6 +194,7 @@ class ArenaServer:
         self._housekeeping.close()
         self._shared_rates.close()
         self.pool.close()
+        self.recordings.close()
         if self._audits is not None:
             self._audits.close()
         for work in self._works.values():

@@ -100,6 +100,22 @@ def _not_stored(evidence: SessionEvidence, slot: str) -> str:
     return ''
 
 
+def too_quick(evidence: SessionEvidence, ended_ns: int | None, max_pace: float) -> str:
+    """
+    Return why a session took less time than its steps do; '' when it did not.
+
+    From its first query to its verdict, by the server's clock, both rollouts have to fit.
+    """
+    if max_pace <= 0.0 or ended_ns is None:
+        return ''
+    took_s = (ended_ns - min(one.first_ns for one in evidence.rollouts.values())) * 1e-9
+    steps = sum(one.steps for one in evidence.episodes.values())
+    if took_s < steps / CONTROL_RATE_HZ / max_pace:
+        return (f'the verdict came {took_s:.1f} s after the first query; {steps} steps take '
+                f'{steps / CONTROL_RATE_HZ:.1f} s')
+    return ''
+
+
 def _not_relayed(seen: RelayedRollout | None, max_pace: float) -> str:
     if seen is None or seen.queries == 0:
         return "the policy was not called through this server's relay"

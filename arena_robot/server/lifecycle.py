@@ -8,7 +8,7 @@ from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import Conflict, NotRevealed, Unauthorised
 from arena_robot.core.pair import Reveal
 from arena_robot.core.verdict import MAX_TEXT_CHARS, Verdict, check_verdict, is_same
-from arena_robot.server.acceptance import Acceptance
+from arena_robot.server.acceptance import READ_S, Acceptance
 from arena_robot.server.base import Caller, PolicyState, Role, SessionState
 from arena_robot.server.credits import charge_given_up, give_back
 from arena_robot.server.faults import Fault, fault_of, judge_policy
@@ -165,7 +165,7 @@ class SessionLifecycle:
         if session.state is not SessionState.DONE:
             raise Conflict(f'session {session_id} is {session.state.value}; the policies are '
                            'revealed after the verdict is stored')
-        lacks = self._acceptance.consider(session_id)
+        lacks = self._acceptance.consider(session_id, READ_S)
         session = self._sessions.get(session_id)
         if lacks.waits or (lacks.why and self._others_may_know(session)):
             raise Conflict(f'session {session_id} is incomplete: {lacks.why}; the policies are '

@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 
 from fake_station import FakeArm, FakeCamera, FakeGripper
+from rollout_bags import RolloutBags
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference, Slot
@@ -35,7 +36,7 @@ from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.robot_motions import RobotMotions
 from arena_robot.session.loop.rollout import RolloutConfig
-from arena_robot.session.ports import NoRecorder, ScenePerson, SessionConfig
+from arena_robot.session.ports import ScenePerson, SessionConfig
 from arena_robot.session.protocol.conductor import Conductor
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import SessionStore
@@ -116,19 +117,14 @@ class HurriedClock:
         self.skipped_ns += max(0, stamp_ns - self.steady_ns())
 
 
-class FileRecorder(NoRecorder):
-    """Makes a file in the place of a bag, and the episode's numbers when it is asked for them."""
-
-    def start(self, session_id: str, slot: Slot) -> None:
-        """Make the folder and its bag."""
-        super().start(session_id, slot)
-        (self._sessions / session_id / slot.value / f'{slot.value}_0.mcap').write_text(
-            f'{session_id} {slot.value}')
+class FileRecorder(RolloutBags):
+    """Makes bags, also of a rollout that was not finished, and the episode's numbers."""
 
     def ready(self, folder: Path) -> bool:
-        """Write the numbers of an episode that was not finished."""
+        """Write what an episode lacks."""
         if not (folder / EPISODE_FILE).exists():
-            write_episode(folder, EpisodeFile(folder.parent.name, folder.name, steps=STEPS))
+            steps = self.write(folder)
+            write_episode(folder, EpisodeFile(folder.parent.name, folder.name, steps=steps))
         return True
 
 
@@ -151,12 +147,12 @@ class Gripper(FakeGripper):
 
 
 class Audience:
-    """Nobody listens."""
+    """Listens to steps alone, for the recording."""
+
+    def __init__(self, bags: RolloutBags) -> None:
+        self.step = bags.step
 
     def chunk(self, index: int, step: int, chunk: Any) -> None:
-        """Do nothing."""
-
-    def step(self, step: Any, observation: Any) -> None:
         """Do nothing."""
 
     def changed(self) -> None:
@@ -175,10 +171,11 @@ class BusyStation:
                                min_free_gb=0.0)
         parts = Parts(Arm(clock), Gripper(clock),
                       {role: FakeCamera(clock) for role in ('left', 'right', 'wrist')})
+        bags = FileRecorder(folder / 'sessions')
         self.conductor = Conductor(
             RobotMotions(parts, clock, config), arena,
-            SessionStore(folder / 'sessions', clock), FileRecorder(folder / 'sessions'),
-            ScenePerson(), Audience(), clock, config)
+            SessionStore(folder / 'sessions', clock), bags,
+            ScenePerson(), Audience(bags), clock, config)
         self._told, self._rng, self._number = told, Random(seed), 0
         self._finish = folder / 'finish'
 

@@ -1,23 +1,29 @@
 """A whole server with a pool, people and a station, for tests over real sockets."""
 
 import dataclasses
+import shutil
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.pair import StationInfo
 from arena_robot.core.verdict import Verdict
+from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 from arena_robot.records.episode_file import EpisodeFile, write_episode
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import Calls, RemoteArena, ServerAddress
 from arena_robot.server.config import ServerConfig
+from arena_robot.server.recordings import read_here
 from arena_robot.server.store.policies import NewPolicy
 from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
 
 NAMES = ('crimson-7b', 'azure-fast', 'viridian')
 STATION = StationInfo('bench', 'fr3')
 STEPS = 10
+MAKER, LOCK = SampleMaker(SampleEpisode()), threading.Lock()
 
 
 def fine(address: str) -> str:
@@ -27,12 +33,13 @@ def fine(address: str) -> str:
 class Setting:
     """A server with a pool, an owner, an evaluator 'ada' and a station, and their tokens."""
 
-    def __init__(self, folder: Path, url: str, pool: dict[str, str], **config) -> None:
+    def __init__(self, folder: Path, url: str, pool: dict[str, str],
+                 read: Callable[[Path], Mapping[str, str]] | None = read_here, **config) -> None:
         # The sessions of tests take no time.
         given = {'max_pace': 0.0, 'redraws_per_day': 1000, 'probe_period_s': 3600.0, **config}
         self.config = ServerConfig(data=folder, database=url, port=0, site_port=0, seed=1,
                                    **given)
-        self.server = ArenaServer(self.config, SystemClock(), fine, fine)
+        self.server = ArenaServer(self.config, SystemClock(), fine, fine, read_recordings=read)
         self.server.open()
         accounts = self.server.accounts
         self.owner = accounts.add_account('olga', 'upenn', [Role.OWNER])
@@ -73,11 +80,23 @@ def episode(session_id: str, slot: Slot, end: EndReason = EndReason.DONE) -> Epi
     return Episode(session_id, slot, PROMPT, STEPS, end, 1_000, 2_000)
 
 
-def recorded(folder: Path, session_id: str, slot: Slot, steps: int = STEPS) -> Path:
-    """Return ``folder`` with the recording of a rollout of its own and its numbers."""
+def recorded(folder: Path, session_id: str, slot: Slot, steps: int = STEPS,
+             start_ns: int = 1_790_000_000_000_000_000) -> Path:
+    """
+    Return ``folder`` with the recording of a rollout of its own and its numbers.
+
+    The policies of the pool do nothing with the observation of these tests: nothing moves.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / 'A_0.mcap').write_bytes(f'{session_id} {slot.value} '.encode() * 20_000)
-    (folder / 'metadata.yaml').write_text('version: 9\n')
+    sample = SampleEpisode(steps=steps, state_hz=15, width=32, height=18, slot=slot.value,
+                           session_id=session_id, start_ns=start_ns, still=True)
+    shutil.rmtree(folder / 'A', ignore_errors=True)
+    with LOCK:
+        MAKER.sample = sample
+        MAKER.write(folder / 'A')
+    for file in (folder / 'A').iterdir():
+        file.replace(folder / file.name)
+    (folder / 'A').rmdir()
     write_episode(folder, EpisodeFile(session_id, slot.value, PROMPT, steps=steps))
     return folder
 

@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+from rollout_bags import RolloutBags
+
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference, Slot
 from arena_robot.core.verdict import Verdict, scored
@@ -23,21 +25,21 @@ from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.robot_motions import RobotMotions
 from arena_robot.session.loop.rollout import RolloutConfig
-from arena_robot.session.ports import NoRecorder, ScenePerson, SessionConfig
+from arena_robot.session.ports import ScenePerson, SessionConfig
 from arena_robot.session.protocol.conductor import Conductor
 from arena_robot.session.protocol.store import SessionStore
 
 
 class Hall:
-    """Nobody listens."""
+    """Listens to steps alone, for the recording."""
+
+    def __init__(self, bags):
+        self.step = bags.step
 
     def changed(self):
         pass
 
     def episode(self, job, episode):
-        pass
-
-    def step(self, step, observation):
         pass
 
     def chunk(self, index, step, chunk):
@@ -68,9 +70,9 @@ def main(target, token, evaluator, folder, sessions):
         arena.sign_in(evaluator)
 
         def conductor():
+            bags = RolloutBags(folder / 'sessions')
             made = Conductor(stage, arena, SessionStore(folder / 'sessions', sim.clock),
-                             NoRecorder(folder / 'sessions'), SimScene(sim), Hall(), sim.clock,
-                             config)
+                             bags, SimScene(sim), Hall(bags), sim.clock, config)
             made.open()
             return made
 
@@ -113,6 +115,9 @@ def offline(conductor, sim, folder):
 def run(conductor, sim, folder, number):
     play(conductor, sim, folder, number)
     conductor.deliver()
+    while 'are being read' in conductor.problem:
+        time.sleep(0.2)
+        conductor.deliver()
     assert not conductor.problem, conductor.problem
     return outcome(conductor)
 
@@ -124,7 +129,6 @@ def play(conductor, sim, folder, number):
     for slot in Slot:
         episode = conductor.run(slot)
         home = folder / 'sessions' / episode.session_id / slot.value
-        (home / 'A_0.mcap').write_text(f'{episode.session_id} {slot.value}')
         write_episode(home, EpisodeFile(episode.session_id, slot.value, steps=episode.steps))
         conductor.score(slot, scored(slot, sim.progress()))
         if slot is Slot.A:

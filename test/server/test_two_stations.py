@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ if importlib.util.find_spec('mujoco') is None:
     pytest.skip('mujoco is not installed', allow_module_level=True)
 
 SCRIPT = Path(__file__).with_name('station_process.py')
+ENVIRONMENT = {**os.environ, 'PYTHONPATH': str(SCRIPT.parents[1])}
 SESSIONS = 2
 
 
@@ -40,7 +42,7 @@ def test_two_stations_run_to_completion(tmp_path, process_url, addresses):
         stations = [subprocess.Popen(
             [sys.executable, SCRIPT, process.target, token, process.evaluator,
              tmp_path / f'station{k}', str(SESSIONS)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
             for k, token in enumerate(tokens)]
         told = []
         for station in stations:
@@ -61,7 +63,7 @@ def test_two_stations_run_to_completion(tmp_path, process_url, addresses):
             record = Sessions(database, SystemClock()).get(session['id'])
             assert (record.rollouts, record.verdict.preference) == (2, Preference.TIE)
             bag = process.folder / 'data' / 'blobs' / session['id'] / 'A' / 'A_0.mcap'
-            assert bag.read_text() == f"{session['id']} A"
+            assert bag.stat().st_size > 1000
         ledger = Ledger(database, SystemClock())
         ledger.check()
         assert ledger.balance('account:ada') == 2 * SESSIONS
@@ -72,7 +74,7 @@ def test_a_session_ends_without_the_network_and_arrives_after_two_restarts(tmp_p
     token, _ = process.fill(addresses)
     station = subprocess.Popen(
         [sys.executable, SCRIPT, process.target, token, process.evaluator, tmp_path / 'station',
-         '0'], text=True,
+         '0'], text=True, env=ENVIRONMENT,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert station.stdout.readline() == 'submitted\n', station.stderr.read()

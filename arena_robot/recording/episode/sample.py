@@ -38,7 +38,8 @@ class SampleEpisode:
 
     ``steps`` ticks of 15 Hz, arm states at ``state_hz``, pictures of ``width`` by ``height``;
     ``start_ns`` is the stamp of the first tick. With ``potential`` a simulated station's potential
-    is recorded too: it rises, and falls by a quarter in the middle.
+    is recorded too: it rises, and falls by a quarter in the middle. With ``still`` arm and gripper
+    rest at zero, and that is requested.
     """
 
     steps: int = 30
@@ -53,6 +54,7 @@ class SampleEpisode:
     space: str = 'joint_position'
     potential: bool = False
     cameras: tuple[str, ...] = ROLES
+    still: bool = False
 
 
 class SampleMaker:
@@ -62,9 +64,12 @@ class SampleMaker:
         self.sample = sample
         self.folders = share_folders() if folders is None else folders
         self.codec = Codec()
+        self._topics: dict[str, Topic] = {}
 
     def topics(self) -> dict[str, Topic]:
         """Return all topics by name."""
+        if self._topics:
+            return self._topics
         plain = {'/arm_node/arm_state': 'arena_msgs/msg/ArmState',
                  '/gripper_node/gripper_state': 'arena_msgs/msg/GripperState',
                  '/session_node/step': 'arena_msgs/msg/StepRecord',
@@ -75,7 +80,8 @@ class SampleMaker:
             plain[POTENTIAL_TOPIC] = 'std_msgs/msg/Float64'
         found = {n: self._topic(n, t, Qos()) for n, t in plain.items()}
         name = '/session_node/episode_info'
-        return {name: self._topic(name, 'arena_msgs/msg/EpisodeInfo', LATCHED), **found}
+        self._topics = {name: self._topic(name, 'arena_msgs/msg/EpisodeInfo', LATCHED), **found}
+        return self._topics
 
     def messages(self) -> Iterator[Message]:
         """Yield all messages by ``log_ns``, each 2 ms after it was published."""
@@ -184,12 +190,14 @@ class SampleMaker:
 
     def q(self, stamp_ns: int) -> list[float]:
         """Return the joints (7,) in rad at a stamp."""
+        if self.sample.still:
+            return [0.0] * 7
         t = (stamp_ns - self.sample.start_ns) * 1e-9
         return [0.3 * float(np.sin(t + i)) for i in range(7)]
 
     def gripper(self, k: int) -> float:
         """Return the gripper's position at a tick."""
-        return float(k // 15 % 2)
+        return 0.0 if self.sample.still else float(k // 15 % 2)
 
     def _action(self, k: int) -> list[float]:
         return [*self.q(self.sample.start_ns + k * TICK_NS), self.gripper(k)]

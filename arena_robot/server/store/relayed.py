@@ -14,8 +14,10 @@ from arena_robot.core.inferences import Inference
 from arena_robot.server.store.database import listed
 from arena_robot.server.store.schema import relay_notes, relayed, sessions
 from arena_robot.server.store.sealed_pairs import NEWEST, columns, is_sealed_pair, pair_of
+from arena_robot.server.store.sessions import SessionRow
 
 # A journal that is older than this was emptied long ago.
+DAY_NS = 24 * 3600 * 10**9
 KEPT_NS = 90 * 24 * 3600 * 10**9
 SUMS = ('queries', 'actions', 'failures', 'refusals', 'cuts')
 
@@ -77,6 +79,17 @@ _PUBLIC = _REACHED.where(relayed.c.policy_id == sa.bindparam('policy')).order_by
 _SEALED = _REACHED.add_columns(relayed.c.slot, *columns()).join(
     sessions, relayed.c.session_id == sessions.c.id).where(is_sealed_pair()).order_by(
     sessions.c.created_ns.desc()).limit(len(Slot) * NEWEST)
+_SPAN = sa.select(sa.func.min(relayed.c.first_ns).label('first_ns'),
+                  sa.func.max(relayed.c.last_ns).label('last_ns')).where(
+    relayed.c.session_id == sa.bindparam('session'), relayed.c.queries > 0)
+_MEANWHILE = sa.select(relayed.c.session_id).join(
+    sessions, relayed.c.session_id == sessions.c.id).where(
+    sessions.c.evaluator_id == sa.bindparam('evaluator'), sessions.c.valid,
+    sessions.c.created_ns.between(sa.bindparam('since_ns'), sa.bindparam('until_ns')),
+    sessions.c.accepted_ns.is_not(None), sessions.c.id != sa.bindparam('session'),
+    relayed.c.queries > 0).group_by(relayed.c.session_id).having(sa.and_(
+        sa.func.min(relayed.c.first_ns) < sa.bindparam('last_ns'),
+        sa.func.max(relayed.c.last_ns) > sa.bindparam('first_ns'))).limit(1)
 _ADD = sa.update(relayed).where(
     relayed.c.session_id == sa.bindparam('of_session'),
     relayed.c.slot == sa.bindparam('of_slot')).values(
@@ -157,6 +170,23 @@ def of_session(connection: Connection, session_id: str) -> dict[str, RelayedRoll
     rows = connection.execute(sa.select(relayed).where(
         relayed.c.session_id == session_id)).mappings()
     return {row['slot']: _rollout(row) for row in rows}
+
+
+def overlapping(connection: Connection, session: SessionRow) -> str:
+    """
+    Return why a session cannot have been run: its evaluator ran another that counts meanwhile.
+
+    '' when that is not so. The times are those of the answers that the relay gave.
+    """
+    span = connection.execute(_SPAN, {'session': session.id}).one()
+    if span.first_ns is None:
+        return ''
+    other = connection.execute(_MEANWHILE, {
+        'session': session.id, 'evaluator': session.evaluator_id,
+        'since_ns': session.created_ns - DAY_NS, 'until_ns': session.created_ns + DAY_NS,
+        'first_ns': span.first_ns, 'last_ns': span.last_ns}).first()
+    return (f'its evaluator ran session {other.session_id} in the same seconds'
+            if other is not None else '')
 
 
 def newest_of_policy(connection: Connection, policy_id: int, limit: int) -> list[ReachedRollout]:

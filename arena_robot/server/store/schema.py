@@ -221,6 +221,14 @@ manifests = Table(
     Column('created_ns', BigInteger, nullable=False),
     UniqueConstraint('session_id', 'slot'))
 
+# What the check of a session's recordings found; ``seen`` is a hash of what it depends on.
+recording_checks = Table(
+    'recording_checks', metadata,
+    Column('session_id', ForeignKey('sessions.id'), primary_key=True),
+    Column('seen', String(64), nullable=False),
+    Column('why', Text, nullable=False),
+    Column('created_ns', BigInteger, nullable=False))
+
 files = Table(
     'files', metadata, _id(),
     Column('session_id', ForeignKey('sessions.id'), nullable=False),

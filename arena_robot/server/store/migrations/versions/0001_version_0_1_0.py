@@ -307,6 +307,15 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint('id', name=op.f('pk_manifests')),
         sa.UniqueConstraint('session_id', 'slot', name=op.f('uq_manifests_session_id_slot'))
     )
+    op.create_table('recording_checks',
+        sa.Column('session_id', sa.String(length=36), nullable=False),
+        sa.Column('seen', sa.String(length=64), nullable=False),
+        sa.Column('why', sa.Text(), nullable=False),
+        sa.Column('created_ns', sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(['session_id'], ['sessions.id'],
+            name=op.f('fk_recording_checks_session_id_sessions')),
+        sa.PrimaryKeyConstraint('session_id', name=op.f('pk_recording_checks'))
+    )
     op.create_table('unsafe_reports',
         sa.Column('id', sa.Integer(), autoincrement=True, nullable=False),
         sa.Column('session_id', sa.String(length=36), nullable=False),

@@ -1,0 +1,212 @@
+"""
+Whether a recording shows the rollout that the relay saw: its steps, times, actions, pictures.
+
+It opens files that a station sent, so a server calls :func:`check_files` in a process of its own,
+with bounds on memory and time.
+"""
+
+import json
+import resource
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from arena_robot.core.episode import CONTROL_RATE_HZ, EndReason
+from arena_robot.core.errors import ArenaError
+from arena_robot.core.files import write_text
+from arena_robot.core.inferences import Inference
+from arena_robot.recording.bag.codec import codec_of
+from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.episode.tracks import EpisodeTracks, load_tracks
+
+MEMORY_BYTES = 4 << 30
+CPU_S = 120
+CLAIMS_FILE, FOUND_FILE = 'claims.json', 'found.json'
+# A shorter rollout that was not ended as done says nothing about its policy.
+LEAST_STEPS, LEAST_S = 10, 2.0
+# Blended actions, and those of steps in which the arm waits, are none that the relay gave.
+LEAST_ACTIONS_SHARE = 0.5
+ACTION_TOLERANCE = 1e-3
+# Clocks of a station may be this far off (RemoteArena refuses more), and drift or be set by less.
+MOST_SKEW_S, MOST_DRIFT_S = 600.0, 5.0
+# A station that waits for its policy is slower than the control rate, but not by more.
+SLOWEST_STEP_S = 60.0
+# An arm that moved further (rad, any joint) is seen by the cameras that watch it.
+SEEN_MOTION_RAD = 0.1
+# A share of the pictures is compared: to hash all of a long rollout would read it once more.
+PICTURES = 12
+
+
+@dataclass(frozen=True)
+class RolloutClaim:
+    """
+    What is known of a rollout without its recording.
+
+    ``made`` is what the relay saw: step, stamp, seconds, number of actions, actions. With
+    ``max_pace`` 0 time is simulated, and no time is compared.
+    """
+
+    session_id: str
+    slot: str
+    steps: int
+    end: str
+    policy_failed: bool
+    max_pace: float
+    made: tuple[tuple[int, int, float, int, str], ...]
+
+    def inferences(self) -> list[Inference]:
+        """Return the relay's answers."""
+        return [Inference(*one) for one in self.made]
+
+
+def check_files(folder: str) -> None:
+    """Check the recordings in the subfolders that CLAIMS_FILE of ``folder`` names; FOUND_FILE."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    home = Path(folder)
+    claims = read_claims(home)
+    write_text(home / FOUND_FILE, json.dumps(
+        {slot: why_unproven(home / slot, claim) for slot, claim in claims.items()}))
+
+
+def write_claims(home: Path, claims: Sequence[RolloutClaim]) -> None:
+    """Write what :func:`check_files` has to know."""
+    write_text(home / CLAIMS_FILE, json.dumps({one.slot: asdict(one) for one in claims}))
+
+
+def read_claims(home: Path) -> dict[str, RolloutClaim]:
+    """Return what :func:`write_claims` wrote."""
+    told = json.loads((home / CLAIMS_FILE).read_text(encoding='utf-8'))
+    return {slot: RolloutClaim(**{**one, 'made': tuple(tuple(row) for row in one['made'])})
+            for slot, one in told.items()}
+
+
+def why_unproven(folder: Path, claim: RolloutClaim) -> str:
+    """Return why the recording in ``folder`` is not that of the rollout; '' when it is."""
+    try:
+        with BagReader(folder) as bag:
+            # Reading every message checks the CRC of every chunk.
+            inside = sum(1 for _ in bag.messages())
+            if inside != bag.metadata.message_count:
+                return (f'the recording has {inside} messages, its metadata.yaml says '
+                        f'{bag.metadata.message_count}')
+            tracks = load_tracks(bag, codec_of(bag.topics.values()))
+            return (_other_rollout(tracks, claim) or _too_short(tracks, claim)
+                    or _paces(tracks, claim) or _actions(tracks, claim)
+                    or _arm(tracks) or _pictures(bag, tracks))
+    except ArenaError as error:
+        return f'the recording cannot be read: {str(error)[:200]}'
+    except MemoryError:
+        return f'the recording needs more than {MEMORY_BYTES >> 30} GiB to be read'
+
+
+def _other_rollout(tracks: EpisodeTracks, claim: RolloutClaim) -> str:
+    told = tracks.info.get('session_id'), tracks.info.get('slot')
+    if told != (claim.session_id, claim.slot):
+        return f'the recording is of slot {told[1]} of session {told[0]}'
+    count = len(tracks.steps.index)
+    if count != claim.steps and claim.end != EndReason.INTERRUPTED.value:
+        return f'the recording has {count} steps, the station said {claim.steps}'
+    if not count or (tracks.steps.index != np.arange(count)).any():
+        return f'the {count} steps of the recording are not numbered from 0 without gaps'
+    return ''
+
+
+def _too_short(tracks: EpisodeTracks, claim: RolloutClaim) -> str:
+    if claim.end == EndReason.DONE.value or claim.policy_failed:
+        return ''
+    stamps = tracks.steps.stamps
+    lasted_s = float(stamps[-1] - stamps[0]) * 1e-9 + 1.0 / CONTROL_RATE_HZ
+    if len(stamps) < LEAST_STEPS or (claim.max_pace > 0.0 and lasted_s < LEAST_S):
+        return (f'the rollout ended as {claim.end} after {len(stamps)} steps and '
+                f'{lasted_s:.1f} s; below {LEAST_STEPS} steps or {LEAST_S:g} s it says nothing')
+    return ''
+
+
+def _paces(tracks: EpisodeTracks, claim: RolloutClaim) -> str:
+    """Compare the stamps of the steps with the control rate, and with the relay's clock."""
+    stamps = tracks.steps.stamps
+    gaps_s = np.diff(stamps) * 1e-9
+    if len(gaps_s) and (gaps_s.min() <= 0.0 or gaps_s.max() > SLOWEST_STEP_S):
+        return f'steps of the recording are {gaps_s.min():.3f} to {gaps_s.max():.1f} s apart'
+    if claim.max_pace <= 0.0:
+        return ''
+    fastest_s = len(gaps_s) / CONTROL_RATE_HZ / claim.max_pace
+    if gaps_s.sum() < fastest_s:
+        return (f'{len(stamps)} steps are recorded within {gaps_s.sum():.1f} s; at '
+                f'{CONTROL_RATE_HZ:g} steps a second they take longer')
+    made = [one for one in claim.inferences() if one.step < len(stamps)]
+    offsets_s = np.array([one.stamp_ns - stamps[one.step] for one in made]) * 1e-9
+    if not len(made):
+        return 'no query that passed the relay is of a step of the recording'
+    drift_s = offsets_s.max() - offsets_s.min() - max(one.took_s for one in made)
+    if abs(offsets_s).max() > MOST_SKEW_S or drift_s > MOST_DRIFT_S:
+        return (f'the steps were recorded {offsets_s.min():.1f} to {offsets_s.max():.1f} s before '
+                'their queries passed the relay')
+    return ''
+
+
+def _actions(tracks: EpisodeTracks, claim: RolloutClaim) -> str:
+    """Look for the recorded requests among the actions that the relay gave up to their step."""
+    given = [(one.step, one.actions()) for one in claim.inferences() if one.packed]
+    if not given:
+        return 'the relay kept no actions of the rollout'
+    found = 0
+    for row, asked in enumerate(tracks.steps.requested):
+        rows = [actions for step, actions in given if step <= row]
+        width = min([len(asked), *(actions.shape[1] for actions in rows)])
+        found += any(bool((abs(actions[:, :width] - asked[:width]) < ACTION_TOLERANCE).all(
+            axis=1).any()) for actions in rows)
+    count = len(tracks.steps.requested)
+    if found < LEAST_ACTIONS_SHARE * count:
+        return f'{found} of {count} recorded requests are actions that the relay gave'
+    return ''
+
+
+def _arm(tracks: EpisodeTracks) -> str:
+    missing = int((~np.isin(tracks.steps.arm_stamps, tracks.arm.stamps)).sum())
+    if missing > 0.1 * len(tracks.steps.index):
+        return f'the arm states of {missing} steps are not in the recording'
+    return ''
+
+
+def _pictures(bag: BagReader, tracks: EpisodeTracks) -> str:
+    """Find the pictures that the steps used; they change where the arm moves."""
+    names = [name for column, name in enumerate(tracks.steps.views)
+             if tracks.steps.image_stamps[:, column].any()]
+    if not names:
+        return 'no step of the recording names a picture that it used'
+    q = tracks.arm.q
+    moved = float(np.ptp(q, axis=0).max()) > SEEN_MOTION_RAD if len(q) else False
+    changing = 0
+    for name in names:
+        used = tracks.steps.image_stamps[:, tracks.steps.views.index(name)]
+        track = tracks.views.get(name)
+        here = track.stamps if track else np.zeros(0, np.int64)
+        lost = int((~np.isin(used[used > 0], here)).sum())
+        if track is None or lost > 0.1 * len(used):
+            return f'{lost} of {len(used)} pictures of {name} that the steps used are missing'
+        changing += _differ(bag, track.topic.name, np.unique(used[used > 0]))
+    if moved and not changing:
+        return 'the arm moves in the recording, and no picture changes'
+    return ''
+
+
+def _differ(bag: BagReader, topic: str, stamps: np.ndarray) -> bool:
+    """Tell whether pictures that were spread over the rollout differ from each other."""
+    start_ns, end_ns = int(stamps[0]), int(stamps[-1]) + 1
+    step_ns = max(1, (end_ns - start_ns) // PICTURES)
+    seen: set[bytes] = set()
+    next_ns = 0
+    for message in bag.messages([topic]):
+        if message.log_ns < next_ns:
+            continue
+        next_ns = message.log_ns + step_ns
+        # Without the header, whose stamp changes with each message.
+        seen.add(sha256(message.data[len(message.data) // 2:]).digest())
+        if len(seen) > 1:
+            return True
+    return False
