@@ -24,7 +24,7 @@ READY_S = 60.0
 # A public server's limits are too strict for ten sessions in three minutes.
 # Simulated time passes faster, so the pace at the relay says nothing.
 SETTINGS = {'probation_sessions': 0, 'approve_policies': 'none', 'probe_period_s': 2.0,
-            'max_pace': 0.0, 'credits': {'weekly_base': 1000},
+            'max_pace': 0.0, 'credits': {'weekly_base': 1000, 'weekly_cap': 1000},
             'limits': {'calls_per_s': 1000.0, 'burst': 1000, 'relay_calls_per_s': 500.0}}
 
 

@@ -36,7 +36,16 @@ from arena_robot.server.store.accounts import (
     station_names,
 )
 from arena_robot.server.store.database import Connection, Database
-from arena_robot.server.store.ledger import MINT, SPENT, NotEnoughCredit, Transfer, book, lock
+from arena_robot.server.store.ledger import (
+    MINT,
+    SPENT,
+    NotEnoughCredit,
+    Transfer,
+    balance_of,
+    book,
+    lock,
+    paid_for,
+)
 from arena_robot.server.store.log import of_session as log_of_session
 from arena_robot.server.store.policies import (
     Approval,
@@ -237,12 +246,15 @@ class Acceptance:
         name = account_name(connection, session.evaluator_id)
         owners = {slot: f'account:{account_of(connection, owner_of(connection, number)).name}'
                   for slot, number in zip('AB', pair, strict=True)}
-        lock(connection, [f'account:{name}', *owners.values()])
+        names = policy_names(connection)
+        paid = {slot: holder for slot, number in zip('AB', pair, strict=True)
+                if balance_of(connection, holder := paid_for(names[number])) > 0}
+        lock(connection, [f'account:{name}', *owners.values(), *paid.values()])
         book(connection, Transfer(f'earn:{session.id}', MINT, f'account:{name}', 1,
                                   'session that counts'), now)
         for slot, owner in owners.items():
-            _charge(connection, Transfer(f'ask:{session.id}:{slot}', owner, SPENT, 1,
-                                         'policy requested'), now)
+            _charge(connection, Transfer(f'ask:{session.id}:{slot}', paid.get(slot, owner), SPENT,
+                                         1, 'policy requested'), now)
         # Last: until the transaction ends, no other session of any server is entered.
         _enter(self._log, connection, session, evidence, now)
 

@@ -33,7 +33,7 @@ from arena_robot.server.call_guard import CallGuard
 from arena_robot.server.config import ServerConfig
 from arena_robot.server.conflicts import RULES
 from arena_robot.server.counters import Counters
-from arena_robot.server.credits import grant_weekly
+from arena_robot.server.credits import CreditDesk, grant_weekly
 from arena_robot.server.erasing import FileEraser
 from arena_robot.server.housekeeping import Housekeeping
 from arena_robot.server.lifecycle import SessionLifecycle
@@ -281,7 +281,8 @@ class ArenaServer:
                           self._pools['stations'])
         parts = ServiceParts(self._clock, self.accounts, self.sessions, self.matching,
                              self.verdicts, self.acceptance, self.log,
-                             self.uploads, self.pool, self.reviews, self.results.standings_json,
+                             self.uploads, self.pool, self.reviews,
+                             CreditDesk(self.database, self._clock), self.results.standings_json,
                              self.config.evaluator_sign_in)
         relay = Relay(self.slots, self.policies, self.record,
                       self._rates.relay_calls, self._pools['stations'], self._pools['policies'],

@@ -2,7 +2,8 @@
 Which two policies are compared next, and who is A.
 
 A pair's weight is the product of its policies' weights ``(1 + requested)^-evenness`` (little
-evaluated policies first), times ``no_credit`` for each owner without credit. With a ranking's
+evaluated policies first), times what each owner's credits make of it: ``no_credit`` without any,
+1 with ``full_credit``, and ``paid`` for a policy whose comparisons were paid for. With a ranking's
 posterior, the weight is mixed with what a comparison is worth for the goal
 (:mod:`assignment_goals`); a floor keeps every pair possible. Pairs of one owner are taken only
 when there is no other. Pure functions: who is asked for is decided by the caller, chance by the
@@ -24,13 +25,19 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A policy that could be assigned: how often it was requested, and its owner's credit."""
+    """
+    A policy that could be assigned: how often it was requested, and its owner's credit.
+
+    ``credit`` runs from 0 (none) to 1 (``full_credit`` or more); ``paid``: somebody paid for
+    comparisons of it.
+    """
 
     id: int
     owner_id: int
     requested: int
-    has_credit: bool = True
+    credit: float = 1.0
     probation: bool = False
+    paid: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,8 @@ class Weights:
 
     evenness: float = 1.0
     no_credit: float = 0.1
+    full_credit: int = 20
+    paid: float = 3.0
     exploration: float = 0.1
 
 
@@ -77,7 +86,9 @@ def pair_weights(candidates: Sequence[Candidate], weights: Weights,
                  posterior: Posterior | None = None, aim: Aim | None = None) -> Floats:
     """Return the symmetric (n, n) table of pair weights, upper triangle summing to one."""
     requested = np.array([c.requested for c in candidates], dtype=float)
-    credit = np.where([c.has_credit for c in candidates], 1.0, weights.no_credit)
+    credit = weights.no_credit + (1.0 - weights.no_credit) * np.array(
+        [c.credit for c in candidates], dtype=float)
+    credit *= np.where([c.paid for c in candidates], weights.paid, 1.0)
     owners = np.array([c.owner_id for c in candidates])
     permitted = credit[:, None] * credit[None, :] * _allowed(owners)
     return weight_table(requested, permitted, weights, posterior, aim or Aim())

@@ -21,9 +21,14 @@ class Tls:
 
 @dataclass(frozen=True)
 class Credits:
-    """Credits given each week: ``weekly_base`` to every owner, ``sponsors`` on top by name."""
+    """
+    Credits given each week: ``weekly_base`` to every owner, ``sponsors`` on top by name.
+
+    A grant ends where the balance is ``weekly_cap``: who spends none gets none.
+    """
 
     weekly_base: int = 20
+    weekly_cap: int = 100
     sponsors: dict[str, int] = field(default_factory=dict)
 
 

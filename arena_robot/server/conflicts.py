@@ -29,5 +29,10 @@ def conflict(evaluator: Account, owner: Account, rules: Collection[str]) -> str:
     return next((rule for rule in RULES if rule in rules and holds[rule]), '')
 
 
+def same_institution(one: str, other: str) -> bool:
+    """Tell whether two names are of the same institution."""
+    return _same(one, other)
+
+
 def _same(one: str, other: str) -> bool:
     return bool(one) and ' '.join(one.casefold().split()) == ' '.join(other.casefold().split())

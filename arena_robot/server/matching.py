@@ -28,7 +28,7 @@ from arena_robot.server.sealing import Seal, random_seal
 from arena_robot.server.store import redraws, sealed_pairs
 from arena_robot.server.store.accounts import Accounts, digest
 from arena_robot.server.store.database import Connection, Database
-from arena_robot.server.store.ledger import Ledger
+from arena_robot.server.store.ledger import Ledger, paid_for
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.sessions import NewSession, SessionRow, Sessions, load
 from arena_robot.server.store.unsafe_reports import reported_at
@@ -172,8 +172,10 @@ class Matching:
         with self._database.read() as connection:
             open_requests = sealed_pairs.requested(connection)
         candidates = [Candidate(p.id, p.owner_id, p.requested + open_requests[p.id],
-                                balances.get(f'account:{owners[p.owner_id].name}', 0) > 0,
-                                p.state is PolicyState.PROBATION) for p in fitting]
+                                min(1.0, balances.get(f'account:{owners[p.owner_id].name}', 0)
+                                    / self._weights.full_credit),
+                                p.state is PolicyState.PROBATION,
+                                balances.get(paid_for(p.name), 0) > 0) for p in fitting]
         by_id = {p.id: p for p in fitting}
         posterior = self._posterior(fitting)
         with self._draw:

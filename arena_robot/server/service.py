@@ -15,6 +15,7 @@ from arena_robot.server import wire
 from arena_robot.server.acceptance import Acceptance
 from arena_robot.server.base import Account, Caller, PolicyRecord, Role, Station
 from arena_robot.server.call_guard import CallGuard
+from arena_robot.server.credits import CreditDesk, CreditStatement
 from arena_robot.server.files import FileId
 from arena_robot.server.lifecycle import SessionLifecycle
 from arena_robot.server.matching import Matching, Request
@@ -33,6 +34,7 @@ STATION = frozenset({Role.STATION})
 OWNER = frozenset({Role.OWNER, Role.MAINTAINER})
 MAINTAINER = frozenset({Role.MAINTAINER})
 PEOPLE = frozenset({Role.EVALUATOR, Role.MAINTAINER})
+HOLDERS = frozenset({Role.EVALUATOR, Role.OWNER})
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class ServiceParts:
     uploads: Uploads
     pool: Pool
     reviews: PolicyReviews
+    credits: CreditDesk
     standings: Callable[[str, bool], str]
     sign_in: bool = True
 
@@ -226,6 +229,26 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
                                      caller, normalised(request.name), request.approve,
                                      request.clear_why))
 
+    async def Credits(self, request: pb.Empty, context: Any) -> pb.CreditsReply:
+        """Return the caller's credits."""
+        return await self._guard.call(context, 'credits', '', lambda caller: _statement(
+            self._parts.credits.of(caller)), HOLDERS, audited=False)
+
+    async def GiveCredits(self, request: pb.GiveRequest, context: Any) -> pb.CreditsReply:
+        """Give credits to an owner of the same institution."""
+        return await self._guard.call(context, 'give_credits', request.to, lambda caller:
+                                      _statement(self._parts.credits.give(
+                                          caller, request.to, request.amount, request.request)),
+                                      HOLDERS)
+
+    async def RequestComparisons(self, request: pb.ComparisonsRequest,
+                                 context: Any) -> pb.CreditsReply:
+        """Pay for comparisons of a policy."""
+        return await self._guard.call(context, 'request_comparisons', request.policy,
+                                      lambda caller: _statement(self._parts.credits.request(
+                                          caller, normalised(request.policy), request.amount,
+                                          request.request)), HOLDERS)
+
     async def AddAccount(self, request: pb.Account, context: Any) -> pb.TokenReply:
         """Create an account and its first token."""
         def work(caller: Caller) -> pb.TokenReply:
@@ -296,6 +319,11 @@ class ArenaService(pb_grpc.ArenaServiceServicer):
         self._parts.verdicts.session_of(caller, request.session_id)
         self._parts.sessions.seen(request.session_id)    # a station that sends files is alive
         return wire.file_from_wire(request)
+
+
+def _statement(found: CreditStatement) -> pb.CreditsReply:
+    return pb.CreditsReply(balance=found.balance, paid=found.paid,
+                           lines=[pb.CreditLine(**one.__dict__) for one in found.lines])
 
 
 def _given(message: pb.Policy, name: str) -> Any:

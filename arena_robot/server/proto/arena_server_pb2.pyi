@@ -294,6 +294,53 @@ class UnsafeReport(_message.Message):
     evaluator: str
     def __init__(self, session_id: _Optional[str] = ..., slot: _Optional[str] = ..., reason: _Optional[str] = ..., created_ns: _Optional[int] = ..., cleared_by: _Optional[str] = ..., cleared_why: _Optional[str] = ..., station: _Optional[str] = ..., evaluator: _Optional[str] = ...) -> None: ...
 
+class CreditsReply(_message.Message):
+    __slots__ = ("balance", "lines", "paid")
+    class PaidEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    BALANCE_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    PAID_FIELD_NUMBER: _ClassVar[int]
+    balance: int
+    lines: _containers.RepeatedCompositeFieldContainer[CreditLine]
+    paid: _containers.ScalarMap[str, int]
+    def __init__(self, balance: _Optional[int] = ..., lines: _Optional[_Iterable[_Union[CreditLine, _Mapping]]] = ..., paid: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class CreditLine(_message.Message):
+    __slots__ = ("created_ns", "amount", "reason")
+    CREATED_NS_FIELD_NUMBER: _ClassVar[int]
+    AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    created_ns: int
+    amount: int
+    reason: str
+    def __init__(self, created_ns: _Optional[int] = ..., amount: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class GiveRequest(_message.Message):
+    __slots__ = ("to", "amount", "request")
+    TO_FIELD_NUMBER: _ClassVar[int]
+    AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    to: str
+    amount: int
+    request: str
+    def __init__(self, to: _Optional[str] = ..., amount: _Optional[int] = ..., request: _Optional[str] = ...) -> None: ...
+
+class ComparisonsRequest(_message.Message):
+    __slots__ = ("policy", "amount", "request")
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    policy: str
+    amount: int
+    request: str
+    def __init__(self, policy: _Optional[str] = ..., amount: _Optional[int] = ..., request: _Optional[str] = ...) -> None: ...
+
 class AppealRequest(_message.Message):
     __slots__ = ("name", "text")
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -124,6 +124,21 @@ class ArenaServiceStub:
                 request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.DecideRequest.SerializeToString,
                 response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policy.FromString,
                 _registered_method=True)
+        self.Credits = channel.unary_unary(
+                '/arena.v1.ArenaService/Credits',
+                request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.SerializeToString,
+                response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.CreditsReply.FromString,
+                _registered_method=True)
+        self.GiveCredits = channel.unary_unary(
+                '/arena.v1.ArenaService/GiveCredits',
+                request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.GiveRequest.SerializeToString,
+                response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.CreditsReply.FromString,
+                _registered_method=True)
+        self.RequestComparisons = channel.unary_unary(
+                '/arena.v1.ArenaService/RequestComparisons',
+                request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.ComparisonsRequest.SerializeToString,
+                response_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.CreditsReply.FromString,
+                _registered_method=True)
         self.AddAccount = channel.unary_unary(
                 '/arena.v1.ArenaService/AddAccount',
                 request_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Account.SerializeToString,
@@ -278,6 +293,25 @@ class ArenaServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Credits(self, request, context):
+        """Owners and evaluators: their credits.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GiveCredits(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RequestComparisons(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AddAccount(self, request, context):
         """Maintainers: accounts and stations.
         """
@@ -414,6 +448,21 @@ def add_ArenaServiceServicer_to_server(servicer, server):
                     servicer.DecidePolicy,
                     request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.DecideRequest.FromString,
                     response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policy.SerializeToString,
+            ),
+            'Credits': grpc.unary_unary_rpc_method_handler(
+                    servicer.Credits,
+                    request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.FromString,
+                    response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.CreditsReply.SerializeToString,
+            ),
+            'GiveCredits': grpc.unary_unary_rpc_method_handler(
+                    servicer.GiveCredits,
+                    request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.GiveRequest.FromString,
+                    response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.CreditsReply.SerializeToString,
+            ),
+            'RequestComparisons': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestComparisons,
+                    request_deserializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.ComparisonsRequest.FromString,
+                    response_serializer=arena__robot_dot_server_dot_proto_dot_arena__server__pb2.CreditsReply.SerializeToString,
             ),
             'AddAccount': grpc.unary_unary_rpc_method_handler(
                     servicer.AddAccount,
@@ -937,6 +986,87 @@ class ArenaService:
             '/arena.v1.ArenaService/DecidePolicy',
             arena__robot_dot_server_dot_proto_dot_arena__server__pb2.DecideRequest.SerializeToString,
             arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Policy.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Credits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/arena.v1.ArenaService/Credits',
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.Empty.SerializeToString,
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.CreditsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GiveCredits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/arena.v1.ArenaService/GiveCredits',
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.GiveRequest.SerializeToString,
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.CreditsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestComparisons(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/arena.v1.ArenaService/RequestComparisons',
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.ComparisonsRequest.SerializeToString,
+            arena__robot_dot_server_dot_proto_dot_arena__server__pb2.CreditsReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,10 +1,11 @@
 """
 Credits as a double-entry ledger: every transfer is two entries that sum to zero.
 
-Holders are ``account:<name>`` (never negative) and the system's own ``mint`` and ``spent``
-(the counterparts, which may be). What the system holds is summed up when somebody asks: a balance
-that every transfer changes would be a row for which all servers wait. A transfer has a name and
-happens at most once, so that any call can be repeated.
+Holders are ``account:<name>`` and ``request:<policy>``, what was paid for comparisons of it (both
+never negative), and the system's own ``mint`` and ``spent`` (the counterparts, which may be). What
+the system holds is summed up when somebody asks: a balance that every transfer changes would be a
+row for which all servers wait. A transfer has a name and happens at most once, so that any call
+can be repeated.
 """
 
 from collections.abc import Iterable
@@ -55,6 +56,15 @@ class Transfer:
     reason: str
 
 
+@dataclass(frozen=True)
+class LedgerLine:
+    """One entry of a holder: ``amount`` credits came, or went when it is negative."""
+
+    created_ns: int
+    amount: int
+    reason: str
+
+
 class Ledger:
     """Balances that always sum up."""
 
@@ -92,6 +102,14 @@ class Ledger:
             return {row.holder: int(row.amount) for row in connection.execute(
                 sa.select(balances.c.holder, balances.c.amount).where(
                     sa.not_(balances.c.may_be_negative)))}
+
+    def lines(self, holder: str, limit: int = 20) -> list[LedgerLine]:
+        """Return a holder's newest entries, newest first."""
+        with self._database.read() as connection:
+            rows = connection.execute(sa.select(
+                entries.c.created_ns, entries.c.amount, entries.c.reason).where(
+                entries.c.holder == holder).order_by(entries.c.id.desc()).limit(limit))
+            return [LedgerLine(*row) for row in rows]
 
     def check(self) -> None:
         """Raise DataError unless every transfer and every balance adds up."""
@@ -145,6 +163,17 @@ def book(connection: Connection, transfer: Transfer, now_ns: int) -> bool:
             'transfer': transfer.name, 'holder': holder, 'amount': amount,
             'reason': transfer.reason, 'created_ns': now_ns})
     return True
+
+
+def paid_for(policy: str) -> str:
+    """Return the holder of what was paid for comparisons of a policy."""
+    return f'request:{policy}'
+
+
+def balance_of(connection: Connection, holder: str) -> int:
+    """Return a holder's credits inside the caller's transaction; 0 for an unknown one."""
+    return int(connection.execute(sa.select(balances.c.amount).where(
+        balances.c.holder == holder)).scalar() or 0)
 
 
 def payer(connection: Connection, transfer: str) -> str | None:

@@ -1,0 +1,61 @@
+"""
+Show your credits; give them to an owner of your institution, or pay for comparisons.
+
+    arena credits
+    arena credits --give 5 --to olga
+    arena credits --request 10 --policy pi0-droid
+
+Each credit that is paid for comparisons of a policy is spent when a session with it counts;
+until then the policy is drawn more often.
+"""
+
+import argparse
+import json
+import uuid
+
+from arena_robot.cli.server_call import add_server_arguments, calls
+from arena_robot.core.errors import ConfigError
+from arena_robot.core.iso_time import to_iso
+
+VERB = 'credits'
+HELP = 'show, give and spend your credits on an arena server'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument('--give', type=int, metavar='N', help='give so many credits to --to')
+    how.add_argument('--request', type=int, metavar='N',
+                     help='pay for so many comparisons of --policy')
+    parser.add_argument('--to', metavar='OWNER', help='an owner of your institution')
+    parser.add_argument('--policy', help='a policy of yours or of your institution')
+    parser.add_argument('--json', action='store_true', help='for programs')
+    add_server_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the call and print what the account has."""
+    from arena_robot.server.proto import arena_server_pb2 as pb
+    name = uuid.uuid4().hex
+    if (args.give is None) != (args.to is None) or (args.request is None) != (args.policy is None):
+        raise ConfigError('credits are given with --give N --to OWNER, and paid with --request N '
+                          '--policy POLICY')
+    server = calls(args)
+    if args.give is not None:
+        found = server('GiveCredits', pb.GiveRequest(to=args.to, amount=args.give, request=name))
+    elif args.request is not None:
+        found = server('RequestComparisons', pb.ComparisonsRequest(
+            policy=args.policy, amount=args.request, request=name))
+    else:
+        found = server('Credits', pb.Empty())
+    if args.json:
+        print(json.dumps({'balance': found.balance, 'paid': dict(found.paid), 'lines': [
+            {'created': to_iso(one.created_ns), 'amount': one.amount, 'reason': one.reason}
+            for one in found.lines]}))
+        return 0
+    print(f'{found.balance} credits')
+    for policy, amount in sorted(found.paid.items()):
+        print(f'{policy}: {amount} comparisons are paid for')
+    for one in found.lines:
+        print(f'  {to_iso(one.created_ns)}  {one.amount:+5}  {one.reason}')
+    return 0
