@@ -100,7 +100,6 @@ class Acceptance:
         self._log = transparency
         self._rules = rules
         self._recordings = recordings
-        recordings.done = self.consider
         self._conflicts = tuple(rules.conflicts)
         self._changed = changed
 
@@ -130,7 +129,7 @@ class Acceptance:
             lacks = Missing(elsewhere or too_quick(evidence, session.ended_ns,
                                                    self._rules.max_pace))
         if not lacks.why:
-            lacks = self._recordings.missing(session_id, evidence, wait_s)
+            lacks = self._recordings.missing(session_id, evidence, self.consider, wait_s)
         with self._database.write() as connection:
             session = sessions.load(connection, session_id, lock=True)
             if not _open(session):

@@ -29,7 +29,7 @@ from arena_robot.server.recorded_rollout import (
     why_unproven,
     write_claims,
 )
-from arena_robot.server.store import recording_checks
+from arena_robot.server.store import manifests
 from arena_robot.server.store.database import Database
 
 log = logging.getLogger(__name__)
@@ -65,8 +65,7 @@ class Recordings:
     """
     Decides whether the recordings of a session prove its rollouts.
 
-    They are read in processes of their own, and ``done`` is then called with the session. With
-    ``read`` they are read by that, in the caller's thread.
+    They are read in processes of their own; with ``read`` by that, in the caller's thread.
     """
 
     def __init__(self, database: Database, blobs: Blobs, clock: Clock, max_pace: float,
@@ -80,18 +79,18 @@ class Recordings:
         self._lock = threading.Lock()
         self._running: dict[str, threading.Event] = {}
         self._waited: set[str] = set()
-        self.done: Callable[[str], object] = lambda session_id: None
 
-    def missing(self, session_id: str, evidence: SessionEvidence, wait_s: float = 0.0) -> Missing:
+    def missing(self, session_id: str, evidence: SessionEvidence,
+                done: Callable[[str], object], wait_s: float = 0.0) -> Missing:
         """
         Return what the recordings lack; they are read when they were not.
 
-        Waits up to ``wait_s`` for that, for one caller of each session: no number of callers
-        takes all threads.
+        ``done`` is called with the session when they were read in the background. Waits up to
+        ``wait_s`` for that, for one caller of each session: no number of callers takes all threads.
         """
         seen = _seen(evidence)
         why = self._stored(session_id, seen)
-        if why is None and (ended := self._begin(session_id, evidence, seen)):
+        if why is None and (ended := self._begin(session_id, evidence, seen, done)):
             if wait_s and self._is_first(session_id):
                 ended.wait(wait_s)
                 self._waited.discard(session_id)
@@ -105,7 +104,7 @@ class Recordings:
 
     def _stored(self, session_id: str, seen: str) -> str | None:
         with self._database.read() as connection:
-            return recording_checks.found(connection, session_id, seen)
+            return manifests.found_in_recordings(connection, session_id, seen)
 
     def _is_first(self, session_id: str) -> bool:
         with self._lock:
@@ -114,8 +113,8 @@ class Recordings:
             self._waited.add(session_id)
             return True
 
-    def _begin(self, session_id: str, evidence: SessionEvidence,
-               seen: str) -> threading.Event | None:
+    def _begin(self, session_id: str, evidence: SessionEvidence, seen: str,
+               done: Callable[[str], object]) -> threading.Event | None:
         with self._lock:
             if session_id in self._running:
                 return self._running[session_id]
@@ -124,16 +123,16 @@ class Recordings:
             self._job(session_id, evidence, seen, ended)
             return ended
         try:
-            self._threads.submit(self._in_background, session_id, evidence, seen, ended)
+            self._threads.submit(self._in_background, session_id, evidence, seen, ended, done)
         except RuntimeError:    # the server closes
             return None
         return ended
 
     def _in_background(self, session_id: str, evidence: SessionEvidence, seen: str,
-                       ended: threading.Event) -> None:
+                       ended: threading.Event, done: Callable[[str], object]) -> None:
         if self._job(session_id, evidence, seen, ended):
             try:
-                self.done(session_id)
+                done(session_id)
             except ArenaError as error:
                 log.warning('session %s could not be looked at: %s', session_id, error)
 
@@ -147,7 +146,7 @@ class Recordings:
             why = next((f'{slot.value}: {found[slot.value]}' for slot in Slot
                         if found[slot.value]), '')
             with self._database.write() as connection:
-                recording_checks.store(connection, session_id, seen, why, self._clock.now_ns())
+                manifests.store_found(connection, session_id, seen, why, self._clock.now_ns())
             return True
         except (ArenaError, OSError, ValueError, KeyError) as error:
             log.warning('the recordings of session %s were not read: %s', session_id, error)

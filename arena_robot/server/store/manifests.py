@@ -1,4 +1,4 @@
-"""The files that a station says an episode has, with their hashes; fixed by the reveal."""
+"""Which files each rollout of a session has, and what was found in its recordings."""
 
 import json
 
@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from arena_robot.server.files import Manifest, ManifestEntry
-from arena_robot.server.store.schema import manifests
+from arena_robot.server.store.schema import manifests, recording_checks
 
 
 def store(connection: Connection, session_id: str, slot: str, manifest: Manifest,
@@ -26,3 +26,18 @@ def of_session(connection: Connection, session_id: str) -> dict[str, Manifest]:
         manifests.c.session_id == session_id))
     return {row.slot: Manifest(tuple(ManifestEntry(**one) for one in json.loads(row.content)))
             for row in rows}
+
+
+def found_in_recordings(connection: Connection, session_id: str, seen: str) -> str | None:
+    """Return why recordings do not prove the rollouts; '' when they do, None: not checked."""
+    row = connection.execute(sa.select(recording_checks).where(
+        recording_checks.c.session_id == session_id)).first()
+    return str(row.why) if row is not None and row.seen == seen else None
+
+
+def store_found(connection: Connection, session_id: str, seen: str, why: str, now_ns: int) -> None:
+    """Store what the newest check found."""
+    connection.execute(sa.delete(recording_checks).where(
+        recording_checks.c.session_id == session_id))
+    connection.execute(sa.insert(recording_checks).values(
+        session_id=session_id, seen=seen, why=why, created_ns=now_ns))
