@@ -85,8 +85,8 @@ class Recordings:
         """
         Return what the recordings lack; they are read when they were not.
 
-        ``done`` is called with the session when they were read in the background. Waits up to
-        ``wait_s`` for that, for one caller of each session: no number of callers takes all threads.
+        ``done`` is called with the session when they were read in the background. Waits at most
+        ``wait_s`` for that, for one caller of a session: no number of callers takes all threads.
         """
         seen = _seen(evidence)
         why = self._stored(session_id, seen)
