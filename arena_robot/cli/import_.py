@@ -56,7 +56,7 @@ def _load(args: argparse.Namespace, sessions: 'Sequence[RoboArenaSession]') -> N
     from arena_robot.core.clock import SystemClock
     from arena_robot.core.tuning import loading
     with loading():
-        from arena_robot.server.acceptance import enter_earlier
+        from arena_robot.server.acceptance import enter_imported
         from arena_robot.server.config import ServerConfig
         from arena_robot.server.store.database import Database
         from arena_robot.server.store.evaluations import insert_evaluations
@@ -68,6 +68,6 @@ def _load(args: argparse.Namespace, sessions: 'Sequence[RoboArenaSession]') -> N
     with Database(config.database_url()) as database:
         done = insert_evaluations(database, clock, sessions)
         log = TransparencyLog(database, LogKey(config.data / 'log.key'), clock)
-        enter_earlier(database, log)
+        enter_imported(database, log)
     print(f'the server has {done.sessions} more sessions and {done.episodes} more rollouts; '
           f'{done.known} sessions were there')

@@ -20,6 +20,7 @@ A message says what was requested, what was found and what to do; the cause is k
     │   └── ReadTimeout              'read_timeout'
     ├── PolicyError                  'policy'             a policy or its server failed
     │   ├── PolicyUnavailable        'policy_unavailable'
+    │   │   └── PolicyEnded          'policy_ended'       the line to its host works
     │   ├── PolicyTimeout            'policy_timeout'
     │   ├── PolicyRefused            'policy_refused'     the server said no, with a reason
     │   └── BadReply                 'policy_bad_reply'   wrong shape, NaN, wrong protocol
@@ -128,6 +129,12 @@ class PolicyUnavailable(PolicyError):
     """No server answers at the policy's address."""
 
     code = 'policy_unavailable'
+
+
+class PolicyEnded(PolicyUnavailable):
+    """No server answers at the policy's address, and the network is not why."""
+
+    code = 'policy_ended'
 
 
 class PolicyTimeout(PolicyError):

@@ -265,18 +265,6 @@ def with_said(verdict: Verdict, changes: Mapping[str, Any]) -> Verdict:
     return from_plain({**to_plain(verdict), **changes})
 
 
-def is_same(stored: Verdict, verdict: Verdict) -> bool:
-    """
-    Tell whether a stored verdict is ``verdict``, or what version 0.1 sent for it.
-
-    Version 0.1 sent the notes on the slots as lines of the notes on the pair.
-    """
-    slots = {slot.value: verdict.of_slot('notes', slot) for slot in Slot}
-    lines = [f'{slot}: {notes}' for slot, notes in slots.items() if notes]
-    joined = '\n'.join([*lines, verdict.notes] if verdict.notes else lines)
-    return stored in (verdict, dataclasses.replace(verdict, notes_a='', notes_b='', notes=joined))
-
-
 def missing(verdict: Verdict) -> tuple[str, ...]:
     """Return what a valid session still lacks, as labels for people."""
     return tuple(one.label[0].lower() + one.label[1:] for one in FIELDS

@@ -3,6 +3,7 @@
 import dataclasses
 import ipaddress
 import re
+import socket
 import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from arena_robot.policy.options import AUTH, CallOptions
 SCHEMES = {'grpc': False, 'grpcs': True, 'openpi': False, 'openpis': True}    # and whether TLS
 WITH_PATH = ('openpi', 'openpis')
 CONNECT_TO = 'connect_to'
+ANSWER_S = 1.0    # a host of the same laboratory answers within milliseconds
 _PATH = re.compile(r'(/[A-Za-z0-9._~%\-]+)*')
 Pairs = tuple[tuple[str, str], ...]
 
@@ -87,6 +89,22 @@ def parse_address(text: str) -> PolicyAddress:
     address = PolicyAddress(scheme, host, port, path, _options(text, scheme, parts.query))
     address.applied(CallOptions())
     return address
+
+
+def host_answers(address: str) -> bool:
+    """
+    Tell whether the host of a policy's address answers, be it that nobody listens there.
+
+    False for an address without a host, such as that of an example.
+    """
+    try:
+        where = parse_address(address)
+        socket.create_connection((where.host, where.port), ANSWER_S).close()
+    except ConnectionRefusedError:
+        return True
+    except (ConfigError, OSError):
+        return False
+    return True
 
 
 def _options(text: str, scheme: str, query: str) -> Pairs:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from arena_robot.core.action import Chunk
+from arena_robot.core.errors import PolicyEnded, PolicyUnavailable
 from arena_robot.core.observation import Observation
+from arena_robot.policy.address import host_answers
 from arena_robot.policy.base import Closable, Policy, PolicySpec
 
 
@@ -67,11 +69,16 @@ class TimedPolicy:
 
 
 class AtLeast:
-    """A policy whose answers come no earlier than ``least_s`` after the query."""
+    """
+    A policy whose answers come no earlier than ``least_s`` after the query.
 
-    def __init__(self, policy: Policy, least_s: float) -> None:
+    One that cannot be reached although the host of its ``address`` answers raises PolicyEnded.
+    """
+
+    def __init__(self, policy: Policy, least_s: float, address: str = '') -> None:
         self._policy = policy
         self._least_s = least_s
+        self._address = address
 
     @property
     def spec(self) -> PolicySpec:
@@ -81,7 +88,12 @@ class AtLeast:
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
         """Query, and wait for what is left of the time."""
         began_s = time.monotonic()
-        chunk = self._policy.infer(observation, episode)
+        try:
+            chunk = self._policy.infer(observation, episode)
+        except PolicyUnavailable as error:
+            if host_answers(self._address):
+                raise PolicyEnded(str(error)) from error
+            raise
         time.sleep(max(0.0, self._least_s - (time.monotonic() - began_s)))
         return chunk
 

@@ -1,9 +1,7 @@
 """
 ``episode.json``: an episode in numbers, derived from its bag; see `arena episode derive`.
 
-Times are seconds unless their name ends in ``_ns``. Version 1 had its number in ``format``
-instead of ``version``, before version 3 a view had no role, eye and frame, before version 4 no
-extrinsics, and before version 5 the inferences had no ``waited``; all are still read.
+Times are seconds unless their name ends in ``_ns``.
 """
 
 import dataclasses
@@ -18,7 +16,7 @@ from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import write_json
 
 EPISODE_FILE = 'episode.json'
-VERSION = 5
+VERSION = 1
 
 
 def earlier_home(folder: Path) -> Path | None:
@@ -174,9 +172,9 @@ def parse_episode(text: bytes, where: str) -> EpisodeFile:
         data = json.loads(text)
         if not isinstance(data, dict):
             raise TypeError(f'expected a mapping, found a {type(data).__name__}')
-        version = data.pop('version', data.pop('format', None))
-        if version not in (1, 2, 3, 4, VERSION):
-            raise ValueError(f'its version is {version} and this program reads up to {VERSION}')
+        version = data.pop('version', None)
+        if version != VERSION:
+            raise ValueError(f'its version is {version}, this program reads {VERSION}')
         return build(EpisodeFile, data, EPISODE_FILE)
     except (ValueError, TypeError, RecursionError, ConfigError) as error:
         raise DataError(f'{where} holds no numbers of an episode: {error}; run `arena episode '

@@ -47,7 +47,8 @@ class RoboArenaSession:
     One A/B session with its rollouts; times are ISO 8601 text as they were found, or empty.
 
     ``waited_a`` and ``waited_b`` are shares of steps in which the arm waited for the policy.
-    ``origin`` says how a server came to it: ``relayed`` for what counts after it passed the relay.
+    ``origin`` says how a server came to it: ``relayed`` for what counts after it passed the relay,
+    ``probation`` for what does not count because a policy was on probation.
     """
 
     session_id: str

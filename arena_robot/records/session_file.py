@@ -3,10 +3,6 @@
 
 A station writes it from its journal, an arena server's download from the database, and an import
 from other people's evaluations. The evaluator's verdict is one mapping, ``verdict``.
-
-Version 1 had the verdict's fields beside the others and within the slots, and each of the three
-writers wrote different keys. Version 2 had no ``reruns``, version 3 no ``waited`` and no
-``equal_latency``. All are still read.
 """
 
 import dataclasses
@@ -22,14 +18,13 @@ from arena_robot.core.config import build
 from arena_robot.core.episode import Comparison, EndReason, Slot
 from arena_robot.core.errors import ConfigError, DataError
 from arena_robot.core.files import write_json
-from arena_robot.core.iso_time import from_iso, to_iso
 from arena_robot.core.pair import Reveal
-from arena_robot.core.verdict import FIELDS, Verdict, from_plain, to_plain
+from arena_robot.core.verdict import Verdict, from_plain, to_plain
 from arena_robot.records.roboarena import RoboArenaRollout
 
 SESSION_FILE = 'session.json'
 RECEIPT_FILE = 'receipt.json'
-VERSION = 4
+VERSION = 1
 DONE = 'done'
 
 log = logging.getLogger(__name__)
@@ -178,11 +173,11 @@ def read_session(folder: Path) -> SessionFile:
         data = json.loads(path.read_text(encoding='utf-8'))
         if not isinstance(data, dict):
             raise TypeError(f'expected a mapping, found a {type(data).__name__}')
-        version = data.pop('version', 1)
-        if version not in (1, 2, 3, VERSION):
-            raise ValueError(f'its version is {version} and this program reads up to {VERSION}; '
-                             'install a newer one')
-        return _parse(_from_1(data) if version == 1 else data)
+        version = data.pop('version', None)
+        if version != VERSION:
+            raise ValueError(f'its version is {version}, this program reads {VERSION}; read it '
+                             'with the program that wrote it')
+        return _parse(data)
     except (OSError, ValueError, TypeError, AttributeError, ConfigError, DataError) as error:
         raise DataError(f'{path} is not the record of a session: {error}') from error
 
@@ -220,32 +215,3 @@ def _parse(data: Mapping[str, Any]) -> SessionFile:
     others = {key: value for key, value in data.items() if key != 'verdict'}
     return dataclasses.replace(build(SessionFile, others, SESSION_FILE),
                                verdict=from_plain(data.get('verdict', {})))
-
-
-def _from_1(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a version 1 as they are now."""
-    slots = data.get('slots') or {}
-    names = {f.name for f in dataclasses.fields(SessionFile)} - {'slots', 'verdict'}
-    kept = {key: value for key, value in data.items() if key in names and value is not None}
-    verdict = {one.name: (slots.get(one.slot.value, {}) if one.slot else data).get(one.key)
-               for one in FIELDS}
-    rollout = {f.name for f in dataclasses.fields(SessionSlot)}
-    return {**kept, 'source': _source_1(data).value, 'origin': data.get('imported_from', ''),
-            'verified': None if data.get('commitment') == '' else data.get('verified'),
-            'created': _time_1(data.get('created')), 'updated': _time_1(data.get('updated')),
-            'verdict': {name: value for name, value in verdict.items() if value is not None},
-            'slots': {slot.value: {key: value for key, value in slots.get(slot.value, {}).items()
-                                   if key in rollout} for slot in Slot}}
-
-
-def _source_1(data: Mapping[str, Any]) -> Source:
-    if 'imported_from' in data:
-        return Source.IMPORT
-    return Source.STATION if 'checks' in data else Source.SERVER
-
-
-def _time_1(text: object) -> str:
-    try:
-        return to_iso(from_iso(str(text))) if text else ''
-    except DataError:
-        return ''

@@ -157,7 +157,7 @@ class Acceptance:
                 log.warning('session %s could not be looked at: %s', session_id, error)
         with self._database.write() as connection:
             publish_retired(connection)
-        enter_earlier(self._database, self._log)
+        enter_imported(self._database, self._log)
 
     def _settle(self, session_id: str) -> None:
         with self._database.write() as connection:
@@ -266,8 +266,8 @@ def _charge(connection: Connection, transfer: Transfer, now_ns: int) -> None:
         log.info('%s is free of charge: no credit', transfer.name)
 
 
-def enter_earlier(database: Database, transparency: TransparencyLog) -> None:
-    """Give an entry to all that counts without one: imports, sessions from before the log."""
+def enter_imported(database: Database, transparency: TransparencyLog) -> None:
+    """Give an entry to all that counts without one: imported sessions."""
     last: SessionRow | None = None
     while True:
         with database.write() as connection:

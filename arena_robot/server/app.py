@@ -18,7 +18,7 @@ from arena_robot.core.errors import ServerError
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.handlers import add_policy
 from arena_robot.server import listening
-from arena_robot.server.acceptance import Acceptance, CountingRules, enter_earlier
+from arena_robot.server.acceptance import Acceptance, CountingRules, enter_imported
 from arena_robot.server.assignment import Aim
 from arena_robot.server.background_work import (
     NO_FUNCTIONS,
@@ -173,12 +173,11 @@ class ArenaServer:
         self.config.data.chmod(0o700)
         self._seal.load()
         self.database.open()
-        self.sessions.seal_earlier()
         self.blobs.open()
         self.record.open()
         self._runner.start()
         try:
-            enter_earlier(self.database, self.log)
+            enter_imported(self.database, self.log)
             self.port = self._on_loop(self._listen)
             if self.config.metrics_port >= 0:
                 self._open_metrics()

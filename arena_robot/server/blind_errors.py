@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from arena_robot.core.errors import (
     BadReply,
+    PolicyEnded,
     PolicyError,
     PolicyRefused,
     PolicyTimeout,
@@ -31,9 +32,13 @@ async def blind(work: Callable[[], Awaitable[T]]) -> T:
 
 
 def blinded(error: PolicyError) -> PolicyError:
-    """Return an error of the same class with a fixed text."""
+    """
+    Return an error of the same class with a fixed text.
+
+    A policy that cannot be reached from here has ended for a station, which reaches the relay.
+    """
     kind = _kind(error)
-    return kind(SENTENCES[kind])
+    return (PolicyEnded if kind is PolicyUnavailable else kind)(SENTENCES[kind])
 
 
 def sentence(error: PolicyError) -> str:

@@ -7,7 +7,7 @@ from arena_robot.core.clock import Clock, JumpDetector
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import Conflict, NotRevealed, Unauthorised
 from arena_robot.core.pair import Reveal
-from arena_robot.core.verdict import MAX_TEXT_CHARS, Verdict, check_verdict, is_same
+from arena_robot.core.verdict import MAX_TEXT_CHARS, Verdict, check_verdict
 from arena_robot.server.acceptance import READ_S, Acceptance
 from arena_robot.server.base import Caller, PolicyState, Role, SessionState
 from arena_robot.server.credits import charge_given_up, give_back
@@ -100,7 +100,7 @@ class SessionLifecycle:
         with self._database.write() as connection:
             session = store.load(connection, session_id, lock=True)
             if session.state is SessionState.DONE:
-                if not is_same(session.verdict, verdict):
+                if session.verdict != verdict:
                     raise Conflict(f'session {session_id} has another verdict already')
                 return
             if session.state is not SessionState.CANCELLED:

@@ -139,13 +139,13 @@ class RelayRecord:
             return '', {}
         try:
             name = str(json.loads(notes[0])[NAME])
-        except (ValueError, KeyError, TypeError):    # an earlier version's, or damaged
+        except (ValueError, KeyError, TypeError):    # damaged
             name = hashlib.sha256(notes[0]).hexdigest()[:16]
         with self._database.read() as connection:
             return name, relayed.written(connection, name)
 
     def _replay(self, key: Key, note: Mapping[str, Any], written: Mapping[Key, int]) -> None:
-        number = int(note.get('n', self._noted.get(key, 0) + 1))
+        number = int(note['n'])
         self._noted[key] = number
         if number > written.get(key, 0):
             self._apply(key, note)
@@ -166,7 +166,7 @@ class RelayRecord:
         one.failure = ''
         one.count('queries')
         one.count('actions', actions)
-        packed = json.dumps(note.get('packed', ''))
+        packed = json.dumps(note['packed'])
         one.exact.append(f'[{step}, {now}, {note["took_s"]}, {actions}, {packed}]\n')
 
     def flush(self, session_id: str = '') -> None:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import grpc
 
-from arena_robot.core.errors import BadReply, PolicyTimeout, PolicyUnavailable
+from arena_robot.core.errors import PolicyTimeout, PolicyUnavailable
 from arena_robot.core.inferences import packed
 from arena_robot.policy.address import parse_address
 from arena_robot.policy.base import PROTOCOL_VERSION, PolicySpec
@@ -223,12 +223,10 @@ def checked(reply: pb.InferReply, spec: PolicySpec) -> pb.InferReply:
     """
     Return a reply that has the actions, and how the policy's spec wants them executed.
 
-    Raises BadReply when they are not actions.
+    Raises BadReply when they are not what the spec says.
     """
-    rows, columns = reply.rows, reply.columns
-    if not 1 <= rows <= 1024 or columns not in (7, 8) or rows * columns != len(reply.actions):
-        raise BadReply(f'{rows}x{columns} actions with {len(reply.actions)} numbers')
-    return pb.InferReply(actions=reply.actions, rows=rows, columns=columns,
+    wire.chunk_from_wire(reply, spec)
+    return pb.InferReply(actions=reply.actions, rows=reply.rows, columns=reply.columns,
                          action_space=reply.action_space,
                          open_loop_horizon=spec.open_loop_horizon, blend_steps=spec.blend_steps,
                          pipelined=spec.pipelined, real_time_chunking=spec.real_time_chunking)

@@ -29,6 +29,22 @@ class Check:
                 'warning': self.warning}
 
 
+@dataclass(frozen=True)
+class RecordedSteps:
+    """What a recorder has on its disk of an episode: of which one, and how many steps."""
+
+    session_id: str
+    slot: str
+    steps: int
+
+    def lacks(self, episode: Episode) -> str:
+        """Return what is missing of an episode, as a sentence; empty when it is whole."""
+        if (self.session_id, self.slot) != (episode.session_id, episode.slot.value):
+            return f'another rollout was recorded: {self.slot} of session {self.session_id}'
+        return '' if self.steps == episode.steps else \
+            f'{self.steps} of {episode.steps} steps are recorded'
+
+
 class Recorder(Protocol):
     """Records episodes."""
 
@@ -41,8 +57,12 @@ class Recorder(Protocol):
     def lost(self) -> str:
         """Return why the recording has ended unexpectedly; empty while it runs."""
 
-    def stop(self, end: EndReason, detail: str) -> None:
-        """Finish the recording, if one runs; RecordingError when that fails."""
+    def stop(self, end: EndReason, detail: str, steps: int = 0) -> RecordedSteps | None:
+        """
+        Finish a recording of so many steps and return what it has; RecordingError on failure.
+
+        None where nothing is recorded at all.
+        """
 
     def ready(self, folder: Path) -> bool:
         """Return whether an episode's folder has all files that the recorder makes."""
@@ -86,8 +106,9 @@ class NoRecorder:
         """Nothing can be lost."""
         return ''
 
-    def stop(self, end: EndReason, detail: str) -> None:
+    def stop(self, end: EndReason, detail: str, steps: int = 0) -> RecordedSteps | None:
         """Nothing to do."""
+        return None
 
     def ready(self, folder: Path) -> bool:
         """Return True: there are no files to wait for."""

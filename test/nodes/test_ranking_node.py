@@ -27,11 +27,12 @@ from arena_robot.server.store.database import Database, alembic_config  # noqa: 
 def session(root, number, a, b, preference, **changes):
     folder = root / f's{number}'
     folder.mkdir(parents=True)
-    record = {'state': 'done', 'session_id': f's{number}', 'valid': True,
-              'preference': preference, 'verified': True, 'evaluator': 'ada', 'station': 'bench',
-              'prompt': 'stack', 'created': f'2026-01-{number + 1:02}T10:00:00+00:00',
+    record = {'version': 1, 'state': 'done', 'session_id': f's{number}', 'verified': True,
+              'evaluator': 'ada', 'station': 'bench', 'prompt': 'stack',
+              'created': f'2026-01-{number + 1:02}T10:00:00+00:00',
               'reveal': {'nonce': '00', 'policy_a': a, 'policy_b': b},
-              'slots': {'A': {'progress': 1.0}, 'B': {'progress': 0.25}}}
+              'verdict': {'preference': preference, 'progress_a': 1.0, 'progress_b': 0.25,
+                          'valid': changes.pop('valid', True)}}
     (folder / 'session.json').write_text(json.dumps({**record, **changes}))
     return folder
 

@@ -74,8 +74,8 @@ class Rig:
         wait_for(lambda: self.sensor.get_subscription_count(), 'the recorder')
         return self.call(StartRecording, 'start', session_id='s-1', slot=slot)
 
-    def stop(self, end_reason='done'):
-        return self.call(StopRecording, 'stop', end_reason=end_reason, detail='')
+    def stop(self, end_reason='done', **counted):
+        return self.call(StopRecording, 'stop', end_reason=end_reason, detail='', **counted)
 
     def publish(self, count, rate_hz=200.0):
         """Publish joints at ``rate_hz`` and a picture with every tenth."""
@@ -118,8 +118,10 @@ def test_an_episode_is_kept_whole(rig):
     r.publish(400)
     r.sensor.publish(String(data='x'))
     wait_for(lambda: any(m.recording and len(m.topics) >= 4 for m in r.reports), 'a status')
-    done = r.stop()
+    done = r.stop(counted_topic=r.name('joint_states'), published=400)
     assert (done.success, done.lost) == (True, 0), done.message
+    assert (done.session_id, done.slot, done.counted) == ('s-1', 'A', 400)
+    assert r.stop().counted == 400, 'asked again, it answers the same'
     with BagReader(r.root / 's-1' / 'A') as bag:
         counts, topics = bag.metadata.counts, bag.topics
         messages = list(bag.messages())

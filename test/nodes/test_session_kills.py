@@ -24,6 +24,7 @@ from arena_robot.nodes.convert import stamp_of
 from arena_robot.nodes.remote.robot import RemoteArm
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.recover import is_complete
+from arena_robot.records.episode_file import has_episode, read_episode
 from arena_robot.session.protocol.states import State
 
 pytestmark = pytest.mark.alone
@@ -215,6 +216,34 @@ def test_killed_in_states_of_a_session(victim, processes, tmp_path, observer):
             through_the_session(rig, one, observer)
         finally:
             one.close()
+
+
+def test_a_recorder_killed_at_the_end_of_a_rollout_is_noticed(processes, tmp_path, observer):
+    reports = RecorderReports(observer)
+    with Rig(processes, tmp_path, max_steps=75) as rig, rig.desk() as desk:
+        desk.take('tester')
+        desk.press('check')
+        desk.open_session('ada', TASK)
+        desk.press('photograph')
+        reports.wait_settled(0)
+        desk.start(Slot.A)
+        until(desk, lambda s: (r := desk.running()) and r.steps > 45, 'no steps')
+        rig.kill('recorder_node')
+        rig.again('recorder_node')
+        state = until(desk, lambda s: s.state is State.SCORING_A, 'the rollout does not end')
+        one = state.slots[0]
+        assert (one.end, one.again) == ('interrupted', 'fault')
+        assert 'the recording of A is not whole' in one.detail
+        [folder] = (rig.data / 'sessions').glob('*/A')
+        end_s = time.monotonic() + 60.0
+        while not has_episode(folder):
+            assert time.monotonic() < end_s, f'{folder} is not recovered'
+            time.sleep(0.2)
+        numbers = read_episode(folder)
+        assert (numbers.session_id, numbers.slot) == (state.session_id, 'A')
+        assert 0 < numbers.steps < one.steps
+        desk.press('rerun')
+        assert desk.state().state is State.RESET
 
 
 def killed(victim, state):

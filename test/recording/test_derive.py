@@ -9,6 +9,7 @@ from arena_robot.core.observation import ROLES
 from arena_robot.recording.bag.base import Topic
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
+from arena_robot.recording.bag.writer import BagWriter
 from arena_robot.recording.episode import frames
 from arena_robot.recording.episode.derive import derive, step_arrays, video_name
 from arena_robot.recording.episode.sample import (
@@ -160,6 +161,18 @@ def test_views_are_those_of_the_metadata_whatever_the_cameras_are_called(tmp_pat
         errors = {other: np.abs(frame.astype(int) - picture(0, other, 64, 48)).mean()
                   for other in VIEWS}
         assert min(errors, key=errors.get) == name
+
+
+def test_the_latched_info_of_the_rollout_before_is_not_this_ones(message_folders, tmp_path):
+    maker = SampleMaker(SampleEpisode(steps=5, width=64, height=36), message_folders)
+    with BagWriter(tmp_path / 'B', {'session_id': 's-2', 'slot': 'B'}) as bag:
+        for topic in maker.topics().values():
+            bag.add_topic(topic)
+        for message in maker.messages():
+            bag.write(message)
+    found = derive(tmp_path / 'B', videos=False)
+    assert (found.session_id, found.slot, found.end_reason, found.steps) == ('s-2', 'B', '', 5)
+    assert found.views, 'its views are those of the station'
 
 
 def test_nearest_looks_to_both_sides():

@@ -12,14 +12,17 @@ import yaml
 from roboarena_tables import SAMPLE, WHOLE, needs_whole
 
 from arena_robot.cli.main import main
+from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
+from arena_robot.core.pair import Reveal
+from arena_robot.core.verdict import Verdict
 from arena_robot.recording.episode.frames import read_video
 from arena_robot.recording.episode.sample import TICK_NS, SampleEpisode, SampleMaker, picture
 from arena_robot.recording.formats.exporting import sources
 from arena_robot.recording.formats.lerobot import export_lerobot
 from arena_robot.records.importing import read_evaluations, session_file
 from arena_robot.records.roboarena_dump import read_dump
-from arena_robot.records.session_file import read_session
+from arena_robot.records.session_file import SessionFile, read_session, write_session
 
 ID = SampleEpisode().session_id
 
@@ -30,12 +33,11 @@ def session(message_folders, pristine, tmp_path_factory):
     folder = tmp_path_factory.mktemp('sessions') / ID
     shutil.copytree(pristine, folder / 'A')
     SampleMaker(SampleEpisode(slot='B', steps=20), message_folders).write(folder / 'B')
-    (folder / 'session.json').write_text(json.dumps({
-        'session_id': ID, 'station': 'lab', 'evaluator': 'e1', 'prompt': 'from the session',
-        'preference': 'B', 'explanation': 'B was surer', 'valid': True,
-        'created': '2026-01-02T03:04:05', 'updated': '2026-01-02T03:14:05',
-        'slots': {'A': {'progress': 0.25}, 'B': {'progress': 1.0}},
-        'reveal': {'nonce': '00', 'policy_a': 'first policy', 'policy_b': 'second'}}))
+    write_session(folder, SessionFile(
+        ID, station='lab', evaluator='e1', prompt='from the session',
+        created='2026-01-02T03:04:05.000+00:00', updated='2026-01-02T03:14:05.000+00:00',
+        verdict=Verdict(0.25, 1.0, preference=Preference.B, explanation='B was surer'),
+        reveal=Reveal('00', 'first policy', 'second')))
     return folder
 
 

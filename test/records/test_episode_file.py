@@ -1,8 +1,6 @@
-"""``episode.json`` comes back as it was written; version 1 is still read."""
+"""``episode.json`` comes back as it was written."""
 
 import json
-import shutil
-from pathlib import Path
 
 import pytest
 
@@ -20,8 +18,6 @@ from arena_robot.records.episode_file import (
     write_episode,
 )
 
-OLD = Path(__file__).parents[1] / 'data' / 'episode_json_1' / EPISODE_FILE
-
 
 def test_what_is_written_is_read(tmp_path):
     assert not has_episode(tmp_path)
@@ -34,25 +30,13 @@ def test_what_is_written_is_read(tmp_path):
     write_episode(tmp_path, episode)
     assert has_episode(tmp_path)
     assert read_episode(tmp_path) == episode
-    assert json.loads((tmp_path / EPISODE_FILE).read_text())['version'] == 5
-
-
-def test_version_1_is_read(tmp_path):
-    shutil.copy(OLD, tmp_path)
-    episode = read_episode(tmp_path)
-    assert (episode.slot, episode.steps, episode.end_reason) == ('A', 30, 'stopped')
-    assert episode.control.mean_hz == pytest.approx(15.0, abs=0.01)
-    assert episode.clamps == ClampReport(3, {'step_limit': 3})
-    assert episode.views['wrist_left'].file == 'wrist.mp4'
-    assert episode.bag.messages > 0
-    write_episode(tmp_path, episode)
-    assert read_episode(tmp_path) == episode
+    assert json.loads((tmp_path / EPISODE_FILE).read_text())['version'] == 1
 
 
 @pytest.mark.parametrize(('text', 'match'), [
     ('{}', 'version is None'), ('[]', 'expected a mapping'), ('', 'holds no numbers'),
-    ('{"version": 9}', 'version is 9 and this program reads up to 5'),
-    ('{"version": 4, "step": 3}', "unknown key 'step'. Did you mean 'steps'")])
+    ('{"version": 9}', 'version is 9, this program reads 1'),
+    ('{"version": 1, "step": 3}', "unknown key 'step'. Did you mean 'steps'")])
 def test_a_file_that_is_none_is_named(text, match, tmp_path):
     (tmp_path / EPISODE_FILE).write_text(text)
     with pytest.raises(DataError, match=match):

@@ -1,9 +1,7 @@
-"""``session.json``: one file, three writers, every reader; and the files of version 1."""
+"""``session.json``: one file, three writers, every reader."""
 
 import dataclasses
 import json
-import shutil
-from pathlib import Path
 
 import pytest
 from roboarena_tables import SAMPLE
@@ -36,11 +34,11 @@ from arena_robot.session.protocol.record import SessionRecord
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import session_file as from_station
 
-OLD = Path(__file__).parents[1] / 'data' / 'session_json_1'
 WRITERS = ('station', 'server', 'import')
 ORIGINS = {Source.STATION: 'local', Source.SERVER: 'relayed', Source.IMPORT: 'imported'}
 NONCE, PAIR = 'ab' * 16, ('pi0', 'azure')
-VERDICT = Verdict(0.75, 0.25, 'slow', '', Preference.A, 'A was surer', 'a cable hung loose')
+VERDICT = Verdict(0.75, 0.25, 'slow', preference=Preference.A, explanation='A was surer',
+                  notes='a cable hung loose')
 SLOTS = {'A': SessionSlot(10**18, 10**18 + 10**10, 150, EndReason.TIMEOUT, '150 steps'),
          'B': SessionSlot(2 * 10**18, 2 * 10**18 + 10**9, 15, EndReason.DONE)}
 
@@ -62,16 +60,12 @@ def written_by(writer):
     return from_import(session, 'roboarena_sample')
 
 
-@pytest.fixture(params=[*WRITERS, *(f'{writer}, version 1' for writer in WRITERS)])
+@pytest.fixture(params=WRITERS)
 def folder(request, tmp_path):
-    """Return a session's folder as each writer leaves it, now and before."""
-    writer, _, old = request.param.partition(', ')
+    """Return a session's folder as each writer leaves it."""
     home = tmp_path / 'sessions' / 's1'
     home.mkdir(parents=True)
-    if old:
-        shutil.copy(OLD / f'{writer}.json', home / SESSION_FILE)
-    else:
-        write_session(home, written_by(writer))
+    write_session(home, written_by(request.param))
     for slot in 'AB':
         (home / slot).mkdir()
         (home / slot / 'x_0.mcap').touch()
@@ -124,38 +118,15 @@ def test_what_is_written_is_read(writer, home):
     assert session_paths(home.parent) == [home / SESSION_FILE]
     assert read_session(home) == session
     data = json.loads((home / SESSION_FILE).read_text())
-    assert data['version'] == 4
+    assert data['version'] == 1
     assert set(data) == {'version', *SessionFile.__dataclass_fields__}
 
 
-def test_version_1_becomes_version_4(home):
-    found = {}
-    for writer in WRITERS:
-        shutil.copy(OLD / f'{writer}.json', home / SESSION_FILE)
-        found[writer] = read_session(home)
-        assert found[writer].source.value == writer
-        write_session(home, found[writer])
-        assert read_session(home) == found[writer]
-    one = found['station']
-    assert (one.verdict.progress_a, one.verdict.progress_b) == (0.2, 0.6)
-    assert one.verdict.explanation == 'the oracle saw A at 20 and B at 60 of 100'
-    assert one.slots['A'].end is EndReason.TIMEOUT
-    assert (one.match, len(one.checks), one.delivered) == (1.0, 7, ('A', 'B', 'feedback'))
-    assert (found['server'].verified, found['import'].verified) == (True, None)
-    assert found['import'].origin == 'roboarena_sample'
-    assert [r.policy for r in found['import'].other_rollouts] == ['paligemma_fast_droid',
-                                                                  'pi0_fast']
-
-
-def test_version_2_is_read_and_has_no_reruns(home):
+def test_reruns_are_kept(home):
     session = dataclasses.replace(written_by('station'), reruns=(Rerun(
         Slot.A, RerunCause.FAULT, '', SLOTS['A'], 'A_earlier', 10**18),))
     write_session(home, session)
     assert read_session(home) == session
-    data = json.loads((home / SESSION_FILE).read_text())
-    assert data.pop('reruns')[0]['rollout']['end'] == 'timeout'
-    (home / SESSION_FILE).write_text(json.dumps({**data, 'version': 2}))
-    assert read_session(home) == dataclasses.replace(session, reruns=())
 
 
 @pytest.mark.parametrize('changes', [
@@ -172,11 +143,12 @@ def test_sessions_that_do_not_count(changes, home):
 
 @pytest.mark.parametrize(('text', 'match'), [
     ('[1]', 'expected a mapping, found a list'), ('{', 'is not the record of a session'),
-    ('{"version": 5, "session_id": "x"}', 'version is 5 and this program reads up to 4'),
-    ('{"version": 2}', 'missing session_id'),
-    ('{"version": 2, "session_id": "x", "stat": "done"}', "unknown key 'stat'. Did you mean"),
-    ('{"version": 2, "session_id": "x", "verdict": {"preference": "left"}}', 'preference'),
-    ('{"version": 2, "session_id": "x", "match": "good"}', 'match: expected float')])
+    ('{"version": 2, "session_id": "x"}', 'version is 2, this program reads 1'),
+    ('{"session_id": "x"}', 'version is None, this program reads 1'),
+    ('{"version": 1}', 'missing session_id'),
+    ('{"version": 1, "session_id": "x", "stat": "done"}', "unknown key 'stat'. Did you mean"),
+    ('{"version": 1, "session_id": "x", "verdict": {"preference": "left"}}', 'preference'),
+    ('{"version": 1, "session_id": "x", "match": "good"}', 'match: expected float')])
 def test_a_file_that_is_none_is_named(text, match, home):
     (home / SESSION_FILE).write_text(text)
     with pytest.raises(DataError, match=match) as caught:

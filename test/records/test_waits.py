@@ -13,7 +13,6 @@ from arena_robot.ranking import Comparisons, adjusted, waiting
 from arena_robot.records.episode_file import (
     EpisodeFile,
     InferenceReport,
-    parse_episode,
     read_episode,
     write_episode,
 )
@@ -65,8 +64,6 @@ def test_an_episode_keeps_its_share(tmp_path):
     one = EpisodeFile(slot='A', steps=30, inference=InferenceReport(3, None, 0.25))
     write_episode(tmp_path, one)
     assert read_episode(tmp_path).inference.waited == 0.25
-    earlier = b'{"version": 4, "inference": {"count": 3}}'
-    assert parse_episode(earlier, 'x').inference.waited is None
 
 
 def test_session_file_and_table_have_it(tmp_path):

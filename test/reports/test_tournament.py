@@ -39,14 +39,15 @@ NONCE = 'ab' * 32
 def write_session(folder, number, a, b, scores, **changes):
     """A finished session as a station leaves it, without bags."""
     verdict = 'TIE' if scores[0] == scores[1] else 'A' if scores[0] > scores[1] else 'B'
-    slots = {slot: {'started_ns': 10**18, 'ended_ns': 10**18 + 9 * 10**9, 'steps': 135,
-                    'end': 'timeout', 'detail': '', 'progress': score, 'notes': ''}
-             for slot, score in zip('AB', scores, strict=True)}
-    data = {'state': 'done', 'session_id': f'session-{number}', 'station': 'sim', 'valid': True,
+    slot = {'started_ns': 10**18, 'ended_ns': 10**18 + 9 * 10**9, 'steps': 135, 'end': 'timeout'}
+    data = {'version': 1, 'state': 'done', 'session_id': f'session-{number}', 'station': 'sim',
             'evaluator': 'ada', 'prompt': f'press button <{number}>', 'match': 0.98,
-            'created': f'2026-11-21T04:00:{number:02d}.000+00:00', 'preference': verdict,
-            'explanation': 'A was <i>better</i>', 'commitment': commitment(NONCE, a, b),
-            'slots': slots, 'reveal': {'nonce': NONCE, 'policy_a': a, 'policy_b': b}, **changes}
+            'created': f'2026-11-21T04:00:{number:02d}.000+00:00',
+            'verdict': {'preference': verdict, 'explanation': 'A was <i>better</i>',
+                        'progress_a': scores[0], 'progress_b': scores[1],
+                        'valid': changes.pop('valid', True)},
+            'commitment': commitment(NONCE, a, b), 'slots': {'A': slot, 'B': slot},
+            'reveal': {'nonce': NONCE, 'policy_a': a, 'policy_b': b}, **changes}
     home = folder / data['session_id']
     for slot in 'AB':
         (home / slot).mkdir(parents=True)
@@ -148,7 +149,7 @@ def test_a_rank_is_stated_only_where_the_data_tell_one(folders, tmp_path):
 
 
 def test_local_and_imported_sessions_are_marked(folders, tmp_path):
-    for folder, more in zip(folders, ({}, {}, {'imported_from': 'a table'}, {}), strict=True):
+    for folder, more in zip(folders, ({}, {}, {'source': 'import'}, {}), strict=True):
         data = json.loads((folder / 'session.json').read_text())
         (folder / 'session.json').write_text(json.dumps({**data, 'checks': [], **more}))
     (folders[0] / 'receipt.json').write_text('{}')

@@ -3,23 +3,35 @@
 import contextlib
 import itertools
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import grpc
 import pytest
 from arena_setting import STATION, Setting, episode, fine, roll
 
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import (
+    BadReply,
     Conflict,
     DataError,
+    PolicyEnded,
     PolicyError,
 )
+from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.grpc import wire
+from arena_robot.policy.proto import arena_policy_pb2 as policy_pb
+from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
+from arena_robot.records.session_file import SessionSlot
 from arena_robot.server.base import PolicyState, Station
 from arena_robot.server.pool import PolicyChecks
 from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.store.evaluations import finished_evaluations
 from arena_robot.server.store.policies import NewPolicy, clean_prompts
 from arena_robot.server.store.sessions import episodes_of
 from arena_robot.server.store.verdicts import mark_withdrawn
+from arena_robot.session.arena.blind import blinded
 from arena_robot.session.arena.contract import PROMPT, VERDICT, observation
+from arena_robot.session.protocol.reruns import is_fault
 
 
 def test_silent_sessions_are_cancelled_and_their_episodes_kept(setting, folder):
@@ -68,6 +80,53 @@ def test_a_policy_that_fails_at_several_stations_is_suspended_with_the_reason(de
     assert any('3 rollouts in a row' in p.reason for p in seen)
 
 
+class NotANumber(pb_grpc.PolicyServiceServicer):
+    """A policy's server that checks nothing of what its policy answers."""
+
+    reply = policy_pb.InferReply(actions=[float('nan')] * 8, rows=1, columns=8,
+                                 action_space=policy_pb.ACTION_SPACE_JOINT_POSITION)
+
+    def GetSpec(self, request, context):  # noqa: N802
+        return wire.spec_to_wire(PolicySpec())
+
+    def Infer(self, request, context):  # noqa: N802
+        return self.reply
+
+    def Reset(self, request, context):  # noqa: N802
+        return policy_pb.ResetReply()
+
+
+def test_a_policy_that_answers_no_numbers_has_failed_and_not_the_station(tmp_path, folder):
+    bare = grpc.server(ThreadPoolExecutor(4))
+    pb_grpc.add_PolicyServiceServicer_to_server(NotANumber(), bare)
+    address = f"grpc://127.0.0.1:{bare.add_insecure_port('127.0.0.1:0')}"
+    bare.start()
+    made = Setting(tmp_path / 'server', '', {'p': address, 'q': address})
+    try:
+        arena = made.arena()
+        session_id = arena.assign(STATION, 'ada', PROMPT).session_id
+        with pytest.raises(BadReply) as told:
+            arena.policy(session_id, Slot.A).infer(observation(), session_id)
+        assert not is_fault(SessionSlot(end=EndReason.POLICY_ERROR,
+                                        detail=str(blinded(told.value, Slot.A))))
+        arena.upload(session_id, episode(session_id, Slot.A, EndReason.POLICY_ERROR), folder)
+        with made.server.database.read() as connection:
+            assert episodes_of(connection, session_id)['A'].fault == 'policy'
+    finally:
+        made.close()
+        bare.stop(None)
+
+
+def test_a_policy_that_ended_is_not_the_stations_fault(dead):
+    arena = dead.arena()
+    session_id = arena.assign(STATION, 'ada', PROMPT).session_id
+    with pytest.raises(PolicyEnded) as told:
+        arena.policy(session_id, Slot.A).infer(observation(), session_id)
+    detail = str(blinded(told.value, Slot.A))
+    assert detail == 'the policy of slot A is not running any more'
+    assert not is_fault(SessionSlot(end=EndReason.POLICY_ERROR, detail=detail))
+
+
 def test_failures_at_one_station_make_the_server_check_the_policy_itself(dead, folder):
     policies = dead.server.policies
     while all(p.failures < 3 for p in policies.list()):
@@ -107,6 +166,12 @@ def test_probation_ends_after_clean_sessions_on_different_tasks(setting, folder,
     assert len(set(mine)) >= 3
     assert all(new.name not in (c.a, c.b) for c in server.results.comparisons()), \
         'sessions on probation do not count in the ranking'
+    exported = finished_evaluations(server.database)
+    of_newcomer = [one for one in exported if new.name in (one.policy_a, one.policy_b)]
+    assert len(of_newcomer) >= 3
+    assert {(one.valid, one.origin) for one in of_newcomer} == {(False, 'probation')}
+    assert {(one.valid, one.origin) for one in exported} <= {(False, 'probation'),
+                                                             (True, 'relayed')}
     with server.database.write() as connection:
         assert clean_prompts(connection, new.id) >= 3
         for number in connection.execute(select(table.c.id)).scalars().all():

@@ -6,7 +6,6 @@ import stat
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
 from arena_setting import STATION, Setting, roll, run
 
 from arena_robot.core.episode import Slot
@@ -19,11 +18,8 @@ from arena_robot.server.checks import probe
 from arena_robot.server.config import Credits
 from arena_robot.server.proto import arena_server_pb2 as pb
 from arena_robot.server.sealing import is_sealed, random_seal, seal_of
-from arena_robot.server.store.database import Database, alembic_config
 from arena_robot.server.store.ledger import MINT, Transfer
 from arena_robot.server.store.schema import metadata, policies
-from arena_robot.server.store.sessions import Sessions
-from arena_robot.server.store.slots import Slots
 from arena_robot.server.target import PolicyTarget
 from arena_robot.session.arena.contract import INVALID, PROMPT, VERDICT, observation
 
@@ -207,35 +203,3 @@ def test_a_key_file_is_made_once_for_its_owner_alone(tmp_path):
     path.write_text('no key')
     with pytest.raises(ConfigError, match='not a key file'):
         seal_of(path).load()
-
-
-def test_secrets_from_before_are_sealed(database_url, tmp_path, clock, pool):
-    made = Setting(tmp_path / 'server', database_url, pool)
-    arena = made.arena()
-    session_id = arena.assign(STATION, 'ada', PROMPT).session_id
-    before = made.server.sessions.get(session_id)
-    nonce = before.nonce
-    made.close()
-    with Database(made.config.database_url()) as database, database.write() as connection:
-        config = alembic_config()
-        config.attributes['connection'] = connection
-        connection.execute(sa.text(
-            'UPDATE sessions SET policy_a_id = :a, policy_b_id = :b'),
-            {'a': before.policy_a_id, 'b': before.policy_b_id})
-        command.downgrade(config, '0009')
-        connection.execute(sa.text(
-            "UPDATE sessions SET nonce = :nonce, token_a = 'one', token_b = 'two'"),
-            {'nonce': nonce})
-    with Database(made.config.database_url(), seal_of(made.config.key_path())) as database:
-        store = Sessions(database, clock)
-        assert Slots(database).of_tokens(['one'])['one'].slot is Slot.A
-        store.seal_earlier()
-        now = store.get(session_id)
-        assert (now.nonce, now.policy_a_id, now.policy_b_id) == (
-            nonce, before.policy_a_id, before.policy_b_id)
-        with database.read() as connection:
-            raw = connection.execute(sa.text(
-                'SELECT sealed_nonce, sealed_pair, nonce, policy_a_id, policy_b_id FROM sessions'
-            )).one()
-    assert all(map(is_sealed, raw[:2]))
-    assert tuple(raw[2:]) == ('', None, None)

@@ -16,7 +16,7 @@ from arena_robot.session.base import StationInfo
 from arena_robot.session.loop.parts import Parts
 from arena_robot.session.loop.robot_motions import RobotMotions
 from arena_robot.session.loop.rollout import RolloutConfig
-from arena_robot.session.ports import NoRecorder, ScenePerson, SessionConfig
+from arena_robot.session.ports import NoRecorder, RecordedSteps, ScenePerson, SessionConfig
 from arena_robot.session.protocol.conductor import Conductor
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.store import SessionStore
@@ -45,6 +45,7 @@ class Recorder(NoRecorder):
     def __init__(self, sessions):
         super().__init__(sessions)
         self.log, self.fail, self.complete, self.gone = [], {}, True, ''
+        self.episode, self.recorded = ('', ''), lambda whole: whole
 
     def lost(self):
         return self.gone
@@ -56,12 +57,14 @@ class Recorder(NoRecorder):
         if 'start' in self.fail:
             raise RecordingError(self.fail['start'])
         super().start(session_id, slot)
+        self.episode = (session_id, slot.value)
         self.log.append(('start', slot))
 
-    def stop(self, end, detail):
+    def stop(self, end, detail, steps=0):
         if 'stop' in self.fail:
             raise RecordingError(self.fail['stop'])
         self.log.append(('stop', end))
+        return self.recorded(RecordedSteps(*self.episode, steps))
 
 
 class FlakyArena:

@@ -3,20 +3,25 @@
 import json
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from conducted_station import TASK, Station, go
+from fake_station import FakePolicy
 
 from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import (
     Conflict,
     DriverError,
+    PolicyTimeout,
     RecordingError,
     SessionError,
 )
 from arena_robot.core.verdict import scored
+from arena_robot.records.session_file import RerunCause
 from arena_robot.session.evaluator.control import Control
+from arena_robot.session.evaluator.desk import shown
 from arena_robot.session.protocol import conductor as conductor_module
 from arena_robot.session.protocol.states import State
 
@@ -171,6 +176,47 @@ def test_a_rollout_that_nobody_records_ends_and_the_evaluator_is_told(tmp_path, 
     assert station.arm.log[-1][0] == 'stop'
     assert station.conductor.record.state is State.SCORING_A
     assert station.conductor.record.slots[Slot.A].detail == station.recorder.gone
+
+
+@pytest.mark.parametrize(('recorded', 'told'), [
+    (lambda whole: replace(whole, steps=11), '11 of 20 steps are recorded'),
+    (lambda whole: replace(whole, slot='B'), 'another rollout was recorded: B of session'),
+    (lambda whole: replace(whole, session_id='s9'), 'was recorded: A of session s9'),
+    (RecordingError('nothing is being recorded'), 'nothing is being recorded')])
+def test_a_rollout_that_is_not_recorded_whole_is_the_stations_fault(tmp_path, recorded, told):
+    station = Station(tmp_path)
+    go(station.conductor, State.START_PHOTOGRAPHED)
+    if isinstance(recorded, RecordingError):
+        station.recorder.fail['stop'] = str(recorded)
+    else:
+        station.recorder.recorded = recorded
+    episode = station.conductor.run(Slot.A)
+    assert (episode.end, episode.steps) == (EndReason.INTERRUPTED, 20)
+    assert 'the recording of A is not whole: ' in episode.detail
+    assert told in episode.detail
+    assert 'ended as timeout' in episode.detail
+    assert told in station.conductor.problem
+    assert station.hall.episodes[-1] == (Slot.A, EndReason.INTERRUPTED)
+    assert shown(station.conductor.record).slots[0].again == 'fault'
+    station.recorder.fail, station.recorder.recorded = {}, lambda whole: whole
+    station.conductor.rerun()
+    station.conductor.prepare_reset()
+    station.conductor.confirm_reset()
+    assert station.conductor.run(Slot.A).end is EndReason.TIMEOUT
+    assert station.conductor.record.reruns[0].cause is RerunCause.FAULT
+
+
+def test_a_policy_that_failed_has_failed_whatever_is_recorded(tmp_path, monkeypatch):
+    station = Station(tmp_path)
+    go(station.conductor, State.START_PHOTOGRAPHED)
+    station.recorder.recorded = lambda whole: replace(whole, slot='B')
+
+    def failing(self, observation, episode=''):
+        raise PolicyTimeout('too slow')
+    monkeypatch.setattr(FakePolicy, 'infer', failing)
+    episode = station.conductor.run(Slot.A)
+    assert episode.end is EndReason.POLICY_ERROR
+    assert 'the recording of A is not whole: another rollout' in episode.detail
 
 
 def test_a_station_that_is_closed_in_a_rollout_writes_nothing_more(tmp_path, monkeypatch):

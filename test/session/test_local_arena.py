@@ -1,3 +1,4 @@
+import socket
 from pathlib import Path
 from random import Random
 
@@ -7,11 +8,12 @@ import pytest
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.clock import ManualClock
 from arena_robot.core.config import build
-from arena_robot.core.episode import Slot
+from arena_robot.core.episode import EndReason, Slot
 from arena_robot.core.errors import (
     BadReply,
     ConfigError,
     DataError,
+    PolicyEnded,
     PolicyError,
     PolicyRefused,
     PolicyTimeout,
@@ -19,11 +21,14 @@ from arena_robot.core.errors import (
     ServerError,
 )
 from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.timing import AtLeast
+from arena_robot.records.session_file import SessionSlot
 from arena_robot.session.arena.blind import blinded
 from arena_robot.session.arena.contract import ArenaContract, observation, refused
 from arena_robot.session.arena.local_arena import LocalArena, LocalArenaConfig, PolicyEntry
 from arena_robot.session.arena.seal import read_key, seal, unseal
 from arena_robot.session.base import StationInfo
+from arena_robot.session.protocol.reruns import is_fault
 
 NAMES = ('crimson-7b', 'azure-fast', 'viridian')
 CONFIG = LocalArenaConfig(tuple(PolicyEntry(n, f'grpc://{n}.example:50051') for n in NAMES))
@@ -158,6 +163,26 @@ def test_errors_lose_their_words(raised, kind, words):
     assert type(error) is kind
     assert str(error).startswith('the policy of slot B ')
     assert words in str(error)
+
+
+@pytest.mark.parametrize('kind', [PolicyEnded, PolicyUnavailable])
+def test_a_policy_that_ended_is_told_from_a_network_that_failed(monkeypatch, kind):
+    class Gone(Still):
+        def infer(self, observation, episode=''):
+            raise PolicyUnavailable('the connection was closed')
+    with socket.create_server(('127.0.0.1', 0)) as free:
+        port = free.getsockname()[1]
+    policy = AtLeast(Gone(), 0.0, f'grpc://127.0.0.1:{port}')
+    if kind is PolicyUnavailable:
+        def silent(where, timeout):
+            raise TimeoutError('timed out')
+        monkeypatch.setattr(socket, 'create_connection', silent)
+    with pytest.raises(PolicyUnavailable) as caught:
+        policy.infer(observation())
+    assert type(caught.value) is kind
+    lost = is_fault(SessionSlot(end=EndReason.POLICY_ERROR,
+                                detail=str(blinded(caught.value, Slot.A))))
+    assert lost is (kind is PolicyUnavailable)
 
 
 def test_a_policy_that_cannot_be_connected_is_told_without_its_address(tmp_path):

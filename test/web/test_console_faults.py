@@ -196,10 +196,6 @@ def test_each_fault_is_run_again_and_the_pair_stays_blind(page, station, desk, b
     page.failed('A', 'wrist')
     station.again('wrist_camera')
     page.again('A')
-    station.kill(*NAMES)
-    page.failed('A', 'cannot be reached')
-    station.again(*NAMES)
-    page.again('A')
     assert page.stop('mouse') < 5.0
     page.state('score A')
     page.press('[data-mark="50"]')

@@ -24,6 +24,7 @@ from arena_msgs.srv import StartRecording, StopRecording
 from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import ArenaError, RecordingError
 from arena_robot.core.files import move
+from arena_robot.core.process import wait_until
 from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.convert import header
 from arena_robot.nodes.listener import Listening
@@ -48,6 +49,7 @@ from arena_robot.records.episode_file import earlier_home
 
 _MIB = 2**20
 _REPEAT_S = 30.0
+LAST_MESSAGES_S = 1.0
 _A_DAY_S = 86400.0
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.-]*')
 
@@ -77,7 +79,7 @@ class RecorderNode(Listening):
         self._latched_guard = threading.Lock()
         self._episode = ('', '')
         self._problem = ''
-        self._last: tuple[float, tuple[Path, int, int, int]] | None = None
+        self._last: tuple[float, StopRecording.Response] | None = None
         self._make_interfaces()
         self._mend()
         self.topics.open()
@@ -146,11 +148,13 @@ class RecorderNode(Listening):
         self.get_logger().info(f'recording {len(self._known)} topics into {folder}')
         return folder
 
-    def stop(self, end_reason: str, detail: str) -> tuple[Path, int, int, int]:
+    def stop(self, end_reason: str, detail: str, topic: str = '',
+             published: int = 0) -> StopRecording.Response:
         """
-        Close the bag; return its folder, messages written and lost, bytes.
+        Close the bag; return whose it is, its folder, and what is in it.
 
-        If it is called again soon after, because an answer was lost, it returns the same. Raises
+        The last of so many messages that were ``published`` on ``topic`` are waited for. If it is
+        called again soon after, because an answer was lost, it returns the same. Raises
         RecordingError.
         """
         if not self.recorder.is_recording and self._last is not None:
@@ -159,7 +163,8 @@ class RecorderNode(Listening):
                 return result
         time.sleep(self.params.settle_time)
         self.topics.drain()
-        folder = Path(self.recorder.folder or '')
+        wait_until(lambda: self.recorder.received(topic) >= published, LAST_MESSAGES_S)
+        (session_id, slot), folder = self._episode, Path(self.recorder.folder or '')
         try:
             bag, report = self.recorder.stop({'end_reason': end_reason, 'detail': detail})
         finally:
@@ -171,7 +176,10 @@ class RecorderNode(Listening):
                                f'{size / _MIB:.1f} MiB in {folder}')
         if self.params.derive:
             self.deriver.add(folder)
-        result = (folder, bag.message_count, lost, size)
+        result = StopRecording.Response(
+            success=True, message='the recording is complete', directory=str(folder),
+            session_id=session_id, slot=slot, counted=bag.counts.get(topic, 0),
+            written=bag.message_count, lost=lost, bytes=size)
         self._last = (time.monotonic(), result)
         return result
 
@@ -205,10 +213,8 @@ class RecorderNode(Listening):
                  ) -> StopRecording.Response:
         busy = self.recorder.is_recording
         try:
-            folder, response.written, response.lost, response.bytes = self.stop(
-                request.end_reason, request.detail)
-            response.directory = str(folder)
-            response.success, response.message = True, 'the recording is complete'
+            return self.stop(request.end_reason, request.detail, request.counted_topic,
+                             request.published)
         except ArenaError as error:
             response.message = str(error)
             if busy:  # a session node that has just started always calls stop

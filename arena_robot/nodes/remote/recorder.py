@@ -18,25 +18,28 @@ from arena_robot.nodes import qos
 from arena_robot.nodes.calls import ServiceClients
 from arena_robot.recording.bag.recover import is_complete
 from arena_robot.records.episode_file import has_episode
-from arena_robot.session.ports import Check
+from arena_robot.session.ports import Check, RecordedSteps
 
 log = logging.getLogger(__name__)
 
 SCENE_S = 10.0
 SILENT_S = 4.0
 STREAMS_S, ANSWER_S = 5.0, 2.0
+ASK_S, STOP_S = 3.0, 60.0    # a question whether a recording is complete; all of them
 
 
 class RemoteRecorder:
     """
     The recorder node; see :class:`arena_robot.session.ports.Recorder`.
 
-    ``streams`` are the topics that it must record, images by their raw topics.
+    ``streams`` are the topics that it must record, images by their raw topics. The steps are
+    counted on ``~/step`` of ``node``.
     """
 
     def __init__(self, node: Node, other: str = 'recorder_node',
                  streams: Sequence[str] = ()) -> None:
         self._streams = list(streams)
+        self._steps_topic = node.resolve_topic_name('~/step')
         self._services = ServiceClients(node, other, {
             'start': StartRecording, 'stop': StopRecording, 'check_streams': CheckStreams})
         self._parameters = ServiceClients(node, other, {'get_parameters': GetParameters})
@@ -68,7 +71,12 @@ class RemoteRecorder:
         """Start recording an episode. Raises RecordingError."""
         request = StartRecording.Request(session_id=session_id, slot=slot.value,
                                          topics=self._streams)
-        self._call('start', request, 4.0, 3)
+        try:
+            reply = self._ask('start', request, 4.0, 3)
+        except DriverError as error:
+            raise RecordingError(str(error)) from error
+        if not reply.success:
+            raise RecordingError(reply.message)
         self._episode, self._elsewhere = (session_id, slot.value), 0
         self._heard_s = time.monotonic()
 
@@ -85,10 +93,23 @@ class RemoteRecorder:
         here = status.recording and (status.session_id, status.slot) == self._episode
         self._elsewhere = 0 if here else self._elsewhere + 1
 
-    def stop(self, end: EndReason, detail: str) -> None:
-        """Finish the recording. Raises RecordingError."""
-        request = StopRecording.Request(end_reason=end.value, detail=detail)
-        self._call('stop', request, *((3.0, 1) if self.lost() else (15.0, 4)))
+    def stop(self, end: EndReason, detail: str, steps: int = 0) -> RecordedSteps | None:
+        """Finish the recording and return what it has. Raises RecordingError."""
+        request = StopRecording.Request(end_reason=end.value, detail=detail,
+                                        counted_topic=self._steps_topic, published=steps)
+        end_s = time.monotonic() + STOP_S
+        while True:
+            # A recorder that is gone is asked once more: it may be back, or only its answer lost.
+            last = bool(self.lost()) or time.monotonic() > end_s
+            try:
+                reply = self._ask('stop', request, ASK_S, 1)
+            except DriverError as error:
+                if last:
+                    raise RecordingError(str(error)) from error
+                continue
+            if not reply.success:
+                raise RecordingError(reply.message)
+            return RecordedSteps(reply.session_id, reply.slot, reply.counted)
 
     def ready(self, folder: Path) -> bool:
         """Return whether a recording has all the files that the recorder makes of it."""
@@ -102,14 +123,6 @@ class RemoteRecorder:
         except DriverError:
             return True
         return not values or bool(values[0].bool_value)
-
-    def _call(self, name: str, request: Any, timeout_s: float, attempts: int) -> None:
-        try:
-            reply = self._ask(name, request, timeout_s, attempts)
-        except DriverError as error:
-            raise RecordingError(str(error)) from error
-        if not reply.success:
-            raise RecordingError(reply.message)
 
     def _ask(self, name: str, request: Any, timeout_s: float, attempts: int) -> Any:
         # The answer of a node that has just started can be lost, and its services appear and

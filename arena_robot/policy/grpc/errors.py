@@ -5,6 +5,7 @@ import grpc
 from arena_robot.core.errors import (
     ArenaError,
     BadReply,
+    PolicyEnded,
     PolicyError,
     PolicyRefused,
     PolicyTimeout,
@@ -13,9 +14,10 @@ from arena_robot.core.errors import (
 
 CODE_KEY = 'arena-code'
 KNOWN: tuple[type[PolicyError], ...] = (
-    PolicyUnavailable, PolicyTimeout, PolicyRefused, BadReply, PolicyError)
+    PolicyEnded, PolicyUnavailable, PolicyTimeout, PolicyRefused, BadReply, PolicyError)
 BY_CODE = {kind.code: kind for kind in KNOWN}
 STATUS = {
+    PolicyEnded.code: grpc.StatusCode.UNAVAILABLE,
     PolicyUnavailable.code: grpc.StatusCode.UNAVAILABLE,
     PolicyTimeout.code: grpc.StatusCode.DEADLINE_EXCEEDED,
     PolicyRefused.code: grpc.StatusCode.INVALID_ARGUMENT,

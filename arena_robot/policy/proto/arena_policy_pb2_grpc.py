@@ -27,7 +27,7 @@ if _version_not_supported:
 
 class PolicyServiceStub:
     """Errors are gRPC statuses; the trailing metadata key `arena-code` has this package's error code
-    (policy, policy_unavailable, policy_timeout, policy_refused, policy_bad_reply).
+    (policy, policy_unavailable, policy_ended, policy_timeout, policy_refused, policy_bad_reply).
     """
 
     def __init__(self, channel):
@@ -60,7 +60,7 @@ class PolicyServiceStub:
 
 class PolicyServiceServicer:
     """Errors are gRPC statuses; the trailing metadata key `arena-code` has this package's error code
-    (policy, policy_unavailable, policy_timeout, policy_refused, policy_bad_reply).
+    (policy, policy_unavailable, policy_ended, policy_timeout, policy_refused, policy_bad_reply).
     """
 
     def GetSpec(self, request, context):
@@ -124,7 +124,7 @@ def add_PolicyServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class PolicyService:
     """Errors are gRPC statuses; the trailing metadata key `arena-code` has this package's error code
-    (policy, policy_unavailable, policy_timeout, policy_refused, policy_bad_reply).
+    (policy, policy_unavailable, policy_ended, policy_timeout, policy_refused, policy_bad_reply).
     """
 
     @staticmethod

@@ -167,6 +167,11 @@ class BagRecorder:
             self._queued_bytes += size
             self._queue.append(message)
 
+    def received(self, topic: str) -> int:
+        """Return how many messages of a topic of this recording have arrived."""
+        counter = self._counters.get(topic)
+        return counter.received if counter is not None else 0
+
     def count_lost(self, topic: str, count: int) -> None:
         """Count messages that were lost before they reached the recorder."""
         counter = self._counters.get(topic)

@@ -109,6 +109,8 @@ class EpisodeTracks:
     """
     All data of an episode except the images; ``info`` the fields of its last EpisodeInfo.
 
+    A bag can begin with the latched EpisodeInfo of the rollout before, which is left out.
+
     ``mounts`` says where the cameras of the views were, as far as tf_static does.
     """
 
@@ -127,12 +129,15 @@ def load_tracks(bag: BagReader, decoder: Decoder) -> EpisodeTracks:
     names = [t.name for t in bag.of_type(*rows)]
     for message, value in bag.decoded(decoder, names):
         rows[bag.topics[message.topic].type].append(value)
-    views = _views(bag, _told_views(rows[INFO]))
+    views = _views(bag, rows[INFO][-1].views if rows[INFO] else ())
+    told = bag.metadata.custom
+    own = [info for info in rows[INFO] if (info.session_id, info.slot) == (
+        told.get('session_id', info.session_id), told.get('slot', info.slot))]
     frames = fixed_frames(bag, decoder)
     mounts = {name: mount for name, one in views.items()
               if (mount := mount_of(frames, one.view.frame_id))}
     return EpisodeTracks(
-        info=_info(rows[INFO]), steps=_steps(rows[STEP]), arm=_arm(rows[ARM]),
+        info=_info(own), steps=_steps(rows[STEP]), arm=_arm(rows[ARM]),
         gripper=_gripper(rows[GRIPPER]), chunks=tuple(_chunk(c) for c in rows[CHUNK]),
         views=views, mounts=mounts)
 
@@ -158,13 +163,6 @@ def _views(bag: BagReader, told: Iterable[Any]) -> dict[str, ViewTrack]:
         stamps[message.topic].append((header_stamp_ns(message.data), message.log_ns))
     return {name: ViewTrack(one, *_columns(stamps[one.topic.name]))
             for name, one in views.items()}
-
-
-def _told_views(infos: list[Any]) -> Iterable[Any]:
-    try:
-        return tuple(infos[-1].views) if infos else ()
-    except AttributeError:  # a recording from before EpisodeInfo had views
-        return ()
 
 
 def _columns(pairs: list[tuple[int, int]]) -> tuple[Stamps, Stamps]:

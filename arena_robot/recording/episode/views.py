@@ -28,8 +28,8 @@ def episode_views(bag: BagReader, told: Iterable[Any]) -> dict[str, EpisodeView]
     """
     Return the views of an episode by name; ``told`` are the views of its EpisodeInfo.
 
-    A recording without them, made by an older version or another program, has its views found by
-    :func:`view_of` in the names of its image topics, where these are unambiguous.
+    A recording without them, made by another program, has its views found by :func:`view_of`
+    in the names of its image topics, where these are unambiguous.
     """
     found = {str(one.view): EpisodeView(topic, str(one.role), str(one.eye), str(one.frame_id))
              for one in told if (topic := _carrier(bag, str(one.topic)))}

@@ -162,10 +162,12 @@ def _rollouts(connection: Connection) -> Iterable[tuple[str, RoboArenaRollout]]:
 
 def _evaluation(row: Any, played: Sequence[RoboArenaRollout]) -> RoboArenaSession:
     return RoboArenaSession(
-        row.id, row.a, row.b, bool(row.valid) and row.mark in COUNTED_MARKS,
+        row.id, row.a, row.b,
+        bool(row.valid) and row.mark in COUNTED_MARKS and not row.probation,
         Preference(row.preference) if row.preference else None, row.institution, row.who,
         _time(row.created_ns), _time(row.ended_ns), row.explanation,
-        origin=row.mark or 'relayed', waited_a=row.waited_a, waited_b=row.waited_b,
+        origin=row.mark or ('probation' if row.probation else 'relayed'),
+        waited_a=row.waited_a, waited_b=row.waited_b,
         rollouts=tuple(played))
 
 

@@ -99,23 +99,6 @@ def requested(connection: Connection) -> Counter[int]:
     return Counter(number for text in found for number in _pair_in(text))
 
 
-def seal_earlier(connection: Connection) -> None:
-    """Seal nonces and pairs that are not public and were stored before there was a key."""
-    c = sessions.c
-    rows = connection.execute(sa.select(c.id, c.nonce, c.sealed_nonce, *columns()).where(
-        c.policy_a_id.is_not(None), c.accepted_ns.is_(None), c.revealed_ns.is_(None),
-        sa.not_(c.imported))).all()
-    for row in rows:
-        pair = pair_of(row)
-        connection.execute(sa.update(sessions).where(c.id == row.id).values(
-            nonce='', sealed_nonce=row.nonce or row.sealed_nonce, sealed_pair=pair_text(pair),
-            policy_a_id=None, policy_b_id=None))
-        for table in (episodes, relayed):
-            connection.execute(sa.update(table).where(
-                table.c.session_id == row.id).values(policy_id=None))
-        _count(connection, pair, -1)
-
-
 def _count(connection: Connection, pair: Pair, by: int) -> None:
     # Sorted, so that two sessions of the same policies do not wait for each other.
     for number in sorted(pair):

@@ -43,7 +43,7 @@ class SealedLines(SealedText):
         return f'{kept}\n' if kept and is_sealed(kept) else kept
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        """Return all lines; those from before there was a key are as they were."""
+        """Return all lines; those stored without a key are as they are."""
         if not value or 'sealed' not in value:
             return value
         opened = super().process_result_value

@@ -211,11 +211,6 @@ class Sessions:
                 sessions.c.id == session_id, sessions.c.revealed_ns.is_(None)).values(
                 revealed_ns=self._clock.now_ns()))
 
-    def seal_earlier(self) -> None:
-        """Seal what is not public and was stored before there was a key."""
-        with self._database.write() as connection:
-            sealed_pairs.seal_earlier(connection)
-
 
 def load(connection: Connection, session_id: str, lock: bool = False) -> SessionRow:
     """Return a session inside the caller's transaction; UnknownSession when there is none."""

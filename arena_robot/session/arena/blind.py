@@ -8,6 +8,7 @@ a name.
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import (
     BadReply,
+    PolicyEnded,
     PolicyError,
     PolicyRefused,
     PolicyTimeout,
@@ -17,6 +18,7 @@ from arena_robot.core.errors import (
 UNREACHABLE = 'cannot be reached'
 
 _WORDS: tuple[tuple[type[PolicyError], str], ...] = (
+    (PolicyEnded, 'is not running any more'),
     (PolicyUnavailable, UNREACHABLE),
     (PolicyTimeout, 'did not answer in time'),
     (PolicyRefused, 'refused the request'),

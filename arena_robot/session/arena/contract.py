@@ -15,7 +15,7 @@ import numpy as np
 from arena_robot.core.episode import EndReason, Episode, Preference, Slot
 from arena_robot.core.errors import ArenaError, Conflict, ServerError
 from arena_robot.core.observation import ArmState, GripperState, Image, Observation
-from arena_robot.core.verdict import FIELDS, Kind, Verdict, from_plain, to_plain
+from arena_robot.core.verdict import Verdict
 from arena_robot.session.base import Arena, Assignment, StationInfo
 
 STATION = StationInfo('bench', 'panda')
@@ -86,19 +86,6 @@ class ArenaContract:
         assert len(reveal.nonce) >= 32, 'a short nonce can be guessed'
         assert reveal.policy_a != reveal.policy_b
         assert {reveal.policy_a, reveal.policy_b} <= set(self.names())
-
-    def test_a_verdict_that_version_0_1_has_sent_is_the_same(self) -> None:
-        arena = self.arena()
-        pair = self._assign(arena)
-        for slot in Slot:
-            arena.upload(pair.session_id, _episode(pair, slot), self.folder(slot))
-        first, second = (one.name for one in FIELDS if one.slot and one.kind is Kind.TEXT)
-        now = from_plain({**to_plain(VERDICT), first: 'slow', second: 'fast', 'notes': 'a cable'})
-        arena.feedback(pair.session_id, dataclasses.replace(
-            VERDICT, notes='A: slow\nB: fast\na cable'))
-        arena.feedback(pair.session_id, now)
-        other = from_plain({**to_plain(now), second: 'faster'})
-        refused(Conflict, lambda: arena.feedback(pair.session_id, other))
 
     def test_an_assignment_tells_no_name(self) -> None:
         pair = self._assign(self.arena())

@@ -19,7 +19,7 @@ from arena_robot.core.clock import Clock
 from arena_robot.core.episode import Episode, Slot
 from arena_robot.core.errors import ConfigError, Conflict, NotRevealed, ServerError
 from arena_robot.core.files import write_text
-from arena_robot.core.verdict import Verdict, from_plain, is_same, to_plain
+from arena_robot.core.verdict import Verdict, from_plain, to_plain
 from arena_robot.policy.base import Closable, Policy
 from arena_robot.policy.timing import AtLeast
 from arena_robot.policy.warm_up import MEASURED, warmed
@@ -110,13 +110,14 @@ class LocalArena:
             if (session_id, slot) not in self._policies:
                 with contextlib.suppress(*(() if slot is wanted else (ServerError,))):
                     found[slot] = self._connected(self._entry(pair[slot.value]), slot)
-        measured = MEASURED * (record.get('equal_latency', False) and 'least' not in record)
+        measured = MEASURED * (record['equal_latency'] and 'least' not in record)
         least_s = max([warmed(policy, measured) for policy in found.values()])
         if measured:
             record['least'] = seal(self._key(), session_id, {'least_s': round(least_s, 6)})
             self._write(record)
         for slot, policy in found.items():
-            self._policies[session_id, slot] = AtLeast(policy, self._least_s(record))
+            self._policies[session_id, slot] = AtLeast(
+                policy, self._least_s(record), self._entry(pair[slot.value]).address)
 
     def _least_s(self, record: Mapping[str, Any]) -> float:
         """Return how long an answer takes at least in a session with equal latency, else 0."""
@@ -146,7 +147,7 @@ class LocalArena:
             record = self._read(session_id)
             if record['status'] == 'aborted':
                 raise Conflict(f'session {session_id} was aborted; it takes no verdict')
-            if 'feedback' in record and not is_same(_stored(record['feedback']), verdict):
+            if 'feedback' in record and from_plain(record['feedback']) != verdict:
                 raise Conflict(f'session {session_id} already has another verdict')
             self._write({**record, 'status': 'judged', 'feedback': to_plain(verdict)})
         return ''
@@ -241,9 +242,3 @@ class LocalArena:
         self._folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(record, indent=2, ensure_ascii=False) + '\n'
         write_text(self._path(record['session_id']), text)
-
-
-def _stored(data: Mapping[str, Any]) -> Verdict:
-    # Version 0.1 kept the progress as a mapping by slot.
-    scores = {f'progress_{slot.lower()}': one for slot, one in data.get('progress', {}).items()}
-    return from_plain({**scores, **data})

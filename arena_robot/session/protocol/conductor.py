@@ -8,6 +8,7 @@ they raise an ArenaError that says what to do, and the session's state does not 
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from arena_robot.core.clock import Clock, JumpDetector
@@ -32,6 +33,7 @@ from arena_robot.session.protocol.submission import Submissions
 
 log = logging.getLogger(__name__)
 TICK_S = 1.0
+WHOLE = (EndReason.DONE, EndReason.STOPPED, EndReason.TIMEOUT)    # if the recording is
 START, RESET = 'start', 'reset'
 
 
@@ -196,17 +198,18 @@ class Conductor:
                 finally:
                     over.set()
         except BaseException:
-            self._stop_recorder(EndReason.INTERRUPTED, 'the rollout could not be carried out')
+            self._try(lambda: self._recorder.stop(
+                EndReason.INTERRUPTED, 'the rollout could not be carried out'),
+                'the recording could not be finished')
             raise
         self._audience.episode(job, episode)
+        if (kept := self._as_recorded(episode)) != episode:
+            self._audience.episode(job, kept)
         with self._lock:
             if session.state.running is slot:
-                session.ended(episode)
-        if self._recorder.lost():
-            self._told(session.record)    # now, before waiting for the policy's answer
-        self._stop_recorder(episode.end, episode.detail)
+                session.ended(kept)
         self._told(session.record)
-        return episode
+        return kept
 
     def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
         """Bring the arm to rest now; a running rollout ends with ``reason``."""
@@ -334,8 +337,25 @@ class Conductor:
             return not lost
         return repeated(look, TICK_S, 'journal ticks')
 
-    def _stop_recorder(self, end: EndReason, detail: str) -> None:
-        self._try(lambda: self._recorder.stop(end, detail), 'the recording could not be finished')
+    def _as_recorded(self, episode: Episode) -> Episode:
+        """
+        Finish the recording; an episode that is not whole there was interrupted by the station.
+
+        One that ended by a failure keeps its end.
+        """
+        try:
+            recorded = self._recorder.stop(episode.end, episode.detail, episode.steps)
+            missing = recorded.lacks(episode) if recorded else ''
+        except (ArenaError, OSError) as error:
+            missing = str(error)
+        if not missing:
+            return episode
+        problem = f'the recording of {episode.slot.value} is not whole: {missing}'
+        self._tell(problem)
+        end = EndReason.INTERRUPTED if episode.end in WHOLE else episode.end
+        ended = f'it ended as {episode.end.value}' if end is not episode.end else ''
+        return replace(episode, end=end, detail='; '.join(
+            part for part in (ended, episode.detail, problem) if part))
 
     def _told(self, record: SessionRecord) -> SessionRecord:
         if self._session is not None and not record.state.is_final:
@@ -343,7 +363,7 @@ class Conductor:
         self._audience.changed()
         return record
 
-    def _try(self, work: Callable[[], None], what: str) -> None:
+    def _try(self, work: Callable[[], object], what: str) -> None:
         try:
             work()
         except (ArenaError, OSError) as error:

@@ -174,11 +174,10 @@ def _ticked(record: SessionRecord, entry: Entry) -> dict[str, Any]:
 
 def _ended(record: SessionRecord, entry: Entry) -> dict[str, Any]:
     data = entry.data
-    started_ns = int(data.get('started_ns', record.slots[_running(record)].started_ns))
     return _slot_change(record, _running(record), end=EndReason(data['end']),
                         detail=str(data['detail']), steps=int(data['steps']),
-                        started_ns=started_ns, ended_ns=int(data.get('ended_ns', entry.stamp_ns)),
-                        waited=data.get('waited'))
+                        started_ns=int(data['started_ns']), ended_ns=int(data['ended_ns']),
+                        waited=data['waited'])
 
 
 def _recovered(record: SessionRecord, entry: Entry) -> dict[str, Any]:
@@ -266,14 +265,14 @@ def _running(record: SessionRecord) -> Slot:
 
 _CHANGES: Mapping[Move, Any] = {
     Move.CHECKED: lambda r, e: {'station': str(e.data['station']),
-                                'evaluator': str(e.data.get('evaluator', r.evaluator)),
+                                'evaluator': str(e.data['evaluator']),
                                 'checks': tuple(e.data['checks'])},
     Move.TASK: lambda r, e: {'evaluator': str(e.data['evaluator']),
                              'prompt': str(e.data['prompt']), 'draft_instruction': None,
                              'notice': ''},
     Move.ASSIGNED: lambda r, e: {'session_id': str(e.data['session_id']),
                                  'commitment': str(e.data['commitment']),
-                                 'equal_latency': bool(e.data.get('equal_latency', False)),
+                                 'equal_latency': bool(e.data['equal_latency']),
                                  'promises': _promises(r, e)},
     Move.PHOTOGRAPHED: lambda r, e: {'views': tuple(e.data['views']), 'notice': ''},
     Move.STARTED_A: _started(Slot.A),
