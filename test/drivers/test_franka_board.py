@@ -136,7 +136,7 @@ def client():
 @pytest.fixture
 def control(board, client):
     made = FrankaControl(board, client, lambda: True)
-    made._cycle()
+    made.cycle()
     return made
 
 
@@ -150,11 +150,11 @@ def post(board, serial, order, q=HOME, *, until_s=60.0, duration_s=0.0):
 def test_only_the_newest_target_is_tracked_until_commands_end(board, client, control):
     post(board, 1, FrankaOrder.TRACK, HOME + 0.1)
     post(board, 2, FrankaOrder.TRACK, HOME + 0.2)
-    control._cycle()
+    control.cycle()
     assert np.array_equal(client.q, HOME + 0.2)
     assert board.state().obeyed == 2
     post(board, 3, FrankaOrder.TRACK, HOME + 0.3, until_s=-1.0)
-    control._cycle()
+    control.cycle()
     assert client.did == ['start TRACK', 'end']
     assert board.state().order is FrankaOrder.HOLD
 
@@ -167,29 +167,29 @@ def half_written(board, at):
 def test_a_command_or_request_that_is_being_written_ends_and_repeats_nothing(board, client,
                                                                             control):
     board.post_request(1, FrankaRequest.RECOVER)
-    control._cycle()
+    control.cycle()
     post(board, 7, FrankaOrder.MOVE, HOME + 0.2, duration_s=0.4)
-    control._cycle()
+    control.cycle()
     half_written(board, board_module._COMMAND)
     half_written(board, board_module._REQUEST)
     for _ in range(50):
-        control._cycle()
+        control.cycle()
     assert board.state().obeyed == 7
     assert board.state().answered == 1
     post(board, 8, FrankaOrder.HOLD)
-    control._cycle()
+    control.cycle()
     assert client.did == ['recover', 'start MOVE', 'end']
 
 
 def test_a_motion_keeps_to_the_robots_time(board, client, control):
     post(board, 1, FrankaOrder.MOVE, HOME + 0.2, duration_s=0.4)
-    control._cycle()
+    control.cycle()
     assert np.max(np.abs(client.q - HOME)) < 0.01
     for _ in range(50):
-        control._cycle()
+        control.cycle()
     assert 0.05 < client.q[0] - HOME[0] < 0.15
     for _ in range(200):
-        control._cycle()
+        control.cycle()
     assert np.allclose(client.q, HOME + 0.2)
     assert client.did == ['start MOVE', 'end']
 
@@ -197,52 +197,52 @@ def test_a_motion_keeps_to_the_robots_time(board, client, control):
 def test_a_motion_of_a_loop_that_was_held_up_is_not_given_up_before_its_goal(board, client,
                                                                              control):
     post(board, 1, FrankaOrder.MOVE, HOME + 0.2, duration_s=0.4)
-    control._cycle()
+    control.cycle()
     client.ms, client.send = client.ms + 2000, lambda q: None
-    control._cycle()
+    control.cycle()
     assert client.did == ['start MOVE']
     client.q = HOME + 0.2
-    control._cycle()
+    control.cycle()
     assert client.did == ['start MOVE', 'end']
 
 
 def test_a_motion_ends_when_the_driver_is_gone_and_on_hold(board, client, control):
     post(board, 1, FrankaOrder.TRACK)
-    control._cycle()
+    control.cycle()
     board.beat(time.monotonic_ns() - 10**9)
-    control._cycle()
+    control.cycle()
     post(board, 2, FrankaOrder.TRACK)
-    control._cycle()
+    control.cycle()
     post(board, 3, FrankaOrder.HOLD)
-    control._cycle()
+    control.cycle()
     assert client.did == ['start TRACK', 'end', 'start TRACK', 'end']
 
 
 def test_a_state_that_says_what_ended_a_motion_is_all_that_is_told(board, client, control):
     post(board, 1, FrankaOrder.TRACK)
-    control._cycle()
+    control.cycle()
     client.mode = RobotMode.IDLE    # the library ended the motion, and its state is still to come
-    control._cycle()
+    control.cycle()
     assert board.state().errors == (child_module.EARLY,)
     client.mode = RobotMode.REFLEX
-    control._cycle()
+    control.cycle()
     assert board.state().errors == ()   # but for the robot's own, which this client has not
     client.mode = RobotMode.IDLE
-    control._cycle()
+    control.cycle()
     assert board.state().errors == ()
 
 
 def test_refusals_are_told_and_requests_answered(board, client, control):
     client.refuses = True
     post(board, 1, FrankaOrder.TRACK, HOME + 9.0)
-    control._cycle()
+    control.cycle()
     assert board.state().errors == ('outside the limits',)
     board.post_request(1, FrankaRequest.RECOVER)
-    control._cycle()
+    control.cycle()
     assert board.state().answered == 1
     assert 'User stopped' in board.state().answer
     board.post_request(2, FrankaRequest.COLLISION, (20.0,) * 26)
-    control._cycle()
+    control.cycle()
     assert board.state().answer == ''
     assert client.did[-1] == 'collision 20.0'
 
@@ -290,8 +290,8 @@ def test_separate_joints_with_droids_goal_give_the_torques_of_droids_law():
 def test_a_tracked_target_is_followed_in_every_cycle(board, client, control):
     post(board, 1, FrankaOrder.TRACK, HOME + 0.1)
     for _ in range(5):
-        control._cycle()
+        control.cycle()
     assert client.followed == 5
     post(board, 2, FrankaOrder.MOVE, HOME, duration_s=0.4)
-    control._cycle()
+    control.cycle()
     assert client.followed == 5

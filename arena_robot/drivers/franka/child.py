@@ -69,13 +69,14 @@ class FrankaControl:
         self._client.connect()
         due = time.monotonic_ns()
         while self._alive():
-            self._cycle()
+            self.cycle()
             now_ns = time.monotonic_ns()
             due = now_ns if self._client.paced else max(due + PERIOD_NS, now_ns - PERIOD_NS)
             time.sleep(max(0.0, (due - time.monotonic_ns()) * 1e-9))
         self._end()
 
-    def _cycle(self) -> None:
+    def cycle(self) -> None:
+        """Read a state, carry out the newest command and request, publish the state."""
         reading = self._client.read()
         try:
             self._play(self._obey(reading))
