@@ -18,14 +18,27 @@ from arena_robot.core.verdict import (
     from_plain,
 )
 from arena_robot.records.session_file import RerunCause
-from arena_robot.session.evaluator.checks import EXAMPLES, instruction_problem, is_repeat
-from arena_robot.session.evaluator.desk import NOT_AT_REST, RUBRIC, Button, Desk, DeskState
+from arena_robot.session.evaluator.checks import (
+    CLEAR,
+    EXAMPLES,
+    instruction_problem,
+    is_repeat,
+)
+from arena_robot.session.evaluator.desk import (
+    NOT_AT_REST,
+    REPAIRS,
+    RUBRIC,
+    Button,
+    Desk,
+    DeskState,
+)
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.loop.match import Light, light
 from arena_robot.session.protocol.states import State
 
 STOP_KEYS, DONE_KEYS = ('t', ' '), ('d',)
 AGAIN = 'r'
+REPAIR_KEYS = {'!recover': Button.RECOVER, '!gripper': Button.ACTIVATE_GRIPPER}
 
 
 class Quit(Exception):
@@ -47,7 +60,8 @@ class Terminal:
     def lead(self, evaluator: str, instruction: str) -> int:
         """Run a session with prompts; return 0 once it is done, 1 when aborted."""
         desk = self._desk
-        print('`!` ends the session without a verdict, `?` leaves it as it is; Ctrl-C too.')
+        print('`!` ends the session without a verdict, `?` leaves it as it is; Ctrl-C too. '
+              'At any prompt, `!recover` recovers the arm and `!gripper` activates the gripper.')
         finished = desk.state()
         if finished.state.is_final:
             desk.press(Button.CHECK)
@@ -259,10 +273,25 @@ class Terminal:
             raise Quit from error
         if answer == '?':
             raise Quit
+        if answer in REPAIR_KEYS:
+            self._repair(REPAIR_KEYS[answer])
+            return self._ask(question)
         if answer == '!':
             self._desk.press(Button.ABORT, input('Why? '))
             raise Quit
         return answer
+
+    def _repair(self, button: str) -> None:
+        try:
+            typed = input(f"  {REPAIRS[button]} Look at it, step back, and type '{CLEAR}' when "
+                          'nobody and nothing is near it: ')
+            self._desk.press(button, typed)
+        except EOFError as error:
+            raise Quit from error
+        except ArenaError as error:
+            print(f'  ! {error}')
+        else:
+            print('  Done.')
 
     def _tell(self, seen: DeskState) -> None:
         run = self._desk.running() if seen.state.running else None

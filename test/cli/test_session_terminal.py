@@ -94,6 +94,18 @@ def test_a_session_by_keys_and_lines(desk, typed, capsys):
         assert words in said
 
 
+def test_arm_and_gripper_are_brought_back_at_any_prompt(desk, typed, capsys):
+    done = []
+    desk.station.arm.recover = lambda: done.append('arm')
+    desk.station.gripper.activate = lambda: done.append('gripper')
+    typed([TASK, '!recover', 'yes', '!recover', 'clear', '!gripper', 'clear', '?'])
+    assert Terminal(desk).lead('ada', '') == 1
+    assert done == ['arm', 'gripper']
+    said = capsys.readouterr().out
+    assert "type 'clear' when nobody and nothing is near it; typed was 'yes'" in said
+    assert desk.state().state is State.ASSIGNED
+
+
 def test_a_stop_without_a_confirmation_says_to_use_the_hardware_stop(desk, typed, capsys):
     evaluator = typed(LINES)
     presses, start, stop, failed = iter('td'), desk.start, desk.stop, []

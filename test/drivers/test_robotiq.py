@@ -9,10 +9,12 @@ from arena_robot.core.action import GripperCommand
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.errors import DriverError, NotConnected, ReadTimeout, StaleData
 from arena_robot.core.observation import ObjectStatus
+from arena_robot.drivers.conformance.gripper import command_is_clipped_and_returned
 from arena_robot.drivers.conformance.pytest_suite import GripperConformance
 from arena_robot.drivers.conformance.rig import GripperRig
 from arena_robot.drivers.emulators.robotiq import EmulatedFingers, RobotiqEmulator
 from arena_robot.drivers.robotiq.frames import (
+    NOT_ACTIVATED,
     FrameError,
     Outputs,
     crc,
@@ -78,6 +80,15 @@ class TestRobotiq(GripperConformance):
         part = RobotiqGripper(emulator.path)
         return GripperRig(part, SystemClock(), silence=mute, trip=trip, mend=mend,
                           max_age_s=1.0, rate_hz=4.0, harmless=True)
+
+
+def test_the_check_of_the_page_activates_a_gripper_that_was_without_power():
+    with RobotiqEmulator() as fresh:
+        rig = GripperRig(RobotiqGripper(fresh.path), SystemClock(), max_age_s=1.0, rate_hz=4.0,
+                         harmless=True)
+        with rig.opened() as gripper:
+            assert gripper.state(rig.max_age_s).fault == NOT_ACTIVATED
+        assert command_is_clipped_and_returned(rig) == 'clipped'
 
 
 # Frames that a 2F-85's manual and other clients show.

@@ -16,6 +16,7 @@ from arena_robot.nodes.parameters import (
     params_of,
     refuse_unknown,
 )
+from arena_robot.nodes.session.params import SessionParams
 from arena_robot.nodes.spin import Spin
 
 
@@ -80,6 +81,11 @@ def test_a_prefix_stands_before_the_names(make):
 def test_what_a_field_cannot_be_is_an_error_that_names_it(make, given, message):
     with pytest.raises(ConfigError, match=message):
         declare(make(**given), Example())
+
+
+def test_a_camera_role_that_no_policy_is_given_is_refused_at_the_start(make):
+    with pytest.raises(ConfigError, match="roles: unknown value 'top'"):
+        declare(make(roles=['left', 'top', 'wrist']), SessionParams())
 
 
 def test_an_unknown_parameter_names_the_nearest(make):

@@ -5,8 +5,12 @@ from session_rig import Rig, until
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import NotConnected, SessionError
+from arena_robot.core.observation import RobotMode
 from arena_robot.core.verdict import scored
+from arena_robot.nodes.simulation.node import compose
+from arena_robot.nodes.spin import Spin
 from arena_robot.records.session_file import read_session, session_paths
+from arena_robot.session.evaluator.desk import Button
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.states import State
 
@@ -131,3 +135,28 @@ def test_no_session_node_is_told():
     from arena_robot.nodes.remote.desk import RemoteDesk
     with pytest.raises(NotConnected, match='no session node'):
         RemoteDesk(namespace='nowhere', patience_s=0.5).open()
+
+
+def test_an_arm_in_a_reflex_is_recovered_at_the_desk(processes, tmp_path):
+    rig = Rig(processes, tmp_path, STILL, record=False)
+    words = rig.commands['sim_station']    # runs in this process, where an arm can be tripped
+    rig.running.pop('sim_station').end()
+    with Spin(['test', *words[words.index('--ros-args'):]]) as spin:
+        station = compose(spin).station
+        with rig, rig.desk() as desk:
+            desk.take('page')
+            desk.press('check')
+            desk.open_session('ada', TASK)
+            desk.press('photograph')
+            station.arm.inject(RobotMode.REFLEX, 'joint_reflex')
+            with pytest.raises(SessionError, match='REFLEX'):
+                desk.press('photograph')
+            with pytest.raises(SessionError, match="type 'clear'"):
+                desk.press(Button.RECOVER, 'yes')
+            desk.press(Button.RECOVER, 'clear')
+            assert station.world.arm.mode is RobotMode.IDLE
+            station.gripper.inject(9)
+            desk.press(Button.ACTIVATE_GRIPPER, 'clear')
+            assert not station.world.gripper.fault
+            desk.press('photograph')
+            desk.press('abort', 'a test')

@@ -3,22 +3,20 @@
 import os
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from franka_station import FrankaStation
-from std_srvs.srv import Trigger
 
 sys.path.insert(0, str(Path(__file__).parents[1] / 'drivers'))
 
 from franka_rig import needs, rest_after, until
 
 from arena_robot.core.episode import Slot
-from arena_robot.core.errors import ArenaError, SessionError
+from arena_robot.core.errors import SessionError
 from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.franka.wire import FciError
-from arena_robot.nodes.calls import result
+from arena_robot.session.evaluator.checks import CLEAR
 from arena_robot.session.evaluator.desk import Button
 from arena_robot.session.evaluator.scripted import Script, Scripted
 from arena_robot.session.protocol.states import State
@@ -60,7 +58,7 @@ def walking(station):
 # A person is told within two seconds, which a busy machine delays.
 @pytest.mark.flaky(reruns=2, reruns_delay=1.0)
 @pytest.mark.parametrize('name', FILES)
-def test_killed_nodes_leave_the_arm_at_rest_and_are_told(name, processes, tmp_path, observer):
+def test_killed_nodes_leave_the_arm_at_rest_and_are_told(name, processes, tmp_path):
     with FrankaStation(processes, tmp_path, name) as station:
         ready(station)
         walking(station)
@@ -73,7 +71,7 @@ def test_killed_nodes_leave_the_arm_at_rest_and_are_told(name, processes, tmp_pa
         assert (one.end, one.again) == ('driver_error', 'fault')
         assert 'arm_node' in one.detail
         assert took_s < TOLD_S
-        again(station, observer)
+        again(station)
         begin, begin_s = station.kill('session_node')
         station.told(lambda s: 'The session node does not answer' in s.notice)
         took_s = time.monotonic() - begin_s
@@ -84,67 +82,60 @@ def test_killed_nodes_leave_the_arm_at_rest_and_are_told(name, processes, tmp_pa
         assert 'session_node ended with -9; starting it again' in station.running.log
 
 
-def again(station, observer):
+def again(station):
     """Run A again, once the new arm_node holds the arm."""
-    recovered(station, observer)
+    pressed(station, Button.RECOVER, CLEAR)
     station.desk.press(Button.RERUN)
     pressed(station, Button.PREPARE_RESET)
     pressed(station, Button.CONFIRM_RESET)
     walking(station)
 
 
-def pressed(station, button):
+def pressed(station, button, text=''):
     """Press a button, again while the parts that were started anew do not answer."""
     end_s = time.monotonic() + 60.0
     while True:
         try:
-            return station.desk.press(button)
+            return station.desk.press(button, text)
         except SessionError:
             if time.monotonic() > end_s:
                 raise
             time.sleep(0.5)
 
 
-def recovered(station, observer):
-    """Call ~/error_recovery until it succeeds, as docs/hardware.md says."""
-    service = observer.create_client(Trigger, f'/{station.namespace}/arm_node/error_recovery')
-    end_s = time.monotonic() + 60.0
-    while True:
-        with suppress(ArenaError):      # a new node serves before it has found its robot
-            if service.wait_for_service(1.0) and result(
-                    service.call_async(Trigger.Request()), 5.0, 'recovery').success:
-                break
-        assert time.monotonic() < end_s, 'the arm is not recovered'
-    observer.destroy_client(service)
-    assert station.box.mode is RobotMode.IDLE
-
-
 class Reflex:
-    """A collision in the first rollout; a person recovers the arm when it has ended."""
+    """A reflex in the first rollout; a person at the desk recovers the arm when it has ended."""
 
-    def __init__(self, station, observer):
-        self.station, self.observer = station, observer
+    def __init__(self, station, error):
+        self.station, self.error = station, error
         self.rest_ms, self.ended = None, None
 
     def __call__(self, state):
         box, run = self.station.box, self.station.desk.running()
         if state.state is State.RUNNING_A and self.rest_ms is None and run and run.steps > 15:
             begin = box.ticks
-            box.reflex(FciError.joint_reflex)
+            box.reflex(self.error)
             self.rest_ms = rest_after(box, begin, 'reflex')
         elif state.state is State.SCORING_A and self.ended is None:
             self.ended = state.slots[0]
             assert box.mode is RobotMode.REFLEX
-            recovered(self.station, self.observer)
+            pressed(self.station, Button.RECOVER, CLEAR)
+            assert box.mode is RobotMode.IDLE
 
 
+@pytest.mark.parametrize(('error', 'ends'), [
+    (FciError.joint_reflex, ('safety_stop', 'timeout')),
+    (FciError.communication_constraints_violation, ('driver_error', 'timeout'))])
 @pytest.mark.parametrize('name', FILES)
-def test_a_reflex_its_recovery_and_the_next_episode_are_one_session(name, processes, tmp_path,
-                                                                    observer):
+def test_a_reflex_its_recovery_and_the_next_episode_are_one_session(name, error, ends, processes,
+                                                                    tmp_path):
     with FrankaStation(processes, tmp_path, name, max_steps=45) as station:
-        reflex = Reflex(station, observer)
+        reflex = Reflex(station, error)
         end = Scripted(station.desk, Script('ada', TASK, lambda: 0.5), reflex).run()
         assert reflex.rest_ms <= REST_MS
-        assert 'joint_reflex' in reflex.ended.detail
+        assert error.name in reflex.ended.detail
+        assert reflex.ended.end == ends[0]
         assert (end.state, end.verified) == (State.DONE, True)
-        assert [slot.end for slot in end.slots] == ['safety_stop', 'timeout']
+        # what the station failed at is run again
+        assert end.slots[0].end == ('timeout' if ends[0] == 'driver_error' else ends[0])
+        assert end.slots[1].end == ends[1]

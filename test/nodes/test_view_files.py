@@ -47,6 +47,11 @@ def test_the_latched_description_is_asked_for_as_it_is_offered():
     assert robot['Description Topic']['Durability Policy'] == 'Transient Local'
 
 
+def test_two_cameras_of_one_role_are_refused():
+    with pytest.raises(ConfigError, match='two cameras have one role'):
+        session_config(SessionParams(roles=('left', 'wrist', 'left')))
+
+
 def test_a_camera_with_one_eye_has_no_right_one():
     assert eyes_of('mono') == ('left',)
     mono = SessionParams(topic_style='mono')

@@ -1,8 +1,8 @@
-"""After a failure of the station the main way on the page is to run the slot again."""
-
+"""After a failure of the station: run the slot again, recover the arm, activate the gripper."""
 
 from arena_robot.core.episode import Slot
 from arena_robot.session.evaluator.desk import HINTS, SlotView
+from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 
 FAILED = SlotView(Slot.A, 'driver_error', 'left camera: no frame; check its cable', 12,
@@ -69,3 +69,30 @@ def test_the_reset_starts_the_slot_that_is_next(page, station):
     page.shows(State.RESET, match=0.1, matches={'left_left': 0.1})
     assert HINTS[State.RESET] == page.find('#panel h2').text
     page.until(lambda: page.find('#primary').text.endswith('start B'), 'B is not next')
+
+
+def test_an_arm_in_a_reflex_is_recovered_by_the_typed_word_and_checked_again(page, station):
+    page.shows(State.PREFLIGHT, checks=(Check('arm', False, 'arm: it is in REFLEX'),))
+    page.press('#recover')
+    assert 'may move a little' in page.find('#question').text
+    page.press('#yes')
+    assert page.find('#ask').is_displayed(), 'the word is needed'
+    page.find('#answer').send_keys('clear')
+    page.press('#yes')
+    page.until(lambda: station.asked('press') == [
+        ('press', 'recover', 'clear'), ('press', 'check', '')], 'not recovered')
+
+
+def test_the_gripper_is_activated_before_a_motion_and_not_during_one(page, station):
+    page.shows(State.RUNNING_B)
+    assert not has(page, '#activate_gripper')
+    page.shows(State.RESET)
+    page.press('#activate_gripper')
+    assert 'fingers open and close fully' in page.find('#question').text
+    page.press('#no')
+    assert not station.asked('press')
+    page.press('#activate_gripper')
+    page.find('#answer').send_keys('clear')
+    page.press('#yes')
+    page.until(lambda: station.asked('press') == [('press', 'activate_gripper', 'clear')],
+               'not activated')

@@ -37,8 +37,10 @@ def opening_moves_nothing(rig: GripperRig) -> str:
 
 
 def command_is_clipped_and_returned(rig: GripperRig) -> str:
-    """A command is clipped to 0..1 and returned as it was sent."""
+    """A command is clipped to 0..1 and returned as it was sent; with a fault after activation."""
     with rig.opened() as gripper:
+        if gripper.state(rig.max_age_s).fault:      # as after power-up
+            gripper.activate()
         sent = gripper.command(GripperCommand(1.7, 55, speed=-1.0, force=0.5))
         gripper.stop()
     wanted = GripperCommand(1.0, 55, 0.0, 0.5)

@@ -13,7 +13,8 @@ HINTS = {
     RobotMode.OTHER: "the robot is not ready: open the brakes and activate FCI in Franka's Desk, "
                      'in execution mode',
 }
-RECOVER = {RobotMode.REFLEX: 'see that nothing touches the arm, then call ~/error_recovery'}
+RECOVER = {RobotMode.REFLEX: 'see that nothing touches the arm, then recover it: on the page, by '
+           '!recover in `arena session`, or ~/error_recovery of arm_node'}
 NO_ANSWER = ('check robot_ip, cable and power, that FCI is active and that no other program uses '
              'the robot; a firewall must let UDP through')
 NO_FCI = ("activate FCI in Franka's Desk, in execution mode, and end other programs that use the "

@@ -42,7 +42,8 @@ from arena_robot.session.protocol.states import State
 
 FIND_S, QUICK_S, SLOW_S, PATIENCE_S = 5.0, 10.0, 60.0, 3.0
 GONE_S = 10.0    # a session node that is restarted is back before
-SLOW = (Button.PHOTOGRAPH, Button.PREPARE_RESET, Button.CONFIRM_RESET, Button.CHECK, Button.RETRY)
+SLOW = (Button.PHOTOGRAPH, Button.PREPARE_RESET, Button.CONFIRM_RESET, Button.CHECK, Button.RETRY,
+        Button.RECOVER, Button.ACTIVATE_GRIPPER)
 COUNTS = {Button.INVALIDATE: False, Button.REVALIDATE: True}  # whether the session counts then
 SERVICES = {'open_session': OpenSession, 'submit_feedback': SubmitFeedback,
             'close_session': CloseSession, 'command': SessionCommand, 'e_stop': Trigger,

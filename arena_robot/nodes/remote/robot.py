@@ -31,6 +31,7 @@ from arena_robot.safety.filter import finite
 log = logging.getLogger(__name__)
 CLOSE_S = 0.5
 ANSWER_S = 0.5    # of the node to a single target; it takes a few milliseconds
+RECOVERY_S, ACTIVATION_S = 25.0, 15.0    # longer than any driver takes
 __all__ = ['RemoteArm', 'RemoteCamera', 'RemoteGripper']
 
 
@@ -151,7 +152,7 @@ class RemoteArm(RemotePart):
 
     def recover(self) -> None:
         """Clear a reflex or user stop."""
-        self._call('error_recovery')
+        self._call('error_recovery', RECOVERY_S)
         self._settled(self._newest)
 
     def _on_state(self, message: ArmStateMessage) -> None:
@@ -250,5 +251,5 @@ class RemoteGripper(RemotePart):
 
     def activate(self) -> None:
         """Activate the gripper again."""
-        self._call('reactivate_gripper')
+        self._call('reactivate_gripper', ACTIVATION_S)
         self._settled(self._newest)

@@ -53,7 +53,8 @@ class SessionParams(Parameters):
     gripper: str = param('gripper_node', 'name of the gripper node')
     cameras: tuple[str, ...] = param(
         tuple(f'{role}_camera' for role in ROLES), 'camera nodes, in the order of roles')
-    roles: tuple[str, ...] = param(ROLES, 'role of each camera node')
+    roles: tuple[str, ...] = param(
+        ROLES, 'role of each camera node, each once at most', choices=ROLES)
     eyes: tuple[str, ...] = param(EYES, "eyes that are used; ['left'] halves the load")
     topic_style: str = param(
         'zed5', 'topic names of the camera nodes', choices=tuple(STYLES))
@@ -95,6 +96,9 @@ def session_config(v: SessionParams) -> SessionConfig:
     if len(v.roles) != len(v.cameras):
         raise ConfigError(f'{len(v.cameras)} cameras need as many roles, found '
                           f'{len(v.roles)}')
+    if len(set(v.roles)) != len(v.roles):
+        raise ConfigError(f'two cameras have one role, found roles: {list(v.roles)}; policies are '
+                          'given one camera of each role')
     there = eyes_of(v.topic_style)
     if not v.eyes or not set(v.eyes) <= set(there):
         raise ConfigError(f'cameras with topic_style {v.topic_style} have the eyes '

@@ -18,6 +18,7 @@ from arena_robot.core.verdict import (
 from arena_robot.session.protocol.states import State
 
 MAX_INSTRUCTION = 300
+CLEAR = 'clear'    # typed before the robot may move outside a session's motions
 DRAFTED = ('evaluator', 'instruction',
            *(one.name for one in FIELDS if one.asked is not Asked.BUTTON))
 BEFORE_THE_PAIR = {'evaluator': (State.PREFLIGHT,),
@@ -46,6 +47,13 @@ def instruction_problem(text: str) -> str:
     if len(re.findall(r'\w+', words)) < 2:
         return f"one word is not an instruction; say what and where, such as '{EXAMPLES[0]}'"
     return ''
+
+
+def check_clear(text: str) -> None:
+    """Raise SessionError unless somebody typed that nobody and nothing is near the arm."""
+    if tidy(text).lower() != CLEAR:
+        raise SessionError(f"the robot may move: look at it, step back, and type '{CLEAR}' when "
+                           f"nobody and nothing is near it; typed was '{tidy(text)}'")
 
 
 def is_repeat(text: str, earlier: Iterable[str]) -> bool:

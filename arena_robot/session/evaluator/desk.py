@@ -54,6 +54,14 @@ class Button:
     RETRY = 'retry'
     ABORT = 'abort'
     RERUN = 'rerun'
+    RECOVER = 'recover'
+    ACTIVATE_GRIPPER = 'activate_gripper'
+
+
+REPAIRS = {
+    Button.RECOVER: 'The arm will be recovered: it may move a little, and its next way to the '
+                    'reset pose is slow.',
+    Button.ACTIVATE_GRIPPER: 'The gripper will be activated: its fingers open and close fully.'}
 
 
 @dataclass(frozen=True)
@@ -158,7 +166,11 @@ class Desk(Protocol):
         """Store evaluator and instruction and request a blind pair."""
 
     def press(self, button: str, text: str = '') -> str:
-        """Press a button, one of :class:`Button`; return what happened."""
+        """
+        Press a button, one of :class:`Button`; return what happened.
+
+        A button of :data:`REPAIRS` wants :data:`checks.CLEAR` as the text, typed by a person.
+        """
 
     def start(self, slot: Slot, attended: Callable[[], bool] = always) -> None:
         """Start a slot's rollout; returns once it runs."""

@@ -22,7 +22,7 @@ from arena_robot.core.observation import (
     view,
 )
 from arena_robot.drivers.base import ActingArm, Camera, Gripper, StereoFrame
-from arena_robot.safety.robots import RESET_JOINTS
+from arena_robot.safety.robots import RESET_JOINTS, Robot, move_duration_s
 
 T = TypeVar('T')
 
@@ -35,6 +35,7 @@ REACHED = 0.05
 THERE = 0.005       # rad; a wrist camera turned by so little sees the same picture
 STILL = 0.05
 OPEN = 0.02
+SLOWER = 3.0    # so that a person can still step in after a recovery
 
 
 @dataclass(frozen=True)
@@ -129,14 +130,15 @@ class Parts:
 
 
 def move_to_reset(parts: Parts, clock: Clock, q: Floats | None = None,
-                  stopped: Callable[[], bool] = lambda: False) -> None:
+                  stopped: Callable[[], bool] = lambda: False, slow: Robot | None = None) -> None:
     """
     Open the gripper, then bring the arm to ``q`` (7,) rad (None: DROID's reset pose).
 
     A motion is made to its end even when the arm begins close to the goal: a wrist camera that is
     turned by two degrees sees another picture. An arm that rests within 0.3 degrees of it, and
-    takes commands, is left there. Ends early when ``stopped`` returns True. Raises DriverError
-    when the arm has not arrived three seconds after the planned end.
+    takes commands, is left there. For the robot ``slow`` the motion takes SLOWER times its usual
+    time. It ends early when ``stopped`` returns True. Raises DriverError when the arm has not
+    arrived three seconds after the planned end.
     """
     goal = np.asarray(RESET_JOINTS if q is None else q, dtype=float)
     was_open = _is_open(parts)
@@ -148,7 +150,9 @@ def move_to_reset(parts: Parts, clock: Clock, q: Floats | None = None,
     now = parts.arm_state()
     if _is_at(now, goal, THERE) and not now.recovery_required:
         return
-    planned_ns = clock.steady_ns() + round(parts.arm.move_to(goal) * 1e9)
+    planned_s = parts.arm.move_to(
+        goal, SLOWER * move_duration_s(now.q, goal, slow) if slow else None)
+    planned_ns = clock.steady_ns() + round(planned_s * 1e9)
     end_ns = planned_ns + round(GRACE_S * 1e9)
     while clock.steady_ns() < planned_ns or not _is_at(parts.arm_state(), goal):
         if stopped():

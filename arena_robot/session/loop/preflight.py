@@ -80,7 +80,7 @@ def _camera(camera: Camera, clock: Clock, max_age_s: float) -> str:
 def _arm(parts: Parts, clock: Clock) -> str:
     state = parts.arm_state()
     if state.recovery_required:
-        raise ArenaError(f'it is in {state.mode.name}; release the stop button and recover it')
+        raise ArenaError(f'it is in {state.mode.name}; release the stop button, then recover it')
     if state.errors and state.mode is RobotMode.OTHER:
         raise ArenaError('; '.join(state.errors))
     if state.errors:
@@ -92,7 +92,7 @@ def _arm(parts: Parts, clock: Clock) -> str:
 def _gripper(parts: Parts) -> str:
     state = parts.gripper_state()
     if state.fault:
-        raise ArenaError(f'it reports fault {state.fault}; activate it again')
+        raise ArenaError(f'it reports fault {state.fault}; activate the gripper')
     return f'{100 * (1 - state.position):.0f} % open'
 
 

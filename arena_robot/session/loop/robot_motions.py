@@ -16,6 +16,7 @@ from arena_robot.core.errors import DriverError, SessionError
 from arena_robot.core.joined_call import JoinedCall, then
 from arena_robot.core.observation import STILL_RAD_S, Pixels
 from arena_robot.policy.base import Policy
+from arena_robot.safety.robots import robot_of
 from arena_robot.session.arena.blind import blinded
 from arena_robot.session.loop.match import Mask, ViewMatch, compare_views
 from arena_robot.session.loop.parts import Parts, move_to_reset
@@ -52,6 +53,7 @@ class RobotMotions:
         self._arm_stop = JoinedCall('stop', self._stop_arm, ANSWER_S, STOPS_IN_FLIGHT)
         self._rest = JoinedCall('rest', self.wait_rest)
         self._start: dict[str, Pixels] = {}
+        self._recovered = False     # since the last way to the reset pose
         self.doing = ''
 
     @property
@@ -117,6 +119,17 @@ class RobotMotions:
         """Open the gripper and move the arm to the reset pose. Raises DriverError."""
         with self._alone('the arm moves to its reset pose'):
             self._home()
+
+    def recover(self) -> None:
+        """Recover the arm, which may move; its next way to the reset pose is slow."""
+        with self._alone('the arm is recovered and may move a little'):
+            self._recovered = True
+            self.parts.arm.recover()
+
+    def activate_gripper(self) -> None:
+        """Activate the gripper, whose fingers open and close fully. Raises DriverError."""
+        with self._alone('the gripper is activated: its fingers open and close'):
+            self.parts.gripper.activate()
 
     def photograph(self, folder: Path) -> tuple[str, ...]:
         """Move to the reset pose, keep a photograph of every view in ``folder``, name them."""
@@ -198,7 +211,9 @@ class RobotMotions:
 
     def _home(self) -> None:
         goal = np.asarray(self._config.reset_q, float) if self._config.reset_q else None
-        move_to_reset(self.parts, self._clock, goal, stopped=self._stopped.is_set)
+        move_to_reset(self.parts, self._clock, goal, stopped=self._stopped.is_set,
+                      slow=robot_of(self._config.station.robot) if self._recovered else None)
+        self._recovered = False
 
     def _look(self) -> dict[str, Pixels]:
         return {name: image.pixels for name, image in self.parts.look().items()}

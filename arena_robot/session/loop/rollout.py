@@ -21,6 +21,7 @@ from arena_robot.core.errors import ArenaError, DriverError, LateCommand, Policy
 from arena_robot.core.observation import Floats, Observation
 from arena_robot.policy.base import Policy
 from arena_robot.policy.chunks import ChunkExecutor, ChunkStep
+from arena_robot.safety.reflexes import BY_MOTION, BY_STATION, cause
 from arena_robot.session.loop.camera_phase import best_shift_ns
 from arena_robot.session.loop.lag import waiting_loop
 from arena_robot.session.loop.pacing import SLACK, Pacer, Tick
@@ -172,16 +173,28 @@ class Rollout:
             return self._wanted or (EndReason.STOPPED, '')
         except PolicyError as error:
             return EndReason.POLICY_ERROR, str(error)
-        except SafetyError as error:
-            return EndReason.SAFETY_STOP, str(error)
-        except DriverError as error:
-            return EndReason.DRIVER_ERROR, str(error)
+        except (SafetyError, DriverError) as error:
+            return self._whose_stop(error), str(error)
         except ArenaError as error:
             return EndReason.INTERRUPTED, str(error)
         except Exception as error:  # must neither lose the steps nor leave the arm moving
             log.exception('slot %s: the control loop failed', self.job.slot.value)
             return EndReason.INTERRUPTED, f'the control loop failed: {type(error).__name__}'
         return EndReason.TIMEOUT, f'{self._config.max_steps} steps were made'
+
+    def _whose_stop(self, error: ArenaError) -> EndReason:
+        """
+        Return the end after an error of the safety layer or of a part.
+
+        An arm in a reflex is noticed by either, whichever is first; its own errors say whether the
+        policy's motion was the cause.
+        """
+        reflex = None
+        with suppress(DriverError):
+            reflex = cause(self._parts.arm.state(1.0))
+        if reflex is BY_STATION or (isinstance(error, DriverError) and reflex is not BY_MOTION):
+            return EndReason.DRIVER_ERROR
+        return EndReason.SAFETY_STOP
 
     def _loop(self) -> None:
         pacer = Pacer(self._config.control_rate_hz, self._clock)

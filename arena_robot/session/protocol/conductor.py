@@ -17,8 +17,9 @@ from arena_robot.core.episode import EndReason, Episode, Slot
 from arena_robot.core.errors import ArenaError, Conflict, ServerError, SessionError
 from arena_robot.core.verdict import Plain, Verdict
 from arena_robot.session.base import Arena
+from arena_robot.session.evaluator.checks import check_clear
 from arena_robot.session.evaluator.control import Control
-from arena_robot.session.evaluator.desk import Button, DeskState, shown
+from arena_robot.session.evaluator.desk import REPAIRS, Button, DeskState, shown
 from arena_robot.session.loop.match import ViewMatch, overall
 from arena_robot.session.loop.preflight import preflight
 from arena_robot.session.loop.robot_motions import RobotMotions
@@ -110,9 +111,13 @@ class Conductor:
             Button.RETRY: self.deliver,
             Button.RERUN: lambda: self.rerun(text),
             Button.ABORT: lambda: self.abort(text),
+            Button.RECOVER: self.recover,
+            Button.ACTIVATE_GRIPPER: self.activate_gripper,
         }
         if button not in buttons:
             raise SessionError(f"there is no button '{button}'.{nearest(button, buttons)}")
+        if button in REPAIRS:
+            check_clear(text)
         buttons[button]()
         return f'{button}: done'
 
@@ -214,6 +219,14 @@ class Conductor:
     def stop(self, reason: EndReason = EndReason.STOPPED, detail: str = '') -> None:
         """Bring the arm to rest now; a running rollout ends with ``reason``."""
         self.motions.stop(reason, detail)
+
+    def recover(self) -> None:
+        """Recover the arm from a reflex or a user stop; it may move a little."""
+        announced(self.motions.recover, self._audience.changed)
+
+    def activate_gripper(self) -> None:
+        """Activate the gripper; its fingers open and close fully."""
+        announced(self.motions.activate_gripper, self._audience.changed)
 
     def score(self, slot: Slot, verdict: Verdict) -> SessionRecord:
         """Store the verdict on a slot's rollout."""

@@ -16,8 +16,26 @@ export function panelFor(state, use) {
   return panel;
 }
 
+const BEFORE_MOTION = ['assigned', 'start_photographed', 'reset'];
+
+// What a person does about an arm or a gripper that stopped by itself.
+function repairs(state, use) {
+  if (!BEFORE_MOTION.includes(state.state) && (state.state !== 'preflight' || state.ready)) return [];
+  return [['recover', 'Recover the arm'], ['activate_gripper', 'Activate the gripper']].map(
+    ([name, label]) => el('button', {id: name, type: 'button', onclick: async () => {
+      const typed = await ask(`${use.options.repairs[name]} Look at it, step back, and type `
+        + `“${use.options.clear}” when nobody and nothing is near it.`,
+      {words: true, yes: label, holds: (now) => now.state === state.state});
+      if (typed === null) return;
+      await use.act(async () => {
+        await press(name, typed);
+        if (state.state === 'preflight') await press('check');
+      });
+    }}, `${label}…`));
+}
+
 function leaving(state, use) {
-  const nodes = [];
+  const nodes = repairs(state, use);
   if (VALIDITY.includes(state.state) && state.verdict.valid) {
     const kept = questionKeeper(state, 'invalidate', state.draft.invalid_reason,
       (now) => post('draft', {invalid_reason: now}));
