@@ -214,7 +214,7 @@ class RemoteArena:
             self._policies[key] = GrpcPolicy(self._address.target, secure, CallOptions(
                 token=tokens[slot.value], tls_ca=self._address.ca,
                 connect_timeout_s=PREPARED_S)).open()
-        return Resizing(self._policies[key])
+        return Resizing(self._policies[key], whole=False)
 
     def heartbeat(self, session_id: str, state: str) -> None:
         """Report that the session is running; Conflict when the server has cancelled it."""

@@ -26,14 +26,21 @@ from arena_robot.policy.grpc import wire
 from arena_robot.policy.grpc.endpoint import infer_request
 from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.seeds import seed_of
-from arena_robot.server.base import PolicyRecord
+from arena_robot.server.base import PolicyRecord, PolicyState
 from arena_robot.server.batched_work import BatchedWork
 from arena_robot.server.blind_errors import blind, blinded, sentence
 from arena_robot.server.call_guard import bearer
+from arena_robot.server.policy_needs import of_json
 from arena_robot.server.preparing import Preparing
 from arena_robot.server.rate_limit import RateLimit
 from arena_robot.server.relay_record import RelayRecord
-from arena_robot.server.relay_route import Route, canonical
+from arena_robot.server.relay_route import (
+    Route,
+    canonical,
+    fitted,
+    needs_resizing,
+    observation_of,
+)
 from arena_robot.server.relay_routes import RelayRoutes
 from arena_robot.server.store.policies import Policies
 from arena_robot.server.store.slots import Slots
@@ -68,7 +75,7 @@ class Relay:
                  limit: RateLimit, threads: Executor, calling: Executor,
                  reachable: Callable[[PolicyRecord], PolicyTarget]) -> None:
         self._record = record
-        self._slots = slots
+        self._slots, self._policies = slots, policies
         self._rollouts: BatchedWork[str, None] = BatchedWork(self._count_all, threads)
         self._limit = limit
         self._threads = threads
@@ -87,7 +94,8 @@ class Relay:
             # Its server is asked only to see whether it is there.
             told = await self._watched(route, None, wait_s, lambda way: way.spec(wait_s))
             admitted = route.specs.get(route.slot) or wire.spec_from_wire(told, 'the policy')
-            return wire.spec_to_wire(canonical(admitted))
+            pool = await asyncio.get_running_loop().run_in_executor(self._threads, self._pool)
+            return wire.spec_to_wire(canonical(admitted.action_space, [admitted, *pool]))
         return await blind(spec)
 
     async def Infer(self, request: pb.InferRequest, context: Any) -> pb.InferReply:
@@ -147,8 +155,8 @@ class Relay:
             spec = route.specs.get(route.slot) or await known_spec(way, wait_s)
             left = request.left_over if spec.real_time_chunking and request.HasField(
                 'left_over') else None
-            passed = infer_request(request.observation, route.episode, step,
-                                   seed_of(route.episode), left)
+            passed = infer_request(await self._fitted(request.observation, spec), route.episode,
+                                   step, seed_of(route.episode), left)
             return spec, checked(await way.infer(passed, wait_s), spec)
 
         spec, reply = await self._watched(route, step, wait_s, ask)
@@ -157,6 +165,19 @@ class Relay:
         self._record.answered(route.key, step, time.monotonic() - started_s,
                               *executable(reply, spec))
         return reply
+
+    async def _fitted(self, observation: bytes, spec: PolicySpec) -> bytes:
+        """Return an observation with the pictures of a policy; large work in another thread."""
+        seen = observation_of(observation)
+        if needs_resizing(seen, spec):
+            return await asyncio.to_thread(fitted, seen, spec)
+        return fitted(seen, spec)
+
+    def _pool(self) -> list[PolicySpec]:
+        """Return the specs of all policies that may be drawn."""
+        found = (of_json(record.spec) for record in self._policies.list(
+            PolicyState.POOL, PolicyState.PROBATION))
+        return [spec for spec in found if spec is not None]
 
     async def _least_s(self, route: Route) -> float:
         """Return how long an answer takes at least, once the pair is prepared."""

@@ -1,12 +1,21 @@
-"""Where the relay passes a slot's queries on to, and what a station may read of the policy."""
+"""Where the relay passes a slot's queries on to, what a station is told, what a policy gets."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from arena_robot.core.action import ActionSpace
 from arena_robot.core.episode import CONTROL_RATE_HZ, Slot
+from arena_robot.core.errors import PolicyRefused
+from arena_robot.core.observation import Image
 from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.grpc import wire
+from arena_robot.policy.proto import arena_policy_pb2 as pb
+from arena_robot.policy.resizing import METHODS, MIDDLE
 from arena_robot.server.target import PolicyTarget
+
+# Of the pictures that stations send; six of the largest have less than OBSERVATION_BYTES.
+JPEG_QUALITY, OBSERVATION_BYTES = 95, 2 << 20
 
 
 @dataclass(frozen=True)
@@ -41,14 +50,59 @@ class Route:
         return self.session_id, self.slot.value
 
 
-def canonical(spec: PolicySpec) -> PolicySpec:
+def canonical(space: ActionSpace, pool: Iterable[PolicySpec]) -> PolicySpec:
     """
-    Return what a station may read of a spec: what it must send, and the space of the actions.
+    Return the spec that a station is told: the pictures of the whole ``pool``, and one space.
 
-    Values that only tell policies apart are the same for all; how a chunk is executed comes with
-    the chunk.
+    So it says the same of every policy of a pool in one action space. A station sends of these
+    pictures what it has, as JPEG; the relay makes of them those that the policy wants. None is
+    larger than the reference's first step, to which it shrinks every picture.
     """
-    return PolicySpec(spec.action_space, spec.image_size, spec.wrist_camera,
-                      spec.external_cameras, spec.stereo, session_id=True, chunk_length=0,
-                      control_rate_hz=CONTROL_RATE_HZ, resize=spec.resize,
-                      jpeg_quality=spec.jpeg_quality)
+    specs = list(pool)
+    sizes = [spec.image_size for spec in specs if spec.image_size is not None] or [MIDDLE]
+    size = (min(MIDDLE[0], max(height for height, _ in sizes)),
+            min(MIDDLE[1], max(width for _, width in sizes)))
+    return PolicySpec(
+        space, size, any(spec.wrist_camera for spec in specs),
+        max((spec.external_cameras for spec in specs), default=0),
+        any(spec.stereo for spec in specs), session_id=True, control_rate_hz=CONTROL_RATE_HZ,
+        jpeg_quality=JPEG_QUALITY)
+
+
+def observation_of(data: bytes) -> pb.Observation:
+    """Return a station's serialized observation; raises PolicyRefused when it is too large."""
+    if len(data) > OBSERVATION_BYTES:
+        raise PolicyRefused(f'the observation has {len(data)} bytes, at most {OBSERVATION_BYTES} '
+                            'are passed on: send JPEG')
+    return wire.observation_message(data)
+
+
+def needs_resizing(seen: pb.Observation, spec: PolicySpec) -> bool:
+    """Tell whether :func:`fitted` has pictures to decode, which takes milliseconds."""
+    return any(image.view in spec.views() and not _fits(image, spec) for image in seen.images)
+
+
+def fitted(seen: pb.Observation, spec: PolicySpec) -> bytes:
+    """
+    Return a serialized observation with the pictures that a policy wants, at its size.
+
+    Those that fit are passed on as they came. Raises PolicyRefused.
+    """
+    kept = pb.Observation(images=[
+        image if _fits(image, spec) else _resized(image, spec) for image in seen.images
+        if image.view in spec.views()])
+    seen.ClearField('images')
+    seen.MergeFrom(kept)
+    return bytes(seen.SerializeToString())
+
+
+def _fits(image: pb.Image, spec: PolicySpec) -> bool:
+    return spec.image_size in (None, (image.height, image.width))
+
+
+def _resized(image: pb.Image, spec: PolicySpec) -> pb.Image:
+    assert spec.image_size is not None
+    seen = wire.image_from_wire(image)
+    pixels = METHODS[spec.resize](seen.pixels, *spec.image_size)
+    quality = JPEG_QUALITY if image.encoding == pb.ENCODING_JPEG else 0
+    return wire.image_to_wire(image.view, Image(pixels, image.stamp_ns), quality)

@@ -53,7 +53,7 @@ class Upstream(Protocol):
 
 
 class GrpcUpstream:
-    """A policy served over gRPC: observations are passed on without decoding."""
+    """A policy served over gRPC: requests are passed on as they are."""
 
     def __init__(self, target: PolicyTarget) -> None:
         self.told: pb.Spec | None = None

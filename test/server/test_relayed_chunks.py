@@ -10,8 +10,10 @@ from arena_robot.core.episode import Slot
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.chunks import ChunkExecutor
 from arena_robot.policy.proto import arena_policy_pb2 as pb
-from arena_robot.server import relay as relay_module
+from arena_robot.server.relay_route import canonical
 from arena_robot.server.upstreams import executable
+
+TOLD = canonical(PolicySpec().action_space, [PolicySpec()])
 
 
 @pytest.fixture
@@ -28,8 +30,7 @@ def test_a_station_executes_chunks_as_the_policy_wants_and_its_spec_does_not_tel
     pair = place.arena.assign(STATION, 'ada', PROMPT)
     for slot in Slot:
         executor = ChunkExecutor(place.arena.policy(pair.session_id, slot))
-        assert executor.spec == dataclasses.replace(
-            relay_module.canonical(PolicySpec()), chunk_length=1)
+        assert executor.spec == dataclasses.replace(TOLD, chunk_length=1)
         rolled(executor, 10)
         executor.reset('e')
         executor.close()
@@ -60,6 +61,5 @@ def test_the_spec_that_was_admitted_is_used_and_not_what_the_server_says_now(
             place.server.policies.admit(record.id, admitted)
         pair = place.arena.assign(STATION, 'ada', PROMPT)
         for slot in Slot:
-            assert place.arena.policy(pair.session_id, slot).spec == relay_module.canonical(
-                admitted)
+            assert place.arena.policy(pair.session_id, slot).spec == TOLD
         assert not any(policy.heard for policy in place.policies), 'no warm-up'

@@ -11,7 +11,8 @@ import pytest
 from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Slot
-from arena_robot.core.errors import PolicyError
+from arena_robot.core.errors import PolicyError, PolicyRefused
+from arena_robot.core.observation import Image
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.chunks import ChunkExecutor
 from arena_robot.policy.grpc import wire
@@ -22,6 +23,7 @@ from arena_robot.policy.proto import arena_policy_pb2 as pb
 from arena_robot.policy.proto import arena_policy_pb2_grpc as pb_grpc
 from arena_robot.policy.resizing import shown
 from arena_robot.server import relay as relay_module
+from arena_robot.server import relay_route
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import PolicyState, Role, Station
 from arena_robot.server.client import RemoteArena, ServerAddress
@@ -133,22 +135,44 @@ def test_nothing_that_reaches_the_station_names_a_policy(place):
 
 def test_both_slots_look_the_same_whatever_the_protocol(place):
     _, told = everything_a_station_gets(place)
-    # The spec (the second text) differs, as it must; it stays in the station's memory. Steps 13
-    # and 14 do not travel over openpi, so only one slot errs.
-    assert told['A'][0] == told['B'][0]
-    assert told['A'][2:7] == told['B'][2:7]
+    # Steps 13 and 14 do not travel over openpi, so only one slot errs.
+    assert told['A'][:7] == told['B'][:7]
 
 
-@pytest.mark.parametrize('odd', [
-    PolicySpec(chunk_length=16), PolicySpec(control_rate_hz=15.0000001),
-    PolicySpec(chunk_length=4, session_id=True), PolicySpec(open_loop_horizon=5, blend_steps=2),
-    PolicySpec(warm_up=3), PolicySpec(pipelined=True, real_time_chunking=True)])
-def test_a_spec_carries_no_watermark(place, odd):
-    plain = relay_module.canonical(PolicySpec())
-    assert relay_module.canonical(odd) == plain
+MARKED = (PolicySpec(image_size=(187, 211), chunk_length=4, jpeg_quality=83, warm_up=1),
+          PolicySpec(image_size=(149, 223), chunk_length=4, resize='exact', external_cameras=2,
+                     wrist_camera=False, control_rate_hz=15.0000001, pipelined=True))
+
+
+def test_the_spec_that_a_station_is_told_carries_no_watermark(place):
+    for record, spec in zip(place.server.policies.list(), MARKED, strict=True):
+        place.server.policies.admit(record.id, spec)
     pair = place.arena.assign(STATION, 'ada', PROMPT)
-    for slot in Slot:
-        assert place.arena.policy(pair.session_id, slot).spec == plain
+    told = [place.arena.policy(pair.session_id, slot).spec for slot in Slot]
+    assert told[0] == told[1]
+    assert (told[0].image_size, told[0].jpeg_quality, told[0].resize) == ((187, 223), 95, 'fast')
+    assert told[0].views() == ('left_left', 'right_left', 'wrist_left')
+
+
+def test_a_policy_gets_the_pictures_that_it_wants_of_those_that_all_stations_send():
+    images = {name: np.full((187, 223, 3), 40 * k, np.uint8) for k, name in enumerate(
+        ('left_left', 'right_left', 'wrist_left'))}
+    seen = dataclasses.replace(observation(), images={
+        name: Image(pixels, 7) for name, pixels in images.items()})
+    for spec in (*MARKED, PolicySpec(image_size=None), PolicySpec(image_size=(187, 223))):
+        sent = relay_route.observation_of(wire.observation_to_bytes(seen, 95))
+        as_sent = {image.view: image.data for image in sent.images}
+        passed = pb.Observation.FromString(relay_route.fitted(sent, spec))
+        found = wire.observation_from_bytes(passed.SerializeToString())
+        assert tuple(found.images) == spec.views()
+        for image in passed.images:
+            size = spec.image_size or (187, 223)
+            assert (image.height, image.width, image.stamp_ns) == (*size, 7)
+            assert np.abs(found.images[image.view].pixels.astype(int)
+                          - images[image.view][0, 0]).max() <= 2
+            assert size != (187, 223) or image.data == as_sent[image.view], 'as it came'
+    with pytest.raises(PolicyRefused, match='at most 2097152 are passed on'):
+        relay_route.observation_of(b'\x4a\x00' * (2 << 20))
 
 
 def test_policies_learn_neither_session_nor_slot(place):

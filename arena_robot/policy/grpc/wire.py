@@ -160,11 +160,12 @@ def observation_from_bytes(data: bytes, episode_seed: int = 0) -> Observation:
     return partial_observation(
         message.stamp_ns, np.array(message.joint_position), np.array(message.cartesian_position),
         message.gripper_position, message.prompt, message.step,
-        {image.view: _image_from_wire(image) for image in message.images},
+        {image.view: image_from_wire(image) for image in message.images},
         message.arm_stamp_ns, message.gripper_stamp_ns, episode_seed)
 
 
-def _image_from_wire(message: pb.Image) -> Image:
+def image_from_wire(message: pb.Image) -> Image:
+    """Return the image of a message; raises PolicyRefused when it cannot be read."""
     decode = DECODERS.get(message.encoding)
     if decode is None:
         raise PolicyRefused(f"image '{message.view}' has unknown encoding {message.encoding}; "
