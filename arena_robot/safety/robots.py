@@ -45,14 +45,16 @@ class Robot:
     One arm.
 
     ``name`` is what joint and frame names begin with, and the value of ``robot_type``.
-    ``joint_velocity`` (7,) rad/s and ``joint_torque`` (7,) N m are the maker's limits; those of
-    position are ``limits.hardware_*``. ``limits`` is what a station allows unless it says less.
+    ``joint_velocity`` (7,) rad/s, ``joint_acceleration`` (7,) rad/s² and ``joint_torque`` (7,) N m
+    are the maker's limits; those of position are ``limits.hardware_*``. ``limits`` is what a
+    station allows unless it says less.
     """
 
     name: str
     title: str
     limits: ArmLimits
     joint_velocity: tuple[float, ...]
+    joint_acceleration: tuple[float, ...]
     joint_torque: tuple[float, ...]
     reset_joints: tuple[float, ...] = RESET_JOINTS
     dh: tuple[tuple[float, float, float], ...] = FRANKA_DH
@@ -87,6 +89,7 @@ PANDA = Robot(
         hardware_lower=(-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973),
         hardware_upper=(2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973)),
     joint_velocity=(2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61),
+    joint_acceleration=(15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0),
     joint_torque=(87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0))
 FR3 = Robot(
     'fr3', 'Franka Research 3',
@@ -96,6 +99,7 @@ FR3 = Robot(
         hardware_lower=(-2.7437, -1.7837, -2.9007, -3.0421, -2.8065, 0.5445, -3.0159),
         hardware_upper=(2.7437, 1.7837, 2.9007, -0.1518, 2.8065, 4.5169, 3.0159)),
     joint_velocity=(2.62, 2.62, 2.62, 2.62, 5.26, 4.18, 5.26),
+    joint_acceleration=(10.0,) * DOF,
     joint_torque=(87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0))
 ROBOTS = {robot.name: robot for robot in (PANDA, FR3)}
 

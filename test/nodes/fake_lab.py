@@ -14,6 +14,7 @@ import time
 from array import array
 
 import numpy as np
+from jtc_model import cubic
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, QoSReliabilityPolicy
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
@@ -24,6 +25,7 @@ from trajectory_msgs.msg import JointTrajectory
 from arena_robot.core.action import ArmCommand, GripperCommand
 from arena_robot.core.errors import DriverError
 from arena_robot.core.jpeg import to_jpeg
+from arena_robot.core.observation import RobotMode
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.listener import Listening
@@ -42,12 +44,14 @@ class Lab:
     All vendor nodes of one robot in a namespace, spinning in ``spin``.
 
     ``controller`` is crisp, joint_trajectory_controller or forward, or '' where no node is an
-    arm's; ``gripper`` topic, ParallelGripperCommand, GripperCommand or ''; ``images`` raw, jpeg,
-    both or ''.
+    arm's; ``from_desired`` is joint_trajectory_controller's interpolate_from_desired_state.
+    ``gripper`` is topic, ParallelGripperCommand, GripperCommand or ''; ``images`` raw, jpeg, both
+    or ''.
     """
 
     def __init__(self, spin, namespace, controller='crisp', gripper='topic', images='jpeg',
-                 robot='fr3', size=(320, 180), prefix='', task='cube_in_bowl'):
+                 robot='fr3', size=(320, 180), prefix='', task='cube_in_bowl',
+                 from_desired=False):
         self.spin, self.namespace, self.images = spin, namespace, images
         roles = ('left', 'right', 'wrist') if images else ()
         clock = RosClock(Node('clock', context=spin.context).get_clock(), spin.context)
@@ -59,7 +63,7 @@ class Lab:
         self.frozen = self.silent = self.deaf = self.degrees = False
         self.clock_off_ns = 0
         self.target = self.filtered = None
-        self.spline = None
+        self.spline, self.from_desired, self.set_point = None, from_desired, None
         self.received = 0
         self.over = threading.Event()
         self.threads = []
@@ -149,10 +153,22 @@ class Lab:
             order = [list(message.joint_names).index(name) for name in self.names]
             point = message.points[-1]
             time_s = point.time_from_start.sec + point.time_from_start.nanosec * 1e-9
-            self.spline = (time.monotonic(), max(time_s, PERIOD_S), self.filtered.copy(),
+            self.spline = (time.monotonic(), max(time_s, PERIOD_S), *self._spline_start(),
                            np.array(point.positions)[order])
         node.create_subscription(JointTrajectory, '~/joint_trajectory', take,
                                  QoSProfile(depth=1))
+
+    def _spline_start(self):
+        """
+        Return position and velocity with which a new trajectory begins.
+
+        Those that are measured, as is Jazzy's default; with interpolate_from_desired_state the
+        last set-point's.
+        """
+        if self.from_desired and self.set_point is not None:
+            return self.set_point
+        state = self.sim.arm.state(5.0)
+        return state.q, state.dq
 
     def _with_forward(self):
         self.node('forward_position_controller').create_subscription(
@@ -164,23 +180,30 @@ class Lab:
             self.filtered = self.filtered + FILTER * (self.target - self.filtered)
             return self.filtered
         if self.spline is not None:
-            begin_s, time_s, start, goal = self.spline
-            s = min((time.monotonic() - begin_s) / time_s, 1.0)
-            self.filtered = start + (3 * s ** 2 - 2 * s ** 3) * (goal - start)
-            return self.filtered
+            self.set_point = cubic(self.spline, time.monotonic())
+            return self.set_point
         return None
 
     def _control(self):
         due_s = time.monotonic()
         while not self.over.is_set():
             wanted = self._desired()
-            if wanted is not None:
+            if isinstance(wanted, tuple):
+                self._follow(*wanted)
+            elif wanted is not None:
                 with contextlib.suppress(DriverError):    # in a reflex it follows nobody
                     self.sim.arm.command(ArmCommand(wanted, 0))
             if not self.silent:
                 self._broadcast()
             due_s = max(due_s + PERIOD_S, time.monotonic())
             self.over.wait(max(due_s - time.monotonic(), 0.0))
+
+    def _follow(self, q, dq):
+        """Have the stiff position controller follow a set-point."""
+        world = self.sim.world
+        with world.ticked:
+            if world.arm.mode in (RobotMode.IDLE, RobotMode.MOVE):
+                world.arm.follow(q, dq)
 
     def _broadcast(self):
         arm, gripper = self.sim.arm.state(5.0), self.sim.gripper.state(5.0)

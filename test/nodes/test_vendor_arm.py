@@ -99,6 +99,22 @@ def test_it_moves_rests_and_reads_joints_in_any_order(arm, lab):
     assert np.any(lab.sim.arm.state().tau_ext) == np.any(arm.franka.tau_ext)
 
 
+@pytest.mark.parametrize('from_desired', [False, True])
+def test_a_stopped_arm_rests_soon_after_where_it_was_and_stays_there(arm, lab, from_desired):
+    """How soon is measured without this machine's load: test_jtc_stop.py."""
+    lab.from_desired = from_desired
+    start = arm.wait_state(2.0).q
+    arm.move_to(start - 0.6 * np.sign(start[0] or 1.0) * np.eye(7)[0], 1.6)
+    eventually(lambda: speed(arm.wait_state(2.0)) > 0.5, 'a motion')
+    arm.stop()
+    before = arm.wait_state(2.0).q
+    eventually(lambda: speed(arm.wait_state(2.0)) < 0.02, 'rest')
+    time.sleep(0.4)
+    after = arm.wait_state(2.0)
+    assert speed(after) < 0.02
+    assert np.max(np.abs(after.q - before)) < 0.15
+
+
 def test_a_frozen_stamp_and_silence_are_different_words(arm, lab):
     lab.frozen = True
     with pytest.raises(StaleData, match=r'its stamp has stood still for'):

@@ -117,9 +117,9 @@ def test_a_motion_takes_droids_time():
 
 
 @pytest.mark.parametrize(('row', 'module', 'says'), [
-    ("Robot('crx', 'another arm', PANDA.limits, (1.0,) * 7, (1.0,) * 7)", 'safety.links',
-     "no masses of {'crx'} are known"),
-    ("Robot('crx', 'another arm', PANDA.limits, (1.0,) * 7, (1.0,) * 7, flange_m=0.2)",
+    ("Robot('crx', 'another arm', PANDA.limits, (1.0,) * 7, (1.0,) * 7, (1.0,) * 7)",
+     'safety.links', "no masses of {'crx'} are known"),
+    ("Robot('crx', 'another arm', PANDA.limits, (1.0,) * 7, (1.0,) * 7, (1.0,) * 7, flange_m=0.2)",
      'safety.kinematics', 'safety.kinematics computes one geometry, crx has another'),
 ])
 def test_what_does_not_know_a_new_robot_cannot_be_imported(row, module, says):

@@ -58,7 +58,7 @@ class RosControlArm(Opened):
         self._readings = JointReadings(node.resolve_topic_name(params.joint_states), names,
                                        self._low, self._high, clock)
         self._channel = CommandChannel(node, params.controller, params.command_topic, names,
-                                       np.array(robot.joint_velocity))
+                                       robot)
         self.franka = FrankaReports(node, params.broadcaster, params.error_recovery)
         self._lock = threading.Lock()
         self._target: Floats | None = None
@@ -127,7 +127,7 @@ class RosControlArm(Opened):
         return time_s
 
     def stop(self) -> None:
-        """Hold the measured pose; without a fresh one, the last target once more."""
+        """Brake and hold; without a fresh reading, send the last target once more."""
         with self._lock:
             self._end_motion()
             self._stream, self._commanded_s = None, 0.0
@@ -136,8 +136,9 @@ class RosControlArm(Opened):
                 return
             age_s = (self._clock.now_ns() - last.stamp_ns) * 1e-9
             if age_s < FRESH_S or self._target is None:
-                self._target = last.q.copy()
-            self._channel.send(self._target, last.q, self._clock.now_ns())
+                self._target = self._channel.stop(last.q, last.dq, self._clock.now_ns())
+            else:
+                self._channel.send(self._target, last.q, self._clock.now_ns())
 
     def recover(self) -> None:
         """Clear a reflex with franka_ros2's action, where franka_msgs is installed; then hold."""

@@ -16,6 +16,7 @@ from arena_robot.core.observation import Floats
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.endpoints import Way, ends, owner, strangers, type_name
 from arena_robot.nodes.vendor.params import COMMAND_TOPICS, CRISP
+from arena_robot.safety.robots import Robot
 
 FORWARD = 'std_msgs/msg/Float64MultiArray'
 KINDS: dict[str, type] = {CRISP: JointState}
@@ -23,6 +24,7 @@ LISTENERS = ('recorder', 'rosbag2', 'ros2cli')
 LOOK_S = 0.1
 SHORTEST_S = 0.15
 PEAK = 1.5    # of a cubic that begins and ends at rest, over its mean speed
+STOP_S = 0.04    # least time of a stop: four periods of a controller at 100 Hz
 
 
 class CommandChannel:
@@ -30,12 +32,13 @@ class CommandChannel:
     The topic of a CRISP controller or a joint_trajectory_controller.
 
     A topic has one publisher: CRISP ignores all while it has two, and a trajectory controller
-    follows each in turn. ``dq_max`` (7,) rad/s bounds a point of a trajectory.
+    follows each in turn. ``robot`` bounds the speed of a trajectory, and how it brakes.
     """
 
     def __init__(self, node: Node, controller: str, topic: str, names: Sequence[str],
-                 dq_max: Floats) -> None:
-        self._node, self._names, self._dq_max = node, list(names), dq_max
+                 robot: Robot) -> None:
+        self._node, self._names, self._robot = node, list(names), robot
+        self._dq_max = np.array(robot.joint_velocity)
         self.controller = controller
         self.topic = topic or COMMAND_TOPICS[controller]
         self._kind = KINDS.get(controller, JointTrajectory)
@@ -82,11 +85,24 @@ class CommandChannel:
         if publisher is None:
             return
         publisher.publish(convert.joint_state(stamp_ns, '', self._names, q)
-                          if self.controller == CRISP else self._point(q, at))
+                          if self.controller == CRISP else self._point(q, self._time_s(q, at)))
 
-    def _point(self, q: Floats, at: Floats) -> JointTrajectory:
-        """Return a trajectory of one point, at rest, that no joint reaches too fast."""
-        time_s = max(SHORTEST_S, float(np.max(PEAK * np.abs(q - at) / self._dq_max)))
+    def stop(self, q: Floats, dq: Floats, stamp_ns: int) -> Floats:
+        """Have an arm at ``q`` (7,) rad that moves at ``dq`` (7,) rad/s stop; return where."""
+        if self.controller == CRISP:
+            self.send(q, q, stamp_ns)
+            return q
+        ahead, time_s = braking(q, dq, self._robot)
+        if self._publisher is not None:
+            self._publisher.publish(self._point(ahead, time_s))
+        return ahead
+
+    def _time_s(self, q: Floats, at: Floats) -> float:
+        """Return a time in which no joint is too fast between two places, at rest in both."""
+        return max(SHORTEST_S, float(np.max(PEAK * np.abs(q - at) / self._dq_max)))
+
+    def _point(self, q: Floats, time_s: float) -> JointTrajectory:
+        """Return a trajectory of one point, at rest."""
         seconds, nanoseconds = divmod(round(time_s * 1e9), 1_000_000_000)
         point = JointTrajectoryPoint(
             positions=convert.doubles(q), velocities=convert.doubles(np.zeros(len(q))),
@@ -108,6 +124,18 @@ class CommandChannel:
         name = self._node.resolve_topic_name(self.topic)
         return (f'no controller subscribes to {name}; activate it (`ros2 control '
                 'list_controllers`), or correct ros_control.command_topic')
+
+
+def braking(q: Floats, dq: Floats, robot: Robot) -> tuple[Floats, float]:
+    """
+    Return the point (7,) rad where a moving arm can rest, and in how many seconds.
+
+    A joint_trajectory_controller begins at the measured position and speed, and so brakes evenly
+    to a point ahead: sent back to ``q``, it would go on, turn and return, which takes twice as
+    long.
+    """
+    time_s = max(STOP_S, float(np.max(np.abs(dq) / np.array(robot.joint_acceleration))))
+    return q + 0.5 * time_s * dq, time_s
 
 
 def _wrong_type(node: Node, topic: str, info: Any, controller: str) -> str:
