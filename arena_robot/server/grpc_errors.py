@@ -7,6 +7,7 @@ from arena_robot.core.errors import (
     ConfigError,
     Conflict,
     DataError,
+    NotComputed,
     NotRevealed,
     RankingError,
     ServerError,
@@ -23,10 +24,12 @@ STATUS = {
     DataError: grpc.StatusCode.INVALID_ARGUMENT, ServerUnavailable: grpc.StatusCode.UNAVAILABLE,
     UnknownSession: grpc.StatusCode.NOT_FOUND, NoPair: grpc.StatusCode.FAILED_PRECONDITION,
     RankingError: grpc.StatusCode.FAILED_PRECONDITION,
+    NotComputed: grpc.StatusCode.FAILED_PRECONDITION,
     ConfigError: grpc.StatusCode.INVALID_ARGUMENT}
 BY_CODE: dict[str, type[ArenaError]] = {
     kind.code: kind for kind in (Conflict, NotRevealed, DataError, Unauthorised, NoPair,
-                                 UnknownSession, TooManyCalls, ServerUnavailable, ServerError)}
+                                 UnknownSession, TooManyCalls, ServerUnavailable, NotComputed,
+                                 ServerError)}
 SILENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED,
           grpc.StatusCode.CANCELLED)
 
