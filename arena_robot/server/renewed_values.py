@@ -181,6 +181,8 @@ class _Value:
             self._made_s = time.monotonic()
             try:
                 self._found, self._error = self._make(), None
+            except NotComputed:
+                raise    # another value that it is made of comes later: this one does too
             except ArenaError as error:
                 self._error = error
             self._version, self.made = version, True

@@ -182,6 +182,9 @@ def test_who_asks_first_for_a_slow_value_is_told_to_ask_again(data, values, monk
         with pytest.raises(NotComputed, match='ask for it again'):
             values.get('x', data.value, slow=True)
     assert values.get('y', lambda: 'at once') == 'at once'
+    with pytest.raises(NotComputed):
+        values.get('of x', lambda: values.get('x', data.value, slow=True))
     data.go_on.set()
     eventually(lambda: data.made)
     eventually(lambda: values.get('x', data.value, slow=True) == 'of 0')
+    assert values.get('of x', lambda: values.get('x', data.value, slow=True)) == 'of 0'
