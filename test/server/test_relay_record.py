@@ -195,3 +195,31 @@ def test_journals_that_were_emptied_long_ago_are_forgotten(lite, tmp_path):
     record.close()
     assert [len(one) for one in names] == [1, 2, 2], 'the first is older than is kept'
     assert not names[0] & names[2]
+
+
+@pytest.mark.parametrize('before', [(0, 8), (0, 8, 0, 8)])
+def test_notes_that_are_replayed_late_never_set_the_last_step_back(lite, tmp_path, before):
+    """A server is killed with notes that it has not written; the rollout goes on at another."""
+    session_id = lite.arena().assign(STATION, 'ada', PROMPT).session_id
+    key = session_id, Slot.A.value
+    clock = ManualClock(1_000_000_000)
+    killed, other = (RelayRecord(lite.server.database, clock, tmp_path / f'{name}.jsonl')
+                     for name in ('killed', 'other'))
+    killed.open()
+    other.open()
+    for record, steps in ((killed, before), (other, (16, 24))):
+        for step in steps:
+            clock.advance_ns(500_000_000)
+            record.answered(key, step, 0.1, 8)
+    other.failed(key, 32, 'it did not answer')
+    other.flush()
+    late = RelayRecord(lite.server.database, clock, tmp_path / 'killed.jsonl')
+    late.open()
+    with lite.server.database.read() as connection:
+        found = relayed.of_session(connection, session_id)[Slot.A.value]
+    assert (found.last_step, found.queries, found.failure) == (24, 4, 'it did not answer')
+    assert [one.step for one in found.inferences()] == [0, 8, 16, 24]
+    assert found.begun == len(before) // 2
+    assert found.seconds == pytest.approx(1.5)
+    for record in (late, other):
+        record.close()

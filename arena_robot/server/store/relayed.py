@@ -59,7 +59,8 @@ class RelayedRollout:
 
     def inferences(self) -> tuple[Inference, ...]:
         """Return every answered query, oldest first."""
-        return tuple(Inference(*json.loads(line)) for line in self.exact.splitlines())
+        return tuple(sorted((Inference(*json.loads(line)) for line in self.exact.splitlines()),
+                            key=lambda one: one.stamp_ns))
 
 
 class ReachedRollout(NamedTuple):
@@ -116,7 +117,8 @@ def add(connection: Connection, seen: Sequence[tuple[RelayedRollout, int]]) -> N
     """
     c = relayed.c
     rows = connection.execute(sa.select(
-        c.session_id, c.slot, c.queries, c.first_ns, c.last_step, c.last_actions).where(
+        c.session_id, c.slot, c.queries, c.failure, c.first_ns, c.last_ns, c.last_step,
+        c.last_actions).where(
         c.session_id.in_(listed(new.session_id for new, _ in seen))).order_by(
         c.session_id, c.slot).with_for_update())
     old = {(row.session_id, row.slot): row for row in rows}
@@ -134,12 +136,21 @@ def add(connection: Connection, seen: Sequence[tuple[RelayedRollout, int]]) -> N
 
 
 def _further(new: RelayedRollout, again: int, old: Any) -> dict[str, Any]:
-    """Return the values of ``_ADD`` for a rollout that is stored; ``old`` is its locked row."""
+    """
+    Return the values of ``_ADD`` for a rollout that is stored; ``old`` is its locked row.
+
+    A server that was killed writes its last notes when it is started again: what another server
+    noted of the rollout meanwhile is newer, and stays what is last.
+    """
+    is_late = bool(old.queries) and new.last_ns < old.last_ns
     begin, last = new if again or not old.queries else old, new if new.queries else old
+    if is_late:
+        begin, last = new if 0 < new.first_ns < old.first_ns else old, old
     return {
         'of_session': new.session_id, 'of_slot': new.slot, 'again': again,
-        'kept': 0 if again else 1, 'new_failure': new.failure, 'new_exact': new.exact,
-        'new_first_ns': begin.first_ns, 'new_last_ns': new.last_ns,
+        'kept': 0 if again and not is_late else 1,
+        'new_failure': old.failure if is_late else new.failure, 'new_exact': new.exact,
+        'new_first_ns': begin.first_ns, 'new_last_ns': max(new.last_ns, old.last_ns),
         'new_last_step': last.last_step, 'new_last_actions': last.last_actions,
         **{f'new_{name}': getattr(new, name) for name in SUMS}}
 
