@@ -1,0 +1,281 @@
+"""
+Random calls of a station and a maintainer, and faults of the server, break no invariant.
+
+The machine draws pairs, relays, uploads, judges, aborts, withdraws. The server is killed when what
+its relay noted is not in the database yet, and another process holds the database for a while.
+After every step what docs/invariants.md says of words, ledger, log, pairs and files is looked at.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import sqlite3
+import threading
+import time
+
+import pytest
+import sqlalchemy as sa
+from arena_setting import STATION, Setting, episode, fine, query, recorded
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
+
+from arena_robot.core.clock import SystemClock
+from arena_robot.core.episode import Preference, Slot
+from arena_robot.core.errors import ArenaError, Conflict, NotRevealed, ServerUnavailable
+from arena_robot.core.log_entry import said
+from arena_robot.server.app import ArenaServer
+from arena_robot.server.base import SessionState
+from arena_robot.server.client import RemoteArena, ServerAddress
+from arena_robot.server.proto import arena_server_pb2 as pb
+from arena_robot.server.slot_tokens import TokensInMemory
+from arena_robot.server.store import manifests
+from arena_robot.server.store.schema import entries, files, sessions
+from arena_robot.server.transparency.verify import check_bundle
+from arena_robot.session.arena.contract import INVALID, PROMPT, VERDICT
+from arena_robot.web.site.log import standings_of
+
+EXAMPLES, STEPS = (15, 40) if 'ARENA_TEST_WALKS' in os.environ else (3, 16)
+PAUSE_S, TRIES = 0.2, 6
+SLOTS = st.sampled_from(Slot)
+LATE = st.lists(st.sampled_from(['another recording', 'another verdict', 'withdraw', 'reveal']),
+                max_size=2)
+VERDICTS = st.sampled_from([
+    VERDICT, INVALID, dataclasses.replace(VERDICT, preference=Preference.B)])
+
+
+class Killable(Setting):
+    """A server that is killed and started again on what it left, and a station that remains."""
+
+    tokens_of_slots = None
+
+    def station(self):
+        if self.tokens_of_slots is None:
+            self.tokens_of_slots = TokensInMemory()
+        arena = RemoteArena(ServerAddress(self.target, self.tokens['station'], timeout_s=60.0),
+                            SystemClock(), tokens=self.tokens_of_slots)
+        self.arenas.append(arena)
+        for _ in range(TRIES):
+            with contextlib.suppress(ServerUnavailable):    # the machine is slow
+                arena.sign_in(self.tokens['ada'])
+                return arena
+        raise AssertionError('the server does not answer after its start')
+
+    def kill(self):
+        self.server.record.flush = lambda session_id='': None    # notes are in its journal alone
+        self.close()
+        self.arenas = []
+        self.server = ArenaServer(self.config, SystemClock(), fine, fine)
+        self.server.open()
+
+
+class ServerMachine(RuleBasedStateMachine):
+    """What the station did, and what the server must never do about it."""
+
+    drawn = Bundle('drawn')
+
+    def __init__(self, make, folder):
+        super().__init__()
+        self.setting = make()
+        self.folder = folder
+        self.arena = self.setting.station()
+        self.judged, self.relayed, self.sent, self.withdrawn = {}, set(), set(), set()
+        self.over, self.log, self.head = set(), [], None
+
+    @rule(target=drawn)
+    def draw(self):
+        try:
+            return self.arena.assign(STATION, 'ada', PROMPT).session_id
+        except (Conflict, ServerUnavailable):    # too many are open, or the machine is slow
+            return multiple()
+
+    @rule(session=drawn, slot=SLOTS)
+    def relay(self, session, slot):
+        with contextlib.suppress(ArenaError):    # it is over
+            query(self.arena, session, slot)
+            self.relayed.add((session, slot))
+
+    @rule(session=drawn, slot=SLOTS, take=st.sampled_from(['first', 'second']))
+    def upload(self, session, slot, take):
+        """Send an episode; the second take has another recording under the same names."""
+        place = recorded(self.folder / session / slot.value / take, session, slot)
+        if take == 'second':
+            (place / 'A_0.mcap').write_bytes(b'another recording' + slot.value.encode())
+        with contextlib.suppress(ArenaError):
+            self.arena.upload(session, episode(session, slot), place)
+            self.sent.add((session, slot))
+
+    @rule(target=drawn, slots=st.permutations(list(Slot)), verdict=VERDICTS, late=LATE)
+    def run_whole(self, slots, verdict, late):
+        """Do all that a session needs, in whatever order the slots come; then try to change it."""
+        session = self.draw()
+        if not isinstance(session, str):
+            return session
+        for slot in slots:
+            self.relay(session, slot)
+            self.upload(session, slot, 'first')
+        self.judge(session, verdict)
+        for call in late:
+            if call == 'another verdict':
+                self.judge(session, dataclasses.replace(VERDICT, preference=Preference.TIE))
+            elif call == 'withdraw':
+                self.withdraw(session)
+            elif call == 'reveal':
+                self.reveal(session)
+            else:
+                self.upload(session, slots[0], 'second')
+        return session
+
+    @rule(session=drawn, verdict=VERDICTS)
+    def judge(self, session, verdict):
+        try:
+            assert self.arena.feedback(session, verdict), 'a verdict is taken with a promise'
+        except Conflict:
+            assert session in self.over or self.judged.get(session, verdict) != verdict
+            return
+        assert self.judged.setdefault(session, verdict) == verdict
+
+    @rule(session=consumes(drawn))
+    def abort(self, session):
+        try:
+            self.arena.abort(session, 'the robot broke')
+            self.over.add(session)
+        except Conflict:
+            assert session in self.judged or session in self.over
+
+    @rule()
+    def silence(self):
+        """No call came for long: every running session is cancelled, and may come back."""
+        self.setting.server.verdicts.cancel_overdue(0.0)
+        self.over |= {row.id for row in self._rows() if row.state == SessionState.CANCELLED.value}
+
+    @rule(session=drawn)
+    def withdraw(self, session):
+        with contextlib.suppress(ArenaError):    # it does not count, or has enough corrections
+            self.setting.calls('maintainer')('Correct', pb.CorrectionRequest(
+                session_id=session, text='wrong robot', withdraw=True))
+            self.withdrawn.add(session)
+
+    @rule(session=drawn)
+    def reveal(self, session):
+        try:
+            names = self.arena.reveal(session)
+        except (Conflict, NotRevealed):
+            return
+        row = self.setting.server.sessions.get(session)
+        assert row.accepted_ns is not None, 'names are given for what counts'
+        assert names.fits(row.commitment)
+        assert names.objection == ''
+
+    @rule()
+    def look_again(self):
+        self.setting.server.acceptance.consider_all()
+
+    @rule()
+    def kill(self):
+        self.setting.kill()
+        self.arena = self.setting.station()
+
+    @rule(session=drawn)
+    def pause(self, session):
+        """Another process has the database for a while; a call in that time waits for it."""
+        held = threading.Event()
+
+        def hold():
+            with contextlib.closing(sqlite3.connect(
+                    self.setting.config.data / 'arena.db', isolation_level=None)) as other:
+                other.execute('BEGIN IMMEDIATE')
+                held.set()
+                time.sleep(PAUSE_S)
+                other.execute('ROLLBACK')
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait(10.0)
+        self.relay(session, Slot.A)
+        thread.join()
+
+    def _rows(self):
+        with self.setting.server.database.read() as connection:
+            return connection.execute(sa.select(sessions)).all()
+
+    @invariant()
+    def words_stay(self):
+        for session, verdict in self.judged.items():
+            assert self.setting.server.sessions.get(session).verdict == verdict
+
+    @invariant()
+    def the_ledger_adds_up(self):
+        server = self.setting.server
+        server.ledger.check()
+        assert min(server.ledger.of_accounts().values(), default=0) >= 0
+        with server.database.read() as connection:
+            earned = connection.execute(sa.select(entries.c.transfer).where(
+                entries.c.transfer.like('earn:%'), entries.c.amount > 0)).scalars().all()
+        assert sorted(earned) == sorted(f'earn:{row.id}' for row in self._rows()
+                                        if row.accepted_ns is not None)
+
+    @invariant()
+    def the_log_binds(self):
+        values = json.loads(json.dumps(self.setting.server.log.bundle()))
+        values['standings'] = standings_of(values)
+        check_bundle(values, heads=[self.head] if self.head else [])
+        assert values['entries'][:len(self.log)] == self.log
+        self.log, self.head = values['entries'], values['head']
+        found = [one for one in map(json.loads, self.log) if one['kind'] == 'session']
+        accepted = {row.id for row in self._rows() if row.accepted_ns is not None}
+        assert sorted(one['session'] for one in found) == sorted(accepted)
+        with self.setting.server.database.read() as connection:
+            for one in found:
+                listed = manifests.of_session(connection, one['session'])
+                assert one['manifests'] == {slot: m.sha256 for slot, m in listed.items()}
+                assert one['verdict'] == said(self.judged[one['session']])
+
+    @invariant()
+    def pairs_are_sealed(self):
+        for row in self._rows():
+            public = row.accepted_ns is not None or row.revealed_ns is not None
+            assert (row.policy_a_id is not None) == (row.policy_b_id is not None) == public
+            assert bool(row.nonce) == public
+
+    @invariant()
+    def files_are_what_they_are_called(self):
+        server = self.setting.server
+        with server.database.read() as connection:
+            whole = connection.execute(sa.select(files).where(files.c.complete)).all()
+        for row in whole:
+            place = 'session' if row.slot == '-' else row.slot
+            data = b''.join(server.blobs.read(f'{row.session_id}/{place}/{row.path}'))
+            assert hashlib.sha256(data).hexdigest() == row.sha256
+
+    @invariant()
+    def only_what_took_place_counts(self):
+        for one in self.setting.server.results.comparisons():
+            assert self.judged[one.session_id].valid
+            assert one.session_id not in self.withdrawn
+            assert {(one.session_id, slot) for slot in Slot} <= self.relayed & self.sent
+
+    def teardown(self):
+        self.setting.close()
+
+
+@pytest.mark.timeout(600)
+def test_random_calls_kills_and_pauses_break_no_invariant(tmp_path, pool):
+    number = iter(range(10**6))
+
+    def make():
+        return Killable(tmp_path / f'server-{next(number)}', '', pool, informative=False)
+    run_state_machine_as_test(
+        functools.partial(ServerMachine, make, tmp_path / 'station'), settings=settings(
+            max_examples=EXAMPLES, stateful_step_count=STEPS, deadline=None, database=None,
+            phases=[Phase.generate], suppress_health_check=list(HealthCheck)))
