@@ -10,6 +10,7 @@ import time
 from typing import Protocol
 
 JUMP_S = 0.5
+DAY_S, DAY_NS = 86_400.0, 86_400 * 10**9
 
 # How often a loop looks at what cannot wake it: soon enough for a person, and no load.
 LOOK_S = 0.02

@@ -17,8 +17,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from arena_robot.core.clock import DAY_S
+
 PARTIAL = '.tmp'
-STALE_S = 24 * 3600.0
+STALE_S = DAY_S
 
 
 def write_bytes(path: Path, data: bytes) -> None:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import DAY_NS, Clock
 from arena_robot.core.errors import ArenaError, Conflict, DataError, Unauthorised
 from arena_robot.server.base import Caller, Role, SessionState
 from arena_robot.server.blobs import Blobs
@@ -68,7 +68,7 @@ log = logging.getLogger(__name__)
 # How long after its end a session that does not count is checked again periodically. Work that a
 # killed server left, or that another server process holds, is finished by then.
 LOOKED_AT_NS = 3600 * 10**9
-LOOK_BACK_NS = 30 * 24 * 3600 * 10**9
+LOOK_BACK_NS = 30 * DAY_NS
 # Corrections of one session, and the characters of each: the log keeps them for ever.
 CORRECTIONS, CORRECTION_CHARS = 5, 500
 # How often one call checks a session whose station goes on changing it.

@@ -9,7 +9,7 @@ between has left, and what is older than the server keeps files of a station.
 
 from collections.abc import Mapping
 
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import DAY_NS, Clock
 from arena_robot.core.errors import DataError
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.config import ServerConfig
@@ -23,7 +23,6 @@ from arena_robot.server.transparency.keys import LogKey
 from arena_robot.server.transparency.service import TransparencyLog
 from arena_robot.server.uploads import SLOTS, Uploads
 
-DAY_NS = 86_400 * 10**9
 MAX_REASON = 500
 AT_ONCE = 100    # sessions that one step looks at, so that other chores get their turn
 

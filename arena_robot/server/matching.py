@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import DAY_NS, Clock
 from arena_robot.core.errors import Conflict, DataError, Unauthorised
 from arena_robot.core.pair import commitment
 from arena_robot.core.task_categories import categorise
@@ -40,7 +40,6 @@ PROMPT_CHARS = 500
 OPEN_SESSIONS = 8
 # Judged sessions of an evaluator whose files the station has still to send.
 WAITING_SESSIONS = 30
-DAY_NS = 24 * 3600 * 10**9
 PosteriorOf = Callable[[Sequence[PolicyRecord]], Posterior | None]
 
 

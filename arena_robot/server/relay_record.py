@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import DAY_NS, Clock
 from arena_robot.core.episode import Slot
 from arena_robot.core.files import write_bytes
 from arena_robot.server.store import relayed
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 ANSWERED, NAME = 'answered', 'journal'
 # A session that was cancelled may go on; after a day without a query its rollouts are dropped.
-IDLE_NS = 24 * 3600 * 10**9
+IDLE_NS = DAY_NS
 DROP_NS = 3600 * 10**9    # between two looks for old journals
 Key = tuple[str, str]
 

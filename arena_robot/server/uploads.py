@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import DAY_NS, Clock
 from arena_robot.core.errors import Conflict, DataError, ServerUnavailable
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.config import ServerLimits
@@ -26,7 +26,6 @@ from arena_robot.server.store import files as store
 from arena_robot.server.store.database import Connection, Database
 
 SLOTS = ('A', 'B', '-')
-DAY_NS = 24 * 3600 * 10**9
 LIMITS = ServerLimits()
 FILM = ('.mp4', '.m4v', '.mov')
 OTHER_FILM = ('.mkv', '.webm', '.avi', '.ts', '.m4a', '.aac', '.mp3', '.wav', '.ogg', '.opus',

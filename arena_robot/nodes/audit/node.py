@@ -22,6 +22,7 @@ from std_msgs.msg import Float64, String
 
 from arena_msgs.msg import SessionState
 from arena_robot.audit.judges import make_judge, settings_of
+from arena_robot.core.clock import DAY_S
 from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.nodes import diagnostics, qos
 from arena_robot.nodes.audit.live import LiveProgress
@@ -38,7 +39,7 @@ from arena_robot.reports.session_audit import has_audits, session_audit
 
 log = logging.getLogger(__name__)
 
-RECENT_S = 86400.0
+RECENT_S = DAY_S
 RUNNING = (SessionState.RUNNING_A, SessionState.RUNNING_B)
 KEPT = 20
 

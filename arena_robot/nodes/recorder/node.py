@@ -21,6 +21,7 @@ from std_srvs.srv import Trigger
 
 from arena_msgs.msg import RecorderStatus, TopicStats
 from arena_msgs.srv import StartRecording, StopRecording
+from arena_robot.core.clock import DAY_S
 from arena_robot.core.episode import EndReason
 from arena_robot.core.errors import ArenaError, RecordingError
 from arena_robot.core.files import move
@@ -50,7 +51,6 @@ from arena_robot.records.episode_file import earlier_home
 _MIB = 2**20
 _REPEAT_S = 30.0
 LAST_MESSAGES_S = 1.0
-_A_DAY_S = 86400.0
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.-]*')
 
 
@@ -92,7 +92,7 @@ class RecorderNode(Listening):
             self.get_logger().warning(f'{folder} was cut off; it is being recovered')
             self.deriver.add(folder, recover_bag)
         if self.params.derive:
-            for folder in (*broken, *underived(self.root, _A_DAY_S)):
+            for folder in (*broken, *underived(self.root, DAY_S)):
                 self.deriver.add(folder)
 
     def _make_interfaces(self) -> None:

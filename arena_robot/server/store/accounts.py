@@ -9,14 +9,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import DAY_S, Clock
 from arena_robot.core.errors import Conflict, DataError, Unauthorised
 from arena_robot.server.base import Account, Caller, Role, Station
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import accounts, policies, stations, tokens
 
 TOKEN_BYTES = 32
-LIFETIME_S = 365 * 86400.0
+LIFETIME_S = 365 * DAY_S
 MAX_LIFETIME_S = 10 * LIFETIME_S
 PREFIX = 'arena_'
 # Every call runs these; to build them anew took longer than the database.

@@ -8,15 +8,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from arena_robot.core.clock import Clock
+from arena_robot.core.clock import DAY_NS, Clock
 from arena_robot.core.errors import DataError
 from arena_robot.core.task_categories import CATEGORIES, PERSON, RULES
 from arena_robot.server.base import UnknownSession
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.schema import categories, sessions
 from arena_robot.server.store.verdicts import that_counts
-
-DAY_NS = 86_400 * 10**9
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
+from arena_robot.core.clock import DAY_NS
 from arena_robot.core.episode import Slot
 from arena_robot.core.inferences import Inference
 from arena_robot.server.store.database import listed
@@ -17,8 +18,7 @@ from arena_robot.server.store.sealed_pairs import NEWEST, columns, is_sealed_pai
 from arena_robot.server.store.sessions import SessionRow
 
 # A journal that is older than this was emptied long ago.
-DAY_NS = 24 * 3600 * 10**9
-KEPT_NS = 90 * 24 * 3600 * 10**9
+KEPT_NS = 90 * DAY_NS
 SUMS = ('queries', 'actions', 'failures', 'refusals', 'cuts')
 
 
