@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / 'session'))
 sys.path.insert(0, str(Path(__file__).parent / 'server'))
 
-from arena_setting import Setting, recorded
+from arena_setting import Setting, proven, recorded
 from fake_desk import InProcessDesk
 from fake_station import FakePolicy
 from test_conductor import TASK, Station
@@ -115,7 +115,8 @@ class Walk:
 
     def __init__(self, folder):
         self.folder = folder
-        self.setting = Setting(folder / 'server', '', dict.fromkeys('xyz', 'grpc://127.0.0.1:9'))
+        self.setting = Setting(folder / 'server', '', dict.fromkeys('xyz', 'grpc://127.0.0.1:9'),
+                               read=proven)
         self.station = Station(folder / 'station')
         self.station.arena.arena = ServedArena(self.setting, self.station.clock)
         self.desk = WiredDesk(self.station.conductor)

@@ -30,6 +30,11 @@ def fine(address: str) -> str:
     return ''
 
 
+def proven(home: Path) -> dict[str, str]:
+    """Read no recording: for tests of other things, whose rollouts are made up."""
+    return {slot.value: '' for slot in Slot}
+
+
 class Setting:
     """A server with a pool, an owner, an evaluator 'ada' and a station, and their tokens."""
 

@@ -58,7 +58,8 @@ class Place:
     def __init__(self, folder):
         config = ServerConfig(data=folder, port=0, site_port=0, seed=3, probe_period_s=3600.0,
                               max_pace=0.0)
-        self.server = ArenaServer(config, SystemClock(), lambda a: '', lambda a: '')
+        self.server = ArenaServer(config, SystemClock(), lambda a: '', lambda a: '',
+                                  read_recordings=lambda home: {'A': '', 'B': ''})
         self.server.open()
         accounts = self.server.accounts
         owner = accounts.add_account('olga', 'upenn', [Role.OWNER])

@@ -57,14 +57,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint('number', name=op.f('pk_log'))
     )
     op.create_index(op.f('ix_log_session_id'), 'log', ['session_id'], unique=False)
-    op.create_table('upload_days',
-        sa.Column('station_id', sa.Integer(), nullable=False),
-        sa.Column('day', sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column('bytes', sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(['station_id'], ['stations.id'],
-            name=op.f('fk_upload_days_station_id_stations')),
-        sa.PrimaryKeyConstraint('station_id', 'day', name=op.f('pk_upload_days'))
-    )
     op.create_table('rate_counts',
         sa.Column('kind', sa.String(length=20), nullable=False),
         sa.Column('caller', sa.String(length=32), nullable=False),
@@ -103,6 +95,14 @@ def upgrade() -> None:
         sa.Column('created_ns', sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint('id', name=op.f('pk_stations')),
         sa.UniqueConstraint('name', name=op.f('uq_stations_name'))
+    )
+    op.create_table('upload_days',
+        sa.Column('station_id', sa.Integer(), nullable=False),
+        sa.Column('day', sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column('bytes', sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(['station_id'], ['stations.id'],
+            name=op.f('fk_upload_days_station_id_stations')),
+        sa.PrimaryKeyConstraint('station_id', 'day', name=op.f('pk_upload_days'))
     )
     op.create_table('entries',
         sa.Column('id', sa.Integer(), autoincrement=True, nullable=False),
