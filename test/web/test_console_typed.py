@@ -49,8 +49,8 @@ def test_half_a_sentence_survives_a_reload_at_once(page, station):
     page.until(lambda: value(page, '#notes') == 'slow at the', 'lost')
     assert page.find('#percent').text == '75'
     station.refuses = False
-    page.until(lambda: ('draft', {'progress_a': 0.75, 'notes_a': 'slow at the'}) in station.log,
-               'what was not sent before is not sent')
+    typed = {'progress_a': 0.75, 'notes_a': 'slow at the', 'unsafe_a': False}
+    page.until(lambda: ('draft', typed) in station.log, 'what was not sent before is not sent')
 
 
 def test_cleared_text_stays_cleared(page, station):
@@ -66,6 +66,7 @@ def test_cleared_text_stays_cleared(page, station):
 
 def test_the_name_and_the_task_survive(page, station):
     page.shows(State.PREFLIGHT, evaluator='', instruction='', session_id='')
+    assert 'ask Ada for deletion' in page.find('#consent').text, 'what the cameras see is told'
     page.find('#evaluator').send_keys('Grace H')
     page.find('#instruction').send_keys('open the dr')
     reload(page)
