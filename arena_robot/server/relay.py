@@ -38,6 +38,7 @@ from arena_robot.server.relay_route import (
     Route,
     canonical,
     fitted,
+    is_wanted,
     needs_resizing,
     observation_of,
 )
@@ -169,6 +170,8 @@ class Relay:
     async def _fitted(self, observation: bytes, spec: PolicySpec) -> bytes:
         """Return an observation with the pictures of a policy; large work in another thread."""
         seen = observation_of(observation)
+        if is_wanted(seen, spec):
+            return observation
         if needs_resizing(seen, spec):
             return await asyncio.to_thread(fitted, seen, spec)
         return fitted(seen, spec)

@@ -77,6 +77,11 @@ def observation_of(data: bytes) -> pb.Observation:
     return wire.observation_message(data)
 
 
+def is_wanted(seen: pb.Observation, spec: PolicySpec) -> bool:
+    """Tell whether an observation has the pictures that a policy wants already, and no others."""
+    return all(image.view in spec.views() and _fits(image, spec) for image in seen.images)
+
+
 def needs_resizing(seen: pb.Observation, spec: PolicySpec) -> bool:
     """Tell whether :func:`fitted` has pictures to decode, which takes milliseconds."""
     return any(image.view in spec.views() and not _fits(image, spec) for image in seen.images)
