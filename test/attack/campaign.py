@@ -1,7 +1,8 @@
 """
-The campaign of `make attack`, on this machine only: odd inputs, damaged bags, kills, full disks.
+The campaign of `make attack`, on this machine only: odd inputs, damaged bags, shams, kills, full
+disks.
 
-    python test/attack/campaign.py                    all of it, up to 20 minutes
+    python test/attack/campaign.py                    all of it, up to 25 minutes
     python test/attack/campaign.py --inputs 500 --bags 20 --kills 20 --node-kills 0
 
 The last line sums it up; the exit code is 1 when anything went wrong.
@@ -20,6 +21,7 @@ from pathlib import Path
 from bags import damaged_bags, growing_bags, recovery_speed
 from borders import all_borders
 from server_calls import server_calls
+from shams import shams
 from tally import Tally, table
 
 HERE = Path(__file__).resolve().parent
@@ -43,7 +45,8 @@ def campaign(args: argparse.Namespace, folder: Path) -> list[Tally]:
     """Return a tally of each part."""
     seed = str(args.seed)
     found = [*all_borders(args.inputs, args.seed),
-             *server_calls(folder / 'server', args.inputs, args.seed)]
+             *server_calls(folder / 'server', args.inputs, args.seed),
+             shams(folder / 'shams', args.shams, args.seed)]
     bags = damaged_bags(folder / 'damaged', args.bags, args.seed)
     if args.megabytes:
         bags.remarks.append(recovery_speed(folder / 'large', args.megabytes))
@@ -61,6 +64,7 @@ def main() -> int:
     """Run the campaign and print its table."""
     parser = argparse.ArgumentParser(description='attack every border on this machine')
     parser.add_argument('--inputs', type=int, default=10_000, help='inputs per border')
+    parser.add_argument('--shams', type=int, default=60, help='verdicts that were made up')
     parser.add_argument('--bags', type=int, default=240, help='damaged bags')
     parser.add_argument('--megabytes', type=int, default=300, help='size of a large damaged bag')
     parser.add_argument('--kills', type=int, default=250,

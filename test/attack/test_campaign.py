@@ -21,6 +21,7 @@ tally = load('tally')
 borders = load('borders')
 server_calls = load('server_calls')
 bags = load('bags')
+shams = load('shams')
 campaign = load('campaign')
 
 
@@ -33,6 +34,12 @@ def test_nothing_goes_wrong_at_any_border():
 def test_a_server_takes_odd_bytes_and_wrong_tokens(tmp_path):
     found = server_calls.server_calls(tmp_path / 'server', 120, seed=7)
     assert not any(one.bad for one in found), tally.table(found)
+
+
+def test_no_sham_counts_and_an_honest_session_does(tmp_path):
+    found = shams.shams(tmp_path, len(shams.SHAMS), seed=7)
+    assert not found.bad, tally.table([found])
+    assert found.tried == len(shams.SHAMS) + 2
 
 
 def test_damaged_bags_and_copies_of_a_bag_that_is_written(tmp_path):
