@@ -54,7 +54,7 @@ class RolloutBags(NoRecorder):
         with self._kept(self._place).open('ab') as file:
             pickle.dump((step, observation), file)
 
-    def stop(self, end: EndReason, detail: str) -> None:
+    def stop(self, end: EndReason, detail: str, steps: int = 0) -> None:
         """Write the bag."""
         if self._place is not None:
             self.write(self._place, end)
