@@ -15,7 +15,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ('Drivers and policies: their authors', ('driver', 'emulate', 'policy')),
     ('The arena: its maintainers', ('server', 'admin', 'results')),
     ('Results: everybody', ('rank', 'rank-eval', 'report', 'categorise', 'vote', 'game', 'verify',
-                             'correct', 'audit', 'judge', 'skill', 'reproduce')),
+                             'correct', 'credits', 'audit', 'judge', 'skill', 'reproduce')),
     ('Simulation', ('sim', 'simulate-pool')),
 )
 OTHERS = 'More'
