@@ -31,6 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--evaluator', default='', help='name of the evaluator (default: prompt; '
                         f'with a server, the personal token in ${TOKEN_VARIABLE} says it)')
     parser.add_argument('--instruction', default='', help='the task (default: prompt)')
+    parser.add_argument('--third-person', default='', choices=('left', 'right'),
+                        help='outside camera that a policy with only one sees (default: the '
+                             "station's)")
     parser.add_argument('--auto', action='store_true',
                         help='a scripted evaluator that scores by the simulator')
     parser.add_argument('--sessions', type=int, default=1, metavar='N',
@@ -53,7 +56,7 @@ def run_with(desk: 'RemoteDesk', args: argparse.Namespace) -> int:
     """Watch, lead or follow sessions at a desk."""
     from arena_robot.cli.session_terminal import Terminal
     from arena_robot.session.evaluator.desk import Button
-    terminal = Terminal(desk)
+    terminal = Terminal(desk, args.third_person)
     if args.watch:
         return terminal.watch()
     desk.take('terminal', args.take_over)

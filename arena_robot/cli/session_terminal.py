@@ -50,10 +50,10 @@ class RunAgain(Exception):
 
 
 class Terminal:
-    """Prompts on standard output for a desk."""
+    """Prompts on standard output for a desk; ``third_person`` as for ``Desk.open_session``."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, desk: Desk, third_person: str = '') -> None:
+        self._desk, self._third_person = desk, third_person
         self._told = self._warned = ''
         self._evaluator = ''
 
@@ -142,7 +142,7 @@ class Terminal:
         repeat = is_repeat(instruction, earlier)
         if repeat and self._ask('This was evaluated earlier today. Again? [y/n]') != 'y':
             return
-        self._desk.open_session(evaluator, instruction, repeat)
+        self._desk.open_session(evaluator, instruction, repeat, self._third_person)
 
     def _stop(self) -> None:
         try:

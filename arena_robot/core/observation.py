@@ -122,7 +122,8 @@ class Observation:
 
     A policy that samples seeds its random generator with ``episode_seed``, the same in all queries
     of a rollout and of its repetition; 0: the caller sent none. ``left_over`` is for policies with
-    ``real_time_chunking``; None: no chunk is being executed.
+    ``real_time_chunking``; None: no chunk is being executed. ``third_person`` is the role of the
+    outside camera that a policy with only one of them sees.
     """
 
     stamp_ns: int
@@ -133,6 +134,7 @@ class Observation:
     images: Mapping[str, Image] = field(default_factory=dict)
     episode_seed: int = 0
     left_over: LeftOver | None = None
+    third_person: str = 'left'
 
     def age_ns(self) -> int:
         """Return how much older than ``stamp_ns`` the oldest part of this observation is."""

@@ -81,26 +81,27 @@ def _low_pass(size: int, band: int) -> np.ndarray:
 METHODS = {'fast': fast, 'exact': exact}
 
 
-def shown(observation: Observation, spec: PolicySpec, third_person: str = 'left',
-          whole: bool = True) -> Observation:
+def shown(observation: Observation, spec: PolicySpec, whole: bool = True) -> Observation:
     """
     Return ``observation`` with the images ``spec`` wants, under its keys and at its size.
 
-    With one external camera ``third_person`` (``'left'`` or ``'right'``) says which; its key is
-    ``left`` in both cases. Images that fit already are not touched. Where the station has no such
-    camera PolicyRefused is raised, or without ``whole`` that image is left out.
+    With one external camera ``observation.third_person`` says which; its key is ``left`` then.
+    Images that fit already are not touched. Where the station has no such camera PolicyRefused is
+    raised, or without ``whole`` that image is left out.
     """
     images = {}
     for name in spec.views():
         role, eye = name.split('_')
-        source = view(third_person, eye) if spec.external_cameras == 1 and role == 'left' else name
+        outside = spec.external_cameras == 1 and role == 'left'
+        source = view(observation.third_person, eye) if outside else name
         if source not in observation.images:
             if not whole:
                 continue
             raise PolicyRefused(f"the policy wants camera view '{source}', this station shows "
                                 f"{', '.join(observation.images) or 'none'}")
         images[name] = _fitted(observation.images[source], spec)
-    return dataclasses.replace(observation, images=images)
+    chosen = 'left' if spec.external_cameras == 1 else observation.third_person
+    return dataclasses.replace(observation, images=images, third_person=chosen)
 
 
 def _fitted(image: Image, spec: PolicySpec) -> Image:
@@ -112,9 +113,9 @@ def _fitted(image: Image, spec: PolicySpec) -> Image:
 class Resizing:
     """A policy that takes whole camera frames and passes on what the inner one requires."""
 
-    def __init__(self, policy: Policy, third_person: str = 'left', whole: bool = True) -> None:
+    def __init__(self, policy: Policy, whole: bool = True) -> None:
         self._policy = policy
-        self._third_person, self._whole = third_person, whole
+        self._whole = whole
 
     @property
     def spec(self) -> PolicySpec:
@@ -124,7 +125,7 @@ class Resizing:
     def infer(self, observation: Observation, episode: str = '') -> Chunk:
         """Select, resize, query."""
         return self._policy.infer(
-            shown(observation, self._policy.spec, self._third_person, self._whole), episode)
+            shown(observation, self._policy.spec, self._whole), episode)
 
     def reset(self, episode: str = '') -> None:
         """Pass on."""

@@ -133,6 +133,7 @@ class EpisodeFile:
     station: str = ''
     robot_type: str = ''
     backend: str = ''
+    third_person: str = ''
     end_reason: str = ''
     detail: str = ''
     control_rate_hz: float | None = None

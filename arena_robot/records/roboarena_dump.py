@@ -98,6 +98,7 @@ def add_session(dump: Path, session: RoboArenaSession, spaces: Mapping[str, str]
 def _policy(rollout: RoboArenaRollout) -> dict[str, Any]:
     success = solved(rollout.progress) if rollout.success is None else rollout.success
     return {'policy_name': rollout.policy, 'duration': rollout.steps,
+            **({'third_person_camera': rollout.camera} if rollout.camera else {}),
             'partial_success': rollout.progress,
             'binary_success': None if success is None else int(success)}
 
@@ -119,6 +120,7 @@ def _session(path: Path) -> RoboArenaSession:
         'policy': p.get('policy_name'), 'letter': letter,
         'instruction': data.get('language_instruction'), 'duration_steps': p.get('duration'),
         'partial_success': p.get('partial_success'), 'binary_success': p.get('binary_success'),
+        'camera': p.get('third_person_camera'),
     }, session) for letter, p in sorted(policies.items(), key=lambda item: str(item[0]))
         if _ran(p)])
 

@@ -89,7 +89,8 @@ class SessionFile:
     has, ``draft`` the verdict's fields that were typed and are not final. ``clock_jumps_s`` are
     the amounts by which the station's clock was set; ``origin`` is where an import came from.
     ``reruns`` are the rollouts that were repeated, oldest first. With ``equal_latency`` the
-    policies took equally long. ``promises`` are what the server signed at draw and submission.
+    policies took equally long. ``third_person`` is the outside camera that a policy with only one
+    saw, empty where nobody knows. ``promises`` are what the server signed at draw and submission.
     """
 
     session_id: str
@@ -119,6 +120,7 @@ class SessionFile:
     other_rollouts: tuple[RoboArenaRollout, ...] = ()
     reruns: tuple[Rerun, ...] = ()
     equal_latency: bool = False
+    third_person: str = ''
     promises: tuple[str, ...] = ()
 
     def policy(self, slot: str) -> str:

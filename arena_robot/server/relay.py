@@ -41,6 +41,7 @@ from arena_robot.server.relay_route import (
     is_wanted,
     needs_resizing,
     observation_of,
+    turned,
 )
 from arena_robot.server.relay_routes import RelayRoutes
 from arena_robot.server.store.policies import Policies
@@ -170,7 +171,7 @@ class Relay:
     async def _fitted(self, observation: bytes, spec: PolicySpec) -> bytes:
         """Return an observation with the pictures of a policy; large work in another thread."""
         seen = observation_of(observation)
-        if is_wanted(seen, spec):
+        if not turned(seen, spec) and is_wanted(seen, spec):
             return observation
         if needs_resizing(seen, spec):
             return await asyncio.to_thread(fitted, seen, spec)

@@ -101,6 +101,26 @@ def fitted(seen: pb.Observation, spec: PolicySpec) -> bytes:
     return bytes(seen.SerializeToString())
 
 
+def turned(seen: pb.Observation, spec: PolicySpec) -> bool:
+    """
+    Give a policy with one outside camera the one that was chosen; tell whether it was the right.
+
+    Its pictures then have the names of the left one's, which are dropped.
+    """
+    kept = [image for image in seen.images if not image.view.startswith('left_')]
+    if spec.external_cameras != 1 or seen.third_person != 'right' or not any(
+            image.view.startswith('right_') for image in kept):
+        return False
+    for image in kept:
+        image.view = image.view.replace('right_', 'left_', 1) if image.view.startswith(
+            'right_') else image.view
+    chosen = pb.Observation(images=kept)
+    seen.ClearField('images')
+    seen.ClearField('third_person')
+    seen.MergeFrom(chosen)
+    return True
+
+
 def _fits(image: pb.Image, spec: PolicySpec) -> bool:
     return spec.image_size in (None, (image.height, image.width))
 

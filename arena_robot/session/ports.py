@@ -127,9 +127,15 @@ class ScenePerson:
 
 @dataclass(frozen=True)
 class SessionConfig:
-    """Fixed settings of a station."""
+    """
+    Fixed settings of a station.
+
+    ``outside_cameras`` are the roles of its cameras that are not on the arm: a policy with only
+    one of them sees the first, unless the evaluator chooses another for a session.
+    """
 
     station: StationInfo
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     reset_q: tuple[float, ...] = ()
     min_free_gb: float = 5.0
+    outside_cameras: tuple[str, ...] = ('left', 'right')

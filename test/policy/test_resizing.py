@@ -1,5 +1,7 @@
 """What a policy is shown: which cameras, under which names, at which size."""
 
+from dataclasses import replace
+
 import numpy as np
 import PIL.Image
 import pytest
@@ -8,7 +10,9 @@ from policy_samples import Noted, observation, photograph
 from arena_robot.core.errors import PolicyRefused
 from arena_robot.core.observation import VIEWS
 from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.grpc import wire
 from arena_robot.policy.resizing import Resizing, exact, fast, shown
+from arena_robot.server.relay_route import turned
 
 SIZES = [(224, 224), (180, 320), (256, 256), (288, 512), (336, 336), (96, 128)]
 WANTED_DB = 35.0
@@ -78,13 +82,14 @@ def test_only_the_wanted_images_are_shown(spec, views, frames):
 
 
 def test_one_external_camera_is_the_chosen_one(frames):
-    made = shown(observation(frames), PolicySpec(resize='exact'), third_person='right')
+    made = shown(replace(observation(frames), third_person='right'), PolicySpec(resize='exact'))
     assert np.array_equal(made.images['left_left'].pixels,
                           reference(frames['right_left'], 224, 224))
 
 
 def test_two_external_cameras_keep_their_places(frames):
-    made = shown(observation(frames), PolicySpec(external_cameras=2, resize='exact'), 'right')
+    made = shown(replace(observation(frames), third_person='right'),
+                 PolicySpec(external_cameras=2, resize='exact'))
     assert np.array_equal(made.images['left_left'].pixels,
                           reference(frames['left_left'], 224, 224))
 
@@ -132,3 +137,16 @@ def test_closing_it_closes_the_inner_policy():
     inner.close = lambda: closed.append(True)
     Resizing(inner).close()
     assert closed == [True]
+
+
+@pytest.mark.parametrize(('external', 'chosen', 'seen'), [
+    (1, 'right', 'right'), (1, 'left', 'left'), (2, 'right', 'left')])
+def test_a_relay_gives_a_policy_with_one_outside_camera_the_chosen_one(frames, external, chosen,
+                                                                       seen):
+    spec = PolicySpec(external_cameras=external, image_size=None)
+    told = PolicySpec(external_cameras=2, image_size=(18, 32))
+    sent = shown(replace(observation(frames), third_person=chosen), told, whole=False)
+    message = wire.observation_message(wire.observation_to_bytes(sent))
+    assert turned(message, spec) is (seen == 'right')
+    [image] = [one for one in message.images if one.view == 'left_left']
+    assert np.array_equal(wire.image_from_wire(image).pixels, sent.images[f'{seen}_left'].pixels)

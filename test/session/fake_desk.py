@@ -26,8 +26,9 @@ class InProcessDesk:
     def take(self, name, take_over=False):
         self.token = self.conductor.control.take(name, take_over)
 
-    def open_session(self, evaluator, instruction, repeat=False):
-        self.conductor.controlled(self.token).open_session(evaluator, instruction, repeat)
+    def open_session(self, evaluator, instruction, repeat=False, third_person=''):
+        self.conductor.controlled(self.token).open_session(evaluator, instruction, repeat,
+                                                           third_person)
 
     def press(self, button, text=''):
         return self.conductor.controlled(self.token).press(button, text)

@@ -2,9 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 from conducted_station import NAMES, TASK, Station, go
+from fake_station import FakePolicy
 
+from arena_robot.core.action import ActionSpace, Chunk
 from arena_robot.core.episode import EndReason, Preference, Slot
 from arena_robot.core.errors import (
     ServerUnavailable,
@@ -12,6 +15,9 @@ from arena_robot.core.errors import (
     StaleData,
 )
 from arena_robot.core.verdict import Verdict, scored
+from arena_robot.policy.base import PolicySpec
+from arena_robot.policy.resizing import shown
+from arena_robot.records.session_file import read_session
 from arena_robot.session.ports import Check
 from arena_robot.session.protocol.states import State
 
@@ -102,6 +108,30 @@ def test_a_new_session_follows_the_last(tmp_path):
         conductor.enter_task('ada', TASK.upper())
     conductor.enter_task('ada', TASK, repeat=True)
     assert conductor.record.state is State.ASSIGNED
+
+
+@pytest.mark.parametrize(('chosen', 'seen'), [('', 'left'), ('left', 'left'), ('right', 'right')])
+def test_a_policy_with_one_outside_camera_sees_the_chosen_one(tmp_path, monkeypatch, chosen, seen):
+    shown_to = []
+
+    def infer(self, observation, episode=''):
+        wanted = shown(observation, PolicySpec(image_size=None))
+        shown_to.append(wanted.images['left_left'] is observation.images[f'{seen}_left'])
+        return Chunk(np.zeros((4, 8), np.float32), ActionSpace.JOINT_POSITION)
+    monkeypatch.setattr(FakePolicy, 'infer', infer)
+    station = Station(tmp_path)
+    station.conductor.check()
+    assert station.conductor.shown().outside_cameras == ('left', 'right')
+    with pytest.raises(SessionError, match="no outside camera 'top'; this station has left"):
+        station.conductor.enter_task('ada', TASK, third_person='top')
+    station.conductor.enter_task('ada', TASK, third_person=chosen)
+    assert station.conductor.shown().third_person == seen
+    station.conductor.photograph()
+    station.conductor.run(Slot.A)
+    assert shown_to
+    assert all(shown_to)
+    folder = tmp_path / 'sessions' / station.conductor.record.session_id
+    assert read_session(folder).third_person == seen
 
 
 def test_a_dead_camera_is_named_before_anything_is_typed(tmp_path):

@@ -167,7 +167,8 @@ def test_a_second_browser_must_say_that_it_takes_over(web, desk):
 def test_every_command_reaches_the_desk(web, desk):
     mine = seated(web)
     calls = [
-        ('open', {'evaluator': 'ada', 'instruction': 'close it', 'repeat': True}),
+        ('open', {'evaluator': 'ada', 'instruction': 'close it', 'repeat': True,
+                  'third_person': 'right'}),
         ('press', {'button': 'abort', 'text': 'broken'}), ('start', {'slot': 'B'}),
         ('score', {'slot': 'A', 'progress': 75, 'notes': 'slow'}),
         ('judge', {'preference': 'TIE', 'explanation': 'the same', 'notes': ''}),
@@ -177,7 +178,7 @@ def test_every_command_reaches_the_desk(web, desk):
     for path, words in calls:
         assert web.post(f'/api/{path}', json=words, headers=mine).status_code == 200, path
     assert desk.log == [
-        ('open_session', 'ada', 'close it', True), ('press', 'abort', 'broken'),
+        ('open_session', 'ada', 'close it', True, 'right'), ('press', 'abort', 'broken'),
         ('start', Slot.B), ('score', Slot.A, Verdict(progress_a=0.75, notes_a='slow')),
         ('judge', Verdict(preference=Preference.TIE, explanation='the same')),
         ('draft', {'explanation': 'the sa'}), ('draft', {'progress_b': 0.1, 'notes_b': ''}),

@@ -200,10 +200,12 @@ class RemoteDesk:
         token, self._token = self._token, ''
         self._call('take_control', TakeControl.Request(release=token))
 
-    def open_session(self, evaluator: str, instruction: str, repeat: bool = False) -> None:
-        """Store evaluator and instruction and request a blind pair; returns once it is shown."""
+    def open_session(self, evaluator: str, instruction: str, repeat: bool = False,
+                     third_person: str = '') -> None:
+        """Store what the session begins with and request a pair; returns once it is shown."""
         self._call('open_session', OpenSession.Request(
-            evaluator=evaluator, instruction=instruction, repeat=repeat, control=self._token),
+            evaluator=evaluator, instruction=instruction, repeat=repeat,
+            third_person=third_person, control=self._token),
             SLOW_S)
         self._await(lambda: self.state().state not in (State.PREFLIGHT, State.TASK_ENTERED))
 

@@ -41,7 +41,7 @@ def state_message(shown: DeskState) -> arena.SessionState:
     out.state = STATES.index(shown.state)
     for name in ('session_id', 'station', 'evaluator', 'control', 'instruction', 'commitment',
                  'message', 'doing', 'notice', 'reset_confirmed', 'draft_instruction', 'waiting',
-                 'policy_a', 'policy_b', 'verified'):
+                 'third_person', 'policy_a', 'policy_b', 'verified'):
         setattr(out, name, getattr(shown, name))
     out.created = time_of(shown.created_ns)
     out.checks = [arena.StationCheck(name=c.name, ok=c.ok, detail=c.detail, warning=c.warning)
@@ -51,6 +51,7 @@ def state_message(shown: DeskState) -> arena.SessionState:
                  for s in shown.slots]
     out.match_views = list(shown.matches)
     out.moved_cameras = list(shown.moved_cameras)
+    out.outside_cameras = list(shown.outside_cameras)
     out.match_scores = array('f', shown.matches.values())
     out.scene_match = _or_nan(shown.match)
     stamp = header(shown.entered_ns, '')
@@ -66,7 +67,7 @@ def desk_state(message: arena.SessionState) -> DeskState:
                   for s in message.slots)
     names = ('session_id', 'station', 'evaluator', 'control', 'instruction', 'commitment',
              'message', 'doing', 'notice', 'reset_confirmed', 'draft_instruction', 'waiting',
-             'policy_a', 'policy_b', 'verified')
+             'third_person', 'policy_a', 'policy_b', 'verified')
     return DeskState(
         state=STATES[message.state], created_ns=stamp_of(message.created),
         entered_ns=stamp_of(message.header.stamp),
@@ -74,7 +75,8 @@ def desk_state(message: arena.SessionState) -> DeskState:
         slots=slots,
         matches=dict(zip(message.match_views, message.match_scores, strict=True)),
         match=_or_none(message.scene_match),
-        moved_cameras=tuple(message.moved_cameras), verdict=verdict_of(message.feedback),
+        moved_cameras=tuple(message.moved_cameras),
+        outside_cameras=tuple(message.outside_cameras), verdict=verdict_of(message.feedback),
         draft=verdict_of(message.draft), missing=tuple(message.missing),
         **{name: getattr(message, name) for name in names})
 
@@ -112,7 +114,8 @@ def episode_message(job: RolloutRequest, episode: Episode | None, stamp_ns: int,
                     ) -> arena.EpisodeInfo:
     """Return the message for the start (``episode`` None) or the end of an episode."""
     out = arena.EpisodeInfo(header=header(stamp_ns, frame_id), session_id=job.session_id,
-                            slot=job.slot.value, prompt=job.prompt, views=list(views), **fixed)
+                            slot=job.slot.value, prompt=job.prompt, views=list(views),
+                            third_person=job.third_person, **fixed)
     out.started = time_of(episode.started_ns if episode else stamp_ns)
     if episode is not None:
         out.ended = time_of(episode.ended_ns)

@@ -55,6 +55,9 @@ class SessionParams(Parameters):
         tuple(f'{role}_camera' for role in ROLES), 'camera nodes, in the order of roles')
     roles: tuple[str, ...] = param(
         ROLES, 'role of each camera node, each once at most', choices=ROLES)
+    third_person: str = param(
+        'left', 'outside camera that a policy with only one sees; an evaluator can choose '
+        'another for a session', choices=('left', 'right'))
     eyes: tuple[str, ...] = param(EYES, "eyes that are used; ['left'] halves the load")
     topic_style: str = param(
         'zed5', 'topic names of the camera nodes', choices=tuple(STYLES))
@@ -104,11 +107,12 @@ def session_config(v: SessionParams) -> SessionConfig:
         raise ConfigError(f'cameras with topic_style {v.topic_style} have the eyes '
                           f'{list(there)}, found eyes: {list(v.eyes)}; set eyes: '
                           f'{list(there)}')
-    external = sum(role != 'wrist' for role in v.roles)
-    info = StationInfo(v.station, v.robot_type, external,
+    outside = sorted((role for role in v.roles if role != 'wrist'),
+                     key=lambda role: role != v.third_person)
+    info = StationInfo(v.station, v.robot_type, len(outside),
                        'wrist' in v.roles, len(v.eyes) == 2, v.equal_latency)
     rollout = RolloutConfig(v.control_rate, v.max_steps, v.inference_timeout)
-    return SessionConfig(info, rollout, v.reset_joints, v.min_free_gb)
+    return SessionConfig(info, rollout, v.reset_joints, v.min_free_gb, tuple(outside))
 
 
 def make_arena(v: SessionParams, clock: Clock) -> LocalArena | RemoteArena:

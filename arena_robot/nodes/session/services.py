@@ -68,7 +68,7 @@ class SessionServices:
 
     def _open(self, request: OpenSession.Request, response: OpenSession.Response) -> str:
         shown = self._conductor.controlled(request.control).open_session(
-            request.evaluator, request.instruction, request.repeat)
+            request.evaluator, request.instruction, request.repeat, request.third_person)
         response.session_id, response.commitment = shown.session_id, shown.commitment
         return shown.message
 

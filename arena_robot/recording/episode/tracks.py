@@ -175,7 +175,7 @@ def _info(messages: list[Any]) -> dict[str, Any]:
         return {}
     last = messages[-1]
     words = ('session_id', 'slot', 'prompt', 'station', 'robot_type', 'backend', 'end_reason',
-             'detail')
+             'detail', 'third_person')
     return {**{w: str(getattr(last, w)) for w in words},
             'control_rate_hz': float(last.control_rate_hz), 'max_steps': int(last.max_steps),
             'steps': int(last.steps), 'started_ns': time_ns(last.started),

@@ -54,7 +54,7 @@ def write_rollouts(sources: list[ExportSource], output: Path, work: Path
             _write_episode(episode, folder / f'{source.slot}_{name}', name)
             rollouts.append(RoboArenaRollout(
                 name, source.slot, session.progress(source.slot),
-                len(episode.tracks.steps.index), episode.prompt))
+                len(episode.tracks.steps.index), episode.prompt, camera=session.third_person))
             spaces[name] = episode.rows().space
     return RoboArenaSession(
         session.session_id, _file_name(session.policy('A')), _file_name(session.policy('B')),

@@ -87,7 +87,8 @@ class DeskState:
     The state of a session for display; without policy names before the reveal.
 
     ``draft`` and ``draft_instruction`` are what a form shows: what was typed since, also when it
-    was cleared, and otherwise what was said.
+    was cleared, and otherwise what was said. ``third_person`` is which of the ``outside_cameras``
+    a policy with only one sees.
     """
 
     state: State = State.IDLE
@@ -111,6 +112,8 @@ class DeskState:
     verdict: Verdict = field(default_factory=Verdict)
     draft: Verdict = field(default_factory=Verdict)
     draft_instruction: str = ''
+    third_person: str = ''
+    outside_cameras: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     waiting: int = 0
     policy_a: str = ''
@@ -162,8 +165,9 @@ class Desk(Protocol):
     def release(self) -> None:
         """Release control."""
 
-    def open_session(self, evaluator: str, instruction: str, repeat: bool = False) -> None:
-        """Store evaluator and instruction and request a blind pair."""
+    def open_session(self, evaluator: str, instruction: str, repeat: bool = False,
+                     third_person: str = '') -> None:
+        """Store evaluator, instruction, outside camera ('': the station's); request a pair."""
 
     def press(self, button: str, text: str = '') -> str:
         """
@@ -217,8 +221,13 @@ class Desk(Protocol):
 
 
 def shown(record: SessionRecord, control: str = '', doing: str = '', problem: str = '',
-          live: Mapping[str, ViewMatch] | None = None, waiting: int = 0) -> DeskState:
-    """Return what is shown of a record; ``live`` are matches newer than the record's."""
+          live: Mapping[str, ViewMatch] | None = None, waiting: int = 0,
+          outside: tuple[str, ...] = ()) -> DeskState:
+    """
+    Return what is shown of a record; ``live`` are matches newer than the record's.
+
+    ``outside`` are the station's outside cameras, its own choice first.
+    """
     views = live or {}
     matches = {name: one.score for name, one in views.items()} or dict(record.matches)
     match = min(matches.values()) if matches else record.match
@@ -236,6 +245,7 @@ def shown(record: SessionRecord, control: str = '', doing: str = '', problem: st
         moved_cameras=moved_cameras(views), reset_confirmed=record.reset_confirmed,
         verdict=record.verdict, draft=with_said(record.verdict, record.draft),
         draft_instruction=_first(record.draft_instruction, record.prompt),
+        third_person=record.third_person or next(iter(outside), ''), outside_cameras=outside,
         missing=record.missing(), waiting=waiting,
         policy_a=reveal.policy_a if reveal else '', policy_b=reveal.policy_b if reveal else '',
         verified=bool(record.verified))

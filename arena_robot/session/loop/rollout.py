@@ -58,11 +58,16 @@ class RolloutConfig:
 
 @dataclass(frozen=True)
 class RolloutRequest:
-    """Request of a rollout: slot, instruction, and the episode token for the policy."""
+    """
+    Request of a rollout: slot, instruction, and the episode token for the policy.
+
+    ``third_person`` is the outside camera that a policy with only one of them sees.
+    """
 
     session_id: str
     slot: Slot
     prompt: str
+    third_person: str = 'left'
 
     @property
     def token(self) -> str:
@@ -227,7 +232,8 @@ class Rollout:
         return steady_ns + (shift_ns if shift_ns >= 0 else shift_ns + period_ns)
 
     def _step(self, index: int, tick: Tick) -> None:
-        seen = self._parts.observe(tick.start_ns, self.job.prompt, index)
+        seen = replace(self._parts.observe(tick.start_ns, self.job.prompt, index),
+                       third_person=self.job.third_person)
         taken = self._next_action(seen)
         self._parts.gripper_state(), self._parts.arm_state()    # the inference may have taken long
         with self._gate:

@@ -87,7 +87,7 @@ class Conductor:
         """Return the state for display."""
         problem = ' '.join(one for one in (self.problem, self.motions.waiting) if one)
         return shown(self.record, self.control.holder, self.motions.doing, problem, self.live,
-                     self.waiting)
+                     self.waiting, self._config.outside_cameras)
 
     def controlled(self, token: str) -> 'Conductor':
         """Return this object to the client in control; Conflict for another's token."""
@@ -148,11 +148,12 @@ class Conductor:
             if self._session and self._session.upkeep(jump_s):
                 self._told(self.record)
 
-    def open_session(self, evaluator: str, instruction: str, repeat: bool = False) -> DeskState:
+    def open_session(self, evaluator: str, instruction: str, repeat: bool = False,
+                     third_person: str = '') -> DeskState:
         """Check the station if it was not checked, store the task, request a pair."""
         if not self.record.checks or self.record.state.is_final:
             self.check()
-        self.enter_task(evaluator, instruction, repeat)
+        self.enter_task(evaluator, instruction, repeat, third_person)
         return self.shown()
 
     def check(self) -> SessionRecord:
@@ -165,13 +166,24 @@ class Conductor:
             return self._told(session.checked(self._config.station.station,
                                               [check.plain() for check in checks]))
 
-    def enter_task(self, evaluator: str, prompt: str, repeat: bool = False) -> SessionRecord:
-        """Store evaluator and instruction, then request a blind pair from the arena."""
+    def enter_task(self, evaluator: str, prompt: str, repeat: bool = False,
+                   third_person: str = '') -> SessionRecord:
+        """
+        Store evaluator and instruction, then request a blind pair from the arena.
+
+        ``third_person`` is the outside camera that a policy with only one sees, empty: the
+        station's.
+        """
+        outside = self._config.outside_cameras
+        if third_person and third_person not in outside:
+            raise SessionError(f"there is no outside camera '{third_person}'; this station has "
+                               f"{', '.join(outside) or 'none'}")
         with self._lock:
             session = self._open_session()
             earlier = [r.prompt for r in self._store.today()
                        if r.session_id != session.record.session_id and r.state is State.DONE]
-            session.enter_task(evaluator, prompt, earlier, repeat)
+            session.enter_task(evaluator, prompt, earlier, repeat,
+                               third_person or next(iter(outside), 'left'))
             self._audience.changed()
             pair = self._arena.assign(self._config.station, session.record.evaluator,
                                       session.record.prompt)
@@ -190,7 +202,8 @@ class Conductor:
         """Run a slot's policy to its end; blocks until then. ``max_steps`` above 0 shortens it."""
         session, stops = self._open_session(), self.motions.stops
         session.require_ready(slot)
-        job = RolloutRequest(session.record.session_id, slot, session.record.prompt)
+        record = session.record
+        job = RolloutRequest(record.session_id, slot, record.prompt, record.third_person)
         policy = self._arena.policy(job.session_id, slot)
         self._recorder.start(job.session_id, slot)
         try:

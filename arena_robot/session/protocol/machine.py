@@ -67,15 +67,20 @@ class Session:
                           evaluator=evaluator)
 
     def enter_task(self, evaluator: str, prompt: str, earlier: Iterable[str] = (),
-                   repeat: bool = False) -> SessionRecord:
-        """Store evaluator and instruction; see :func:`checks.check_instruction`."""
+                   repeat: bool = False, third_person: str = 'left') -> SessionRecord:
+        """
+        Store evaluator and instruction; see :func:`checks.check_instruction`.
+
+        ``third_person`` is the outside camera that a policy with only one sees.
+        """
         if not evaluator.strip():
             raise SessionError('type who evaluates')
         failed = [str(c['detail']) for c in self._record.checks if not c['ok']]
         if failed and self.state is State.PREFLIGHT:
             raise SessionError(f"the station is not ready: {'; '.join(failed)}")
         words = check_instruction(prompt, earlier, repeat)
-        return self._keep(Move.TASK, evaluator=evaluator.strip(), prompt=words)
+        return self._keep(Move.TASK, evaluator=evaluator.strip(), prompt=words,
+                          third_person=third_person)
 
     def assigned(self, assignment: Assignment, equal_latency: bool = False) -> SessionRecord:
         """Store the arena's blind pair, and whether both are to take equally long."""

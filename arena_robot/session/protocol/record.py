@@ -38,6 +38,7 @@ class SessionRecord:
     ``delivered`` are the parts the arena has; ``draft`` are the verdict's fields that were typed
     and are not yet final, also those that were cleared; ``draft_instruction`` is None before.
     ``verified`` is whether the reveal matches the commitment; None before, and without one.
+    ``third_person`` is the outside camera that a policy with only one sees.
     ``clock_jumps_s`` are by how much the station's clock was set. ``reruns`` were repeated.
     ``promises`` were signed by the server.
     """
@@ -67,6 +68,7 @@ class SessionRecord:
     clock_jumps_s: tuple[float, ...] = ()
     reruns: tuple[Rerun, ...] = ()
     equal_latency: bool = False
+    third_person: str = ''
     promises: tuple[str, ...] = ()
 
     @property
@@ -269,6 +271,7 @@ _CHANGES: Mapping[Move, Any] = {
                                 'checks': tuple(e.data['checks'])},
     Move.TASK: lambda r, e: {'evaluator': str(e.data['evaluator']),
                              'prompt': str(e.data['prompt']), 'draft_instruction': None,
+                             'third_person': str(e.data['third_person']),
                              'notice': ''},
     Move.ASSIGNED: lambda r, e: {'session_id': str(e.data['session_id']),
                                  'commitment': str(e.data['commitment']),

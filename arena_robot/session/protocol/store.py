@@ -206,7 +206,8 @@ def session_file(record: SessionRecord) -> SessionFile:
         {slot.value: one for slot, one in record.slots.items()}, record.verdict, record.checks,
         record.views, record.matches, record.match, record.reset_confirmed, record.draft,
         record.delivered, record.notice, record.clock_jumps_s, reruns=record.reruns,
-        equal_latency=record.equal_latency, promises=record.promises)
+        equal_latency=record.equal_latency, third_person=record.third_person,
+        promises=record.promises)
 
 
 def _finish_summary(folder: Path, record: SessionRecord) -> None:

@@ -185,7 +185,8 @@ def _commanding(app: FastAPI, console: Console) -> None:
     def open_session(request: Request, words: dict[str, Any]) -> dict[str, Any]:
         console.command(request).open_session(str(words.get('evaluator', '')),
                                               str(words.get('instruction', '')),
-                                              bool(words.get('repeat')))
+                                              bool(words.get('repeat')),
+                                              str(words.get('third_person', '')))
         return console.shown(request)
 
     @app.post('/api/press')

@@ -83,6 +83,8 @@ function task(state, use) {
   const what = el('input', {type: 'text', id: 'instruction', autocomplete: 'off',
     maxlength: 300, value: kept.instruction ?? state.draft_instruction});
   const hint = el('p', {class: 'hint', id: 'instruction-hint'});
+  const outside = el('select', {id: 'third-person'}, ...state.outside_cameras.map((role) =>
+    el('option', {value: role, selected: role === state.third_person}, role)));
   let repeat = false;
   const look = async () => {
     const found = await get(`instruction?text=${encodeURIComponent(what.value)}`);
@@ -111,7 +113,8 @@ function task(state, use) {
       token.value = '';
     }
     keepName(who.value);
-    await post('open', {evaluator: who.value, instruction: what.value, repeat});
+    await post('open', {evaluator: who.value, instruction: what.value, repeat,
+      third_person: outside.value});
     forgetTyped(state, 'task');
   }, async () => {
     await use.act(look);
@@ -122,7 +125,10 @@ function task(state, use) {
     nodes: [el('label', {for: 'evaluator'}, 'Evaluator'), who,
       el('label', {for: 'token'}, 'Personal token'), token,
       el('label', {for: 'instruction'}, 'What should the robot do?'), what, hint,
-      el('div', {class: 'examples'}, ...examples), ...consent(use), go, checks(state)],
+      el('div', {class: 'examples'}, ...examples),
+      ...(state.outside_cameras.length > 1 ? [el('label', {for: 'third-person'},
+        'Which outside camera sees the task better? A policy with one sees only this.'),
+      outside] : []), ...consent(use), go, checks(state)],
     focus: who.value ? what : who,
   };
 }
