@@ -1,7 +1,7 @@
 """What happens to a goal of follow_joint_trajectory while its path is checked."""
 
 import pytest
-from test_follow_trajectory import Rig, request, turned
+from test_follow_trajectory import Rig, no_publisher, request, turned
 
 from arena_robot.drivers.sim.station import SimStation
 from arena_robot.nodes.arm import commands as arm_commands
@@ -11,6 +11,7 @@ from arena_robot.nodes.arm.trajectory_goal import GoalCode
 @pytest.fixture
 def arm_rig(monkeypatch):
     monkeypatch.setattr(arm_commands.qos, 'subscription', lambda *_: None)
+    monkeypatch.setattr(arm_commands.qos, 'publisher', no_publisher)
     with SimStation.make('do_not_move', 0, cameras=()) as station:
         yield Rig(station)
 

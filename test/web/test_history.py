@@ -73,7 +73,8 @@ def test_standings_are_renewed_before_what_pages_add(tmp_path):
         results = Results(database)
         results.kept.always(lambda: order.append('of a page'))
         make = results.kept.get
-        results.kept.get = lambda key, *more: order.append(key) or make(key, *more)
+        results.kept.get = lambda key, *more, **slow: order.append(key) or make(
+            key, *more, **slow)
         results.open()
         try:
             assert results.kept.settle()
