@@ -203,11 +203,12 @@ class ChunkExecutor:
         return progress.due <= min(early, len(chunk) // 2)
 
     def _changes(self, progress: ChunkProgress) -> bool:
-        """Tell whether the next chunk is to be used at this step."""
+        """Tell whether the next chunk is to be used at this step; an error waits until it is due."""
         if progress.due <= 0:
             return not self._goes_on(progress)
-        return (progress.pipelined and progress.ahead is not None
-                and progress.ahead.done()
+        ahead = progress.ahead
+        return (progress.pipelined and ahead is not None and ahead.done()
+                and not ahead.cancelled() and ahead.exception() is None
                 and progress.hurries(progress.since_ask, progress.due, self._takes()))
 
     def _goes_on(self, progress: ChunkProgress) -> bool:

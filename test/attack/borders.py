@@ -28,9 +28,9 @@ from arena_robot.session.protocol.salvage import read_record
 SPEC = PolicySpec(action_space=ActionSpace.JOINT_POSITION, chunk_length=4)
 ZEROS = np.zeros(7)
 MOVES = (
-    ('checked', {'station': 'lab', 'checks': []}),
-    ('task', {'evaluator': 'ada', 'prompt': 'put the cube in the bowl'}),
-    ('assigned', {'session_id': 's1', 'commitment': 'ff'}),
+    ('checked', {'station': 'lab', 'evaluator': 'ada', 'checks': []}),
+    ('task', {'evaluator': 'ada', 'prompt': 'put the cube in the bowl', 'third_person': 'left'}),
+    ('assigned', {'session_id': 's1', 'commitment': 'ff', 'equal_latency': False, 'promise': ''}),
     ('photographed', {'views': ['left_left']}), ('started_a', {}), ('ticked', {'steps': 15}),
     ('ended', {'end': 'done', 'detail': '', 'steps': 20}))
 # Networks that no policy's address may lead to; the guard itself decides by other means.

@@ -16,7 +16,8 @@ from rclpy.node import Node
 from std_msgs.msg import Empty
 from arena_robot.nodes.spin import Spin
 with Spin() as spin:
-    Node('one', context=spin.context).create_subscription(Empty, 'topic', print, 1)
+    node = Node('one', context=spin.context)    # a node that is collected takes its ports along
+    node.create_subscription(Empty, 'topic', print, 1)
     print('started', flush=True)
     input()
 """
