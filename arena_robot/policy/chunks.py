@@ -203,7 +203,7 @@ class ChunkExecutor:
         return progress.due <= min(early, len(chunk) // 2)
 
     def _changes(self, progress: ChunkProgress) -> bool:
-        """Tell whether the next chunk is to be used at this step; an error waits until it is due."""
+        """Tell whether the next chunk is used at this step; an error waits until it is due."""
         if progress.due <= 0:
             return not self._goes_on(progress)
         ahead = progress.ahead
