@@ -142,6 +142,14 @@ def test_a_command_that_comes_too_late_or_while_halted_is_told_as_such(arm):
     arm.act(still, time.time_ns()).result(5.0)
 
 
+def test_commands_of_one_stamp_are_each_told(arm):
+    """Simulated time stands still between two messages on /clock."""
+    still, stamp_ns = Action(np.zeros(8), ActionSpace.JOINT_VELOCITY), time.time_ns()
+    sent = [arm.act(still, stamp_ns), arm.act(still, stamp_ns)]
+    arm.act(still, stamp_ns + 1).result(5.0)
+    assert [one.done() for one in sent] == [True, True]
+
+
 def test_a_driver_that_fails_is_told_as_a_driver(station, arm, monkeypatch):
     def fail(command):
         raise DriverError('no route to the robot')

@@ -7,6 +7,7 @@ error and not an old reading. Methods can be called from any thread except the e
 
 import logging
 import threading
+from collections import deque
 from concurrent import futures
 from typing import Any
 
@@ -44,7 +45,8 @@ class RemoteArm(RemotePart):
             f'state of {name}', self._clock, lambda m: convert.stamp_of(m.header.stamp))
         self._failure = ''
         self._stamp_ns = self._actions = 0
-        self._asked: dict[int, futures.Future[SafeCommand]] = {}    # by stamp, oldest first
+        # Stamp and answer of each, oldest first. Simulated time gives several the same stamp.
+        self._asked: deque[tuple[int, futures.Future[SafeCommand]]] = deque()
         self._asking = threading.Lock()
         self.frame = ''     # of the poses, as the node's messages say; '' before the first
 
@@ -169,7 +171,7 @@ class RemoteArm(RemotePart):
         """Return a future for what becomes of the command stamped ``stamp_ns``."""
         answer: futures.Future[SafeCommand] = futures.Future()
         with self._asking:
-            self._asked[stamp_ns] = answer
+            self._asked.append((stamp_ns, answer))
         return answer
 
     def _on_decision(self, message: ArmDecision) -> None:
@@ -177,10 +179,10 @@ class RemoteArm(RemotePart):
         stamp_ns = convert.stamp_of(message.header.stamp)
         answers: list[tuple[futures.Future[SafeCommand], SafeCommand | ArenaError]] = []
         with self._asking:
-            if stamp_ns not in self._asked:
+            if all(stamp != stamp_ns for stamp, _ in self._asked):
                 return    # somebody else's
-            for stamp in list(self._asked):
-                answer = self._asked.pop(stamp)
+            while self._asked:
+                stamp, answer = self._asked.popleft()
                 if stamp == stamp_ns:
                     answers.append((answer, convert.decision(message)))
                     break
