@@ -30,7 +30,7 @@ from arena_robot.ranking.holdout import splits, without_leak  # noqa: E402
 from arena_robot.ranking.methods import method  # noqa: E402
 from arena_robot.ranking.quality import mmrv, pearson  # noqa: E402
 from arena_robot.ranking.rollouts import arena_tables  # noqa: E402
-from arena_robot.records.roboarena_csv import read_tables  # noqa: E402
+from arena_robot.records.roboarena_files import read_tables  # noqa: E402
 
 WEIGHTS = np.linspace(0, 1, 11)
 MEASURES = ('pearson', 'mmrv', 'accuracy', 'pearson_leak_free', 'mmrv_leak_free')

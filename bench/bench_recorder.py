@@ -22,8 +22,7 @@ import rosbags.rosbag2
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from arena_robot.core.errors import RecordingError
-from arena_robot.recording.bag.base import Message, Topic
-from arena_robot.recording.bag.definitions import share_folders, split
+from arena_robot.recording.bag.base import Message, Topic, share_folders, split
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.recover import recover
 from arena_robot.recording.bag.writer import BagWriter

@@ -21,7 +21,7 @@ from typing import Any
 
 from arena_robot.core.episode import Preference
 from arena_robot.records.roboarena import RoboArenaData, RoboArenaSession
-from arena_robot.records.roboarena_csv import read_folder
+from arena_robot.records.roboarena_files import read_folder
 
 ENOUGH = 10
 

@@ -44,11 +44,12 @@ from arena_robot.records.episode_file import (
     ControlReport,
     EpisodeFile,
     InferenceReport,
+    SceneMatch,
     Spread,
     write_episode,
+    write_scene_match,
 )
-from arena_robot.records.roboarena_csv import read_folder
-from arena_robot.records.scene_match import SceneMatch, write_scene_match
+from arena_robot.records.roboarena_files import read_folder
 from arena_robot.server.app import ArenaServer
 from arena_robot.server.base import Caller, PolicyState, Role, Station
 from arena_robot.server.config import ServerConfig

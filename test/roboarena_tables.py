@@ -22,6 +22,6 @@ both = pytest.mark.parametrize('tables', [
 def load(database, folder: Path):
     """Insert the tables of a folder into a server's database, as `arena import` does."""
     from arena_robot.core.clock import SystemClock
-    from arena_robot.records.roboarena_csv import read_folder
+    from arena_robot.records.roboarena_files import read_folder
     from arena_robot.server.store.evaluations import insert_evaluations
     return insert_evaluations(database, SystemClock(), read_folder(folder).sessions)

@@ -15,9 +15,9 @@ PACKAGE = Path(__file__).parent.parent / 'arena_robot'
 RECORDS = PACKAGE / 'records'
 HOMES = {
     'session.json': 'records/session_file.py', 'episode.json': 'records/episode_file.py',
-    'sessions.csv': 'records/roboarena_csv.py', 'episodes.csv': 'records/roboarena_csv.py',
-    'global_metadata.yaml': 'records/roboarena_dump.py',
-    'evaluation_sessions': 'records/roboarena_dump.py',
+    'sessions.csv': 'records/roboarena_files.py', 'episodes.csv': 'records/roboarena_files.py',
+    'global_metadata.yaml': 'records/roboarena_files.py',
+    'evaluation_sessions': 'records/roboarena_files.py',
 }
 
 
@@ -65,4 +65,4 @@ def test_names_of_files_are_told_from_sentences():
 def test_tables_are_read_in_one_module():
     readers = [path for path in PACKAGE.rglob('*.py') for node in ast.walk(parsed(path))
                if isinstance(node, ast.Import) and 'csv' in {one.name for one in node.names}]
-    assert readers == [RECORDS / 'roboarena_csv.py']
+    assert readers == [RECORDS / 'roboarena_files.py']

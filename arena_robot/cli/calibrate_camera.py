@@ -109,7 +109,7 @@ def recorded(args: argparse.Namespace, which: 'StationCamera'
     """Return the pictures of recordings with their flange poses, and the intrinsics."""
     from arena_robot.nodes.camera.params import STYLES
     from arena_robot.recording.bag.reader import BagReader
-    from arena_robot.recording.episode.still_views import intrinsics, still_views
+    from arena_robot.recording.episode.clip import intrinsics, still_views
     image, info, _ = (text.format(eye='left', name='').removeprefix('~/')
                       for text in STYLES[which.style])
     space = f"/{which.namespace.strip('/')}" if which.namespace.strip('/') else ''

@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
 
     from arena_robot.cli.progress_bar import ProgressBar
     from arena_robot.recording.episode.check import FindingLevel, check
-    from arena_robot.recording.episode.folders import episodes
+    from arena_robot.records.episode_file import episodes
 
     folders = [folder for place in args.folder for folder in episodes(place)]
     with ProgressBar() as bar:

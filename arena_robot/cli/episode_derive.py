@@ -29,8 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Derive and name the files."""
-    from arena_robot.recording.episode.folders import episodes
-    from arena_robot.records.episode_file import EPISODE_FILE
+    from arena_robot.records.episode_file import EPISODE_FILE, episodes
 
     folders = [f for place in args.folder for f in episodes(place)]
     for folder, summary in zip(folders, _derived(args, folders), strict=True):

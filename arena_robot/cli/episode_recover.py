@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     """Recover damaged episodes and print what was saved."""
     from arena_robot.core.errors import DataError
     from arena_robot.recording.bag.recover import damages, is_complete, recover
-    from arena_robot.recording.episode.folders import episodes
+    from arena_robot.records.episode_file import episodes
 
     folders = episodes(args.folder)
     if args.output and len(folders) > 1:

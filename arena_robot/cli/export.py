@@ -63,7 +63,7 @@ def _roboarena(args: argparse.Namespace, groups: 'Sequence[list[ExportSource]]',
                output: Path) -> list[Path]:
     from arena_robot.cli.progress_bar import ProgressBar
     from arena_robot.recording.formats.roboarena import unfinished, write_rollouts
-    from arena_robot.records.roboarena_dump import add_session, session_folder
+    from arena_robot.records.roboarena_files import add_session, session_folder
 
     with ProgressBar() as bar, unfinished(output) as work:
         def finish(done: int, made: 'tuple[RoboArenaSession, dict[str, str], Path]') -> None:

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     """Import and count."""
     from arena_robot.cli.refused import tell_refused
     from arena_robot.records.importing import read_evaluations, write_evaluations
-    from arena_robot.records.roboarena_dump import dump_totals
+    from arena_robot.records.roboarena_files import dump_totals
 
     data = read_evaluations(args.source)
     tell_refused(data)

@@ -24,7 +24,7 @@ from arena_robot.ranking.recommended import RECOMMENDED
 
 if TYPE_CHECKING:
     from arena_robot.core.episode import Comparison
-    from arena_robot.records.audit_scores import AuditScores
+    from arena_robot.records.audit_file import AuditScores
     from arena_robot.records.roboarena import RoboArenaData
 
 from arena_robot.cli.list_rows import ListRows
@@ -83,7 +83,7 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
 def read_table_arguments(args: argparse.Namespace) -> 'RoboArenaData':
     """Return what the tables hold; rows that were left out are named on standard error."""
     from arena_robot.cli.refused import tell_refused
-    from arena_robot.records.roboarena_csv import read_tables
+    from arena_robot.records.roboarena_files import read_tables
     data = read_tables(args.sessions, args.episodes)
     tell_refused(data)
     return data
@@ -93,7 +93,7 @@ def read_audits(args: argparse.Namespace) -> 'AuditScores | None':
     """Return the scores in the file of --audits, None without one."""
     from pathlib import Path
 
-    from arena_robot.records.audit_scores import read_audit_scores
+    from arena_robot.records.audit_file import read_audit_scores
     return read_audit_scores(Path(args.audits), args.audit_metric) if args.audits else None
 
 

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 def _play(bag: Any, args: argparse.Namespace) -> int:
     from arena_robot.nodes.replay.node import replay
     from arena_robot.nodes.replay.params import ReplayParams
-    from arena_robot.recording.bag.pausing import PausablePace
+    from arena_robot.recording.bag.playback import PausablePace
 
     params = ReplayParams(
         rate=args.rate, start=args.start, topics=tuple(args.topics), prefix=args.prefix,

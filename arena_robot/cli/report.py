@@ -137,13 +137,12 @@ def _material(args: argparse.Namespace) -> 'ReportMaterial':
     from arena_robot.reports.policy_report.material import material_of
     if args.tables:
         from arena_robot.cli.refused import tell_refused
-        from arena_robot.records.roboarena_csv import read_folder
+        from arena_robot.records.roboarena_files import read_folder
         data = read_folder(args.tables)
         tell_refused(data)
         found = material_of(data.sessions)
     else:
-        from arena_robot.web.site.report_material import server_material
-        from arena_robot.web.site.server_jobs import opened
+        from arena_robot.web.site.server_jobs import opened, server_material
         with opened(config_at(args)) as (database, blobs):
             found = server_material(database, blobs)
     names = [one.strip() for one in args.policies.split(',') if one.strip()]

@@ -91,7 +91,7 @@ def _of_roboarena(folder: Path | None) -> 'list[PublishedLine]':
         session_lines,
     )
     from arena_robot.ranking.rollouts import arena_tables
-    from arena_robot.records.roboarena_csv import read_folder, rows_of
+    from arena_robot.records.roboarena_files import read_folder, rows_of
     if folder is None:
         return [unchecked(PAPER, 'figures 5, 6 and 8 and the share of preferences that progress '
                           'does not explain', 'printed', 'the tables are not here; give '
@@ -126,7 +126,7 @@ def _scores(path: Path) -> 'tuple[list[str], np.ndarray]':
     import numpy as np
 
     from arena_robot.core.errors import DataError
-    from arena_robot.records.roboarena_csv import rows_of
+    from arena_robot.records.roboarena_files import rows_of
     rows = [list(row.values()) for _, row in rows_of(path)]
     try:
         return [row[0] for row in rows], np.array([[float(x) for x in row[1:]] for row in rows])

@@ -96,7 +96,7 @@ def _real(args: argparse.Namespace) -> 'PoolTruth':
     import collections
 
     from arena_robot.cli.refused import tell_refused
-    from arena_robot.records.roboarena_csv import read_tables
+    from arena_robot.records.roboarena_files import read_tables
     from arena_robot.server.simulate import resampled
 
     data = read_tables(args.sessions)

@@ -1,4 +1,9 @@
-"""``audit/<judge>.json`` in an episode's folder: what a judge said of it, and the OPD metrics."""
+"""
+A judge's audits: ``audit/<judge>.json`` in an episode's folder, and what `arena audit` prints.
+
+A file holds what one judge said of the episode, and the OPD metrics. A ranking takes a number per
+session and policy from the output of ``arena audit --json``.
+"""
 
 import dataclasses
 import json
@@ -13,6 +18,7 @@ from arena_robot.core.files import write_json
 
 FOLDER = 'audit'
 VERSION = 1
+METRICS = ('ppl', 'mp', 'final')
 
 
 @dataclass(frozen=True)
@@ -92,3 +98,45 @@ def audit_from_json(data: Any, where: str) -> EpisodeAudit:
         return build(EpisodeAudit, {k: v for k, v in data.items() if k != 'version'}, where)
     except ConfigError as error:
         raise DataError(f'{where} is no audit: {error}') from error
+
+
+@dataclass(frozen=True)
+class AuditScores:
+    """
+    ``values`` (0 to 1) by session and policy; sessions are named as in the table of sessions.
+
+    ``evaluators`` are (agree, decisive) by name, of sessions decisive for evaluator and audit.
+    """
+
+    values: Mapping[tuple[str, str], float]
+    evaluators: Mapping[str, tuple[int, int]]
+
+
+def read_audit_scores(path: Path, metric: str = 'ppl') -> AuditScores:
+    """
+    Return the scores in a file that `arena audit --json` wrote.
+
+    ``final`` is the last progress. Rollouts without it, and those for which the judge is not
+    calibrated, are left out. Raises ConfigError for an unknown metric, DataError for a bad file.
+    """
+    if metric not in METRICS:
+        raise ConfigError(f"an audit's score is {', '.join(METRICS)}, found '{metric}'")
+    try:
+        data = json.loads(path.read_text(encoding='utf-8'))
+        values = {(str(e['name']).rpartition('/')[0], str(e['policy'])): value
+                  for e in data['episodes'] if e['calibrated'] and e['policy']
+                  and (value := _value(e, metric)) is not None}
+        people = {str(e['evaluator']): (int(e['agree']), int(e['decisive']))
+                  for e in data['agreement']['evaluators']}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f'{path} is not the output of `arena audit --json`: {error!r}') from error
+    if not values:
+        raise DataError(f'{path} has no calibrated audit of a named policy')
+    return AuditScores(values, people)
+
+
+def _value(episode: Mapping[str, Any], metric: str) -> float | None:
+    if metric == 'final':
+        return float(episode['phi'][-1]) if episode['phi'] else None
+    found = episode['metrics'].get(metric)
+    return None if found is None else float(found)

@@ -1,11 +1,17 @@
 """
-``episode.json``: an episode in numbers, derived from its bag; see `arena episode derive`.
+The files of an episode's folder: which there are, ``episode.json``, ``scene_match.json``.
 
-Times are seconds unless their name ends in ``_ns``.
+``episode.json`` is an episode in numbers, derived from its bag; see `arena episode derive`.
+``scene_match.json`` stands beside the episode of slot B: how like the start photographs the scene
+was before B ran, the lowest score ``match`` and the scores of the ``views``, 0 to 1 (1: nothing
+changed; 0.37: one percent of the picture changed). Times are seconds unless their name ends in
+``_ns``.
 """
 
 import dataclasses
 import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +23,13 @@ from arena_robot.core.files import write_json
 
 EPISODE_FILE = 'episode.json'
 VERSION = 1
+SCENE_MATCH_FILE = 'scene_match.json'
+MOST_VIEWS = 20
+STEPS_FILE = 'steps.npz'
+# The bag with its metadata, what `arena episode derive` makes of it, the station's scene match.
+_NAMES = re.compile(r'metadata\.yaml|episode\.json|steps\.npz|scene_match\.json|'
+                    r'[A-Za-z0-9_][A-Za-z0-9_.\-]{0,100}\.(mcap|mp4)')
+SLOTS = ('A', 'B')
 
 
 def earlier_home(folder: Path) -> Path | None:
@@ -186,3 +199,63 @@ def write_episode(folder: Path, episode: EpisodeFile) -> None:
     """Write the numbers of an episode into its folder, whole or not at all."""
     values: dict[str, Any] = {'version': VERSION, **dataclasses.asdict(episode)}
     write_json(folder / EPISODE_FILE, values)
+
+
+@dataclass(frozen=True)
+class SceneMatch:
+    """The station's scores before B, 0 to 1."""
+
+    match: float
+    views: Mapping[str, float] = field(default_factory=dict)
+
+
+def write_scene_match(folder: Path, found: SceneMatch) -> None:
+    """Write the file into the folder of an episode, whole or not at all."""
+    write_json(folder / SCENE_MATCH_FILE, {'version': VERSION, **dataclasses.asdict(found)})
+
+
+def parse_scene_match(text: bytes, where: str) -> SceneMatch:
+    """Return what the bytes of such a file say; DataError names ``where``."""
+    try:
+        data: Any = json.loads(text)
+        if not isinstance(data, dict) or data.pop('version', None) != VERSION:
+            raise ValueError(f'expected a mapping of version {VERSION}')
+        found = build(SceneMatch, data, where)
+        scores = (found.match, *found.views.values())
+        if len(found.views) > MOST_VIEWS or not all(
+                math.isfinite(one) and 0.0 <= one <= 1.0 for one in scores):
+            raise ValueError(f'up to {MOST_VIEWS} scores from 0 to 1 were expected')
+    except (ValueError, TypeError, RecursionError, ConfigError) as error:
+        raise DataError(f'{where} is no scene match: {error}') from error
+    return found
+
+
+def episode_files(folder: Path) -> list[Path]:
+    """
+    Return the files of an episode, by name.
+
+    Temporary files, folders, hidden files and files with other names are not among them.
+    """
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir()
+                  if _NAMES.fullmatch(path.name) and path.is_file())
+
+
+def episodes(place: Path) -> list[Path]:
+    """
+    Return the episode folders at ``place``: itself, or the slots of the session it is.
+
+    Raises DataError when there is none.
+    """
+    if _is_episode(place):
+        return [place]
+    found = [place / slot for slot in SLOTS if _is_episode(place / slot)]
+    if not found:
+        raise DataError(f'{place} is neither an episode (a folder with a .mcap file) nor a '
+                        'session with episodes A and B in it')
+    return found
+
+
+def _is_episode(place: Path) -> bool:
+    return (place / 'metadata.yaml').exists() or any(place.glob('*.mcap'))

@@ -16,13 +16,15 @@ from arena_robot.core.pair import Reveal
 from arena_robot.core.parallel import in_threads
 from arena_robot.core.verdict import from_plain
 from arena_robot.records.roboarena import SLOTS, RoboArenaData, RoboArenaSession
-from arena_robot.records.roboarena_csv import (
+from arena_robot.records.roboarena_files import (
     SESSIONS_FILE,
+    SESSIONS_FOLDER,
     episodes_beside,
+    is_dump,
+    read_dump,
     read_tables,
     write_tables,
 )
-from arena_robot.records.roboarena_dump import SESSIONS_FOLDER, is_dump, read_dump
 from arena_robot.records.session_file import (
     DONE,
     SessionFile,

@@ -8,7 +8,7 @@ from pathlib import Path
 from arena_robot.core.errors import DataError
 from arena_robot.core.task_categories import CATEGORIES, OTHER, matched
 from arena_robot.core.wilson import wilson
-from arena_robot.records.roboarena_csv import rows_of
+from arena_robot.records.roboarena_files import rows_of
 
 STEM = 4
 

@@ -14,8 +14,8 @@ from arena_robot.audit.judges import make_judge, settings_of
 from arena_robot.audit.run import AuditSettings, TraceCache, audit_clip
 from arena_robot.core.errors import DataError, RecordingError
 from arena_robot.recording.episode.clip import read_clip
-from arena_robot.recording.episode.folders import episodes
 from arena_robot.records.audit_file import EpisodeAudit, write_audit
+from arena_robot.records.episode_file import episodes
 from arena_robot.records.session_file import has_session, read_session, session_paths
 from arena_robot.reports.audit_agreement import FULL, AuditedSession, task_words
 

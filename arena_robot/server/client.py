@@ -36,7 +36,7 @@ from arena_robot.policy.grpc.channel import headers, open_channel
 from arena_robot.policy.grpc.client import GrpcPolicy
 from arena_robot.policy.options import MIB, CallOptions
 from arena_robot.policy.resizing import Resizing
-from arena_robot.records.episode_files import episode_files
+from arena_robot.records.episode_file import episode_files
 from arena_robot.server import wire
 from arena_robot.server.base import Role, TooManyCalls, UnknownSession
 from arena_robot.server.files import ManifestEntry

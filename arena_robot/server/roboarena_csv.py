@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from arena_robot.core.errors import DataError
-from arena_robot.records.roboarena_csv import table_paths, write_tables
+from arena_robot.records.roboarena_files import table_paths, write_tables
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.evaluations import finished_evaluations
 

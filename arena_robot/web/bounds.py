@@ -1,4 +1,8 @@
-"""Bounds on web requests: connections of an address, time until a request, size of a body."""
+"""
+Bounds on web requests: connections of an address, time until a request, size of a body.
+
+HEAD is answered as GET.
+"""
 
 import asyncio
 from typing import Any, ClassVar
@@ -154,3 +158,16 @@ def bounded_http(per_address: int, handshake_s: float) -> type[H11Protocol]:
     """
     return type('BoundedHttp', (_BoundedHttp,),
                 {'per_address': per_address, 'handshake_s': handshake_s})
+
+
+class HeadAsGet:
+    """Hands a HEAD request on as GET; the server behind it leaves the body out."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope['type'] == 'http' and scope['method'] == 'HEAD':
+            scope = {**scope, 'method': 'GET'}
+        await self._app(scope, receive, send)

@@ -29,8 +29,7 @@ from arena_robot.nodes.replay.publisher import ReplayNames, ReplayPublisher, rem
 from arena_robot.policy.base import PolicySpec
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.options import ServeOptions
-from arena_robot.recording.bag.base import Topic
-from arena_robot.recording.bag.definitions import share_folders
+from arena_robot.recording.bag.base import Topic, share_folders
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.sample import SampleEpisode, SampleMaker
 

@@ -120,7 +120,7 @@ def leaks(kept, secrets):
 
 
 def shown(kept):
-    """Return what is on pages and in logs and diagnostics, without the name of the topic itself."""
+    """Return what is on pages and in logs and diagnostics, without the name of the topic."""
     found = {where: data.replace(b'/action_chunk', b'') for where, data in kept.items()
              if where.startswith('page') or where.endswith(('/rosout', '/diagnostics', '.log'))}
     assert any('rosout' in where for where in found)

@@ -16,7 +16,7 @@ from arena_robot.ranking.audited import AuditTable
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.evaluators import evaluators
 from arena_robot.ranking.methods import rank
-from arena_robot.records.audit_scores import read_audit_scores
+from arena_robot.records.audit_file import read_audit_scores
 from arena_robot.records.session_file import SessionFile
 from arena_robot.reports.audit_agreement import agreements, by_evaluator, by_institution
 from arena_robot.reports.evaluator_signals import evaluator_signals

@@ -16,7 +16,7 @@ from arena_robot.ranking.hierarchical_fit import BlockSpreads, laplace, prior_pr
 from arena_robot.ranking.hierarchical_likelihood import derivatives, local
 from arena_robot.ranking.hierarchical_terms import make_terms
 from arena_robot.ranking.methods import rank
-from arena_robot.records.roboarena_csv import read_tables
+from arena_robot.records.roboarena_files import read_tables
 
 
 def simulated(seed, m=300, n=4, people=6, by_category=0.0, by_evaluator=0.0, scores=False,

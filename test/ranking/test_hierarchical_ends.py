@@ -14,7 +14,7 @@ from arena_robot.ranking.hierarchical import Hierarchical, posterior, predict
 from arena_robot.ranking.hierarchical_progress import cut
 from arena_robot.ranking.hierarchical_terms import make_terms
 from arena_robot.ranking.rollouts import arena_tables
-from arena_robot.records.roboarena_csv import read_tables
+from arena_robot.records.roboarena_files import read_tables
 
 SIGMA, RHO = 0.35, 0.4
 ENDS = np.array([[a, b] for a in (-1, 0, 1) for b in (-1, 0, 1)])

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from arena_robot.ranking.holdout import redraws, splits
 from arena_robot.ranking.methods import method, rank
 from arena_robot.ranking.rollouts import arena_tables
-from arena_robot.records.roboarena_csv import read_tables
+from arena_robot.records.roboarena_files import read_tables
 
 
 @dataclass(frozen=True)

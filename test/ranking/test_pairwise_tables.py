@@ -3,7 +3,7 @@ import pytest
 
 from arena_robot.core.errors import DataError
 from arena_robot.ranking.rollouts import arena_tables
-from arena_robot.records.roboarena_csv import read_tables
+from arena_robot.records.roboarena_files import read_tables
 
 SESSIONS = """session_uuid,institution,evaluator,valid,preference,policy_a,policy_b,feedback_text
 s1,X,eve,1,A,red,blue,"two

@@ -12,7 +12,7 @@ from arena_robot.ranking.holdout import reference
 from arena_robot.ranking.methods import method, rank
 from arena_robot.ranking.rollouts import arena_tables
 from arena_robot.ranking.sequential import evidence
-from arena_robot.records.roboarena_csv import read_tables
+from arena_robot.records.roboarena_files import read_tables
 
 pytestmark = needs_whole
 PAGE = Path(__file__).parents[2] / 'docs' / 'ranking.md'

@@ -15,7 +15,7 @@ from arena_robot.recording.bag.writer import BagWriter
 from arena_robot.recording.episode import sample
 from arena_robot.recording.episode.check import CheckLimits, FindingLevel, check
 from arena_robot.recording.episode.derive import derive
-from arena_robot.recording.episode.folders import episodes
+from arena_robot.records.episode_file import episodes
 
 
 def rewrite(pristine, folder, change=lambda m: m, custom=None):

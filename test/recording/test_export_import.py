@@ -21,7 +21,7 @@ from arena_robot.recording.episode.sample import TICK_NS, SampleEpisode, SampleM
 from arena_robot.recording.formats.exporting import sources
 from arena_robot.recording.formats.lerobot import export_lerobot
 from arena_robot.records.importing import read_evaluations, session_file
-from arena_robot.records.roboarena_dump import read_dump
+from arena_robot.records.roboarena_files import read_dump
 from arena_robot.records.session_file import SessionFile, read_session, write_session
 
 ID = SampleEpisode().session_id

@@ -10,7 +10,7 @@ from mcap.writer import CompressionType, Writer
 from arena_robot.core.config import parse_yaml
 from arena_robot.recording.bag.base import Topic
 from arena_robot.recording.bag.codec import codec_of
-from arena_robot.recording.bag.in_order import messages_in_order
+from arena_robot.recording.bag.reader import messages_in_order
 
 TOPICS = ('/a', '/b', '/c', '/d')
 

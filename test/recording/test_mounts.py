@@ -4,12 +4,11 @@ import h5py
 import numpy as np
 import pytest
 
-from arena_robot.recording.bag.base import Message, Topic
-from arena_robot.recording.bag.definitions import read_definition, share_folders
+from arena_robot.recording.bag.base import Message, Topic, read_definition, share_folders
 from arena_robot.recording.bag.writer import BagWriter
 from arena_robot.recording.episode.derive import derive
-from arena_robot.recording.episode.mounts import TF
 from arena_robot.recording.episode.sample import LATCHED, SampleEpisode, SampleMaker, role_of
+from arena_robot.recording.episode.views import TF
 from arena_robot.recording.formats.droid import export_droid
 from arena_robot.recording.formats.exporting import sources
 from arena_robot.records.episode_file import read_episode

@@ -8,7 +8,7 @@ import pytest
 from roboarena_tables import both, load
 
 from arena_robot.cli.main import main
-from arena_robot.records.roboarena_csv import read_folder
+from arena_robot.records.roboarena_files import read_folder
 from arena_robot.server.results import Results
 from arena_robot.server.store.database import Database
 

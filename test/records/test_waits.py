@@ -17,7 +17,7 @@ from arena_robot.records.episode_file import (
     write_episode,
 )
 from arena_robot.records.roboarena import RoboArenaSession
-from arena_robot.records.roboarena_csv import read_folder, write_tables
+from arena_robot.records.roboarena_files import read_folder, write_tables
 from arena_robot.records.session_file import (
     SessionFile,
     SessionSlot,

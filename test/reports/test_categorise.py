@@ -11,7 +11,7 @@ from arena_robot.cli.main import main
 from arena_robot.core.errors import DataError, ModelBadReply
 from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.models.chat import ChatClient, ChatSettings
-from arena_robot.records.roboarena_csv import rows_of
+from arena_robot.records.roboarena_files import rows_of
 from arena_robot.reports.category_check import (
     TaskLabel,
     agreement,

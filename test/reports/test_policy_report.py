@@ -16,7 +16,7 @@ from arena_robot.core.episode import Preference
 from arena_robot.core.errors import DataError
 from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.core.verdict import Verdict
-from arena_robot.records.roboarena_csv import read_folder
+from arena_robot.records.roboarena_files import read_folder
 from arena_robot.reports.policy_report.attribution import about, cited, quote_problem
 from arena_robot.reports.policy_report.checking import ReportChecker, checked_section, relation_of
 from arena_robot.reports.policy_report.compose import report_of

@@ -13,7 +13,7 @@ from arena_robot.core.clock import SystemClock
 from arena_robot.core.episode import Preference
 from arena_robot.core.verdict import Verdict
 from arena_robot.models.chat import ChatClient, ChatSettings
-from arena_robot.records.roboarena_csv import read_folder
+from arena_robot.records.roboarena_files import read_folder
 from arena_robot.reports.policy_report.attribution import about
 from arena_robot.reports.policy_report.checking import ReportChecker
 from arena_robot.reports.policy_report.compose import report_of

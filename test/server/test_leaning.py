@@ -17,7 +17,7 @@ from arena_robot.policy.examples.echo import Echo
 from arena_robot.policy.grpc.server import GrpcPolicyServer
 from arena_robot.policy.openpi import codec
 from arena_robot.records.roboarena import RoboArenaSession
-from arena_robot.records.roboarena_csv import read_folder, write_tables
+from arena_robot.records.roboarena_files import read_folder, write_tables
 from arena_robot.server import addresses
 from arena_robot.server.base import Role, Station, TooManyCalls
 from arena_robot.server.config import ServerLimits

@@ -8,7 +8,7 @@ from arena_robot.cli.simulate_pool import _server_choice
 from arena_robot.core.config import load
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import DataError
-from arena_robot.records.roboarena_csv import read_tables
+from arena_robot.records.roboarena_files import read_tables
 from arena_robot.server import simulate
 from arena_robot.server.assignment import Aim, Candidate, pair_weights, weight_table
 from arena_robot.server.assignment_goals import AssignmentGoal, Posterior

@@ -9,9 +9,13 @@ from conducted_station import Station, go
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import Conflict, DataError, NotRevealed, ServerUnavailable
 from arena_robot.core.log_entry import canonical, said
-from arena_robot.records.episode_files import episode_files
+from arena_robot.records.episode_file import (
+    SCENE_MATCH_FILE,
+    SceneMatch,
+    episode_files,
+    parse_scene_match,
+)
 from arena_robot.records.journal_file import read_journal
-from arena_robot.records.scene_match import SCENE_MATCH_FILE, SceneMatch, parse_scene_match
 from arena_robot.session.protocol.states import State
 from arena_robot.session.protocol.submission import TRIES
 

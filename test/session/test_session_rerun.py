@@ -10,7 +10,7 @@ from test_session_machine import episode, until
 from arena_robot.core.episode import MAX_RERUNS, EndReason, Episode, Preference, Slot
 from arena_robot.core.errors import PolicyTimeout, PolicyUnavailable, SessionError, StaleData
 from arena_robot.core.verdict import Verdict, scored
-from arena_robot.recording.episode.journal_check import journal_findings
+from arena_robot.recording.episode.check import journal_findings
 from arena_robot.records.episode_file import EpisodeFile
 from arena_robot.records.session_file import RerunCause, SessionSlot, read_session
 from arena_robot.session.evaluator.desk import shown

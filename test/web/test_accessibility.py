@@ -17,8 +17,8 @@ from arena_robot.cli.main import main
 from arena_robot.core.episode import Preference
 from arena_robot.core.errors import SessionError
 from arena_robot.core.verdict import Verdict
+from arena_robot.records.episode_file import SceneMatch, write_scene_match
 from arena_robot.records.roboarena import RoboArenaSession
-from arena_robot.records.scene_match import SceneMatch, write_scene_match
 from arena_robot.reports.tournament import write_report
 from arena_robot.server.store.evaluations import insert_evaluations
 from arena_robot.session.ports import Check

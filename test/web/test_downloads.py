@@ -11,7 +11,7 @@ from arena_robot.core.episode import Preference
 from arena_robot.core.verdict import Verdict
 from arena_robot.nodes.ranking.sources import SiteSource
 from arena_robot.records.roboarena import RoboArenaSession
-from arena_robot.records.roboarena_csv import read_tables
+from arena_robot.records.roboarena_files import read_tables
 from arena_robot.server.base import Caller, Role
 from arena_robot.server.store.browse import MARKS, Evaluation
 from arena_robot.server.store.evaluations import insert_evaluations

@@ -23,14 +23,13 @@ from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.records.audit_file import EpisodeAudit, write_audit
+from arena_robot.records.episode_file import SceneMatch, write_scene_match
 from arena_robot.records.roboarena import RoboArenaSession
-from arena_robot.records.scene_match import SceneMatch, write_scene_match
 from arena_robot.records.step_arrays import read_arrays
 from arena_robot.reports.ranking_plots import plot_standings
 from arena_robot.server.store.evaluations import insert_evaluations
 from arena_robot.server.store.schema import files
-from arena_robot.web.site.history import chosen_days
-from arena_robot.web.site.method_changes import FILE, MethodChanges
+from arena_robot.web.site.history import FILE, MethodChanges, chosen_days
 from arena_robot.web.site.recorded import rollout_of
 
 MATHS = 'cost $x_{y$'

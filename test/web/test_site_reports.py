@@ -21,7 +21,7 @@ from arena_robot.core.process import wait_until
 from arena_robot.models.http import HttpCaller
 from arena_robot.ranking.pooling import pooled_shares
 from arena_robot.recording.episode.frames import rgb_frame, write_video
-from arena_robot.records.roboarena_csv import read_folder
+from arena_robot.records.roboarena_files import read_folder
 from arena_robot.reports.policy_report.material import material_of
 from arena_robot.reports.policy_report.statements import SECTIONS
 from arena_robot.server import background_work
@@ -35,8 +35,12 @@ from arena_robot.server.config import ServerConfig
 from arena_robot.server.store import schema
 from arena_robot.server.store.categories import Categories, StoredCategory
 from arena_robot.server.store.reports import Reports
-from arena_robot.web.site.report_material import server_material
-from arena_robot.web.site.server_jobs import SERVER_JOBS, categories_job, reports_job
+from arena_robot.web.site.server_jobs import (
+    SERVER_JOBS,
+    categories_job,
+    reports_job,
+    server_material,
+)
 
 POLICY = 'pi0_fast_droid'
 

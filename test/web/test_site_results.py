@@ -20,7 +20,7 @@ from arena_robot.core.episode import Preference
 from arena_robot.core.verdict import Verdict
 from arena_robot.recording.episode.frames import write_video
 from arena_robot.records.roboarena import RoboArenaSession
-from arena_robot.records.roboarena_csv import read_tables
+from arena_robot.records.roboarena_files import read_tables
 from arena_robot.server.store.evaluations import insert_evaluations
 
 FORMULA = '=HYPERLINK("http://x","y")'

@@ -38,7 +38,6 @@ from arena_robot.nodes.recorder.topics import Choice, TopicSubscriptions
 from arena_robot.nodes.spin import run_node
 from arena_robot.nodes.timeline import STEADY, RosClock
 from arena_robot.recording.bag.base import Message, Topic
-from arena_robot.recording.bag.latched import LatchedSet
 from arena_robot.recording.bag.recorder import (
     BagRecorder,
     RecorderReport,
@@ -46,6 +45,7 @@ from arena_robot.recording.bag.recorder import (
     disk_free,
 )
 from arena_robot.recording.bag.recover import cut_off, tidy, underived
+from arena_robot.recording.bag.writer import LatchedSet
 from arena_robot.records.episode_file import earlier_home
 
 _MIB = 2**20

@@ -20,8 +20,13 @@ from arena_robot.nodes.listener import Unspun, take_events
 from arena_robot.nodes.recorder.qos import offered, wanted
 from arena_robot.nodes.recorder.streams import RequiredStreams
 from arena_robot.nodes.recorder.subscription import TopicSubscription
-from arena_robot.recording.bag.base import IMAGE_TYPES, Message, Topic
-from arena_robot.recording.bag.definitions import read_definition, share_folders
+from arena_robot.recording.bag.base import (
+    IMAGE_TYPES,
+    Message,
+    Topic,
+    read_definition,
+    share_folders,
+)
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from arena_robot.nodes import convert
 from arena_robot.nodes.camera.params import ENCODINGS
 
 if TYPE_CHECKING:
-    from arena_robot.recording.formats.packets import PacketDecoder
+    from arena_robot.recording.episode.frames import PacketDecoder
 
 RAW, COMPRESSED, FFMPEG = 'raw', 'compressed', 'ffmpeg'
 # What is added to the name of the raw topic, as image_transport does.
@@ -69,7 +69,7 @@ class PacketReader:
 
     def __call__(self, message: Any) -> Image | None:
         """Return the picture; None before the first key frame."""
-        from arena_robot.recording.formats.packets import PacketDecoder  # FFmpeg, only where used
+        from arena_robot.recording.episode.frames import PacketDecoder  # FFmpeg, only where used
         # Newer publishers add the pixel formats: 'h264;yuv420p;bgr8;bgr8'.
         codec = str(message.encoding).split(';')[0].replace('h.26', 'h26').replace(
             'libx26', 'h26')

@@ -8,7 +8,7 @@ from rosgraph_msgs.msg import Clock
 
 from arena_robot.nodes import convert, qos
 from arena_robot.nodes.replay.publisher import CLOCK, require_free
-from arena_robot.recording.bag.pausing import PausablePace
+from arena_robot.recording.bag.playback import PausablePace
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ from arena_robot.nodes.replay.params import ReplayParams
 from arena_robot.nodes.replay.publisher import ReplayPublisher, require_free
 from arena_robot.nodes.spin import Spin, run_with
 from arena_robot.recording.bag.base import Message
-from arena_robot.recording.bag.pausing import PausablePace
-from arena_robot.recording.bag.playback import TimingReport, chosen_topics, play
+from arena_robot.recording.bag.playback import PausablePace, TimingReport, chosen_topics, play
 from arena_robot.recording.bag.reader import BagReader
 
 _LAST_S = 0.2

@@ -16,8 +16,7 @@ from rosbags.serde import SerdeError
 from rosbags.typesys import Stores, TypesysError, get_types_from_msg, get_typestore
 
 from arena_robot.core.errors import DataError
-from arena_robot.recording.bag.base import Topic
-from arena_robot.recording.bag.definitions import split
+from arena_robot.recording.bag.base import Topic, split
 
 
 class Codec:

@@ -24,7 +24,6 @@ from mcap.stream_reader import CRCValidationError, get_chunk_data_stream
 
 from arena_robot.core.errors import RecordingError
 from arena_robot.recording.bag.base import Message, Topic
-from arena_robot.recording.bag.in_order import MESSAGE
 from arena_robot.recording.bag.mcap_file import MAGIC
 from arena_robot.recording.bag.metadata import qos_from_maps
 
@@ -33,6 +32,7 @@ BROKEN = (McapError, CRCValidationError, struct.error, zstandard.ZstdError, EOFE
           UnicodeDecodeError, KeyError, ValueError, OverflowError, MemoryError)
 
 HEAD = 9
+MESSAGE = struct.Struct('<HIQQ')    # channel, sequence, log time, publish time
 MAX_CHUNK_BYTES = 1 << 30
 _LENGTH = struct.Struct('<Q')
 _SIZE = struct.Struct('<I')

@@ -4,8 +4,7 @@ import struct
 from dataclasses import dataclass, field
 from math import nan
 
-from arena_robot.recording.bag.base import Message, Topic
-from arena_robot.recording.bag.definitions import starts_with_header
+from arena_robot.recording.bag.base import Message, Topic, starts_with_header
 
 _STAMP = {1: struct.Struct('<iI'), 0: struct.Struct('>iI')}
 

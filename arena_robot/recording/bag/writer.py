@@ -1,6 +1,6 @@
 """Writer of a bag: a folder, its MCAP files, and ``metadata.yaml`` last."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -9,12 +9,13 @@ from typing_extensions import Self
 from arena_robot.core.errors import RecordingError
 from arena_robot.recording.bag import metadata as bag_metadata
 from arena_robot.recording.bag.base import Custom, Message, Topic
-from arena_robot.recording.bag.latched import LatchedSet
 from arena_robot.recording.bag.mcap_file import McapFile
 from arena_robot.recording.bag.metadata import BagFile, BagMetadata
 
 RECORD = 'arena'
 INSTALL_HINT = 'every file carries them; to play it back build arena_msgs from arena_robot'
+_STATIC_TF = 'tf2_msgs/msg/TFMessage'
+_MOST = 64
 
 
 class BagWriter:
@@ -156,3 +157,28 @@ class BagWriter:
         file.close()
         self._done.append(item)
         self._done_bytes += file.bytes_written
+
+
+class LatchedSet:
+    """
+    Newest message of each latched topic; of static transforms, every different one.
+
+    Static transforms come from several senders, each with its own part of the tree.
+    """
+
+    def __init__(self) -> None:
+        self._messages: dict[str, list[Message]] = {}
+
+    def add(self, topic: Topic, message: Message) -> None:
+        """Store a message; messages of topics that are not latched are ignored."""
+        if not topic.is_latched:
+            return
+        if topic.type != _STATIC_TF:
+            self._messages[topic.name] = [message]
+            return
+        kept = [m for m in self._messages.get(topic.name, []) if m.data != message.data]
+        self._messages[topic.name] = [*kept, message][-_MOST:]
+
+    def __iter__(self) -> Iterator[Message]:
+        for messages in list(self._messages.values()):
+            yield from messages

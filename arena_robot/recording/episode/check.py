@@ -4,29 +4,35 @@ Check of an episode's folder: rates, skew, losses, stamps, journal, and every fi
 Each finding is ok, a warning (usable, should be inspected) or a failure (do not use it).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from arena_robot.core.errors import ArenaError, DataError
+from arena_robot.core.jpeg import from_jpeg
+from arena_robot.recording.bag.base import Decoder, Message, Topic
 from arena_robot.recording.bag.codec import codec_of
 from arena_robot.recording.bag.reader import BagReader
-from arena_robot.recording.bag.stream_check import message_findings
-from arena_robot.recording.episode.derive import video_name
+from arena_robot.recording.bag.topic_stats import TopicCounter
+from arena_robot.recording.episode.derive import summarise, video_name
 from arena_robot.recording.episode.frames import read_video
-from arena_robot.recording.episode.journal_check import journal_findings
-from arena_robot.recording.episode.summary import summarise
 from arena_robot.recording.episode.tracks import EpisodeTracks, ViewTrack, load_tracks
+from arena_robot.recording.episode.views import JPEG
 from arena_robot.records.episode_file import (
     EPISODE_FILE,
+    STEPS_FILE,
     EpisodeFile,
     has_episode,
     read_episode,
 )
-from arena_robot.records.episode_files import STEPS_FILE
+from arena_robot.records.journal_file import JOURNAL, Entry, read_journal
+
+_PICTURES_DECODED = 3
+_TORN_STEPS = 45
 
 
 class FindingLevel(str, Enum):
@@ -95,8 +101,8 @@ def check(folder: Path, limits: CheckLimits = CheckLimits()) -> CheckReport:
             summary = summarise(bag, tracks)
             findings += _bag(bag, summary)
             findings += [*_steps(tracks), *_numbers(tracks, summary, limits)]
-            findings += [_finding(*f) for f in message_findings(bag, codec)]
-            findings += [_finding(*f) for f in journal_findings(folder, summary)]
+            findings += message_findings(bag, codec)
+            findings += journal_findings(folder, summary)
             findings += _derived(folder, bag, tracks)
     except ArenaError as error:
         findings.append(Finding(FindingLevel.FAILURE, 'bag', str(error)))
@@ -285,3 +291,105 @@ def _video_plays(path: Path) -> str:
     if first is None:
         raise DataError('no frame in it')
     return f'{first.shape[1]}×{first.shape[0]}'
+
+
+def message_findings(bag: BagReader, decoder: Decoder) -> Iterator[Finding]:
+    """
+    Check that every message can be decoded, and the order of stamps.
+
+    On topics with several publishers, as shown by their counts, stamps may be out of order.
+    """
+    broken: dict[str, str] = {}
+    last: dict[str, int] = {}
+    mixed: set[str] = set()
+    backwards: dict[str, int] = {}
+    counters = {name: TopicCounter(topic) for name, topic in bag.topics.items()}
+    for message in bag.messages():
+        topic, counter = bag.topics[message.topic], counters[message.topic]
+        before = counter.last_stamp_ns
+        counter.wrote(message)
+        if message.sequence <= last.get(topic.name, -1):
+            mixed.add(topic.name)
+        last[topic.name] = message.sequence
+        if counter.stamped and counter.last_stamp_ns < before and len(topic.qos) < 2:
+            backwards[topic.name] = backwards.get(topic.name, 0) + 1
+        problem = _problem(topic, message, decoder, counter.written)
+        if problem:
+            broken.setdefault(topic.name, problem)
+    backwards = {n: k for n, k in backwards.items() if n not in mixed}
+    yield _finding(not broken, 'decoding', 'every message is of its type' if not broken
+                   else '; '.join(broken.values()))
+    yield _finding(not backwards, 'stamps', 'stamps never run backwards' if not backwards
+                   else '; '.join(f'{n} runs backwards {k} times' for n, k in backwards.items()))
+
+
+def _problem(topic: Topic, message: Message, decoder: Decoder, count: int) -> str:
+    """Return what is wrong with a message; only some images are decoded."""
+    if topic.is_image and count > _PICTURES_DECODED and count % 50:
+        return ''
+    try:
+        value = decoder.decode(topic, message.data)
+    except DataError as error:
+        return str(error)
+    try:
+        if topic.type == JPEG:
+            from_jpeg(value.data)
+    except DataError:
+        return f'{topic.name}: picture {count} cannot be decoded'
+    return ''
+
+
+def journal_findings(folder: Path, summary: EpisodeFile) -> Iterator[Finding]:
+    """
+    Check that the journal beside ``folder`` and the bag agree; nothing where there is none.
+
+    An incomplete last line is what a power failure leaves, and is ignored. A rollout that was cut
+    off is in the journal up to its last entry, so the number of its steps may differ.
+    """
+    path = folder.absolute().parent / JOURNAL
+    if not path.exists():
+        return
+    try:
+        end = _end(list(read_journal(path)), summary)
+    except (DataError, ValueError, KeyError, TypeError) as error:
+        yield _finding(False, 'journal', f'{path} is damaged: {error}')
+        return
+    if end is None:
+        yield _finding(False, 'journal', f'{path} does not say how slot {summary.slot} ended')
+        return
+    apart = abs(end['steps'] - summary.steps)
+    yield _finding(apart <= (_TORN_STEPS if end.get('torn') else 0), 'journal',
+                   f"{end['steps']} steps in the journal, {summary.steps} in the bag")
+    if summary.end_reason:
+        yield _finding(end['end'] == summary.end_reason, 'journal', f"ended '{end['end']}' in the "
+                       f"journal, '{summary.end_reason}' in the bag")
+
+
+def _end(entries: Sequence[Entry], summary: EpisodeFile) -> Mapping[str, Any] | None:
+    """Return how the rollout of a recording ended; a slot that was run again has several."""
+    ends = list(_ends(entries, summary.slot))
+    begin_ns = summary.started_ns
+    if begin_ns is None:
+        return ends[-1] if ends else None
+    return min(ends, key=lambda end: abs(end['start_ns'] - begin_ns), default=None)
+
+
+def _ends(entries: Sequence[Entry], slot: str) -> Iterator[Mapping[str, Any]]:
+    running, start_ns = '', 0
+    for entry in entries:
+        move = entry.move
+        if move.startswith('started_'):
+            running, start_ns = move[-1].upper(), entry.stamp_ns
+        elif move == 'ended' and running == slot:
+            yield {'steps': int(entry.data['steps']), 'end': str(entry.data['end']),
+                   'start_ns': int(entry.data.get('started_ns', start_ns))}
+            running = ''
+        elif move == 'recovered' and running == slot:
+            yield {'steps': _last_tick(entries, entry), 'end': 'interrupted', 'torn': True,
+                   'start_ns': start_ns}
+            running = ''
+
+
+def _last_tick(entries: Sequence[Entry], until: Entry) -> int:
+    ticks = [e.data['steps'] for e in entries if e.move == 'ticked' and e.n < until.n]
+    return int(ticks[-1]) if ticks else 0

@@ -1,4 +1,4 @@
-"""Images from recorded messages, and H.264 videos from images."""
+"""Images from recorded messages and from streams of video packets; H.264 videos from images."""
 
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
@@ -140,3 +140,29 @@ def read_video(path: Path) -> Iterator[Pixels]:
                 yield frame.to_ndarray(format='rgb24')
     except (av.FFmpegError, IndexError) as error:
         raise DataError(f'{path} is not a video that can be read: {error}') from error
+
+
+class PacketDecoder:
+    """
+    Decodes the packets of one stream in their order; ``codec`` is FFmpeg's name, such as ``h264``.
+
+    Nothing comes before the first key frame. Raises DataError for a codec that FFmpeg lacks.
+    """
+
+    def __init__(self, codec: str) -> None:
+        try:
+            self._context: Any = av.CodecContext.create(codec, 'r')
+        except (av.FFmpegError, ValueError) as error:
+            raise DataError(f"no decoder for the video codec '{codec}': {error}") from error
+        self._context.thread_count = 1    # more threads add delay
+        self._context.flags |= av.codec.context.Flags.low_delay
+
+    def decode(self, data: bytes) -> Pixels | None:
+        """Return the (H, W, 3) RGB pixels of a packet; None before the first picture."""
+        try:
+            frames = self._context.decode(av.Packet(data))
+        except av.FFmpegError as error:
+            raise DataError(f'a video packet cannot be decoded: {error}') from error
+        if not frames:
+            return None
+        return np.asarray(frames[-1].to_ndarray(format='rgb24'), np.uint8)

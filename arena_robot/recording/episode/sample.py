@@ -17,9 +17,8 @@ import numpy as np
 from arena_robot.core.episode import MAX_STEPS
 from arena_robot.core.jpeg import to_jpeg
 from arena_robot.core.observation import ROLES, STROKE_M, Pixels
-from arena_robot.recording.bag.base import Message, Qos, Topic
+from arena_robot.recording.bag.base import Message, Qos, Topic, read_definition, share_folders
 from arena_robot.recording.bag.codec import Codec
-from arena_robot.recording.bag.definitions import read_definition, share_folders
 from arena_robot.recording.bag.writer import BagWriter
 from arena_robot.safety.robots import PANDA
 

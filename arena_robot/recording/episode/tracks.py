@@ -16,8 +16,13 @@ from arena_robot.core.observation import Floats
 from arena_robot.recording.bag.base import Decoder, Topic
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.topic_stats import header_stamp_ns
-from arena_robot.recording.episode.mounts import fixed_frames, mount_of
-from arena_robot.recording.episode.views import STEP, EpisodeView, episode_views
+from arena_robot.recording.episode.views import (
+    STEP,
+    EpisodeView,
+    episode_views,
+    fixed_frames,
+    mount_of,
+)
 from arena_robot.safety.camera_frames import CameraMount
 
 Stamps = NDArray[np.int64]

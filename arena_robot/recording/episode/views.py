@@ -1,17 +1,28 @@
-"""The views of an episode: which topic of a bag holds the images of which camera's eye."""
+"""
+The views of an episode: which topic of a bag holds the images of which camera's eye.
 
-from collections.abc import Iterable
+Where the camera was is read from the bag's tf_static.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from arena_robot.core.observation import EYES, ROLES, view
-from arena_robot.recording.bag.base import Topic
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from arena_robot.core.observation import EYES, ROLES, Floats, view
+from arena_robot.recording.bag.base import Decoder, Topic
 from arena_robot.recording.bag.reader import BagReader
+from arena_robot.safety.camera_frames import CameraMount, pose_of_matrix
+from arena_robot.safety.robots import BASE_LINK, FLANGE_LINK
 
 STEP = 'arena_msgs/msg/StepRecord'
 IMAGE = 'sensor_msgs/msg/Image'
 JPEG = 'sensor_msgs/msg/CompressedImage'
 JPEGS = '/compressed'
+TF = 'tf2_msgs/msg/TFMessage'
+LONGEST = 20
 
 
 @dataclass(frozen=True)
@@ -77,3 +88,41 @@ def _carrier(bag: BagReader, topic: str) -> Topic | None:
     """Return the topic that holds a view's images: its JPEGs, or the raw ones."""
     here = [bag.topics[name] for name in (topic + JPEGS, topic) if name in bag.topics]
     return max(here, key=lambda one: bag.metadata.counts.get(one.name, 0), default=None)
+
+
+def fixed_frames(bag: BagReader, decoder: Decoder) -> dict[str, tuple[str, Floats]]:
+    """Return the parent of each fixed frame, and its pose (4, 4) in it; the last one counts."""
+    names = [topic.name for topic in bag.of_type(TF) if topic.name.endswith('/tf_static')]
+    found: dict[str, tuple[str, Floats]] = {}
+    for message in bag.messages(names) if names else ():
+        for one in decoder.decode(bag.topics[message.topic], message.data).transforms:
+            turn = one.transform.rotation
+            if np.linalg.norm([turn.x, turn.y, turn.z, turn.w]) > 0.5:  # else no rotation at all
+                found[str(one.child_frame_id)] = (str(one.header.frame_id),
+                                                  _matrix(one.transform))
+    return found
+
+
+def mount_of(frames: Mapping[str, tuple[str, Floats]], frame_id: str) -> CameraMount | None:
+    """
+    Return where an optical frame is on the arm: in its base or its flange.
+
+    None where no fixed frames lead from it to an arm's base or flange.
+    """
+    pose, frame = np.eye(4), frame_id
+    for _ in range(LONGEST):
+        if frame.endswith((BASE_LINK, FLANGE_LINK)):
+            return CameraMount(frame, pose_of_matrix(pose)) if frame != frame_id else None
+        if frame not in frames:
+            return None
+        frame, step = frames[frame]
+        pose = step @ pose
+    return None
+
+
+def _matrix(transform: Any) -> Floats:
+    place, turn = transform.translation, transform.rotation
+    out = np.eye(4)
+    out[:3, :3] = Rotation.from_quat([turn.x, turn.y, turn.z, turn.w]).as_matrix()
+    out[:3, 3] = place.x, place.y, place.z
+    return out

@@ -14,9 +14,9 @@ from arena_robot.recording.bag.base import Decoder
 from arena_robot.recording.bag.codec import Codec
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.episode.derive import observed
-from arena_robot.recording.episode.folders import episodes
 from arena_robot.recording.episode.frames import video_frames, write_video
 from arena_robot.recording.episode.tracks import EpisodeTracks, load_tracks
+from arena_robot.records.episode_file import episodes
 from arena_robot.records.session_file import SessionFile, has_session, read_session
 
 TICK_NS = 10**9 // 15

@@ -20,7 +20,7 @@ from arena_robot.core.action import ActionSpace
 from arena_robot.core.errors import DataError
 from arena_robot.recording.formats.exporting import EpisodeExport, ExportRows, ExportSource
 from arena_robot.records.roboarena import RoboArenaRollout, RoboArenaSession
-from arena_robot.records.roboarena_dump import session_folder
+from arena_robot.records.roboarena_files import session_folder
 
 SIZE = (512, 288)
 

@@ -39,24 +39,18 @@ from arena_robot.server.store.filters import ORIGINS, OUTCOMES, Filter
 from arena_robot.server.store.reports import Reports
 from arena_robot.server.store.tallies import TallyBy, against
 from arena_robot.server.transparency.service import TransparencyLog
-from arena_robot.web.bounds import FORM_BYTES
+from arena_robot.web.bounds import FORM_BYTES, HeadAsGet
 from arena_robot.web.site import view_models
-from arena_robot.web.site.api_page import add_api_page
-from arena_robot.web.site.audit_curves import AuditCurves
-from arena_robot.web.site.audit_index import AuditIndex
-from arena_robot.web.site.audit_pages import add_audit_pages
+from arena_robot.web.site.audit_pages import AuditIndex, add_audit_pages
 from arena_robot.web.site.category_pages import add_category_pages
-from arena_robot.web.site.charts import add_charts
-from arena_robot.web.site.citation_pages import add_citation_checks
-from arena_robot.web.site.downloads import Notes, add_downloads
-from arena_robot.web.site.head import HeadAsGet
-from arena_robot.web.site.history import History, add_history
+from arena_robot.web.site.charts import add_charts, add_share_charts
+from arena_robot.web.site.downloads import Notes, add_api_page, add_downloads
+from arena_robot.web.site.history import History, MethodChanges, add_history
 from arena_robot.web.site.log import add_log
-from arena_robot.web.site.method_changes import MethodChanges
-from arena_robot.web.site.report_pages import add_report_pages
+from arena_robot.web.site.recorded import AuditCurves
+from arena_robot.web.site.report_pages import add_citation_checks, add_report_pages
 from arena_robot.web.site.result_pages import add_result_pages
 from arena_robot.web.site.session_page import add_session_page
-from arena_robot.web.site.share_charts import add_share_charts
 
 RULES_S = 10.0    # what became of sessions that do not count changes without a verdict
 HERE = Path(__file__).parent

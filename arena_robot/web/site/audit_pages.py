@@ -1,14 +1,194 @@
-"""The page of audits against preferences, and the same as JSON."""
+"""Audits of the newest evaluations: a profile per policy, and preference against audit."""
 
-from dataclasses import asdict
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.templating import Jinja2Templates
 
+from arena_robot.audit.aggregate import Audited, Fingerprint, Mean, fingerprints, summaries
+from arena_robot.audit.opd import METRICS
+from arena_robot.core.episode import Slot
 from arena_robot.ranking.as_json import plain
-from arena_robot.web.site.audit_index import AuditIndex, JudgeAgreement
+from arena_robot.ranking.audited import MARGIN
+from arena_robot.records.audit_file import EpisodeAudit
+from arena_robot.reports.audit_agreement import FULL, audit_winner, not_comparable, task_words
+from arena_robot.reports.audit_words import ROWS
+from arena_robot.server.renewed_values import RenewedValues
+from arena_robot.server.store.browse import MOST, Browse, Evaluation
+from arena_robot.server.store.filters import Filter
+from arena_robot.web.site.recorded import AuditCurves
+
+PAGES = 5
+LOOKS = 200
+RENEW_S, AGAIN_S = 30.0, 600.0
+Winner = str
+
+
+@dataclass(frozen=True)
+class AuditedEvaluation:
+    """One evaluation whose slots a judge audited; ``winner`` is empty where it cannot tell."""
+
+    evaluation: Evaluation
+    audits: Mapping[str, EpisodeAudit]
+    winner: str
+
+    @property
+    def preference(self) -> str:
+        """Return the preference that counts, or ''."""
+        verdict = self.evaluation.verdict
+        found = verdict.preference if verdict.valid and self.evaluation.counts else None
+        return found.value if found else ''
+
+    @property
+    def decisive(self) -> bool:
+        """Tell whether neither the evaluator nor the audit calls it a tie."""
+        return {self.preference, self.winner} <= {'A', 'B'}
+
+
+@dataclass(frozen=True)
+class AuditProfile:
+    """One judge on one policy; ``rows`` are (which rollouts, means by metric, count)."""
+
+    judge: str
+    sessions: int
+    metrics: tuple[str, ...]
+    rows: tuple[tuple[str, Mapping[str, Mean], int], ...]
+    fingerprints: tuple[Fingerprint, ...]
+
+
+@dataclass(frozen=True)
+class PlaceAgreement:
+    """Agreement of preferences and audit at one institution ('' is all of them)."""
+
+    name: str
+    agree: int
+    decisive: int
+
+
+@dataclass(frozen=True)
+class JudgeAgreement:
+    """One judge against the preferences: everywhere, by institution, and where they differ."""
+
+    judge: str
+    audited: int
+    not_calibrated: int
+    everywhere: PlaceAgreement
+    places: tuple[PlaceAgreement, ...]
+    against: tuple[AuditedEvaluation, ...]
+
+
+class AuditIndex:
+    """
+    Reads the audits of the newest 1000 evaluations, anew every half minute.
+
+    One look reads the folders of up to 200 evaluations; one without audits is looked at again
+    after ten minutes.
+    """
+
+    def __init__(self, browse: Browse, audits: AuditCurves, results: RenewedValues) -> None:
+        self._browse, self._audits, self._results = browse, audits, results
+        self._kept: dict[str, dict[str, AuditedEvaluation]] = {}
+        self._empty: dict[str, float] = {}
+
+    def by_judge(self) -> Mapping[str, list[AuditedEvaluation]]:
+        """Return the audited evaluations by judge, newest first."""
+        return self._results.get('audits', self._look, RENEW_S)
+
+    def profile(self, policy: str) -> list[AuditProfile]:
+        """Return what each judge says of a policy; nothing where it was not audited."""
+        return [one for judge, rows in self.by_judge().items()
+                if (one := _profile(judge, rows, policy)) is not None]
+
+    def agreement(self) -> list[JudgeAgreement]:
+        """Return how far preferences and audits agree, by judge."""
+        return [_agreement(judge, rows) for judge, rows in self.by_judge().items()]
+
+    def _look(self) -> dict[str, list[AuditedEvaluation]]:
+        found: dict[str, list[AuditedEvaluation]] = {}
+        key, left = '', LOOKS
+        for _ in range(PAGES):
+            page = self._browse.page(Filter(before=key, limit=MOST))
+            for evaluation in page.evaluations:
+                left -= self._look_at(evaluation, left > 0)
+                for judge, one in self._kept.get(evaluation.id, {}).items():
+                    found.setdefault(judge, []).append(replace(one, evaluation=evaluation))
+            key = page.next
+            if not key:
+                break
+        return dict(sorted(found.items()))
+
+    def _look_at(self, evaluation: Evaluation, may: bool) -> bool:
+        """Read the audits of an evaluation where that is due; tell whether it was."""
+        now_s, session_id = time.monotonic(), evaluation.id
+        if session_id in self._kept or now_s < self._empty.get(session_id, 0.0) or not may:
+            return False
+        audits = self._slots(session_id)
+        if audits:
+            self._kept[session_id] = {judge: _evaluated(evaluation, slots)
+                                      for judge, slots in audits.items()}
+        else:
+            self._empty[session_id] = now_s + AGAIN_S
+        return True
+
+    def _slots(self, session_id: str) -> dict[str, dict[str, EpisodeAudit]]:
+        """Return the audits by judge and slot of those that audited both."""
+        found: dict[str, dict[str, EpisodeAudit]] = {}
+        for slot in Slot:
+            for name in self._audits.names(session_id, slot.value):
+                if (audit := self._audits.audit(session_id, slot.value, name)) is not None:
+                    found.setdefault(audit.judge, {})[slot.value] = audit
+        return {judge: slots for judge, slots in found.items() if len(slots) == len(Slot)}
+
+
+def _evaluated(evaluation: Evaluation, slots: Mapping[str, EpisodeAudit]) -> AuditedEvaluation:
+    winner, _ = audit_winner(slots['A'], slots['B'], MARGIN)
+    return AuditedEvaluation(evaluation, {slot: replace(one, phi=(), times_s=())
+                                          for slot, one in slots.items()}, winner)
+
+
+def _profile(judge: str, rows: list[AuditedEvaluation], policy: str) -> AuditProfile | None:
+    refused = not_comparable([a for row in rows for a in row.audits.values()])
+    every = [Audited(a.name, row.evaluation.id, name, task_words(row.evaluation.prompt),
+                     None if score is None else score >= FULL,
+                     {m: None if m in refused else v for m, v in a.metrics.items()})
+             for row in rows for slot, a in row.audits.items()
+             for name, score in [_rollout(row.evaluation, slot)]]
+    mine = [e for e in every if e.policy == policy]
+    if not mine:
+        return None
+    summary = summaries(mine)[0]
+    counted = {'all': summary.episodes, 'successes': sum(e.success is True for e in mine),
+               'failures': sum(e.success is False for e in mine)}
+    means = {'all': summary.overall, 'successes': summary.successes, 'failures': summary.failures}
+    return AuditProfile(
+        judge, len({e.session for e in mine}), METRICS,
+        tuple((words, means[part], counted[part]) for part, words in ROWS if counted[part]),
+        tuple(f for f in fingerprints(every) if f.policy == policy
+              and any(z is not None for z in f.z.values())))
+
+
+def _rollout(evaluation: Evaluation, slot: str) -> tuple[str, Any]:
+    return (evaluation.policy_a if slot == Slot.A.value else evaluation.policy_b,
+            evaluation.verdict.of_slot('progress', Slot(slot)))
+
+
+def _agreement(judge: str, rows: list[AuditedEvaluation]) -> JudgeAgreement:
+    decisive = [row for row in rows if row.decisive]
+    names = sorted({row.evaluation.institution for row in decisive})
+    return JudgeAgreement(
+        judge, len(rows), sum(not all(a.calibrated for a in row.audits.values()) for row in rows),
+        _place('', decisive),
+        tuple(_place(name, [r for r in decisive if r.evaluation.institution == name])
+              for name in names),
+        tuple(row for row in decisive if row.preference != row.winner))
+
+
+def _place(name: str, rows: list[AuditedEvaluation]) -> PlaceAgreement:
+    return PlaceAgreement(name, sum(row.preference == row.winner for row in rows), len(rows))
 
 
 def add_audit_pages(app: FastAPI, pages: Jinja2Templates, index: AuditIndex) -> None:

@@ -1,4 +1,8 @@
-"""Pictures of the site's results: SVG of every plot, cards for links, badges for other pages."""
+"""
+Pictures of the site's results as SVG: standings, history, counts by group.
+
+Cards for links are PNG, badges are for other pages.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,9 +30,12 @@ from arena_robot.reports.ranking_plots import (
     win_matrix_figure,
 )
 from arena_robot.reports.share_card import CardLine, card_figure
+from arena_robot.reports.share_plots import WonShare, shares_figure
 from arena_robot.server.results import Results
 from arena_robot.server.store.browse import Browse
+from arena_robot.server.store.tallies import TallyBy
 from arena_robot.web.site.history import History, curves
+from arena_robot.web.site.result_pages import ScoreView, group_views, met_views
 
 MAX_AGE = {'Cache-Control': 'public, max-age=300'}
 TITLE = 'Standings of robot policies'
@@ -178,3 +185,38 @@ def svg_response(content: bytes) -> Response:
 
 def _png(content: bytes) -> Response:
     return Response(content, media_type='image/png', headers=MAX_AGE)
+
+
+def won_share(one: ScoreView, name: str = '') -> WonShare:
+    """Return a score for a plot: with its share only where one is stated."""
+    label = name or one.name or 'other'
+    if one.few:
+        return WonShare(label, one.score.count)
+    return WonShare(label, one.score.count, one.score.share, one.low, one.high)
+
+
+def add_share_charts(app: FastAPI, results: Results, browse: Browse) -> None:
+    """Add the pictures to the site."""
+    kept = DrawnPictures(results)
+
+    @app.get('/plots/by/{group}.svg')
+    def by(group: TallyBy) -> Response:
+        """Return the shares won by category or institution as a picture."""
+        def draw() -> bytes:
+            groups = {name or 'other': [won_share(one) for one in views]
+                      for name, views in group_views(results, group)}
+            if not groups:
+                raise RankingError(f'{NOTHING}: a plot needs a session that counts')
+            return figure_bytes(shares_figure(groups), 'svg')
+        return svg_response(kept.get(('by', group.value), draw))
+
+    @app.get('/plots/versus.svg')
+    def versus(a: str, b: str) -> Response:
+        """Return the shares that one policy won against another, by category, as a picture."""
+        browse.card(a), browse.card(b)
+
+        def draw() -> bytes:
+            total, by_category = met_views(results, a, b)
+            return figure_bytes(shares_figure({f'{a} against {b}': [
+                won_share(total, 'all sessions'), *map(won_share, by_category)]}), 'svg')
+        return svg_response(kept.get(('versus', a, b), draw))

@@ -1,10 +1,12 @@
-"""The results as files: CSV, JSON lines, a feed; and the pages that explain them."""
+"""The results as files: CSV, JSON lines, a feed; the pages about the data, the API, the method."""
 
 import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from email.utils import format_datetime
+from typing import Any
 from xml.sax.saxutils import escape
 
 from fastapi import FastAPI, Request
@@ -13,10 +15,13 @@ from fastapi.templating import Jinja2Templates
 
 from arena_robot.core.episode import Slot
 from arena_robot.core.iso_time import to_iso, to_utc
-from arena_robot.records.roboarena_csv import SESSIONS_FILE, csv_line
+from arena_robot.ranking.methods import METHODS
+from arena_robot.ranking.recommended import RECOMMENDED
+from arena_robot.records.roboarena_files import SESSIONS_FILE, csv_line
 from arena_robot.server.store.browse import MOST, Browse, Evaluation
 from arena_robot.server.store.filters import Filter
 from arena_robot.server.store.rollout_notes import RolloutNotes
+from arena_robot.web.site.history import MethodChanges
 
 # Columns of the table, as `arena rank --sessions` reads them, and what each one holds.
 COLUMNS = (
@@ -136,3 +141,36 @@ def _title(e: Evaluation) -> str:
 def _clean(text: str) -> str:
     """Return the text without characters that XML does not allow."""
     return NOT_XML.sub('', text)
+
+
+@dataclass(frozen=True)
+class ApiCall:
+    """An address that programs read: its parameters, and in a sentence what it answers."""
+
+    path: str
+    parameters: tuple[str, ...]
+    words: str
+
+
+def api_calls(description: dict[str, Any]) -> list[ApiCall]:
+    """Return the addresses of an OpenAPI description, by name."""
+    found = []
+    for path, kinds in sorted(description['paths'].items()):
+        call = kinds['get']
+        names = tuple(one['name'] for one in call.get('parameters', ()) if one['in'] == 'query')
+        words = call.get('description', call['summary']).strip()
+        found.append(ApiCall(path, names, words.removeprefix('Return ').rstrip('.')))
+    return found
+
+
+def add_api_page(app: FastAPI, pages: Jinja2Templates, methods: MethodChanges) -> None:
+    """Add the pages to the site."""
+    @app.get('/api', response_class=HTMLResponse, include_in_schema=False)
+    def api(request: Request) -> Response:
+        return pages.TemplateResponse(request, 'api.html', {'calls': api_calls(app.openapi())})
+
+    @app.get('/about', response_class=HTMLResponse, include_in_schema=False)
+    def about(request: Request) -> Response:
+        return pages.TemplateResponse(request, 'about.html', {
+            'methods': methods.methods, 'description': METHODS.find(RECOMMENDED).description,
+            'site': str(request.base_url).rstrip('/')})

@@ -1,5 +1,6 @@
 """What the files of a session say of its rollouts: curves, numbers, scene match, audits."""
 
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -10,21 +11,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_robot.audit.marks import marks_of
+from arena_robot.audit.marks import Marks, marks_of
 from arena_robot.core.episode import Slot
 from arena_robot.core.errors import ArenaError, DataError
 from arena_robot.core.observation import STILL_RAD_S
 from arena_robot.ranking.audited import MARGIN
-from arena_robot.records.audit_file import EpisodeAudit
-from arena_robot.records.episode_file import EPISODE_FILE, EpisodeFile, parse_episode
-from arena_robot.records.episode_files import STEPS_FILE
-from arena_robot.records.scene_match import SCENE_MATCH_FILE, SceneMatch, parse_scene_match
+from arena_robot.records.audit_file import FOLDER, EpisodeAudit, audit_from_json
+from arena_robot.records.episode_file import (
+    EPISODE_FILE,
+    SCENE_MATCH_FILE,
+    STEPS_FILE,
+    EpisodeFile,
+    SceneMatch,
+    parse_episode,
+    parse_scene_match,
+)
 from arena_robot.records.step_arrays import read_arrays
 from arena_robot.reports.audit_agreement import audit_winner
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.files import FileId
+from arena_robot.server.store.browse import Browse
 from arena_robot.session.loop.match import compare
-from arena_robot.web.site.audit_curves import AuditCurves, AuditNote, label, shifted
 
 FILE_BYTES = 8 << 20
 ROWS = 20_000
@@ -33,6 +40,66 @@ KEPT = 200
 
 Curve = tuple[tuple[float, float], ...]
 Arrays = Mapping[str, NDArray[Any]]
+AUDIT_BYTES = 1 << 20
+MOST_JUDGES = 4
+
+
+@dataclass(frozen=True)
+class AuditNote:
+    """What a page says of a judge's audit of one slot: ``metrics`` are shares by name."""
+
+    calibrated: bool
+    convention: str
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    marks: Marks = field(default_factory=Marks)
+
+
+def label(audit: EpisodeAudit) -> str:
+    """Return how a judge is named on pages."""
+    return audit.judge[:40] + ('' if audit.calibrated else ', not calibrated')
+
+
+def shifted(marks: Marks, by_s: float) -> Marks:
+    """Return marks in the time of the videos."""
+    def moved(spans: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+        return tuple((a + by_s, b + by_s) for a, b in spans)
+    return Marks(tuple((t + by_s, q) for t, q in marks.milestones), moved(marks.falls),
+                 moved(marks.still))
+
+
+class AuditCurves:
+    """
+    Reads audits, as `arena audit` and the server's own worker write them beside the episodes.
+
+    Audits that a station uploaded are left out: a station does not judge its own session.
+    """
+
+    def __init__(self, blobs: Blobs, browse: Browse) -> None:
+        self._blobs = blobs
+        self._browse = browse
+
+    def names(self, session_id: str, slot: str) -> tuple[str, ...]:
+        """Return the audit files of a slot, up to four."""
+        found = [name for name in self._blobs.names(f'{session_id}/{slot}/{FOLDER}')
+                 if name.endswith('.json')]
+        if not found:
+            return ()
+        sent = self._browse.sent(session_id, slot)
+        return tuple(n for n in found if f'{FOLDER}/{n}' not in sent)[:MOST_JUDGES]
+
+    def audit(self, session_id: str, slot: str, name: str) -> EpisodeAudit | None:
+        """Return an audit, without the judge's replies; None when it has none to show."""
+        try:
+            key = FileId(session_id, slot, f'{FOLDER}/{name}').key
+            if self._blobs.size(key) > AUDIT_BYTES:
+                return None
+            audit = audit_from_json(json.loads(b''.join(self._blobs.read(key))), key)
+        except (ArenaError, OSError, ValueError, RecursionError):
+            return None
+        phi = np.array(audit.phi, float)
+        if not audit.valid or len(phi) != len(audit.times_s) or not np.isfinite(phi).any():
+            return None
+        return replace(audit, phi=tuple(np.clip(phi, 0.0, 1.0).tolist()), raw=())
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from arena_robot.server.store.reports import Reports
 from arena_robot.server.store.rollout_notes import rollout_notes
 from arena_robot.web.bounds import BodyLimit, bounded_http
 from arena_robot.web.site.app import SiteParts, site
-from arena_robot.web.site.method_changes import MethodChanges
+from arena_robot.web.site.history import MethodChanges
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,11 @@
-"""Reports on the policies and categories of the sessions of a server, made from its database."""
+"""
+Reports on the policies and categories of the sessions of a server, made from its database.
+
+The sessions of the server are the material of the reports.
+"""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +13,15 @@ from tempfile import TemporaryDirectory
 
 from arena_robot.core.clock import Clock, SystemClock
 from arena_robot.core.config import load
+from arena_robot.core.episode import CONTROL_RATE_HZ
 from arena_robot.core.errors import ArenaError, ModelBadReply
+from arena_robot.core.iso_time import to_iso
 from arena_robot.core.observation import Pixels
 from arena_robot.models.chat import ANSWER_TOKENS, CACHE, ChatClient, ChatSettings
 from arena_robot.recording.episode.frames import read_video
 from arena_robot.reports.episode_audit import audit_session
 from arena_robot.reports.policy_report.compose import report_of
+from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession
 from arena_robot.reports.policy_report.narrator import ReportNarrator
 from arena_robot.reports.policy_report.statements import report_to_json
 from arena_robot.reports.task_scenes import PROMPT_VERSION, SceneModel, by_rules
@@ -25,11 +32,14 @@ from arena_robot.server.files import FileId
 from arena_robot.server.sealing import seal_of
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.store.categories import Categories, StoredCategory
+from arena_robot.server.store.counted import CountedSession, counted_sessions
 from arena_robot.server.store.database import Database
 from arena_robot.server.store.reports import Reports
-from arena_robot.web.site.report_material import server_material
+from arena_robot.web.site.recorded import AuditCurves, AuditNote, RecordedFiles, RecordedRollout
 
 VIEWS = 3
+RECORDED = 500    # the newest sessions whose files are read
+_Files = Mapping[str, RecordedRollout]
 
 
 @contextmanager
@@ -119,3 +129,38 @@ def categories_job(config_file: str) -> None:
 
 
 SERVER_JOBS = BackgroundFunctions(audit_session, reports_job, categories_job)
+
+
+def server_material(database: Database, blobs: Blobs | None = None) -> ReportMaterial:
+    """
+    Return every session that counts, oldest first.
+
+    With ``blobs`` the newest have latencies, audits and the moment of the first fall.
+    """
+    rows = counted_sessions(database)
+    browse = Browse(database)
+    files = RecordedFiles(blobs, AuditCurves(blobs, browse)) if blobs is not None else None
+    newest = [one.id for one in rows if not one.imported][-RECORDED:] if files else []
+    read = {one: files.session(one, {}).rollouts for one in newest} if files else {}
+    return ReportMaterial(tuple(_session(one, read.get(one.id, {})) for one in rows))
+
+
+def _session(one: CountedSession, files: _Files) -> ReportSession:
+    return ReportSession(
+        one.id, to_iso(one.created_ns), one.prompt, one.category, one.verdict,
+        {'A': one.policy_a, 'B': one.policy_b},
+        {slot: steps / CONTROL_RATE_HZ for slot, (_, steps) in one.slots.items() if steps},
+        {slot: run.numbers.inference.wait_s.p50 for slot, run in files.items()
+         if run.numbers and run.numbers.inference.wait_s},
+        waited=one.waited,
+        audits={slot: {name: value for name, value in note.metrics.items() if value is not None}
+                for slot, run in files.items() for note in _notes(run)},
+        moments={slot: note.marks.falls[0][0] for slot, run in files.items()
+                 for note in _notes(run) if note.marks.falls},
+        ends={} if one.imported else {slot: end for slot, (end, _) in one.slots.items()},
+        evaluator=one.evaluator, institution=one.institution)
+
+
+def _notes(run: RecordedRollout) -> list[AuditNote]:
+    """Return the first calibrated audit of a rollout, by the judge's name."""
+    return [note for _, note in sorted(run.audits.items()) if note.calibrated][:1]

@@ -1,10 +1,15 @@
-"""The page of one session: videos and curves in step, numbers, commitment and reveal."""
+"""
+The page of one session: videos and curves in step, numbers, commitment and reveal.
 
+Videos are sent with byte ranges, for players that jump.
+"""
+
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingResponse
 from fastapi.templating import Jinja2Templates
 
 from arena_robot.audit.marks import Marks
@@ -15,13 +20,12 @@ from arena_robot.server.base import UnknownSession
 from arena_robot.server.blobs import Blobs
 from arena_robot.server.store.browse import Browse
 from arena_robot.server.transparency.service import TransparencyLog
-from arena_robot.web.site.audit_curves import AuditCurves
-from arena_robot.web.site.files import file_response
-from arena_robot.web.site.recorded import Curve, RecordedFiles, RecordedSession
+from arena_robot.web.site.recorded import AuditCurves, Curve, RecordedFiles, RecordedSession
 
 WIDTH, HEIGHT = 640, 96
 LEFT, RIGHT, TOP, BOTTOM = 58, 8, 16, 16    # px around a panel's plot
 BY_JUDGE = 'Progress, by the judge '
+_RANGE = re.compile(r'bytes=(\d+)-(\d*)')
 
 
 @dataclass(frozen=True)
@@ -183,3 +187,29 @@ def _add_videos(app: FastAPI, browse: Browse, blobs: Blobs) -> None:
             raise UnknownSession('there is no such video')
         browse.evaluation(session_id)
         return file_response(request, blobs, f'{session_id}/{slot.value}/{path}', 'video/mp4')
+
+
+def file_response(request: Request, blobs: Blobs, key: str, media_type: str) -> Response:
+    """Return the file of ``key``, or the requested range of it."""
+    local = blobs.local_path(key)
+    if local is not None and local.exists():
+        return FileResponse(local, media_type=media_type)
+    size = blobs.size(key)
+    start, end = _asked(request.headers.get('range', ''), size)
+    if start >= size > 0:
+        return Response(status_code=416, headers={'Content-Range': f'bytes */{size}'})
+    headers = {'Accept-Ranges': 'bytes', 'Content-Length': str(end - start)}
+    part = (start, end) != (0, size)
+    if part:
+        headers['Content-Range'] = f'bytes {start}-{end - 1}/{size}'
+    return StreamingResponse(blobs.read(key, start, end), 206 if part else 200, headers,
+                             media_type)
+
+
+def _asked(header: str, size: int) -> tuple[int, int]:
+    found = _RANGE.fullmatch(header.strip())
+    if not found:
+        return 0, size
+    start = int(found[1])
+    end = min(int(found[2]) + 1, size) if found[2] else size
+    return start, max(start, end)
