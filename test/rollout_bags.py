@@ -17,8 +17,10 @@ from arena_robot.recording.episode.sample import (
     VIEWS,
     SampleEpisode,
     SampleMaker,
+    arm_joints,
     header,
 )
+from arena_robot.safety.robots import PANDA
 from arena_robot.session.ports import NoRecorder
 
 MAKER = SampleMaker(SampleEpisode())
@@ -105,8 +107,8 @@ class RolloutBags(NoRecorder):
 
 def _fields(step: Step, seen: Observation, slot: str) -> Iterator[Fields]:
     yield '/arm_node/arm_state', step.arm_stamp_ns, {
-        'header': header(step.arm_stamp_ns, 'base'), 'q': list(seen.arm.q), 'robot_mode': 2,
-        'q_desired': list(seen.arm.q)}
+        'header': header(step.arm_stamp_ns, 'base'), 'robot_mode': 2,
+        **arm_joints(list(seen.arm.q))}
     for view in VIEWS:
         if view in seen.images:
             image = seen.images[view]
@@ -118,6 +120,7 @@ def _fields(step: Step, seen: Observation, slot: str) -> Iterator[Fields]:
         'image_views': list(step.image_stamps_ns),
         'image_stamps': [stamp(ns) for ns in step.image_stamps_ns.values()],
         'arm_stamp': stamp(step.arm_stamp_ns), 'gripper_stamp': stamp(step.gripper_stamp_ns),
+        'joint_names': PANDA.joint_names(),
         'requested': list(map(float, step.requested)), 'q_sent': list(map(float, step.q_sent)),
         'gripper_sent': float(step.gripper_sent), 'chunk_index': step.chunk_index,
         'chunk_step': step.chunk_step}

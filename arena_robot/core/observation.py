@@ -69,6 +69,7 @@ class ArmState:
 
     Shapes: ``q`` (7,) rad, ``dq`` (7,) rad/s, ``tau`` (7,) N m measured, ``tau_ext`` (7,) N m,
     ``pose`` (6,) flange in the base frame. ``q_desired`` (7,) rad is the target being tracked.
+    ``joint_names`` are in the same order; empty from a driver, which does not know its prefix.
     """
 
     stamp_ns: int
@@ -81,6 +82,7 @@ class ArmState:
     mode: RobotMode = RobotMode.IDLE
     errors: tuple[str, ...] = ()
     control_success_rate: float = 1.0
+    joint_names: tuple[str, ...] = ()
 
     @property
     def recovery_required(self) -> bool:

@@ -29,8 +29,11 @@ from arena_robot.core.observation import (
 )
 from arena_robot.safety.kinematics import rpy_of
 from arena_robot.safety.limits import ArmLimits
+from arena_robot.safety.robots import ROBOTS, robot_of_joints
 
 _SECOND_NS = 1_000_000_000
+# The arrays of an arm's state that have a number for each joint.
+_PER_JOINT = ('q', 'dq', 'tau', 'tau_ext', 'q_desired')
 
 
 def time_of(stamp_ns: int) -> Time:
@@ -99,18 +102,18 @@ def joint_state(stamp_ns: int, frame_id: str, names: Sequence[str], q: Floats,
     return out
 
 
-def joint_target(message: sensor.JointState, names: Sequence[str]) -> Floats:
+def in_order(values: Sequence[float], given: Sequence[str], names: Sequence[str]) -> Floats:
     """
-    Return the positions (7,) of a JointState in the order of ``names``.
+    Return the positions (7,) of the joints ``given`` in the order of ``names``.
 
     Without names the order is taken as it is. SafetyError names what is missing or unknown.
     """
-    positions = np.array(message.position, dtype=np.float64)
-    if len(message.name) == 0:
+    positions = np.array(values, dtype=np.float64)
+    if len(given) == 0:
         return positions
-    if len(message.name) != len(positions):
-        raise SafetyError(f'{len(message.name)} names but {len(positions)} positions')
-    where = dict(zip(message.name, positions, strict=True))
+    if len(given) != len(positions):
+        raise SafetyError(f'{len(given)} names but {len(positions)} positions')
+    where = dict(zip(given, positions, strict=True))
     missing = [name for name in names if name not in where]
     if missing:
         raise SafetyError(f"no position for joint '{missing[0]}', found {', '.join(where)}")
@@ -131,11 +134,11 @@ def wrench(stamp_ns: int, frame_id: str, force_torque: Floats) -> WrenchStamped:
     return out
 
 
-def arm_state_message(state: ArmState, stamp_ns: int, frame_id: str) -> arena.ArmState:
+def arm_state_message(state: ArmState, stamp_ns: int, frame_id: str,
+                      names: Sequence[str]) -> arena.ArmState:
     """Return the arm's own fields; the node adds the fields about commands."""
-    out = arena.ArmState(header=header(stamp_ns, frame_id))
-    out.q, out.dq, out.tau, out.tau_ext = state.q, state.dq, state.tau, state.tau_ext
-    out.q_desired = state.q_desired
+    out = arena.ArmState(header=header(stamp_ns, frame_id), joint_names=list(names), **{
+        name: doubles(getattr(state, name)) for name in _PER_JOINT})
     out.flange_pose = pose_message(state.pose)
     out.cartesian_position = state.pose
     out.robot_mode = int(state.mode)
@@ -146,13 +149,24 @@ def arm_state_message(state: ArmState, stamp_ns: int, frame_id: str) -> arena.Ar
 
 
 def arm_state(message: arena.ArmState) -> ArmState:
-    """Return the state in an ArmState message."""
-    q, dq, tau, tau_ext, pose, q_desired = (np.array(v, dtype=np.float64) for v in (
-        message.q, message.dq, message.tau, message.tau_ext, message.cartesian_position,
-        message.q_desired))
-    return ArmState(stamp_of(message.header.stamp), q, dq, tau, tau_ext, pose, q_desired,
-                    RobotMode(message.robot_mode), tuple(message.errors),
-                    message.control_command_success_rate)
+    """
+    Return the state in an ArmState message.
+
+    Raises DriverError unless its joints are a robot's, and each array has a number for each.
+    """
+    names = tuple(message.joint_names)
+    if robot_of_joints(names) is None:
+        raise DriverError(f"arm_state has the joints {', '.join(names) or '(none named)'}; the "
+                          'robots are ' + ' and '.join(ROBOTS))
+    joints = {name: np.array(getattr(message, name), np.float64) for name in _PER_JOINT}
+    for name, values in joints.items():
+        if len(values) != len(names):
+            raise DriverError(f'arm_state has {len(values)} numbers of {name} for '
+                              f'{len(names)} joints')
+    return ArmState(
+        stamp_of(message.header.stamp), pose=np.array(message.cartesian_position, np.float64),
+        mode=RobotMode(message.robot_mode), errors=tuple(message.errors),
+        control_success_rate=message.control_command_success_rate, joint_names=names, **joints)
 
 
 def gripper_state_message(state: GripperState, stamp_ns: int,
@@ -189,10 +203,11 @@ def action_message(action: Action, stamp_ns: int, frame_id: str,
                               action_space=action.space.value, values=doubles(action.values))
 
 
-def decision_message(decided: SafeCommand | ArenaError, stamp: Time,
-                     frame_id: str) -> arena.ArmDecision:
+def decision_message(decided: SafeCommand | ArenaError, stamp: Time, frame_id: str,
+                     names: Sequence[str]) -> arena.ArmDecision:
     """Return what became of the command stamped ``stamp``: the accepted target, or the error."""
-    out = arena.ArmDecision(header=Header(stamp=stamp, frame_id=frame_id))
+    out = arena.ArmDecision(header=Header(stamp=stamp, frame_id=frame_id),
+                            joint_names=list(names))
     if isinstance(decided, SafeCommand):
         out.outcome, out.q = out.TAKEN, doubles(decided.q)
         out.clamps = [clamp_message(clamp) for clamp in decided.clamps]

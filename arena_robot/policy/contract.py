@@ -54,6 +54,8 @@ def check_observation(observation: Observation, spec: PolicySpec) -> None:
 
 def _check_state(observation: Observation) -> None:
     arm = observation.arm
+    if len(arm.joint_names) not in (0, DOF):
+        raise PolicyRefused(f'joint_names must name {DOF} joints, found {len(arm.joint_names)}')
     for name, values, size in (('joint_position', arm.q, DOF), ('cartesian_position', arm.pose, 6),
                                ('gripper_position', [observation.gripper.position], 1)):
         found = np.asarray(values)

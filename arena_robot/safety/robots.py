@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,17 @@ def robot_of(robot_type: str) -> Robot:
     if robot_type not in ROBOTS:
         raise ConfigError(f"unknown robot_type '{robot_type}'.{nearest(robot_type, ROBOTS)}")
     return ROBOTS[robot_type]
+
+
+@cache
+def robot_of_joints(names: tuple[str, ...]) -> Robot | None:
+    """Return the robot whose joints ``names`` are, in order and with any prefix; None: of none."""
+    for robot in ROBOTS.values():
+        own = robot.joint_names()
+        prefix = names[0].removesuffix(own[0]) if names else ''
+        if names == tuple(prefix + name for name in own):
+            return robot
+    return None
 
 
 def limits_for(robot_type: str, changes: Mapping[str, Any] | None = None) -> ArmLimits:

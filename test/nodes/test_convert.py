@@ -8,7 +8,7 @@ from sensor_msgs.msg import JointState
 from arena_msgs.msg import PolicyAction
 from arena_robot.core.action import Action, ActionSpace
 from arena_robot.core.camera import CameraInfo
-from arena_robot.core.errors import DataError, SafetyError
+from arena_robot.core.errors import DataError, DriverError, SafetyError
 from arena_robot.core.observation import ArmState, GripperState, ObjectStatus, RobotMode
 from arena_robot.nodes import convert
 from arena_robot.nodes.camera.node import image_message
@@ -47,14 +47,20 @@ def test_an_arm_state_survives():
     q, dq, tau, tau_ext, q_desired = rng.normal(size=(5, 7))
     state = ArmState(123, q, dq, tau, tau_ext, np.array([0.4, 0, 0.5, 3.0, 0.1, 0.2]), q_desired,
                      RobotMode.REFLEX, ('joint1_collision',), 0.5)
-    message = convert.arm_state_message(state, 456, 'panda_link0')
+    message = convert.arm_state_message(state, 456, 'panda_link0', NAMES)
     back = convert.arm_state(message)
-    assert back.stamp_ns == 456
+    assert (back.stamp_ns, back.joint_names) == (456, tuple(NAMES))
     assert message.recovery_required
     for name in ('q', 'dq', 'tau', 'tau_ext', 'pose', 'q_desired'):
         assert np.array_equal(getattr(back, name), getattr(state, name)), name
     assert (back.mode, back.errors, back.control_success_rate) == (
         RobotMode.REFLEX, ('joint1_collision',), 0.5)
+    message.dq = message.dq[:6]
+    with pytest.raises(DriverError, match='6 numbers of dq for 7 joints'):
+        convert.arm_state(message)
+    message.joint_names = NAMES[:6]
+    with pytest.raises(DriverError, match='arm_state has the joints'):
+        convert.arm_state(message)
 
 
 def test_a_gripper_state_survives():
@@ -102,11 +108,11 @@ def test_camera_geometry_survives():
 
 def test_joint_targets_are_ordered_by_name():
     message = JointState(name=NAMES[::-1], position=[6.0, 5, 4, 3, 2, 1, 0])
-    assert list(convert.joint_target(message, NAMES)) == [0, 1, 2, 3, 4, 5, 6]
+    assert list(convert.in_order(message.position, message.name, NAMES)) == [0, 1, 2, 3, 4, 5, 6]
     with pytest.raises(SafetyError, match='no position for joint'):
-        convert.joint_target(JointState(name=['a'], position=[1.0]), NAMES)
+        convert.in_order([1.0], ['a'], NAMES)
     with pytest.raises(SafetyError, match='1 names but 2 positions'):
-        convert.joint_target(JointState(name=['a'], position=[1.0, 2.0]), NAMES)
+        convert.in_order([1.0, 2.0], ['a'], NAMES)
 
 
 def test_names_carry_robot_and_prefix():

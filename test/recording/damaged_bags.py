@@ -7,7 +7,7 @@ from mcap.reader import make_reader
 from arena_robot.recording.bag.base import Message, Topic
 from arena_robot.recording.bag.writer import BagWriter
 
-STATE = Topic('/arm_node/arm_state', 'arena_msgs/msg/ArmState', 'float64[7] q')
+STATE = Topic('/arm_node/arm_state', 'arena_msgs/msg/ArmState', 'float64[] q')
 IMAGE = Topic('/wrist/image', 'sensor_msgs/msg/CompressedImage', 'uint8[] data')
 LATE = Topic('/session_node/step', 'arena_msgs/msg/StepRecord', 'uint32 index')
 

@@ -47,17 +47,19 @@ class ArmActions:
 
     def _go_home(self, handle: ServerGoalHandle) -> MoveToJoints.Result:
         request = handle.request
-        result = MoveToJoints.Result()
+        result = MoveToJoints.Result(joint_names=self._commands.names)
         try:
             if not self._node.active:
                 raise ArenaError('the arm node is not active')
-            goal = np.array(request.q if len(request.q) else self._node.params.reset_joints)
+            goal = convert.in_order(request.q or self._node.params.reset_joints,
+                                    request.joint_names, self._commands.names)
             self._commands.drop()
             mine = self._commands.takeovers
             duration_s = self._guard.move_to(goal, float(request.duration_s) or None)
             said = self._watch(handle, goal, duration_s, mine)
             state = self._guard.state()
-            result.q, result.error = state.q, float(np.max(np.abs(goal - state.q)))
+            result.q = convert.doubles(state.q)
+            result.error = float(np.max(np.abs(goal - state.q)))
         except ArenaError as error:
             said = str(error)
         result.success, result.message = said == '', said or 'arrived'
@@ -73,7 +75,8 @@ class ArmActions:
             state = self._guard.state(0.5)
             elapsed_s = (clock.steady_ns() - begin_ns) * 1e-9
             handle.publish_feedback(MoveToJoints.Feedback(
-                q=state.q, fraction=min(elapsed_s / duration_s, 1.0), duration_s=duration_s))
+                joint_names=self._commands.names, q=convert.doubles(state.q),
+                fraction=min(elapsed_s / duration_s, 1.0), duration_s=duration_s))
             said = self._interrupted(handle, state, mine)
             if said:
                 return said

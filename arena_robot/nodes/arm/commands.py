@@ -119,13 +119,15 @@ class ArmCommands:
             stamp, base = message.header.stamp, self._base_frame
             try:
                 if (taken := handle(message)) is not None:
-                    self._decision.publish(convert.decision_message(taken, stamp, base))
+                    self._decision.publish(convert.decision_message(
+                        taken, stamp, base, self.names))
             except (SafetyError, DriverError) as error:
                 if isinstance(error, _MeaninglessError):
                     self.drop()
                     self.guard.stop()
                 self._refuse(topic, error)
-                self._decision.publish(convert.decision_message(error, stamp, base))
+                self._decision.publish(convert.decision_message(
+                    error, stamp, base, self.names))
         return receive
 
     def _on_action(self, message: PolicyAction) -> SafeCommand:
@@ -147,7 +149,8 @@ class ArmCommands:
 
     def _on_joints(self, message: JointState) -> SafeCommand:
         with _meaning():
-            q = finite(convert.joint_target(message, self.names), DOF, 'target_joint')
+            q = finite(convert.in_order(message.position, message.name, self.names), DOF,
+                       'target_joint')
         return self._take(q, message.header.stamp)
 
     def _take(self, wanted: Action | Floats, stamp: Time) -> SafeCommand:

@@ -198,7 +198,7 @@ class ArmNode(PartNode[ArmParams]):
             self._wrench.publish(convert.wrench(stamp_ns, base, external_wrench(state)))
 
     def _arm_state(self, state: ArmState, stamp_ns: int) -> ArmStateMessage:
-        out = convert.arm_state_message(state, stamp_ns, self.base_frame)
+        out = convert.arm_state_message(state, stamp_ns, self.base_frame, self.joint_names)
         age_s = self._command_age_s()
         out.command_id = self.commands.command_id
         out.command_age_s = age_s

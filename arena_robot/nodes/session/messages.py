@@ -92,7 +92,8 @@ def step_message(step: Step, seen: Observation, slot: Slot, space: str,
     out.observation_age_s, out.skew_s = seen.age_ns() * 1e-9, seen.skew_ns() * 1e-9
     out.requested = doubles(step.requested)
     out.chunk_index, out.chunk_step = step.chunk_index, step.chunk_step
-    out.q_sent, out.gripper_sent = step.q_sent, float(step.gripper_sent)
+    out.joint_names, out.q_sent = list(seen.arm.joint_names), doubles(step.q_sent)
+    out.gripper_sent = float(step.gripper_sent)
     out.clamps = [clamp_message(clamp) for clamp in step.clamps]
     out.loop_s, out.late_s = step.loop_s, step.late_s
     out.inference_s = step.inference_s

@@ -84,6 +84,7 @@ def observation_to_bytes(observation: Observation, jpeg_quality: int = 0) -> byt
         arm_stamp_ns=arm.stamp_ns, joint_position=arm.q.tolist(),
         cartesian_position=arm.pose.tolist(), gripper_stamp_ns=gripper.stamp_ns,
         gripper_position=gripper.position, third_person=observation.third_person,
+        joint_names=arm.joint_names,
         images=[image_to_wire(name, image, jpeg_quality)
                 for name, image in observation.images.items()])
     return bytes(message.SerializeToString())
@@ -162,7 +163,7 @@ def observation_from_bytes(data: bytes, episode_seed: int = 0) -> Observation:
         message.gripper_position, message.prompt, message.step,
         {image.view: image_from_wire(image) for image in message.images},
         message.arm_stamp_ns, message.gripper_stamp_ns, episode_seed,
-        message.third_person or 'left')
+        message.third_person or 'left', tuple(message.joint_names))
 
 
 def image_from_wire(message: pb.Image) -> Image:
@@ -214,10 +215,12 @@ DECODERS: dict[int, Callable[[bytes, int, int], Pixels]] = {
 def partial_observation(stamp_ns: int, q: np.ndarray, pose: np.ndarray, gripper: float,
                         prompt: str, step: int, images: dict[str, Image],
                         arm_stamp_ns: int, gripper_stamp_ns: int,
-                        episode_seed: int = 0, third_person: str = 'left') -> Observation:
+                        episode_seed: int = 0, third_person: str = 'left',
+                        joint_names: tuple[str, ...] = ()) -> Observation:
     """Return an observation of what is sent: q (7,), pose (6,), gripper; NaN for the rest."""
     unknown = np.full(7, np.nan)
-    arm = ArmState(arm_stamp_ns, q, unknown, unknown, unknown, pose, unknown)
+    arm = ArmState(arm_stamp_ns, q, unknown, unknown, unknown, pose, unknown,
+                   joint_names=joint_names)
     return Observation(
         stamp_ns, arm, GripperState(gripper_stamp_ns, gripper, float('nan'), float('nan')),
         prompt, step, images, episode_seed, third_person=third_person)

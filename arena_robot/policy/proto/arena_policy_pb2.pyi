@@ -110,7 +110,7 @@ class Image(_message.Message):
     def __init__(self, view: _Optional[str] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., stamp_ns: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class Observation(_message.Message):
-    __slots__ = ("stamp_ns", "step", "prompt", "arm_stamp_ns", "joint_position", "cartesian_position", "gripper_stamp_ns", "gripper_position", "images", "third_person")
+    __slots__ = ("stamp_ns", "step", "prompt", "arm_stamp_ns", "joint_position", "cartesian_position", "gripper_stamp_ns", "gripper_position", "images", "third_person", "joint_names")
     STAMP_NS_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
@@ -121,6 +121,7 @@ class Observation(_message.Message):
     GRIPPER_POSITION_FIELD_NUMBER: _ClassVar[int]
     IMAGES_FIELD_NUMBER: _ClassVar[int]
     THIRD_PERSON_FIELD_NUMBER: _ClassVar[int]
+    JOINT_NAMES_FIELD_NUMBER: _ClassVar[int]
     stamp_ns: int
     step: int
     prompt: str
@@ -131,7 +132,8 @@ class Observation(_message.Message):
     gripper_position: float
     images: _containers.RepeatedCompositeFieldContainer[Image]
     third_person: str
-    def __init__(self, stamp_ns: _Optional[int] = ..., step: _Optional[int] = ..., prompt: _Optional[str] = ..., arm_stamp_ns: _Optional[int] = ..., joint_position: _Optional[_Iterable[float]] = ..., cartesian_position: _Optional[_Iterable[float]] = ..., gripper_stamp_ns: _Optional[int] = ..., gripper_position: _Optional[float] = ..., images: _Optional[_Iterable[_Union[Image, _Mapping]]] = ..., third_person: _Optional[str] = ...) -> None: ...
+    joint_names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, stamp_ns: _Optional[int] = ..., step: _Optional[int] = ..., prompt: _Optional[str] = ..., arm_stamp_ns: _Optional[int] = ..., joint_position: _Optional[_Iterable[float]] = ..., cartesian_position: _Optional[_Iterable[float]] = ..., gripper_stamp_ns: _Optional[int] = ..., gripper_position: _Optional[float] = ..., images: _Optional[_Iterable[_Union[Image, _Mapping]]] = ..., third_person: _Optional[str] = ..., joint_names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class InferRequest(_message.Message):
     __slots__ = ("protocol_version", "episode", "observation", "episode_seed", "left_over", "step")

@@ -122,7 +122,8 @@ def step_arrays(tracks: EpisodeTracks, frames: dict[str, Stamps]) -> dict[str, N
         'gripper_sent': s.gripper_sent, 'chunk_index': s.chunk_index, 'chunk_step': s.chunk_step,
         'clamps': np.array(s.clamps, np.str_), 'loop_s': s.loop_s, 'late_s': s.late_s,
         'inference_s': s.inference_s, 'observation_age_s': s.observation_age_s,
-        'skew_s': s.skew_s, **observed(tracks)}
+        'skew_s': s.skew_s, 'joint_names': np.array(tracks.arm.joint_names, np.str_),
+        **observed(tracks)}
     arm = {f'arm/{name}': getattr(tracks.arm, name)
            for name in ('q', 'dq', 'tau', 'tau_ext', 'q_desired', 'pose', 'mode')}
     return {**rows, **arm, 'arm/stamp_ns': tracks.arm.stamps,

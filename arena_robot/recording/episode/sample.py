@@ -30,6 +30,13 @@ POTENTIAL_TOPIC = '/sim_station/potential'
 VIEWS = ('left_left', 'left_right', 'right_left', 'right_right', 'wrist_left', 'wrist_right')
 
 
+def arm_joints(q: Sequence[float]) -> dict[str, Any]:
+    """Return the fields of an ArmState message for a Panda that rests at ``q`` (7,) rad."""
+    still = [0.0] * len(q)
+    return {'joint_names': PANDA.joint_names(), 'q': list(q), 'q_desired': list(q), 'dq': still,
+            'tau': still, 'tau_ext': still}
+
+
 @dataclass(frozen=True)
 class SampleEpisode:
     """
@@ -113,7 +120,7 @@ class SampleMaker:
             stamp = sample.start_ns + k * 10**9 // sample.state_hz
             q = self.q(stamp)
             yield '/arm_node/arm_state', stamp, {
-                'header': header(stamp, _BASE), 'q': q, 'q_desired': q, 'robot_mode': 2,
+                'header': header(stamp, _BASE), 'robot_mode': 2, **arm_joints(q),
                 'cartesian_position': [0.4, 0.0, 0.3 + 0.05 * q[0], 3.14, 0.0, q[6]],
                 'control_command_success_rate': 1.0}
             yield '/joint_states', stamp, {
@@ -152,7 +159,8 @@ class SampleMaker:
                 'arm_stamp': _time(self.state_stamp(stamp)), 'gripper_stamp': _time(stamp),
                 'observation_age_s': (stamp - seen) * 1e-9, 'skew_s': (stamp - seen) * 1e-9,
                 'action_space': self.sample.space, 'requested': action,
-                'chunk_index': k // length, 'chunk_step': k % length, 'q_sent': action[:7],
+                'chunk_index': k // length, 'chunk_step': k % length,
+                'joint_names': PANDA.joint_names(), 'q_sent': action[:7],
                 'gripper_sent': action[7], 'loop_s': TICK_NS * 1e-9 if k else 0.0,
                 'inference_s': 0.0 if k % length else 0.05,
                 'clamps': [] if k % 10 else [{'reason': 'step_limit', 'asked': action,

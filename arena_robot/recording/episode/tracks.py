@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_robot.core.observation import Floats
+from arena_robot.core.errors import DataError
+from arena_robot.core.observation import DOF, Floats
 from arena_robot.recording.bag.base import Decoder, Topic
 from arena_robot.recording.bag.reader import BagReader
 from arena_robot.recording.bag.topic_stats import header_stamp_ns
@@ -24,6 +25,7 @@ from arena_robot.recording.episode.views import (
     mount_of,
 )
 from arena_robot.safety.camera_frames import CameraMount
+from arena_robot.safety.robots import ROBOTS, robot_of_joints
 
 Stamps = NDArray[np.int64]
 
@@ -35,7 +37,11 @@ INFO = 'arena_msgs/msg/EpisodeInfo'
 
 @dataclass(frozen=True)
 class ArmTrack:
-    """Arm states: ``stamps`` (N,), joints (N, 7), ``pose`` (N, 6) flange, ``mode`` (N,)."""
+    """
+    Arm states: ``stamps`` (N,), joints (N, 7), ``pose`` (N, 6) flange, ``mode`` (N,).
+
+    ``joint_names`` are those of the columns; empty where no state was recorded.
+    """
 
     stamps: Stamps
     q: Floats
@@ -45,6 +51,7 @@ class ArmTrack:
     q_desired: Floats
     pose: Floats
     mode: Stamps
+    joint_names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -193,12 +200,32 @@ def _chunk(c: Any) -> ChunkRecord:
 
 
 def _arm(messages: list[Any]) -> ArmTrack:
-    def joints(name: str, width: int = 7) -> Floats:
-        return np.array([getattr(m, name) for m in messages], np.float64).reshape(-1, width)
+    pose = np.array([m.cartesian_position for m in messages], np.float64).reshape(-1, 6)
+    return ArmTrack(
+        _stamps(messages), pose=pose, mode=_numbers(messages, 'robot_mode'),
+        joint_names=_joint_names(messages), **{
+            name: _per_joint(messages, name) for name in ('q', 'dq', 'tau', 'tau_ext',
+                                                          'q_desired')})
 
-    return ArmTrack(_stamps(messages), joints('q'), joints('dq'), joints('tau'),
-                    joints('tau_ext'), joints('q_desired'), joints('cartesian_position', 6),
-                    _numbers(messages, 'robot_mode'))
+
+def _joint_names(messages: list[Any]) -> tuple[str, ...]:
+    """Return the joints that all messages name; DataError unless they are one robot's."""
+    found = {tuple(map(str, m.joint_names)) for m in messages}
+    for names in found:
+        if len(found) > 1 or robot_of_joints(names) is None:
+            raise DataError(f"the bag has messages about the joints {', '.join(names) or '(none)'}"
+                            f", expected are always those of one of {', '.join(ROBOTS)}")
+    return found.pop() if found else ()
+
+
+def _per_joint(messages: list[Any], field_name: str) -> Floats:
+    """Return (N, joints); DataError where a message has another count."""
+    width = len(_joint_names(messages)) or DOF
+    rows = [getattr(m, field_name) for m in messages]
+    for row in rows:
+        if len(row) != width:
+            raise DataError(f'the bag has {len(row)} numbers of {field_name} for {width} joints')
+    return np.array(rows, np.float64).reshape(-1, width)
 
 
 def _gripper(messages: list[Any]) -> GripperTrack:
@@ -222,7 +249,7 @@ def _steps(messages: list[Any]) -> Steps:
         gripper_stamps=np.array([time_ns(m.gripper_stamp) for m in messages], np.int64),
         views=views, image_stamps=seen, requested=requested,
         space=str(messages[0].action_space) if messages else '',
-        q_sent=np.array([m.q_sent for m in messages], np.float64).reshape(-1, 7),
+        q_sent=_per_joint(messages, 'q_sent'),
         clamps=tuple(','.join(dict.fromkeys(str(c.reason) for c in m.clamps)) for m in messages),
         chunk_index=_numbers(messages, 'chunk_index'), chunk_step=_numbers(messages, 'chunk_step'),
         **{name: _floats(messages, name) for name in (
