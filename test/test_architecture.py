@@ -9,7 +9,22 @@ from test_imports import MODULES, PACKAGE, ROW, imported
 
 PAGE = (Path(__file__).parent.parent / 'docs' / 'architecture.md').read_text(encoding='utf-8')
 WALKS = re.findall(r'<!-- walk: (.+?) -->\n(.+?)<!-- end -->', PAGE, re.DOTALL)
-MOST = {'frame to bag': 12, 'frame to policy': 12, 'preference to standing': 13}
+MOST = {'frame to bag': 12, 'frame to policy': 12, 'action chunk to arm': 12,
+        'preference to standing': 13, 'uploaded episode to audit': 12}
+# What maintainers ask, and what the answer's file does.
+ASKED = {
+    "a gripper's fault turned into words": "'an internal fault; if it comes again",
+    "within the arm's limits": 'ClampReason',
+    'when commands stay away': 'timeout',
+    'one outside camera': 'third_person',
+    'moves are possible in a state': 'class Move',
+    'after a restart': 'notice',
+    'two policies does a station get': 'def fits',
+    'Does a session count': 'CountingRules',
+    'before the reveal': 'PolicyError',
+    'a recorded episode checked': 'CheckLimits',
+    'ranking methods': 'RankingMethod',
+    'a key of a configuration file refused': 'ConfigError'}
 
 
 def rows(table):
@@ -65,6 +80,17 @@ def test_the_frame_walks_to_the_call_of_the_policy():
     [table] = [table for name, table in WALKS if name == 'frame to policy']
     last, _ = steps(table)[-1]
     assert 'self._policy.infer(observation, episode)' in (PACKAGE / last).read_text()
+
+
+def test_the_page_says_which_file_answers_what_maintainers_ask():
+    table = rows(PAGE.split('<!-- questions -->')[1].split('<!-- end -->')[0])
+    answers = {question: (file.strip('`'), name.strip('`')) for question, file, name in table}
+    assert len(answers) == len(ASKED) >= 10
+    for words, inside in ASKED.items():
+        [(file, name)] = [found for question, found in answers.items() if words in question]
+        text = (PACKAGE / file).read_text(encoding='utf-8')
+        assert inside in text, f'{file} does not answer: {words}'
+        assert re.search(rf'^(?:def |class )?{name}\b', text, re.MULTILINE), f'{file}: {name}'
 
 
 def test_walks_that_are_not_connected_are_found():
