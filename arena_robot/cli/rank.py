@@ -231,7 +231,7 @@ def table(result: Any) -> str:
     """Return the standings as text."""
     import numpy as np
 
-    from arena_robot.ranking.wording import few_words, interval_words, is_few, rank_words
+    from arena_robot.ranking.standings import few_words, interval_words, is_few, rank_words
     width = max([len('policy'), *(len(name) for name in result.items)])
     wide = result.rank_low is not None
     lines = [f"rank  {'policy':{width}}  {'score':>9}  {'interval':>18}  {'solve':>6}"

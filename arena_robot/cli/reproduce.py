@@ -63,15 +63,15 @@ def _of_deviation(livebench: Path | None) -> 'list[PublishedLine]':
 def _of_atari(folder: Path | None) -> 'list[PublishedLine]':
     import numpy as np
 
-    from arena_robot.ranking.reproduce.deviation_paper import PAPER as DEVIATION
+    from arena_robot.ranking.reproduce.deviation_paper import MARRIS
     from arena_robot.ranking.reproduce.deviation_paper import atari_tie_lines
     from arena_robot.ranking.reproduce.lines import unchecked
-    from arena_robot.ranking.reproduce.vase import PAPER, atari_lines
+    from arena_robot.ranking.reproduce.vase import LANCTOT, atari_lines
 
     if folder is None:
         return [unchecked(paper, what, 'printed', 'the scores are not here; give --atari')
-                for paper, what in ((PAPER, 'tables 5 to 7 and observations 1, 5 and 6'),
-                                    (DEVIATION, 'figure 4, who shares the first place'))]
+                for paper, what in ((LANCTOT, 'tables 5 to 7 and observations 1, 5 and 6'),
+                                    (MARRIS, 'figure 4, who shares the first place'))]
     agents, games, scores = _atari(folder / RAINBOW)
     more, known, others = _atari(folder / AGENT57)
     place = [known.index(game) for game in games]

@@ -8,11 +8,12 @@ from arena_robot.core.errors import DataError
 from arena_robot.demo.display import BOLD, DIM, GREEN, RED, Display
 from arena_robot.demo.plan import Plan
 from arena_robot.demo.pool import PoolMember
-from arena_robot.ranking.base import Comparisons, Standings
+from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.interval_kind import difference
 from arena_robot.ranking.methods import METHODS, rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.wording import (
+from arena_robot.ranking.standings import (
+    Standings,
     few_words,
     interval_words,
     is_few,

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from arena_robot.ranking.agreement import agreement_alpha, decayed, intransitivity
-    from arena_robot.ranking.base import Comparisons, Standings
+    from arena_robot.ranking.base import Comparisons
     from arena_robot.ranking.covariates import adjusted, waiting
     from arena_robot.ranking.evaluators import influence
     from arena_robot.ranking.frames import from_frame, to_frame, win_rates
     from arena_robot.ranking.luce import plackett_luce
     from arena_robot.ranking.methods import METHODS, method, rank, rank_comparable
     from arena_robot.ranking.needed import first_known, needed_words, sessions_needed
+    from arena_robot.ranking.standings import Standings
 
 # What is loaded from where when it is asked for, so that `import arena_robot.ranking` is fast.
 _HOMES = {name: home for home, names in {

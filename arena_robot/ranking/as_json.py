@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from arena_robot.ranking.base import Standings
-from arena_robot.ranking.wording import is_few
+from arena_robot.ranking.standings import Standings, is_few
 
 
 def as_json(result: Standings) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Input and output types of every ranking method: Comparisons, Fit, Standings."""
+"""What every ranking method takes and returns: Comparisons and Fit."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +13,11 @@ from arena_robot.core.errors import RankingError
 from arena_robot.core.task_categories import categorise
 from arena_robot.ranking.comparison_columns import check, coded, frozen, indices, nan_if_none
 from arena_robot.ranking.conditions import Conditions
-from arena_robot.ranking.html import html_table
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 OUTCOME = {Preference.A: 1.0, Preference.TIE: 0.5, Preference.B: 0.0}
-TIE_TOLERANCE = 1e-9
 CLUSTERS = ('session', 'evaluator', 'institution')
 
 
@@ -189,49 +187,9 @@ class Diagnostics:
 
 
 @dataclass(frozen=True)
-class Standings:
-    """
-    The outcome of one method.
-
-    ``scores`` (n,) in the method's own unit, higher is better; ``low``, ``high`` (n,)
-    its interval, NaN without intervals. ``ranks`` (n,) count from 1; policies whose scores are
-    equal share the better rank. ``counts`` (n,) comparisons of each. ``solve`` (n,) is the ability
-    as a probability: of solving a task, or of beating a policy drawn from the pool.
-    ``rank_low``, ``rank_high`` (n,) and ``p_better`` (n, n), the probability that the row's policy
-    is better than the column's, come with intervals; ``_joint`` ranges hold for all policies at
-    once. ``too_few`` (n,) marks the policies of which the data are too few to tell anything: their
-    ``low`` and ``high`` are NaN. An end that the data do not bound is infinite.
-    """
-
-    method: str
-    items: tuple[str, ...]
-    scores: Floats
-    low: Floats
-    high: Floats
-    ranks: Ints
-    counts: Ints
-    solve: Floats
-    diagnostics: Diagnostics
-    rank_low: Ints | None = None
-    rank_high: Ints | None = None
-    p_better: Floats | None = None
-    rank_low_joint: Ints | None = None
-    rank_high_joint: Ints | None = None
-    too_few: NDArray[np.bool_] | None = None
-
-    @property
-    def order(self) -> list[int]:
-        """The indices of the policies from best to worst; equal ones in the order of items."""
-        return [int(k) for k in np.lexsort((np.arange(len(self.items)), self.ranks))]
-
-    def _repr_html_(self) -> str:
-        return html_table(self)
-
-
-@dataclass(frozen=True)
 class Fit:
     """
-    Result of a method without intervals; arrays as in Standings.
+    Result of a method without intervals; arrays as in ``Standings``.
 
     ``ridge`` (n,) is the strength of the prior that held each ability, 0 where none was needed.
     """
@@ -248,26 +206,3 @@ class Method(Protocol):
 
     def __call__(self, comparisons: Comparisons) -> Fit:
         """Fit; RankingError when the comparisons do not determine the abilities."""
-
-
-def standings(method: str, comparisons: Comparisons, fit: Fit) -> Standings:
-    """Return the standings of a fit without intervals."""
-    nothing = np.full(comparisons.n, np.nan)
-    ranks = competition_ranks(fit.scores)
-    return Standings(method, comparisons.items, fit.scores, nothing, nothing, ranks,
-                     comparisons.appearances(), fit.solve, fit.diagnostics)
-
-
-def competition_ranks(scores: ArrayLike) -> Ints:
-    """
-    Return ranks 1.. of scores (n,), highest first, equals sharing the better rank.
-
-    Scores count as equal within 1e-9 of their range, so that rounding never splits a tie.
-    """
-    x = np.asarray(scores, dtype=float)
-    order = np.argsort(-x, kind='stable')
-    gap = TIE_TOLERANCE * max(float(np.ptp(x)) if len(x) else 0.0, 1e-3)
-    new = np.r_[True, -np.diff(x[order]) > gap] if len(x) else np.zeros(0, bool)
-    ranks = np.empty(len(x), dtype=np.int64)
-    ranks[order] = np.maximum.accumulate(np.where(new, np.arange(1, len(x) + 1), 0))
-    return ranks

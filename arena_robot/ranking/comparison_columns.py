@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from arena_robot.core.errors import RankingError
+from arena_robot.ranking.base import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def indices(values: ArrayLike, name: str) -> Ints:

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from arena_robot.core.errors import RankingError
 from arena_robot.core.verdict import SCENE_FIELDS
-from arena_robot.ranking.comparison_columns import Floats, Ints, coded, frozen
+from arena_robot.ranking.comparison_columns import coded, frozen
+from arena_robot.ranking.base import Floats, Ints
 
 # Of the scene: how bright, how cluttered. Of a rollout: the share of its steps in which the arm
 # stood still and waited for its policy, and what an audit said of it.

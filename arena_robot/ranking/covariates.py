@@ -8,7 +8,7 @@ it, such as 1 for a bias towards the side shown first. γ says how much they mat
 of them. A weak ridge on γ (a standard deviation of 10) keeps one without any spread finite.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,7 +90,16 @@ def adjusted(comparisons: Comparisons, covariates: ArrayLike, names: Sequence[st
     at = np.arange(len(comparisons))
     rows[at, comparisons.first], rows[at, comparisons.second], rows[:, n:] = 1.0, -1.0, x
     prior = np.r_[np.full(n, ridge), np.full(x.shape[1], FLAT)]
-    point, matrix, rounds = _maximum(rows, comparisons.outcome, comparisons.weight, prior, n)
+    shift = np.zeros((rows.shape[1],) * 2)
+    shift[:n, :n] = 1 / n    # abilities are known up to a common shift
+
+    def derivatives(point: Floats) -> tuple[Floats, Floats]:
+        p, w = expit(rows @ point), comparisons.weight
+        return (rows.T @ (w * (comparisons.outcome - p)) - prior * point,
+                rows.T @ (rows * (w * p * (1 - p))[:, None]) + np.diag(prior) + shift)
+
+    point, matrix, rounds = newton(derivatives, rows.shape[1], 'Bradley–Terry with '
+                                   f'{x.shape[1]} covariates')
     covariance = np.linalg.inv(matrix)
     centre = np.eye(n) - 1 / n
     wide = ndtri((1 + level) / 2) * np.sqrt(np.diag(covariance)[n:])
@@ -104,19 +113,20 @@ def adjusted(comparisons: Comparisons, covariates: ArrayLike, names: Sequence[st
         gamma + wide)
 
 
-def _maximum(rows: Floats, outcome: Floats, weight: Floats, prior: Floats, n: int,
-             ) -> tuple[Floats, Floats, int]:
-    """Return the maximum, its information with the common shift held, and the steps."""
-    point = np.zeros(rows.shape[1])
-    shift = np.zeros((rows.shape[1],) * 2)
-    shift[:n, :n] = 1 / n
-    for step_number in range(1, ROUNDS + 1):
-        p = expit(rows @ point)
-        matrix = rows.T @ (rows * (weight * p * (1 - p))[:, None]) + np.diag(prior) + shift
-        step = np.linalg.solve(matrix, rows.T @ (weight * (outcome - p)) - prior * point)
-        size = float(np.abs(step).max())
-        point = point + step * min(1.0, 2.0 / max(size, 1e-300))
-        if size < CLOSE:
-            return point, matrix, step_number
-    raise NotConverged(f'Bradley–Terry with {rows.shape[1] - n} covariates still changed by '
-                       f'{size:.1e} after {ROUNDS} steps; leave out covariates that decide alone')
+def newton(derivatives: Callable[[Floats], tuple[Floats, Floats]], size: int, what: str,
+           ) -> tuple[Floats, Floats, int]:
+    """
+    Return the maximum, minus the second derivative near it, and the number of steps.
+
+    ``derivatives`` returns the slope (size,) and minus the second derivative at a point.
+    """
+    point = np.zeros(size)
+    for count in range(1, ROUNDS + 1):
+        slope, matrix = derivatives(point)
+        step = np.linalg.solve(matrix, slope)
+        largest = float(np.abs(step).max())
+        point = point + step * min(1.0, 2.0 / max(largest, 1e-300))
+        if largest < CLOSE:
+            return point, matrix, count
+    raise NotConverged(f'{what} still changed by {largest:.1e} after {ROUNDS} steps; leave out '
+                       'covariates that decide alone')

@@ -29,9 +29,10 @@ import numpy as np
 from scipy.special import expit, log_expit, xlogy
 
 from arena_robot.core.errors import RankingError
-from arena_robot.ranking.base import Comparisons, Floats, Ints, Method, competition_ranks
+from arena_robot.ranking.base import Comparisons, Floats, Ints, Method
 from arena_robot.ranking.counts import count_pairs, require_comparisons
 from arena_robot.ranking.robust import fit_robust, parts, standardised
+from arena_robot.ranking.standings import competition_ranks
 
 FALSE_ALARMS = 0.02
 SIMULATED = 199

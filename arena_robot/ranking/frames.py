@@ -12,10 +12,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from arena_robot.core.errors import RankingError
-from arena_robot.ranking.base import Comparisons, Standings
+from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.conditions import Conditions
 from arena_robot.ranking.counts import count_pairs
-from arena_robot.ranking.wording import is_few
+from arena_robot.ranking.standings import Standings, is_few
 
 KINDS = ('pandas', 'polars')
 PREFERENCES = {'a': 1.0, 'first': 1.0, 'tie': 0.5, 'b': 0.0, 'second': 0.0}

@@ -5,11 +5,10 @@ from html import escape
 
 import numpy as np
 
-from arena_robot.ranking.ranked import Ranked
-from arena_robot.ranking.wording import place_words, stated_order
+from arena_robot.ranking.standings import Standings, place_words, stated_order
 
 
-def html_table(found: Ranked) -> str:
+def html_table(found: Standings) -> str:
     """
     Return rank, policy, score, interval and number of comparisons, best policy first.
 

@@ -17,13 +17,14 @@ from scipy.special import stdtrit
 
 from arena_robot.core.errors import RankingError
 from arena_robot.core.parallel import HERE, Workers
-from arena_robot.ranking.base import CLUSTERS, Comparisons, Fit, Floats, Method, Standings
+from arena_robot.ranking.base import CLUSTERS, Comparisons, Fit, Floats, Method
 from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.counts import count_pairs
 from arena_robot.ranking.davidson import Davidson
 from arena_robot.ranking.held import established, one_sided
 from arena_robot.ranking.hierarchical import Hierarchical
 from arena_robot.ranking.spread import ScoreSpread, likelihood_spread
+from arena_robot.ranking.standings import Standings
 from arena_robot.ranking.stated import LEAST_CLUSTERS, posterior_better, too_few, with_spread
 from arena_robot.ranking.uncertainty import (
     Draws,

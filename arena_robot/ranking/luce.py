@@ -17,9 +17,8 @@ from arena_robot.core.errors import NotConverged, RankingError
 from arena_robot.ranking.base import Diagnostics, Fit, Floats
 from arena_robot.ranking.bradley_terry import expected_share
 from arena_robot.ranking.counts import PairCounts, groups, is_connected, listed
+from arena_robot.ranking.covariates import newton
 from arena_robot.ranking.held import PRIOR_L2
-
-ROUNDS, CLOSE = 100, 1e-10
 
 
 def plackett_luce(rankings: Sequence[Sequence[str]], items: Sequence[str] | None = None) -> Fit:
@@ -44,8 +43,18 @@ def plackett_luce(rankings: Sequence[Sequence[str]], items: Sequence[str] | None
     ridge = 0.0 if is_connected(counts) else PRIOR_L2
     told = () if not ridge else (
         f'no finite maximum between {listed(groups(counts, beaten=True))}; held by a prior',)
-    theta, matrix, steps = _maximum(below, best, ridge)
     n = len(names)
+    wins = np.bincount(best, minlength=n)
+
+    def derivatives(theta: Floats) -> tuple[Floats, Floats]:
+        share = below * np.exp(theta - theta.max())
+        share /= share.sum(axis=1, keepdims=True)
+        placed = share.sum(axis=0)
+        return (wins - placed - ridge * theta,
+                np.diag(placed) - share.T @ share + ridge * np.eye(n) + 1 / n)
+
+    theta, matrix, steps = newton(derivatives, n, f'Plackett–Luce on {n} policies')
+    theta -= theta.mean()
     centre = np.eye(n) - 1 / n
     value = float((theta[best] - np.log(below @ np.exp(theta))).sum())
     return Fit(theta, expected_share(theta), Diagnostics(True, steps, value, told, {
@@ -78,19 +87,3 @@ def _chained(rankings: Sequence[Sequence[str]], names: list[str], place: dict[st
     low, high = np.nonzero(np.triu(table + table.T, 1))
     return PairCounts(tuple(names), low, high, table[low, high], table[high, low],
                       np.zeros(len(low)))
-
-
-def _maximum(below: Floats, best: np.ndarray, ridge: float) -> tuple[Floats, Floats, int]:
-    n = below.shape[1]
-    theta, wins = np.zeros(n), np.bincount(best, minlength=n)
-    for steps in range(1, ROUNDS + 1):
-        share = below * np.exp(theta - theta.max())
-        share /= share.sum(axis=1, keepdims=True)
-        matrix = np.diag(share.sum(axis=0)) - share.T @ share + ridge * np.eye(n) + 1 / n
-        step = np.linalg.solve(matrix, wins - share.sum(axis=0) - ridge * theta)
-        size = float(np.abs(step).max())
-        theta = theta + step * min(1.0, 2.0 / max(size, 1e-300))
-        if size < CLOSE:
-            return theta - theta.mean(), matrix, steps
-    raise NotConverged(f'Plackett–Luce on {n} policies still changed by {size:.1e} after {ROUNDS} '
-                       'steps')

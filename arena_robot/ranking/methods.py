@@ -10,7 +10,7 @@ from arena_robot.core.errors import ConfigError, RankingError, UnknownMethod
 from arena_robot.core.extensions import Table
 from arena_robot.core.parallel import HERE, Workers
 from arena_robot.ranking.audited import AuditedMethod, Opd, PreferenceAudit
-from arena_robot.ranking.base import Comparisons, Method, Standings, standings
+from arena_robot.ranking.base import Comparisons, Method
 from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.counts import count_pairs, groups, require_connected
 from arena_robot.ranking.davidson import Davidson
@@ -20,6 +20,7 @@ from arena_robot.ranking.interval_kind import IntervalPlan, with_intervals
 from arena_robot.ranking.progress import Progress, ProgressGls
 from arena_robot.ranking.recommended import RECOMMENDED
 from arena_robot.ranking.robust import RobustBradleyTerry
+from arena_robot.ranking.standings import Standings, standings
 from arena_robot.ranking.task_em import TaskModel
 from arena_robot.ranking.task_state import TaskOptions
 

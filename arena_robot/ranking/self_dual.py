@@ -70,14 +70,9 @@ def _central(M: Floats) -> Floats | None:
             return None
         move[0] = dgetrs(factors, pivots, -s)[0]
         np.matmul(A, move[0], out=move[1])
-        there = now + _room(now, move) * move
+        there = now + _room(now, move, 1.) * move
         aim = (float(there[0] @ there[1]) / (k + 1)) ** 3 / gap ** 2
         move[0] = dgetrs(factors, pivots, (aim - move[0] * move[1]) / x - s)[0]
         np.matmul(A, move[0], out=move[1])
-        now += .99 * _room(now, move) * move
+        now += .99 * _room(now, move, 1.) * move
     return None
-
-
-def _room(at: Floats, move: Floats) -> float:
-    """Return the largest step up to 1 that keeps ``at`` from going below zero."""
-    return 1 / max(1., -float((move / at).min()))

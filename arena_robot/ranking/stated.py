@@ -21,8 +21,9 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from arena_robot.ranking.base import Floats, Ints, Standings
+from arena_robot.ranking.base import Floats, Ints
 from arena_robot.ranking.spread import ScoreSpread
+from arena_robot.ranking.standings import Standings
 
 LEAST_COMPARISONS = 5
 LEAST_SESSIONS = 10

@@ -17,13 +17,14 @@ from scipy.special import ndtr, ndtri
 
 from arena_robot.core.errors import RankingError
 from arena_robot.core.parallel import HERE, Workers
-from arena_robot.ranking.base import Comparisons, Fit, Floats, Method, Standings, competition_ranks
+from arena_robot.ranking.base import Comparisons, Fit, Floats, Method
 from arena_robot.ranking.batched import DENSE_POLICIES, batched_fit
 from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.counts import PairCounts, count_pairs, outcome_cells
 from arena_robot.ranking.davidson import Davidson
 from arena_robot.ranking.held import established
 from arena_robot.ranking.spread import ScoreSpread
+from arena_robot.ranking.standings import Standings, competition_ranks
 
 CELLS_AT_ONCE = 4_000_000
 

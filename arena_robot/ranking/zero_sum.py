@@ -258,9 +258,6 @@ def _climb(p: Floats, free: Floats, G: Floats) -> Floats:
     raise NotConverged('the equilibrium of largest entropy was not reached in 300 steps')
 
 
-def _room(at: Floats, move: Floats) -> float:
-    """Return the largest step up to 1 that keeps ``at`` positive with a margin."""
-    falling = move < 0
-    if not falling.any():
-        return 1.
-    return min(1., .9 * float((at[falling] / -move[falling]).min()))
+def _room(at: Floats, move: Floats, share: float = .9) -> float:
+    """Return the largest step up to 1 that takes at most ``share`` of ``at`` away anywhere."""
+    return share / max(share, -float((move / at).min(initial=0.)))

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arena_robot.ranking.base import Comparisons, Standings
+from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.counts import count_pairs
-from arena_robot.ranking.wording import (
+from arena_robot.ranking.standings import (
+    Standings,
     basis_words,
     few_words,
     interval_words,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from arena_robot.ranking.wording import TOO_FEW
+from arena_robot.ranking.standings import TOO_FEW
 from arena_robot.reports.figures import INK, LINE, new_figure, plain_text
 from arena_robot.reports.ranking_plots import BAND
 

@@ -10,7 +10,7 @@ import pytest
 from arena_robot.core.errors import RankingError
 from arena_robot.ranking import Comparisons, from_frame, rank, to_frame
 from arena_robot.ranking.frames import columns
-from arena_robot.ranking.wording import place_words
+from arena_robot.ranking.standings import place_words
 
 ROWS = {'policy_a': ['pi0', 'octo', 'pi0', 'act'] * 5,
         'policy_b': ['octo', 'act', 'act', 'pi0'] * 5,

@@ -5,7 +5,7 @@ import pytest
 
 from arena_robot.core.episode import Comparison, Preference
 from arena_robot.core.errors import RankingError
-from arena_robot.ranking.base import Comparisons, Diagnostics, Fit, competition_ranks, standings
+from arena_robot.ranking.base import Comparisons, Diagnostics, Fit
 from arena_robot.ranking.counts import count_pairs, groups, require_connected, require_finite
 from arena_robot.ranking.methods import (
     METHODS,
@@ -14,6 +14,7 @@ from arena_robot.ranking.methods import (
     rank,
     rank_comparable,
 )
+from arena_robot.ranking.standings import competition_ranks, standings
 
 
 def made(rows, n=None, **more):

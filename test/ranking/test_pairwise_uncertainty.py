@@ -5,7 +5,7 @@ import pytest
 
 from arena_robot.core.errors import RankingError
 from arena_robot.core.parallel import Workers
-from arena_robot.ranking.base import Comparisons, standings
+from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.batched import batched_fit
 from arena_robot.ranking.bradley_terry import BradleyTerry
 from arena_robot.ranking.counts import PairCounts, count_pairs
@@ -15,13 +15,13 @@ from arena_robot.ranking.elo import Elo
 from arena_robot.ranking.interval_kind import FAILED, IntervalPlan, with_intervals
 from arena_robot.ranking.methods import rank
 from arena_robot.ranking.progress import ProgressGls
+from arena_robot.ranking.standings import few_words, place_words, standings
 from arena_robot.ranking.uncertainty import (
     analytic,
     bootstrap,
     resampled_counts,
     session_weights,
 )
-from arena_robot.ranking.wording import few_words, place_words
 
 
 def drawn(seed=0, n=5, m=300, ties=0.2, per_session=1, theta=None):

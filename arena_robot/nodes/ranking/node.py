@@ -31,9 +31,9 @@ from arena_robot.nodes.ranking.params import RankingParams
 from arena_robot.nodes.ranking.sources import RankingSource, source
 from arena_robot.nodes.spin import run_node
 from arena_robot.nodes.timeline import STEADY, RosClock
-from arena_robot.ranking.base import Comparisons, Ints, Standings
+from arena_robot.ranking.base import Comparisons, Ints
 from arena_robot.ranking.methods import METHODS, rank_comparable
-from arena_robot.ranking.wording import is_few, place_words, stated_order
+from arena_robot.ranking.standings import Standings, is_few, place_words, stated_order
 from arena_robot.records.session_file import read_session
 
 log = logging.getLogger(__name__)

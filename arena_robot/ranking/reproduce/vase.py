@@ -15,7 +15,7 @@ from arena_robot.ranking.voting.profile import Profile, from_scores
 from arena_robot.ranking.voting.result import VoteResult
 from arena_robot.ranking.voting.rules import vote
 
-PAPER = 'Lanctot et al. 2023'
+LANCTOT = 'Lanctot et al. 2023'
 TABLES = {8: 'table 6', 10: 'table 7'}
 NASH = {8: {'a3c', 'distrib-dqn', 'rainbow', 'dueling-ddqn'},
         10: {'a3c', 'distrib-dqn', 'rainbow', 'human'}}
@@ -26,7 +26,7 @@ def atari_lines(agents: Sequence[str], scores: Floats) -> list[PublishedLine]:
     """Return the lines for ``scores`` (agents, games) of the 8 agents, or of 10 with two more."""
     count = len(agents)
     profile = from_scores(scores, agents)
-    found = [line(PAPER, f'table 5, Elo ratings of {count} agents', _text(ELO[count]),
+    found = [line(LANCTOT, f'table 5, Elo ratings of {count} agents', _text(ELO[count]),
                   _text(ratings := elo(agents, scores)), all(
                       abs(ratings[name] - value) <= 1.0 for name, value in ELO[count].items()),
                   'scores that are equal count half here, and are ordered at random there')]
@@ -60,7 +60,7 @@ def _rule(name: str, printed: Mapping[str, float], result: VoteResult, agents: S
                                if printed[a] > printed[b])
     why = ('the order is the same; ' if fits else 'the order differs; ') + WHY.get(
         name, 'ties in scores are broken at random there, and kept here')
-    return line(PAPER, f'{TABLES[count]}, {name}', _text(printed), _text(ours) or order, same, why)
+    return line(LANCTOT, f'{TABLES[count]}, {name}', _text(printed), _text(ours) or order, same, why)
 
 
 def _nash(agents: Sequence[str], scores: Floats) -> PublishedLine:
@@ -69,7 +69,7 @@ def _nash(agents: Sequence[str], scores: Floats) -> PublishedLine:
     ratings = nash_average((table, -table)).ratings[0]
     first = {agents[k] for k in np.flatnonzero(ratings > ratings.max() - 1e-6).tolist()}
     count = len(agents)
-    return line(PAPER, f'observation {5 if count == min(NASH) else 6}, Nash averaging of {count} '
+    return line(LANCTOT, f'observation {5 if count == min(NASH) else 6}, Nash averaging of {count} '
                 'agents: a tie of four', ', '.join(sorted(NASH[count])), ', '.join(sorted(first)),
                 first == NASH[count] and len(first) == FOUR,
                 'other agents are first on these scores')
@@ -77,7 +77,7 @@ def _nash(agents: Sequence[str], scores: Floats) -> PublishedLine:
 
 def _unique(profile: Profile) -> PublishedLine:
     different = len(np.unique(profile.ranks, axis=0))
-    return line(PAPER, 'observation 1, no two games order the agents alike', '54 of 54 different',
+    return line(LANCTOT, 'observation 1, no two games order the agents alike', '54 of 54 different',
                 f'{different} of {len(profile.ranks)} different',
                 different == len(profile.ranks), 'some games agree on these scores')
 

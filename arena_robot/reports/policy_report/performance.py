@@ -8,7 +8,7 @@ from arena_robot.core.task_categories import CATEGORIES
 from arena_robot.ranking.base import Comparisons
 from arena_robot.ranking.methods import rank_comparable
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.wording import few_words, interval_words, place_words
+from arena_robot.ranking.standings import few_words, interval_words, place_words
 from arena_robot.reports.policy_report.attribution import support
 from arena_robot.reports.policy_report.checking import ReportChecker, relation_of
 from arena_robot.reports.policy_report.material import ReportMaterial, ReportSession, compared

@@ -12,10 +12,10 @@ from fastapi.responses import Response
 from fastapi.templating import Jinja2Templates
 
 from arena_robot.core.errors import RankingError
-from arena_robot.ranking.base import Standings
 from arena_robot.ranking.methods import METHODS
 from arena_robot.ranking.recommended import RECOMMENDED
-from arena_robot.ranking.wording import (
+from arena_robot.ranking.standings import (
+    Standings,
     basis_words,
     few_words,
     interval_words,
